@@ -1,0 +1,116 @@
+"""Action libraries: loading them, and finding an action by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+from pearl import resources
+from pearl.plan import Action
+from pearl.source import InputError, Source, read_source
+from pearl.syntax import ParsedLibrary, parse_library
+
+DEFAULT = ("core", "quality")
+"""The libraries that are used where none is named."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """Actions by name.
+
+    Args:
+        names: the files the actions came from, as they were named.
+        actions: every action under its own name, in order.
+    """
+
+    names: tuple[str, ...]
+    actions: Mapping[str, Action]
+
+    @cached_property
+    def _by_any_name(self) -> Mapping[str, Action]:
+        found: dict[str, Action] = {}
+        for action in self.actions.values():
+            for alias in action.aliases:
+                found.setdefault(alias, action)
+        found.update(self.actions)
+        return MappingProxyType(found)
+
+    def get(self, name: str) -> Action | None:
+        """The action of this name or alias."""
+        return self._by_any_name.get(name)
+
+    def every_name(self) -> Iterable[str]:
+        """All names and aliases."""
+        return self._by_any_name.keys()
+
+    def with_declared(self, declares: Sequence[Action]) -> Library:
+        """A library for one plan: these actions, and the plan's own.
+
+        A declaration never replaces an action of the library.
+        """
+        own = {action.name: action for action in declares if not self.get(action.name)}
+        if not own:
+            return self
+        return Library(self.names, MappingProxyType({**self.actions, **own}))
+
+
+@cache
+def _core() -> ParsedLibrary:
+    return parse_library(resources.actions()["core"].read_text(encoding="utf-8"), "core")
+
+
+def builtins() -> dict[str, Action]:
+    """The actions that need no model; every library holds them."""
+    return {action.name: action for action in _core().actions if action.is_builtin}
+
+
+def library_source(name: str) -> Source:
+    """The text of a library that ships with Pearl, or of a file.
+
+    Args:
+        name: ``core``, ``quality`` …, or a path.
+
+    Raises:
+        InputError: no such library, or a file that cannot be read.
+    """
+    shipped = resources.actions()
+    if name in shipped:
+        return Source(f"{name}.actions", shipped[name].read_text(encoding="utf-8"))
+    if not Path(name).suffix and name != "-" and not Path(name).exists():
+        known = ", ".join(shipped)
+        raise InputError(f"no library is named {name}: use one of {known}, or a file's path.")
+    return read_source(name, "action library")
+
+
+def load_library(*names: str) -> Library:
+    """Load action libraries, later ones over earlier ones.
+
+    The builtins are always there. A line that declares one of them (the
+    paper's library lists ``CONCAT``) leaves it as it is.
+
+    Args:
+        names: names of libraries that ship with Pearl, or paths; none means
+            `DEFAULT`.
+
+    Raises:
+        InputError: no such library, a file that cannot be read, or one that
+            holds no action.
+    """
+    chosen = names or DEFAULT
+    own = builtins()
+    actions = dict(own)
+    for name in chosen:
+        source = library_source(name)
+        found = parse_library(source).actions
+        if not found:
+            raise InputError(
+                f"{source.name} holds no action: write lines such as "
+                f"FIND_CHARACTER(CTX, X) : Find and describe X in CTX."
+            )
+        for action in found:
+            if action.name not in own:
+                actions[action.name] = replace(action)
+    return Library(tuple(chosen), MappingProxyType(actions))

@@ -1,0 +1,181 @@
+"""The plan language's types (DESIGN, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from pearl.source import NOWHERE, Source, Span
+from pearl.values import Type, Value
+
+DOCUMENT = "CTX"
+"""The name under which every plan reads its document."""
+
+
+class Mode(StrEnum):
+    """How a reference is taken: the whole value, or an item at a time."""
+
+    PLAIN = ""
+    EACH = "each"
+    WHERE = "where"
+    EACH_VALUES = "each values"
+    WHERE_VALUES = "where values"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A reference to an earlier step, or to the document (``CTX``).
+
+    The mode is the reference's, not the argument's, as a template may hold
+    one (``"Which movies has {each person} directed?"``).
+    """
+
+    name: str
+    mode: Mode = Mode.PLAIN
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A text, a number, a truth value, or a list of them."""
+
+    value: Value
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text with references in braces; parts alternate as written."""
+
+    parts: tuple[str | Ref, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list that holds at least one reference or template."""
+
+    items: tuple[Arg, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Arg: TypeAlias = Ref | Literal | Template | Items
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """An action that a model carries out from its definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """An action that needs no model; `run.builtins` holds the function of this name."""
+
+    function: str
+
+
+Body: TypeAlias = Prompt | Builtin
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter: its name and the type it takes."""
+
+    name: str
+    type: Type = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A named instruction that steps call.
+
+    Args:
+        name: as written in plans.
+        params: in order; the document is the parameter named ``CTX``.
+        returns: the type of its output.
+        doc: the definition, which a model reads.
+        body: who carries it out.
+        variadic: whether the last parameter may repeat (written ``...``).
+        aliases: other names plans may use for it.
+        traits: what a pass may assume; absent a trait, nothing.
+        span: where its line stands in the library or plan.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    returns: Type = "text"
+    doc: str = ""
+    body: Body = Prompt()
+    variadic: bool = False
+    aliases: tuple[str, ...] = ()
+    traits: frozenset[str] = frozenset()
+    span: Span = field(default=NOWHERE, compare=False)
+    comments: tuple[str, ...] = ()
+
+    @property
+    def signature(self) -> str:
+        """The call as a reader sees it: ``FIND_RELATION(CTX, X, Y)``."""
+        names = [param.name for param in self.params]
+        if self.variadic:
+            names.append("...")
+        return f"{self.name}({', '.join(names)})"
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether it runs without a model."""
+        return isinstance(self.body, Builtin)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``name = action(args) : note``.
+
+    ``comments`` are the comment lines above it, ``noqa`` the codes its line
+    silences (``("",)`` for all of them).
+    """
+
+    name: str
+    action: str
+    args: tuple[Arg, ...]
+    note: str = ""
+    comments: tuple[str, ...] = ()
+    noqa: tuple[str, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+    action_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps, the actions they declare, and what they return.
+
+    ``returns`` empty means PEARL's rule: every output that no step uses.
+    """
+
+    steps: tuple[Step, ...] = ()
+    question: str = ""
+    declares: tuple[Action, ...] = ()
+    returns: tuple[Ref, ...] = ()
+    comments: tuple[str, ...] = ()
+    source: Source = field(default=Source("", ""), compare=False)
+
+
+def refs(arg: Arg) -> Iterator[Ref]:
+    """Every reference in an argument, in order."""
+    if type(arg) is Ref:
+        yield arg
+    elif type(arg) is Template:
+        for part in arg.parts:
+            if type(part) is Ref:
+                yield part
+    elif type(arg) is Items:
+        for item in arg.items:
+            yield from refs(item)
+
+
+def step_refs(step: Step) -> Iterator[Ref]:
+    """Every reference in a step's arguments, in order."""
+    for arg in step.args:
+        yield from refs(arg)

@@ -1,0 +1,137 @@
+"""What a rule is, and what it may look at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pearl.diagnostics import Diagnostic, Fix, Label, Severity
+from pearl.library import Library
+from pearl.plan import Action, Plan, Ref, Step, refs
+from pearl.source import Source, Span
+from pearl.syntax import Aside, Broken, Parsed
+from pearl.values import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: its code, its documentation, and how it finds what it is about.
+
+    Exactly one of the three functions is set, or none for a code that only
+    the run time reports.
+
+    Args:
+        code: stable and never reused.
+        name: reads as what it disallows.
+        severity: an error stops a plan from running.
+        doc: the module's docstring, which is what ``pearl rule`` prints.
+        enabled: whether it is on unless selected.
+        explain: says what is wrong with a line that cannot be read.
+        plan: looks at a plan.
+        library: looks at a library.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    doc: str
+    enabled: bool = True
+    explain: Callable[[Broken, Source], Diagnostic | None] | None = None
+    plan: Callable[[PlanView], Iterable[Diagnostic]] | None = None
+    library: Callable[[LibraryView], Iterable[Diagnostic]] | None = None
+
+    def __call__(
+        self,
+        span: Span,
+        message: str,
+        *,
+        help: str = "",
+        labels: tuple[Label, ...] = (),
+        data: Mapping[str, Any] | None = None,
+        fix: Fix | None = None,
+    ) -> Diagnostic:
+        """A finding of this rule."""
+        return Diagnostic(
+            self.code, self.name, self.severity, span, message, help, labels, data or {}, fix
+        )
+
+    def section(self, title: str) -> str:
+        """A section of the documentation, unindented (``Example``, ``Use instead``)."""
+        found = re.search(rf"^{title}\n((?:    .*\n|\n)+)", self.doc + "\n", re.MULTILINE)
+        lines = found[1].rstrip().splitlines() if found else []
+        return "\n".join(line[4:] for line in lines)
+
+
+class PlanView:
+    """A parsed plan with a library, and the facts that several rules need."""
+
+    def __init__(self, parsed: Parsed, library: Library) -> None:
+        self.plan: Plan = parsed.plan
+        self.source: Source = parsed.plan.source
+        self.broken: tuple[Broken, ...] = parsed.broken
+        self.aside: tuple[Aside, ...] = parsed.aside
+        self.base = library
+        self.library = library.with_declared(self.plan.declares) if self.plan.declares else library
+        self.broken_names = frozenset(line.name for line in self.broken if line.name)
+        self.defined: dict[str, int] = {}
+        self.uses: dict[str, list[tuple[int, Ref]]] = {}
+        self.step_refs: list[list[Ref]] = []
+        for index, step in enumerate(self.plan.steps):
+            self.defined.setdefault(step.name, index)
+            found: list[Ref] = []
+            for arg in step.args:
+                if type(arg) is Ref:
+                    found.append(arg)
+                else:
+                    found.extend(refs(arg))
+            self.step_refs.append(found)
+            for ref in found:
+                self.uses.setdefault(ref.name, []).append((index, ref))
+
+    def action(self, step: Step) -> Action | None:
+        """The action a step calls, if there is one."""
+        return self.library.get(step.action)
+
+    def type_of(self, index: int) -> Type:
+        """The type of a step's output, as far as it shows; ``any`` where it does not."""
+        step = self.plan.steps[index]
+        for ref in self.step_refs[index]:
+            if ref.mode.startswith("each"):
+                return "pairs"
+            if ref.mode:
+                source = self.defined.get(ref.name)
+                return self.type_of(source) if source is not None and source < index else "any"
+        action = self.action(step)
+        return action.returns if action else "any"
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryView:
+    """A parsed library file."""
+
+    source: Source
+    actions: tuple[Action, ...]
+    broken: tuple[Broken, ...]
+
+
+def shown(text: str, limit: int = 40) -> str:
+    """Text for a message: on one line, cut where it is long."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def closest(name: str, candidates: Iterable[str]) -> list[str]:
+    """At most four names that resemble this one, nearest first."""
+    from rapidfuzz import fuzz, process, utils
+
+    found = process.extract(
+        name,
+        list(candidates),
+        scorer=fuzz.ratio,
+        processor=utils.default_process,
+        score_cutoff=66.0,
+        limit=4,
+    )
+    return [candidate for candidate, _, _ in found]

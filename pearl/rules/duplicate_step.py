@@ -1,0 +1,47 @@
+"""Two steps that are the same call with the same note.
+
+What it does
+    Reports a step identical in action, arguments and note to an earlier one.
+
+Why
+    The model is asked, and paid, twice for one answer. Steps that differ in
+    their note are different questions and are not reported.
+
+Example
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. him = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    3. ans = CONCAT(ross, him) : Combine them
+
+Use instead
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.diagnostics import Diagnostic, Label, Severity
+from pearl.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    seen: dict[tuple[str, str, int], list[int]] = {}
+    steps = view.plan.steps
+    for index, step in enumerate(steps):
+        alike = seen.setdefault((step.action, step.note, len(step.args)), [])
+        first = next((at for at in alike if steps[at].args == step.args), None)
+        alike.append(index)
+        if first is not None:
+            yield RULE(
+                step.span,
+                f"{step.name} is the same step as {steps[first].name}.",
+                help=f"Use {steps[first].name}, or say in the note what differs.",
+                labels=(Label(steps[first].span, "first here"),),
+                data={"name": step.name, "first": steps[first].name},
+            )
+
+
+RULE = Rule("PRL403", "duplicate-step", Severity.WARNING, __doc__, plan=check)

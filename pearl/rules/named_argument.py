@@ -1,0 +1,49 @@
+"""An argument that is given by name.
+
+What it does
+    Reports ``X="Ross"`` and ``X: "Ross"`` inside a call.
+
+Why
+    Arguments are given by place. A name may stand at another place than its
+    parameter has.
+
+Example
+    1. a = FIND_CHARACTER(CTX, X="Ross") : Identify Ross
+
+Use instead
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Fix
+    Unsafe: takes the name out and leaves the place.
+"""
+
+from __future__ import annotations
+
+from pearl.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
+from pearl.rules.base import Rule
+from pearl.source import Source, Span
+from pearl.syntax import Broken
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    text, at = source.text, broken.at.start
+    named = broken.got == "_ASSIGN" or (broken.got == "NOTE" and text[at] in ":：")
+    if not named or broken.before != "NAME" or "_COMMA" not in broken.accepts:
+        return None
+    if broken.got == "NOTE" and ")" not in text[at : broken.span.end]:
+        return None
+    start = len(text[:at].rstrip())
+    while start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    name = text[start:at].strip()
+    end = at + len(text[at:]) - len(text[at:].lstrip(":=： \t"))
+    return RULE(
+        Span(start, end),
+        f"The argument is given by name ({name}).",
+        help="Give arguments by place, without names.",
+        data={"parameter": name},
+        fix=Fix("take the name out", (Edit(Span(start, end), ""),), Safety.UNSAFE),
+    )
+
+
+RULE = Rule("PRL108", "named-argument", Severity.ERROR, __doc__, explain=explain)

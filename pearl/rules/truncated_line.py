@@ -1,0 +1,48 @@
+"""A last line that was cut off.
+
+What it does
+    Reports a plan whose last line stops in the middle of a call.
+
+Why
+    The model reached its token limit: steps after this one are missing too,
+    and the answer would be made of what happens to be there.
+
+Example
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. deal = FIND_EVENT(CTX, "Brown's acq
+
+Use instead
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. deal = FIND_EVENT(CTX, "Brown's acquisition of the magazine") : Find the event
+
+Fix
+    None: what was cut is not known.
+"""
+
+from __future__ import annotations
+
+from pearl.diagnostics import Diagnostic, Severity
+from pearl.rules.base import Rule
+from pearl.rules.unclosed_string import QUOTES
+from pearl.source import Source
+from pearl.syntax import Broken
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.kind != "step" or not broken.last:
+        return None
+    opened = not broken.got and source.text[broken.at.start : broken.at.start + 1] in QUOTES
+    noted = opened and " : " in source.text[broken.at.start : broken.span.end]
+    if broken.got != "$END" and (not opened or noted):
+        return None
+    if "_ASSIGN" in broken.accepts and not broken.name:
+        return None
+    return RULE(
+        broken.span,
+        "The last line stops in the middle.",
+        help="Write this step to its end, and the steps after it. A model may need a higher "
+        "token limit.",
+    )
+
+
+RULE = Rule("PRL106", "truncated-line", Severity.ERROR, __doc__, explain=explain)

@@ -1,0 +1,47 @@
+"""Two steps on one line.
+
+What it does
+    Reports a second ``name = ACTION(…)`` after the first one's call.
+
+Why
+    A step ends with its line; what follows would become part of its note.
+
+Example
+    1. a = FIND_CHARACTER(CTX, "Ross"); b = FIND_CHARACTER(CTX, "Mara")
+
+Use instead
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. b = FIND_CHARACTER(CTX, "Mara") : Identify Mara
+
+Fix
+    Safe: puts the second step on its own line.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pearl.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.rules.base import Rule
+from pearl.source import Source, Span
+from pearl.syntax import Broken
+
+_NEXT = re.compile(r"[;,.\s]*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.kind != "step" or broken.before not in ("CLOSE", "NOTE"):
+        return None
+    close = source.text.rfind(")", broken.span.start, broken.at.start) + 1
+    gap = _NEXT.match(source.text, close, broken.span.end)
+    if not gap:
+        return None
+    return RULE(
+        Span(gap.end(), broken.span.end),
+        "A second step stands on this line.",
+        help="Write one step a line.",
+        fix=Fix("start a new line", (Edit(Span(close, gap.end()), "\n"),)),
+    )
+
+
+RULE = Rule("PRL116", "two-steps-a-line", Severity.ERROR, __doc__, explain=explain)

@@ -1,0 +1,48 @@
+"""A text whose closing quote is missing.
+
+What it does
+    Reports a quoted text that does not end on its line.
+
+Why
+    Where the text ends decides which arguments the step has.
+
+Example
+    1. a = FIND_CHARACTER(CTX, "Ross) : Identify Ross
+    2. b = FIND_CHARACTER(CTX, "Mara") : Identify Mara
+
+Use instead
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. b = FIND_CHARACTER(CTX, "Mara") : Identify Mara
+
+Fix
+    None: there may be several places for the quote.
+"""
+
+from __future__ import annotations
+
+from pearl.diagnostics import Diagnostic, Severity
+from pearl.rules.base import Rule, shown
+from pearl.source import Source, Span
+from pearl.syntax import Broken
+
+QUOTES = "\"'“”„«「‘’"
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    at = broken.at.start
+    if broken.got or source.text[at : at + 1] not in tuple(QUOTES):
+        return None
+    rest = source.text[at : broken.span.end]
+    return RULE(
+        Span(at, broken.span.end),
+        f"The text that starts with {shown(rest, 24)} is not closed.",
+        help=f"Close it with {_closing(rest[0])} where it ends.",
+        data={"quote": rest[0]},
+    )
+
+
+def _closing(quote: str) -> str:
+    return {"“": "”", "„": "”", "«": "»", "「": "」", "‘": "’"}.get(quote, quote)
+
+
+RULE = Rule("PRL102", "unclosed-string", Severity.ERROR, __doc__, explain=explain)

@@ -1,0 +1,38 @@
+"""A plan that never reads the document.
+
+What it does
+    Reports a plan in which no step takes ``CTX``.
+
+Why
+    Its answer would come from the model's memory, not from the document.
+
+Example
+    1. ans = CONCAT("Ross leaves", "because of the sale") : Combine the reasons
+
+Use instead
+    1. ans = FIND_REASON(CTX, "Ross leaves") : Find why Ross leaves
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.diagnostics import Diagnostic, Severity
+from pearl.plan import DOCUMENT
+from pearl.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    steps = view.plan.steps
+    if steps and DOCUMENT not in view.uses and not view.broken:
+        yield RULE(
+            steps[0].span,
+            f"No step reads the document ({DOCUMENT}).",
+            help=f"Give {DOCUMENT} to the steps that should look something up.",
+        )
+
+
+RULE = Rule("PRL405", "unread-document", Severity.WARNING, __doc__, plan=check)

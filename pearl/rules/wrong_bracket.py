@@ -1,0 +1,48 @@
+"""Square or curly brackets around arguments.
+
+What it does
+    Reports ``ACTION[…]`` and ``ACTION{…}``.
+
+Why
+    Square brackets make a list; a call has parentheses.
+
+Example
+    1. a = FIND_CHARACTER[CTX, "Ross"] : Identify Ross
+
+Use instead
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Fix
+    Safe: puts parentheses in their place.
+"""
+
+from __future__ import annotations
+
+from pearl.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.rules.base import Rule
+from pearl.source import Source, Span
+from pearl.syntax import Broken
+from pearl.syntax.lines import call_end
+
+_PAIRS = {"[": "]", "【": "】", "{": "}"}
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    text, at = source.text, broken.at.start
+    opening = text[at : at + 1]
+    if broken.accepts != {"_OPEN"} or opening not in _PAIRS:
+        return None
+    end = call_end(text, at, broken.span.end) if opening != "{" else -1
+    fix = None
+    if end > 0 and text[end - 1] == _PAIRS[opening]:
+        edits = (Edit(Span(at, at + 1), "("), Edit(Span(end - 1, end), ")"))
+        fix = Fix("use parentheses", edits)
+    return RULE(
+        Span(at, at + 1),
+        f"The call opens with {opening}.",
+        help="Put the arguments in parentheses ( ).",
+        fix=fix,
+    )
+
+
+RULE = Rule("PRL117", "wrong-bracket", Severity.ERROR, __doc__, explain=explain)

@@ -1,0 +1,101 @@
+"""Text and the places in it."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+
+class InputError(Exception):
+    """Input that cannot be used; the message is one line that says what to do."""
+
+
+class Span(NamedTuple):
+    """A half-open range of character offsets, ``start <= i < end``."""
+
+    start: int
+    end: int
+
+
+NOWHERE = Span(0, 0)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A named text.
+
+    Args:
+        name: where it came from, as a person would write it (a path, ``-``).
+        text: the characters.
+    """
+
+    name: str
+    text: str
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        starts = [0]
+        for index, char in enumerate(self.text):
+            if char == "\n":
+                starts.append(index + 1)
+        return starts
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character offset, both counted from 1."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of a line counted from 1, without its line ending."""
+        start = self._starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
+
+    def at(self, span: Span) -> str:
+        """The text a span covers."""
+        return self.text[span.start : span.end]
+
+
+def read_source(path: str, what: str = "file") -> Source:
+    """Read UTF-8 text from a path, or from standard input when the path is ``-``.
+
+    Args:
+        path: a file's path, or ``-``.
+        what: the noun used in messages ("document", "plan").
+
+    Raises:
+        InputError: missing, a directory, unreadable, binary, not UTF-8, or empty.
+    """
+    if path == "-":
+        return _decode("-", sys.stdin.buffer.read(), what)
+    file = Path(path)
+    try:
+        data = file.read_bytes()
+    except IsADirectoryError:
+        raise InputError(f"{path} is a directory: name one {what} in it.") from None
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: check the {what}'s path.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{path} cannot be read ({reason}): check the {what}'s path.") from None
+    return _decode(path, data, what)
+
+
+def _decode(name: str, data: bytes, what: str) -> Source:
+    shown = "standard input" if name == "-" else name
+    if b"\x00" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{shown} is a binary file: give the {what} as UTF-8 text.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{shown} is not UTF-8 (byte {error.start} is 0x{data[error.start]:02x}): "
+            f"convert it, for instance with iconv -f LATIN1 -t UTF-8."
+        ) from None
+    if not text.strip():
+        raise InputError(f"{shown} is empty: give a {what} with text in it.")
+    return Source(name, text)

@@ -1,0 +1,88 @@
+"""The grammars as parsers, made when first needed, and what they say of a bad line."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, NamedTuple
+
+from lark import Lark, TextSlice, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from pearl import resources
+from pearl.source import Span
+from pearl.syntax.build import ActionBuilder, PlanBuilder
+
+
+class Failure(NamedTuple):
+    """Where a line stops being readable: see `tree.Broken`."""
+
+    at: Span
+    got: str
+    before: str
+    accepts: frozenset[str]
+
+
+@cache
+def _plan_parser() -> Lark:
+    return Lark(
+        resources.grammar("plan"),
+        parser="lalr",
+        start=["step", "returns"],
+        transformer=PlanBuilder(),
+        maybe_placeholders=True,
+    )
+
+
+@cache
+def _action_parser() -> Lark:
+    return Lark(
+        resources.grammar("library"),
+        parser="lalr",
+        start="action",
+        transformer=ActionBuilder(),
+        maybe_placeholders=True,
+    )
+
+
+@cache
+def string_pattern() -> re.Pattern[str]:
+    """The grammar's quoted text, for finding where a call ends."""
+    return re.compile(_plan_parser().get_terminal("STRING").pattern.to_regexp())
+
+
+def parse_step(text: str, span: Span) -> Any | Failure:  # noqa: ANN401 - lark's transformers are untyped
+    """A `Step`, or where it fails."""
+    return _run(_plan_parser(), text, span, "step")
+
+
+def parse_returns(text: str, span: Span) -> Any | Failure:  # noqa: ANN401 - as above
+    """A tuple of `Ref`, or where it fails."""
+    return _run(_plan_parser(), text, span, "returns")
+
+
+def parse_action(text: str, span: Span) -> Any | Failure:  # noqa: ANN401 - as above
+    """An `Action`, or where it fails."""
+    return _run(_action_parser(), text, span, "action")
+
+
+def _run(parser: Lark, text: str, span: Span, start: str) -> Any | Failure:  # noqa: ANN401 - as above
+    try:
+        return parser.parse(TextSlice(text, span.start, span.end), start=start)
+    except UnexpectedInput as error:
+        return _failure(error, span)
+
+
+def _failure(error: UnexpectedInput, span: Span) -> Failure:
+    history = getattr(error, "token_history", None) or ()
+    before = history[-1].type if history and isinstance(history[-1], Token) else ""
+    if isinstance(error, UnexpectedToken):
+        accepts = frozenset(error.accepts or error.expected)
+        token = error.token
+        start, end = token.start_pos, token.end_pos
+        if token.type == "$END" or start is None or end is None:
+            return Failure(Span(span.end, span.end), "$END", before, accepts)
+        return Failure(Span(start, end), token.type, before, accepts)
+    if isinstance(error, UnexpectedCharacters):
+        at = error.pos_in_stream
+        return Failure(Span(at, at + 1), "", before, frozenset(error.allowed or ()))
+    return Failure(Span(span.end, span.end), "$END", before, frozenset())

@@ -1,0 +1,1 @@
+"""Data files of Pearl, found through importlib.resources."""
