@@ -83,6 +83,6 @@ def _failure(error: UnexpectedInput, span: Span) -> Failure:
             return Failure(Span(span.end, span.end), "$END", before, accepts)
         return Failure(Span(start, end), token.type, before, accepts)
     if isinstance(error, UnexpectedCharacters):
-        at = error.pos_in_stream
+        at = error.pos_in_stream if error.pos_in_stream is not None else span.start
         return Failure(Span(at, at + 1), "", before, frozenset(error.allowed or ()))
     return Failure(Span(span.end, span.end), "$END", before, frozenset())
