@@ -1,0 +1,21 @@
+"""Models behind one shape: any OpenAI-compatible endpoint, the offline reader, recordings."""
+
+from pearl.llm.calls import Call, CorrectPlan, Demonstration, ExecuteStep, MapAnswer, WritePlan
+from pearl.llm.choose import choose_model
+from pearl.llm.model import Message, Model, ModelError, Reply, Request, Usage
+
+__all__ = [
+    "Call",
+    "CorrectPlan",
+    "Demonstration",
+    "ExecuteStep",
+    "MapAnswer",
+    "Message",
+    "Model",
+    "ModelError",
+    "Reply",
+    "Request",
+    "Usage",
+    "WritePlan",
+    "choose_model",
+]

@@ -1,0 +1,61 @@
+"""From a name, or nothing, to a model."""
+
+from __future__ import annotations
+
+import os
+
+from pearl.llm.model import Model
+from pearl.source import InputError
+
+
+def choose_model(name: str = "") -> Model:
+    """The model a person means.
+
+    Args:
+        name: ``offline``, ``recorded:FILE``, a model of the endpoint, or
+            nothing: then ``PEARL_MODEL``, and with no key and no endpoint set,
+            the offline reader.
+
+    Raises:
+        InputError: a setting is missing or wrong; the message says which.
+    """
+    name = name or os.environ.get("PEARL_MODEL", "")
+    if name == "offline":
+        from pearl.llm.offline import Offline
+
+        return Offline(chosen=True)
+    if name.startswith("recorded:"):
+        from pearl.llm.recorded import load_recording
+
+        return load_recording(name.removeprefix("recorded:"))
+    key, url = os.environ.get("OPENAI_API_KEY", ""), os.environ.get("OPENAI_BASE_URL", "")
+    if not name and not key and not url:
+        from pearl.llm.offline import Offline
+
+        return Offline()
+    if not name:
+        raise InputError(
+            "An endpoint is set and no model is named: add --model NAME, set PEARL_MODEL, "
+            "or use --model offline."
+        )
+    if not key and not url:
+        raise InputError(
+            f"The model {name} needs an endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
+            "server of your own, or use --model offline."
+        )
+    return _open(name)
+
+
+def _open(name: str) -> Model:
+    from pydantic import ValidationError
+
+    from pearl.llm.openai import OpenAI
+    from pearl.llm.settings import Settings
+
+    try:
+        return OpenAI(name, Settings())
+    except ValidationError as error:
+        first = error.errors()[0]
+        setting = str(first["loc"][0]).upper()
+        setting = setting if setting.startswith("OPENAI_") else f"PEARL_{setting}"
+        raise InputError(f"{setting} is wrong: {first['msg'].lower()}.") from None

@@ -1,0 +1,47 @@
+"""The embedded backend: no network, no weights, no language model, and it says so.
+
+It is deterministic, and does what can be done honestly without a model: it
+writes plans by matching a question's form and words to the library's actions,
+answers steps with the document's own sentences, and maps an answer to the
+option that shares its words.
+"""
+
+from __future__ import annotations
+
+from pearl.llm.calls import CorrectPlan, ExecuteStep, MapAnswer, WritePlan
+from pearl.llm.model import Reply, Request
+
+NOTICE = (
+    "No language model: the embedded offline reader quotes the sentences that bear on each "
+    "step. For a model, set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME."
+)
+
+
+class Offline:
+    """See the module.
+
+    Args:
+        chosen: whether a person asked for it by name; then it needs no notice.
+    """
+
+    name = "offline"
+    identity = "offline/1"
+
+    def __init__(self, *, chosen: bool = False) -> None:
+        self.notice = "" if chosen else NOTICE
+
+    async def answer(self, request: Request) -> Reply:
+        from pearl.llm.offline import mapping, planning, reading
+
+        match request.call:
+            case WritePlan() as call:
+                return Reply(planning.write(call))
+            case CorrectPlan() as call:
+                return Reply(planning.write_shortest(call.write))
+            case ExecuteStep() as call:
+                return Reply(reading.carry_out(call))
+            case MapAnswer() as call:
+                return Reply(mapping.choose(call))
+
+    async def close(self) -> None:
+        return

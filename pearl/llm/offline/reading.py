@@ -1,0 +1,99 @@
+"""Steps answered with the document's own sentences, to the letter."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from pearl.llm.calls import ExecuteStep
+from pearl.llm.offline.text import Index, index, words
+from pearl.source import Span
+from pearl.values import as_text
+
+QUOTES = 4
+"""How many sentences an answer quotes."""
+
+_SPELLED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBER = re.compile(rf"\b\d[\d,.]*\b|\b(?:{'|'.join(_SPELLED)})\b", re.IGNORECASE)
+
+
+def carry_out(call: ExecuteStep) -> str:
+    """The sentences that bear on the step, each on its own line after ``> ``.
+
+    For a truth value, a number or a list, the value stands on the first line.
+    """
+    if call.document is None:
+        return _without_document(call)
+    read = index(call.document.text)
+    known = _quoted(call)
+    chosen = _choose(read, _query(call), known)
+    quotes = [" ".join(read.text[span.start : span.end].split()) for span in chosen]
+    shown = "\n".join(f"> {quote}" for quote in quotes)
+    match call.action.returns:
+        case "bool":
+            return f"{'yes' if quotes else 'no'}\n{shown}"
+        case "number":
+            return f"{_number(quotes)}\n{shown}"
+        case "list":
+            return f"{json.dumps(quotes, ensure_ascii=False)}\n{shown}"
+        case _:
+            return shown or "The document has no sentence that bears on this."
+
+
+def _without_document(call: ExecuteStep) -> str:
+    """What can be said of the arguments alone: the arguments."""
+    text = "\n".join(as_text(value) for _, value in call.arguments)
+    match call.action.returns:
+        case "bool":
+            return "no"
+        case "number":
+            return str(len(text.splitlines()))
+        case "list":
+            return json.dumps(text.splitlines(), ensure_ascii=False)
+        case _:
+            return text
+
+
+def _query(call: ExecuteStep) -> Mapping[str, float]:
+    """Stems and weights: the arguments' own words most, the action's least."""
+    query: dict[str, float] = {}
+    for stem in words(call.action.name.replace("_", " ").lower()):
+        query[stem] = 0.25
+    for stem in words(call.step.note):
+        query[stem] = 0.6
+    for _, value in call.arguments:
+        text = as_text(value)
+        weight = 0.3 if ">" in text else 1.0
+        for stem in words(text.replace(">", " ")):
+            query[stem] = max(weight, query.get(stem, 0.0))
+    return query
+
+
+def _quoted(call: ExecuteStep) -> frozenset[str]:
+    """Sentences that an earlier step found; this one should add to them."""
+    lines = [line for _, value in call.arguments for line in as_text(value).splitlines()]
+    return frozenset(line[2:] for line in lines if line.startswith("> "))
+
+
+def _choose(read: Index, query: Mapping[str, float], known: frozenset[str]) -> list[Span]:
+    scores = read.scores(query)
+    order = sorted(range(len(read.spans)), key=lambda at: (-scores[at], at))
+    chosen: list[int] = []
+    for at in order:
+        if scores[at] <= 0 or len(chosen) == QUOTES:
+            break
+        span = read.spans[at]
+        text = " ".join(read.text[span.start : span.end].split())
+        if len(text.split()) > 2 and text not in known:
+            chosen.append(at)
+    return [read.spans[at] for at in sorted(chosen)]
+
+
+def _number(quotes: list[str]) -> str:
+    for quote in quotes:
+        found = _NUMBER.search(quote)
+        if found:
+            word = found[0].lower()
+            return str(_SPELLED.index(word) + 1) if word in _SPELLED else word.strip(".,")
+    return str(len(quotes))

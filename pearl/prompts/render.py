@@ -1,0 +1,102 @@
+"""Turns a call into messages. Nothing else in Pearl writes to a model.
+
+Whatever a document, a person or a model wrote enters as delimited data: in a
+block whose closing tag does not occur in it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from pearl.library import Library
+from pearl.llm.calls import Call, CorrectPlan, ExecuteStep, MapAnswer, WritePlan, letter
+from pearl.llm.model import Message
+from pearl.plan import DOCUMENT, Action
+from pearl.syntax.printer import print_call
+from pearl.values import as_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+RETURNS = {
+    "text": "Answer in a few sentences of plain text.",
+    "any": "Answer in plain text.",
+    "list": "Answer with a JSON array on one line, one short text an item, and nothing else on "
+    "that line.",
+    "number": "Answer with one number on the first line, in digits, and no other number there.",
+    "bool": "Answer with yes or no on the first line.",
+    "pairs": 'Answer with {"pairs": [[key, value], …]} as JSON on one line.',
+}
+
+
+def render(call: Call) -> tuple[Message, ...]:
+    """The messages of a call; equal calls give equal messages."""
+    match call:
+        case WritePlan():
+            return _messages("write_plan", call=call, actions=_listing(call.library))
+        case CorrectPlan():
+            return (
+                *render(call.write),
+                {"role": "assistant", "content": call.reply},
+                {"role": "user", "content": _block("correct_plan", "user", call=call)},
+            )
+        case ExecuteStep():
+            return _messages(
+                "execute_step",
+                call=call,
+                document=call.document.text if call.document else None,
+                written=print_call(call.step),
+                arguments=[(name, as_text(value)) for name, value in call.arguments],
+                returns=RETURNS[call.action.returns],
+            )
+        case MapAnswer():
+            options = [(letter(at), option) for at, option in enumerate(call.options)]
+            return _messages("map_answer", call=call, options=options)
+
+
+def fenced(name: str, text: str) -> str:
+    """Text as data: between tags of this name, numbered if the text has such a tag itself."""
+    tag, number = name, 1
+    lowered = text.lower()
+    while f"<{tag}" in lowered or f"</{tag}" in lowered:
+        number += 1
+        tag = f"{name}-{number}"
+    return f"<{tag}>\n{text}\n</{tag}>"
+
+
+def _messages(name: str, **values: Any) -> tuple[Message, ...]:  # noqa: ANN401 - template values
+    return (
+        {"role": "system", "content": _block(name, "system", **values)},
+        {"role": "user", "content": _block(name, "user", **values)},
+    )
+
+
+def _block(name: str, block: str, **values: Any) -> str:  # noqa: ANN401 - template values
+    template = _environment().get_template(f"{name}.jinja")
+    context = template.new_context(values)
+    return "".join(template.blocks[block](context)).strip()
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    folder = files("pearl.prompts")
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Prompts are plain text; data is delimited by `fenced`, not by HTML escapes.
+        autoescape=False,  # noqa: S701
+    )
+    environment.filters["fenced"] = lambda text, name: fenced(name, text)
+    return environment
+
+
+def _listing(library: Library) -> list[Action]:
+    """The actions as the planner sees them, those that read the document first."""
+    actions = library.actions.values()
+    return sorted(actions, key=lambda action: all(p.name != DOCUMENT for p in action.params))

@@ -1,0 +1,149 @@
+"""Runs steps as soon as their inputs exist."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pearl.graph import dependencies
+from pearl.library import Library
+from pearl.llm import Call, ExecuteStep, ModelError, Reply
+from pearl.plan import DOCUMENT, Action, Builtin, Ref, Step
+from pearl.run.bind import BindError, Item, items_of, mapped, takes_document, value_of
+from pearl.run.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.run.journal import Entry, Journal
+from pearl.source import Source
+from pearl.values import DecodeError, Pairs, Value, decode, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailure:
+    """Why a step has no output.
+
+    Args:
+        code: ``PRL901`` no answer from the model, ``PRL902`` an answer of the
+            wrong type, ``PRL903`` a value that does not fit.
+    """
+
+    step: str
+    code: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class Executor:
+    """What executing a step needs.
+
+    Args:
+        document: what ``CTX`` is.
+        library: the actions, the plan's own among them.
+        ask: puts a call to the model.
+        journal: where outputs of builtins and skipped steps are written.
+    """
+
+    document: Source
+    library: Library
+    ask: Callable[[Call, str], Awaitable[Reply]]
+    journal: Journal
+
+    async def run(
+        self, steps: Sequence[Step], values: Mapping[str, Value]
+    ) -> tuple[dict[str, Value], list[StepFailure]]:
+        """Run steps, independent ones side by side.
+
+        A failed step leaves the others alone; what needs it is skipped.
+
+        Args:
+            steps: checked steps, in an order in which inputs come first.
+            values: outputs of steps that ran before.
+
+        Returns:
+            All values, old and new, and what failed.
+        """
+        known = dict(values)
+        failures: dict[str, StepFailure] = {}
+        needs = dependencies(steps)
+        tasks: dict[str, asyncio.Task[None]] = {}
+
+        async def one(step: Step) -> None:
+            for name in needs[step.name]:
+                await tasks[name]
+            lost = next((name for name in needs[step.name] if name in failures), None)
+            if lost is not None:
+                cause = f"{lost} has no output"
+                failures[step.name] = StepFailure(step.name, failures[lost].code, cause)
+                path = f"step/{step.name}"
+                self.journal.record(Entry("decision", path, status="skipped", cause=cause))
+                return
+            try:
+                known[step.name] = await self._step(step, known)
+            except ModelError as error:
+                failures[step.name] = StepFailure(step.name, "PRL901", str(error))
+            except DecodeError as error:
+                failures[step.name] = StepFailure(step.name, "PRL902", str(error))
+            except (BindError, BuiltinError) as error:
+                failures[step.name] = StepFailure(step.name, "PRL903", str(error))
+
+        async with asyncio.TaskGroup() as group:
+            for step in steps:
+                tasks[step.name] = group.create_task(one(step))
+        return known, [failures[step.name] for step in steps if step.name in failures]
+
+    async def _step(self, step: Step, values: Mapping[str, Value]) -> Value:
+        action = self.library.get(step.action)
+        if action is None:
+            raise BindError(f"{step.action} is not in the library.")
+        ref = mapped(step)
+        if ref is None:
+            value = await self._once(step, action, values, None, f"step/{step.name}")
+        else:
+            items = items_of(ref, values)
+            answers = await asyncio.gather(
+                *(
+                    self._once(step, action, values, item, f"step/{step.name}[{at}]")
+                    for at, item in enumerate(items)
+                )
+            )
+            value = _together(ref, items, answers)
+        self.journal.decide(f"value/{step.name}", to_json(value))
+        return value
+
+    async def _once(
+        self,
+        step: Step,
+        action: Action,
+        values: Mapping[str, Value],
+        item: Item | None,
+        path: str,
+    ) -> Value:
+        """One call of the action: for the whole step, or for one item of its list."""
+        given = [
+            Given(arg, value_of(arg, values, item))
+            for arg in step.args
+            if not (isinstance(arg, Ref) and arg.name == DOCUMENT)
+        ]
+        if isinstance(action.body, Builtin):
+            return FUNCTIONS[action.body.function](given)
+        names = [param.name for param in action.params if param.name != DOCUMENT]
+        names += [f"S{at + 1}" for at in range(len(names), len(given))]
+        arguments = tuple(zip(names, (one.value for one in given), strict=False))
+        document = self.document if takes_document(step) else None
+        reply = await self.ask(ExecuteStep(document, action, step, arguments), path)
+        returns = "bool" if item is not None and _filters(step) else action.returns
+        return decode(reply.text, returns)
+
+
+def _filters(step: Step) -> bool:
+    ref = mapped(step)
+    return ref is not None and ref.mode.startswith("where")
+
+
+def _together(ref: Ref, items: Sequence[Item], answers: Sequence[Value]) -> Value:
+    """The step's value: pairs for ``each``, the kept items for ``where``."""
+    if ref.mode.startswith("each"):
+        return Pairs(tuple((item.key, answer) for item, answer in zip(items, answers, strict=True)))
+    kept = [item for item, answer in zip(items, answers, strict=True) if answer is True]
+    if ref.mode == "where values":
+        return Pairs(tuple((item.key, item.value) for item in kept))
+    return [item.value for item in kept]

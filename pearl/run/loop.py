@@ -1,0 +1,145 @@
+"""The loop that every strategy shares (DESIGN, section 1).
+
+Next steps → check → append → execute → journal, until the strategy returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
+
+from pearl.check import check
+from pearl.diagnostics import Diagnostic, Severity
+from pearl.library import Library
+from pearl.plan import Action, Plan, Ref, Step
+from pearl.run.calls import Caller
+from pearl.run.execute import Executor, StepFailure
+from pearl.source import Source
+from pearl.syntax import parse, print_plan
+from pearl.values import Value, as_text
+
+
+class RunError(Exception):
+    """A run without an answer.
+
+    Args:
+        message: one line that says why and what to do.
+        failures: the steps that have no output.
+        diagnostics: what the checker found in the steps.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        failures: tuple[StepFailure, ...] = (),
+        diagnostics: tuple[Diagnostic, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.failures = failures
+        self.diagnostics = diagnostics
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run so far, as a strategy sees it.
+
+    Args:
+        question: what is asked.
+        plan: the steps that were appended, in order.
+        values: the outputs of those that ran.
+    """
+
+    question: str
+    plan: Plan
+    values: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A strategy's move: append these steps, and run them."""
+
+    steps: tuple[Step, ...]
+    declares: tuple[Action, ...] = ()
+    returns: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A strategy's last move: these outputs, in order, are the answer."""
+
+    outputs: tuple[str, ...]
+
+
+Move: TypeAlias = Steps | Return
+
+
+class Strategy(Protocol):
+    """Given the run so far: what are the next steps, or what is the answer?"""
+
+    async def next(self, run: Run) -> Move: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run with its answer.
+
+    Args:
+        plan: every step that ran.
+        values: every output.
+        outputs: the names of the steps that make up the answer.
+        text: the answer: those outputs, a blank line between them.
+    """
+
+    plan: Plan
+    values: Mapping[str, Value]
+    outputs: tuple[str, ...]
+    text: str
+
+
+async def run_strategy(
+    strategy: Strategy, question: str, document: Source, library: Library, caller: Caller
+) -> Finished:
+    """Run a strategy on a document.
+
+    Args:
+        strategy: writes the steps.
+        question: what is asked.
+        document: what ``CTX`` is.
+        library: the actions steps may call.
+        caller: asks the model and keeps the journal.
+
+    Raises:
+        RunError: a step was rejected or has no output.
+        ModelError: the strategy's own calls got no usable answer.
+    """
+    run = Run(question, Plan(question=question), MappingProxyType({}))
+    while True:
+        move = await strategy.next(run)
+        if isinstance(move, Return):
+            text = "\n\n".join(as_text(run.values[name]) for name in move.outputs)
+            caller.journal.decide("answer", {"outputs": list(move.outputs), "text": text})
+            return Finished(run.plan, run.values, move.outputs, text)
+        run = await _append(run, move, document, library, caller)
+
+
+async def _append(run: Run, move: Steps, document: Source, library: Library, caller: Caller) -> Run:
+    plan = replace(
+        run.plan,
+        steps=run.plan.steps + move.steps,
+        declares=run.plan.declares + move.declares,
+        returns=move.returns or run.plan.returns,
+    )
+    printed = print_plan(plan)
+    found = check(parse(printed, "plan"), library)
+    errors = tuple(one for one in found if one.severity is Severity.ERROR)
+    if errors:
+        raise RunError(f"The plan cannot run: {errors[0].message}", diagnostics=errors)
+    caller.journal.decide("plan", printed)
+    executor = Executor(document, library.with_declared(plan.declares), caller, caller.journal)
+    values, failures = await executor.run(move.steps, run.values)
+    if failures:
+        first = failures[0]
+        raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
+    return Run(run.question, plan, MappingProxyType(values))

@@ -1,0 +1,126 @@
+"""A finished run as a plan with its values, and back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pearl.plan import Plan
+from pearl.run.journal import Entry
+from pearl.source import InputError, Source
+from pearl.syntax import parse, print_step
+from pearl.syntax.printer import print_plan
+from pearl.values import canonical_json
+
+_VALUE = re.compile(r"#\s*value\s+(\S+)\s*=\s*(.*)$")
+_ANSWER = re.compile(r"#\s*answer\s*=\s*(.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a trace says.
+
+    Args:
+        plan: the plan that ran, without the trace's comments.
+        replies: what each call gave, by its path in the run.
+        answer: the run's answer, or None where the run has none.
+    """
+
+    plan: Plan
+    replies: dict[str, str]
+    answer: str | None
+
+
+def export_trace(entries: Iterable[Entry], name: str) -> str:
+    """A run as a plan that parses, checks and replays to the same answer.
+
+    Values stand as comments under their steps. Rejected and repeated attempts
+    stay in the journal (DESIGN, section 7).
+
+    Args:
+        entries: the run's journal.
+        name: the run's name, for the head.
+
+    Raises:
+        InputError: the run has no plan.
+    """
+    head: dict[str, Any] = {}
+    planned = ""
+    values: dict[str, Any] = {}
+    children: dict[str, list[tuple[str, str]]] = {}
+    answer: str | None = None
+    for entry in entries:
+        path = entry.path
+        if entry.status != "done":
+            continue
+        if path == "run":
+            head = entry.value
+        elif path == "plan":
+            planned = entry.value
+        elif path == "answer":
+            answer = entry.value["text"]
+        elif path.startswith("value/"):
+            values[path.removeprefix("value/")] = entry.value
+        elif entry.kind == "call" and path.startswith("step/") and path.endswith("]"):
+            child = path.removeprefix("step/")
+            children.setdefault(child[: child.rindex("[")], []).append((child, entry.value))
+    if not planned:
+        raise InputError(f"The run {name} has no plan: it stopped before one was accepted.")
+    plan = parse(planned, name).plan
+    lines = [f"# trace of run {name}"]
+    lines += [f"# {key}: {_told(value)}" for key, value in head.items() if key != "question"]
+    lines.append(print_plan(replace(plan, steps=(), returns=(), comments=())).rstrip("\n"))
+    lines.append("")
+    for number, step in enumerate(plan.steps, 1):
+        lines.append(f"{number}. {print_step(step)}")
+        for child, reply in sorted(children.get(step.name, []), key=_order):
+            lines.append(f"# value {child} = {canonical_json(reply)}")
+        if step.name in values:
+            lines.append(f"# value {step.name} = {canonical_json(values[step.name])}")
+    if plan.returns:
+        lines.append(f"return {', '.join(ref.name for ref in plan.returns)}")
+    if answer is not None:
+        lines.append(f"# answer = {canonical_json(answer)}")
+    return "\n".join(lines) + "\n"
+
+
+def _told(value: Any) -> str:  # noqa: ANN401 - any JSON
+    return value if isinstance(value, str) and "\n" not in value else canonical_json(value)
+
+
+def _order(child: tuple[str, str]) -> int:
+    return int(child[0][child[0].rindex("[") + 1 : -1])
+
+
+def is_trace(source: Source) -> bool:
+    """Whether a plan's text carries values."""
+    return any(_VALUE.match(line) for line in source.text.splitlines())
+
+
+def read_trace(source: Source) -> Trace:
+    """The inverse of `export_trace`.
+
+    Raises:
+        InputError: a value is not JSON.
+    """
+    replies: dict[str, str] = {}
+    answer: str | None = None
+    for number, line in enumerate(source.text.splitlines(), 1):
+        found = _VALUE.match(line) or _ANSWER.match(line)
+        if not found:
+            continue
+        try:
+            value = json.loads(found[found.re.groups])
+        except ValueError:
+            raise InputError(f"{source.name}:{number}: the value is not JSON.") from None
+        text = value if isinstance(value, str) else canonical_json(value)
+        if found.re is _ANSWER:
+            answer = text
+        else:
+            replies[f"step/{found[1]}"] = text
+    plan = parse(source).plan
+    steps = tuple(replace(step, comments=()) for step in plan.steps)
+    return Trace(replace(plan, steps=steps, comments=()), replies, answer)

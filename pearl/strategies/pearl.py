@@ -1,0 +1,69 @@
+"""PEARL: write the whole plan before the document is read, then execute it.
+
+Sun et al., "PEARL: Prompting Large Language Models to Plan and Execute Actions
+Over Long Documents", EACL 2024, section 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pearl.library import Library
+from pearl.llm import Demonstration
+from pearl.plan import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
+from pearl.planner import write_plan
+from pearl.planner.generate import CORRECTIONS
+from pearl.run import Caller, Return, Run, Steps
+from pearl.strategies.given import GivenPlan
+
+ANSWER = Action(
+    "ANSWER_DIRECTLY",
+    (Param(DOCUMENT), Param("X")),
+    doc="Answer the question X from CTX: say what CTX says and what follows from it.",
+)
+"""What is left when no plan is accepted: one step that asks the question itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pearl:
+    """Plan, then execute.
+
+    Where the model writes no plan that the checker accepts, the question is
+    answered directly, by one step; the journal's ``plan/fallback`` says so.
+
+    Args:
+        library: the actions a plan may call.
+        caller: asks the model and keeps the journal.
+        demonstrations: example plans for the prompt.
+        corrections: how often the model may correct its plan.
+    """
+
+    library: Library
+    caller: Caller
+    demonstrations: tuple[Demonstration, ...] = ()
+    corrections: int = CORRECTIONS
+
+    async def next(self, run: Run) -> Steps | Return:
+        if run.plan.steps:
+            return await GivenPlan(run.plan).next(run)
+        planned = await write_plan(
+            run.question,
+            self.library,
+            self.caller,
+            self.caller.journal.decide,
+            self.demonstrations,
+            self.corrections,
+        )
+        plan = planned.plan
+        if plan is None:
+            self.caller.journal.decide("plan/fallback", planned.source.text)
+            plan = direct_plan(run.question)
+        return await GivenPlan(plan).next(run)
+
+
+def direct_plan(question: str) -> Plan:
+    """The plan that only asks the question."""
+    step = Step(
+        "answer", ANSWER.name, (Ref(DOCUMENT), Literal(question)), "Answer the question directly"
+    )
+    return Plan((step,), question, (ANSWER,))
