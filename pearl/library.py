@@ -114,3 +114,30 @@ def load_library(*names: str) -> Library:
             if action.name not in own:
                 actions[action.name] = replace(action)
     return Library(tuple(chosen), MappingProxyType(actions))
+
+
+def search_actions(library: Library, words: str) -> list[Action]:
+    """Actions whose name, aliases or definition hold the words, best first.
+
+    Every word counts as found where it, or a word that starts with it, occurs;
+    a misspelt one where a name resembles it.
+    """
+    from rapidfuzz import fuzz
+
+    wanted = words.lower().split()
+    scored: list[tuple[float, int, Action]] = []
+    for order, action in enumerate(library.actions.values()):
+        names = " ".join((action.name, *action.aliases)).replace("_", " ").lower()
+        doc = action.doc.lower()
+        score = 0.0
+        for word in wanted:
+            near = max((fuzz.ratio(word, name) for name in names.split()), default=0.0)
+            if word in names:
+                score += 3
+            elif word in doc:
+                score += 1
+            elif near >= 75:
+                score += near / 50
+        if score > 0:
+            scored.append((-score, order, action))
+    return [action for _, _, action in sorted(scored, key=lambda one: one[:2])]

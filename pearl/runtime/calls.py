@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pearl.llm import Call, Model, ModelError, Reply, Request
 from pearl.llm.model import call_key
 from pearl.prompts import render
-from pearl.run.journal import Entry, Journal
+from pearl.runtime.journal import Entry, Journal
 
 
 @dataclass(frozen=True)

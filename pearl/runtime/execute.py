@@ -10,9 +10,9 @@ from pearl.graph import dependencies
 from pearl.library import Library
 from pearl.llm import Call, ExecuteStep, ModelError, Reply
 from pearl.plan import DOCUMENT, Action, Builtin, Ref, Step
-from pearl.run.bind import BindError, Item, items_of, mapped, takes_document, value_of
-from pearl.run.builtins import FUNCTIONS, BuiltinError, Given
-from pearl.run.journal import Entry, Journal
+from pearl.runtime.bind import BindError, Item, items_of, mapped, takes_document, value_of
+from pearl.runtime.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.runtime.journal import Entry, Journal
 from pearl.source import Source
 from pearl.values import DecodeError, Pairs, Value, decode, to_json
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pearl.plan import Plan
-from pearl.run.journal import Entry
+from pearl.runtime.journal import Entry
 from pearl.source import InputError, Source
 from pearl.syntax import parse, print_step
 from pearl.syntax.printer import print_plan

@@ -14,8 +14,8 @@ from pearl.check import check
 from pearl.diagnostics import Diagnostic, Severity
 from pearl.library import Library
 from pearl.plan import Action, Plan, Ref, Step
-from pearl.run.calls import Caller
-from pearl.run.execute import Executor, StepFailure
+from pearl.runtime.calls import Caller
+from pearl.runtime.execute import Executor, StepFailure
 from pearl.source import Source
 from pearl.syntax import parse, print_plan
 from pearl.values import Value, as_text

@@ -1,0 +1,65 @@
+"""``pearl ask``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pearl.cli.options import json_option, library_option, load, model_option, runs_option
+
+
+@click.command(
+    "ask", short_help="Plan, run, and answer with evidence.",
+    epilog='Example:  pearl ask story.txt "Why does Mara leave the lighthouse?"',
+)  # fmt: skip
+@click.argument("document")
+@click.argument("question")
+@click.option(
+    "--option", "options", multiple=True, metavar="TEXT",
+    help="An answer to choose from; give at least two.",
+)  # fmt: skip
+@library_option
+@model_option
+@runs_option
+@json_option
+def command(
+    document: str,
+    question: str,
+    options: tuple[str, ...],
+    libraries: tuple[str, ...],
+    model: str,
+    runs: str,
+    as_json: bool,
+) -> None:
+    """Answer QUESTION about DOCUMENT (a text file, or - for standard input).
+
+    A plan is written without looking at the document, checked, and run on it
+    step by step. The answer comes with the passages it rests on, the plan, and
+    a trace.
+    """
+    from pearl.api import ask
+    from pearl.cli.answering import settle, show
+    from pearl.cli.progress import progress
+    from pearl.llm import choose_model
+    from pearl.source import InputError, read_source
+
+    if not question.strip():
+        raise InputError("The question is empty: write it in quotes after the document.")
+    library = load(libraries)
+    chosen = choose_model(model)
+    source = read_source(document, "document")
+    with progress(quiet=as_json) as watch:
+        answer = settle(
+            lambda: ask(
+                source,
+                question,
+                options=options,
+                library=library,
+                model=chosen,
+                runs=Path(runs),
+                watch=watch,
+            ),
+            as_json=as_json,
+        )
+    show(answer, source, as_json=as_json)

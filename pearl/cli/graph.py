@@ -1,0 +1,51 @@
+"""``pearl graph``"""
+
+from __future__ import annotations
+
+import click
+
+from pearl.cli.options import NoAnswer, emit, emit_json, json_option, output_option
+
+
+@click.command(
+    "graph", short_help="Draw which step uses which.",
+    epilog="Example:  pearl graph mara.plan --format svg -o mara.svg",
+)  # fmt: skip
+@click.argument("plan")
+@click.option(
+    "--format", "form", default="mermaid", show_default=True, type=click.Choice(["mermaid", "svg"])
+)
+@output_option
+@json_option
+def command(plan: str, form: str, output: str, as_json: bool) -> None:
+    """Draw PLAN (a file, or - for standard input) as Mermaid text or as an SVG picture."""
+    from pearl import draw
+    from pearl.graph import dependencies, levels, outputs, reads_document
+    from pearl.source import read_source
+    from pearl.syntax import parse
+
+    source = read_source(plan, "plan")
+    parsed = parse(source)
+    if parsed.broken or not parsed.plan.steps:
+        raise NoAnswer(f"{plan} cannot be drawn: see pearl lint {plan}.")
+    steps = parsed.plan.steps
+    if as_json:
+        needs = dependencies(steps)
+        depth = levels(needs)
+        emit_json(
+            {
+                "steps": [
+                    {
+                        "name": step.name,
+                        "action": step.action,
+                        "uses": list(needs[step.name]),
+                        "document": reads_document(step),
+                        "level": depth[step.name],
+                    }
+                    for step in steps
+                ],
+                "answer": list(outputs(parsed.plan)),
+            }
+        )
+        return
+    emit(draw.svg(parsed.plan) if form == "svg" else draw.mermaid(parsed.plan), output)

@@ -1,0 +1,78 @@
+"""``pearl plan``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pearl.cli.options import (
+    NoAnswer,
+    emit,
+    emit_json,
+    json_option,
+    library_option,
+    load,
+    model_option,
+    output_option,
+    runs_option,
+)
+
+
+@click.command(
+    "plan", short_help="Only write the plan.",
+    epilog='Example:  pearl plan "Why does Mara leave the lighthouse?" -o mara.plan',
+)  # fmt: skip
+@click.argument("question")
+@output_option
+@library_option
+@model_option
+@runs_option
+@json_option
+def command(
+    question: str,
+    output: str,
+    libraries: tuple[str, ...],
+    model: str,
+    runs: str,
+    as_json: bool,
+) -> None:
+    """Write a plan for QUESTION (or - for standard input). The document is never shown
+    to the planner."""
+    from pearl.api import write_plan
+    from pearl.cli.answering import settle
+    from pearl.cli.progress import progress
+    from pearl.llm import choose_model
+    from pearl.render import Report, terminal
+    from pearl.render.json import as_object
+    from pearl.source import read_source
+    from pearl.syntax import print_plan
+
+    if question == "-":
+        question = read_source("-", "question").text
+    library = load(libraries)
+    chosen = choose_model(model)
+    with progress(quiet=as_json) as watch:
+        planned = settle(
+            lambda: write_plan(
+                question, library=library, model=chosen, runs=Path(runs), watch=watch
+            ),
+            as_json=as_json,
+        )
+    text = print_plan(planned.plan) if planned.plan else ""
+    if text and output:
+        emit(text, output)
+    if as_json:
+        found = [as_object(one, planned.source) for one in planned.diagnostics]
+        emit_json({"plan": text, "attempts": planned.attempts, "findings": found})
+    elif text and not output:
+        emit(text)
+    if chosen.notice and not as_json:
+        click.echo(chosen.notice, err=True)
+    if not text:
+        if not as_json:
+            click.echo(terminal.render([Report(planned.source, planned.diagnostics)]), err=True)
+        raise NoAnswer(
+            f"No plan was accepted after {planned.attempts} attempts: see the findings above, or "
+            "use another model."
+        )

@@ -1,0 +1,43 @@
+"""``pearl replay``"""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from pearl.cli.options import emit_json, json_option, library_option, load
+
+
+@click.command(
+    "replay", short_help="Run recorded plans on their recorded step outputs.",
+    epilog="Example:  pearl replay recorded.jsonl --library paper.txt --json",
+)  # fmt: skip
+@click.argument("recorded")
+@library_option
+@json_option
+def command(recorded: str, libraries: tuple[str, ...], as_json: bool) -> None:
+    """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
+    there are any; or a trace. Exits 1 if an answer differs."""
+    from pearl.replay import as_object, read_records, replay
+    from pearl.source import read_source
+
+    library = load(libraries)
+    records = list(read_records(read_source(recorded, "recording")))
+    started = time.monotonic()
+    result = replay(records, library)
+    seconds = round(time.monotonic() - started, 3)
+    if as_json:
+        emit_json({**as_object(result), "seconds": seconds})
+    else:
+        click.echo(
+            f"{result.plans} plans: {result.syntax_errors} with syntax errors, "
+            f"{result.check_errors} with errors.\n"
+            f"{result.executed} run on their recorded outputs: {result.exact} give exactly the "
+            f"recorded answer."
+        )
+        for name in result.differ:
+            click.echo(f"differs: {name}")
+        for name, cause in result.failed.items():
+            click.echo(f"failed: {name}: {cause}")
+    raise click.exceptions.Exit(0 if result.exact == result.executed else 1)

@@ -1,0 +1,70 @@
+"""``pearl run``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pearl.cli.options import NoAnswer, json_option, library_option, load, model_option, runs_option
+
+
+@click.command(
+    "run", short_help="Only execute a plan.", epilog="Example:  pearl run mara.plan story.txt"
+)
+@click.argument("plan")
+@click.argument("document")
+@click.option(
+    "--option", "options", multiple=True, metavar="TEXT",
+    help="An answer to choose from; give at least two.",
+)  # fmt: skip
+@library_option
+@model_option
+@runs_option
+@json_option
+def command(
+    plan: str,
+    document: str,
+    options: tuple[str, ...],
+    libraries: tuple[str, ...],
+    model: str,
+    runs: str,
+    as_json: bool,
+) -> None:
+    """Run PLAN on DOCUMENT (text files; one of them may be - for standard input)."""
+    from pearl.api import run
+    from pearl.check import check
+    from pearl.cli.answering import settle, show
+    from pearl.cli.progress import progress
+    from pearl.diagnostics import Severity
+    from pearl.llm import choose_model
+    from pearl.render import Report, terminal
+    from pearl.render.json import render
+    from pearl.source import InputError, read_source
+    from pearl.syntax import parse
+
+    if plan == document == "-":
+        raise InputError("Only one of the plan and the document can be standard input.")
+    library = load(libraries)
+    chosen = choose_model(model)
+    source = read_source(plan, "plan")
+    text = read_source(document, "document")
+    errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
+    if errors:
+        shown = render if as_json else terminal.render
+        click.echo(shown([Report(source, errors)]), nl=False)
+        raise NoAnswer(f"{plan} has {len(errors)} error(s), so it was not run: mend them first.")
+    with progress(quiet=as_json) as watch:
+        answer = settle(
+            lambda: run(
+                source.text,
+                text,
+                options=options,
+                library=library,
+                model=chosen,
+                runs=Path(runs),
+                watch=watch,
+            ),
+            as_json=as_json,
+        )
+    show(answer, text, as_json=as_json)

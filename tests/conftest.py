@@ -1,0 +1,42 @@
+"""What every test starts from: no settings of the person who runs it, a folder of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SHARED = ROOT.parent / "shared" / "data"
+SETTINGS = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_ORG_ID",
+    "OPENAI_PROJECT_ID",
+    "OPENAI_CUSTOM_HEADERS",
+    "PEARL_MODEL",
+    "PEARL_TEMPERATURE",
+    "PEARL_TIMEOUT",
+    "PEARL_MAX_TOKENS",
+)
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def examples() -> Path:
+    """The folder with the example documents."""
+    return ROOT / "plans" / "examples"
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The shared data; tests that use it are skipped where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip("the shared data is not beside this checkout")
+    return SHARED
