@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pearl.graph import outputs
 from pearl.plan import Plan
-from pearl.run import Return, Run, Steps
+from pearl.runtime import Return, Run, Steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pearl.llm import Demonstration
 from pearl.plan import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
 from pearl.planner import write_plan
 from pearl.planner.generate import CORRECTIONS
-from pearl.run import Caller, Return, Run, Steps
+from pearl.runtime import Caller, Return, Run, Steps
 from pearl.strategies.given import GivenPlan
 
 ANSWER = Action(
