@@ -82,6 +82,11 @@ def canonical_json(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower typ
     return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
+def one_line_json(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower type
+    """Canonical JSON without any character that ends a line, not even U+2028."""
+    return _LINE_END.sub(lambda end: f"\\u{ord(end[0]):04x}", canonical_json(data))
+
+
 def as_text(value: Value) -> str:
     """The value as a reader sees it: text as it is, a list one item a line."""
     match value:
@@ -97,6 +102,7 @@ def as_text(value: Value) -> str:
             return json.dumps(value)
 
 
+_LINE_END = re.compile("[\x85\u2028\u2029]")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
 _TRUTH = re.compile(r"\W*(yes|no|true|false)\b", re.IGNORECASE)

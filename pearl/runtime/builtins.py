@@ -51,10 +51,10 @@ def flat(given: Sequence[Given]) -> Value:
 
 def unique(given: Sequence[Given]) -> Value:
     """The first of equal items, in order."""
-    first = {
-        canonical_json(to_json(item)): item for item in reversed(_list(given[0].value, "UNIQUE"))
-    }
-    return list(reversed(first.values()))
+    first: dict[str, Value] = {}
+    for item in _list(given[0].value, "UNIQUE"):
+        first.setdefault(canonical_json(to_json(item)), item)
+    return list(first.values())
 
 
 def keys(given: Sequence[Given]) -> Value:

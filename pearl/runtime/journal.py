@@ -133,7 +133,8 @@ def read_journal(folder: Path) -> Iterator[Entry]:
         InputError: a line in the middle is damaged.
     """
     file = folder / "journal.jsonl"
-    lines = file.read_text(encoding="utf-8").splitlines()
+    # Not splitlines: a reply may hold other line separators than the journal's own.
+    lines = file.read_text(encoding="utf-8").rstrip("\n").split("\n")
     for number, line in enumerate(lines, 1):
         try:
             data = json.loads(line)

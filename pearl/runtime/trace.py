@@ -13,10 +13,10 @@ from pearl.runtime.journal import Entry
 from pearl.source import InputError, Source
 from pearl.syntax import parse, print_step
 from pearl.syntax.printer import print_plan
-from pearl.values import canonical_json
+from pearl.values import canonical_json, one_line_json
 
-_VALUE = re.compile(r"#\s*value\s+(\S+)\s*=\s*(.*)$")
-_ANSWER = re.compile(r"#\s*answer\s*=\s*(.*)$")
+_VALUE = re.compile(r"#\s*value\s+(\S+)\s*=\s*(.*)$", re.DOTALL)
+_ANSWER = re.compile(r"#\s*answer\s*=\s*(.*)$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,20 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
     for number, step in enumerate(plan.steps, 1):
         lines.append(f"{number}. {print_step(step)}")
         for child, reply in sorted(children.get(step.name, []), key=_order):
-            lines.append(f"# value {child} = {canonical_json(reply)}")
+            lines.append(f"# value {child} = {one_line_json(reply)}")
         if step.name in values:
-            lines.append(f"# value {step.name} = {canonical_json(values[step.name])}")
+            lines.append(f"# value {step.name} = {one_line_json(values[step.name])}")
     if plan.returns:
         lines.append(f"return {', '.join(ref.name for ref in plan.returns)}")
     if answer is not None:
-        lines.append(f"# answer = {canonical_json(answer)}")
+        lines.append(f"# answer = {one_line_json(answer)}")
     return "\n".join(lines) + "\n"
 
 
 def _told(value: Any) -> str:  # noqa: ANN401 - any JSON
-    return value if isinstance(value, str) and "\n" not in value else canonical_json(value)
+    return (
+        value if isinstance(value, str) and len(value.splitlines()) == 1 else one_line_json(value)
+    )
 
 
 def _order(child: tuple[str, str]) -> int:
@@ -97,7 +99,7 @@ def _order(child: tuple[str, str]) -> int:
 
 def is_trace(source: Source) -> bool:
     """Whether a plan's text carries values."""
-    return any(_VALUE.match(line) for line in source.text.splitlines())
+    return any(_VALUE.match(line) for line in source.text.split("\n"))
 
 
 def read_trace(source: Source) -> Trace:
@@ -108,7 +110,7 @@ def read_trace(source: Source) -> Trace:
     """
     replies: dict[str, str] = {}
     answer: str | None = None
-    for number, line in enumerate(source.text.splitlines(), 1):
+    for number, line in enumerate(source.text.split("\n"), 1):
         found = _VALUE.match(line) or _ANSWER.match(line)
         if not found:
             continue
