@@ -279,7 +279,7 @@ def test_a_trace_is_a_plan_that_checks_and_replays(tmp_path: Path):
         "step/far[0]": "no",
         "step/far[1]": "yes",
     }
-    finished, _, journal = run(plan, replies, tmp_path / "r")
+    finished, _, _ = run(plan, replies, tmp_path / "r")
     text = export_trace(read_journal(tmp_path / "r"), "r")
     source = Source("trace.plan", text)
     parsed = parse(source)

@@ -1,0 +1,124 @@
+"""The Markdown documents say what the program says.
+
+Every ``console`` block is a session: lines that start with ``$`` are run in a
+folder with this repository's plans, and what they print must be what stands
+below them. ``UPDATE_DOCS=1 python -m pytest tests/test_docs.py`` writes it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pearl
+from pearl.rules import RULES
+from tests.conftest import ROOT
+
+DRAFT = """\
+question: How are Ro and his mother related to the sale?
+
+1. ro = FIND_CHARACTER(CTX, "Ro") : Identify who Ro is
+2. tie = FIND_RELATIONSHIPS(CTX, ro, mother) : Find how the two stand to each other
+3. sale = FIND_EVENT(CTX, "the sale" : Find what happens at the sale
+4. ans = CONCAT(tie, sale) : Combine them
+"""
+BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+RUN_NAME = re.compile(r"\b20\d{6}-\d{6}-[0-9a-f]{6}\b")
+DOCUMENTS = ("README.md", "docs/language.md")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "plans", tmp_path / "plans")
+    (tmp_path / "draft.plan").write_text(DRAFT, encoding="utf-8")
+    return tmp_path
+
+
+def session(block: str, folder: Path) -> Iterator[str]:
+    """The block as it should read: each command with what it prints."""
+    for line in block.splitlines():
+        if not line.startswith("$ "):
+            continue
+        yield line
+        words = shlex.split(line[2:])
+        if words[0] == "pearl":
+            words[:1] = [sys.executable, "-m", "pearl"]
+        done = subprocess.run(
+            words,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+        yield from RUN_NAME.sub("20260101-120000-0a1b2c", done.stdout).rstrip().splitlines()
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_sessions_print_what_the_document_says(name: str, folder: Path):
+    file = ROOT / name
+    text = file.read_text(encoding="utf-8")
+    blocks = BLOCK.findall(text)
+    assert blocks, f"{name} shows no session"
+    real = [("\n".join(session(block, folder)) + "\n") for block in blocks]
+    if os.environ.get("UPDATE_DOCS"):
+        following = iter(real)
+        file.write_text(
+            BLOCK.sub(lambda _: f"```console\n{next(following)}```", text), encoding="utf-8"
+        )
+        return
+    for said, printed in zip(blocks, real, strict=True):
+        assert said == printed
+
+
+def test_the_python_example_runs(folder: Path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert example
+    assert len([line for line in example[1].splitlines() if line.strip()]) <= 10
+    done = subprocess.run(
+        [sys.executable, "-c", example[1]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "Span(start=" in done.stdout
+    assert "question: Why does Mara leave the lighthouse?" in done.stdout
+
+
+def test_every_exported_name_is_documented():
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^### `pearl\.(\w+)", text, re.MULTILINE)) == sorted(pearl.__all__)
+    for name in pearl.__all__:
+        assert getattr(pearl, name).__doc__, name
+
+
+def test_every_rule_is_documented():
+    text = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
+    rows = "".join(
+        f"| {rule.code} | {rule.name} | {rule.severity}"
+        f"{'' if rule.enabled else ', off unless selected'} | {rule.doc.strip().splitlines()[0]} |\n"
+        for rule in sorted(RULES, key=lambda rule: rule.code)
+    )
+    if os.environ.get("UPDATE_DOCS"):
+        head = text[: text.index("|---|") + len("|---|---|---|---|\n")]
+        (ROOT / "docs" / "rules.md").write_text(head + rows, encoding="utf-8")
+        return
+    assert text.endswith(rows)
+
+
+def test_links_lead_somewhere():
+    for file in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", file.read_text(encoding="utf-8")):
+            assert (file.parent / target).exists(), f"{file.name}: {target}"
