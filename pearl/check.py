@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from pearl.diagnostics import Diagnostic, Safety, apply_fixes, has_errors
+from pearl.diagnostics import Diagnostic, Fix, Safety, apply_fixes, has_errors
 from pearl.library import Library
 from pearl.rules import RULES, LibraryView, PlanView, Rule
+from pearl.rules.base import Explain, LookAtLibrary, LookAtPlan
 from pearl.source import Source, Span
 from pearl.syntax import Broken, Parsed, parse, parse_library
 
@@ -35,28 +36,32 @@ class Selection:
         return rule.code.startswith(self.select) if self.select else rule.enabled
 
     @cached_property
-    def explain(self) -> tuple[Rule, ...]:
+    def explain(self) -> tuple[Explain, ...]:
         """The rules for lines that cannot be read, in order.
 
-        An ignored rule still speaks here: a broken line is never silent, and
-        `check` drops what is ignored afterwards.
+        An ignored rule still speaks here, and a ``noqa`` does not count: a
+        broken line is never silent by accident. `check` drops what is ignored
+        afterwards.
         """
-        return tuple(rule for rule in RULES if rule.explain)
+        return tuple(rule.explain for rule in RULES if rule.explain)
 
     @cached_property
-    def plan(self) -> tuple[Rule, ...]:
+    def plan(self) -> tuple[LookAtPlan, ...]:
         """The chosen rules that look at plans."""
-        return tuple(rule for rule in RULES if rule.plan and self._chosen(rule))
+        return tuple(rule.plan for rule in RULES if rule.plan and self._chosen(rule))
 
     @cached_property
-    def library(self) -> tuple[Rule, ...]:
+    def library(self) -> tuple[LookAtLibrary, ...]:
         """The chosen rules that look at libraries."""
-        return tuple(rule for rule in RULES if rule.library and self._chosen(rule))
+        return tuple(rule.library for rule in RULES if rule.library and self._chosen(rule))
 
     def allows(self, diagnostic: Diagnostic) -> bool:
         """Whether a finding about a broken line is wanted."""
         return not diagnostic.code.startswith(self.ignore) if self.ignore else True
 
+
+# Fixes that make room for fixes; a plan needs two or three rounds.
+_ROUNDS = 20
 
 DEFAULT = Selection()
 
@@ -71,12 +76,12 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
     """
     view = PlanView(parsed, library)
     found: list[Diagnostic] = []
-    if parsed.broken:
-        found.extend(_explained(parsed.broken, view.source, selection))
-    for rule in selection.plan:
-        found.extend(rule.plan(view))  # type: ignore[misc]
+    for look in selection.plan:
+        found.extend(look(view))
     if found and "noqa" in view.source.text:
         found = [one for one in found if not _silenced(one, parsed)]
+    if parsed.broken:
+        found.extend(_explained(parsed.broken, view.source, selection))
     return sorted(found, key=_place) if len(found) > 1 else found
 
 
@@ -85,8 +90,8 @@ def check_library(source: Source, selection: Selection = DEFAULT) -> list[Diagno
     parsed = parse_library(source)
     view = LibraryView(source, parsed.actions, parsed.broken)
     found = _explained(parsed.broken, source, selection)
-    for rule in selection.library:
-        found.extend(rule.library(view))  # type: ignore[misc]
+    for look in selection.library:
+        found.extend(look(view))
     return sorted(found, key=_place)
 
 
@@ -103,11 +108,12 @@ def fix(
         selection: which rules' fixes count.
         unsafe: also take fixes that guess at the meaning.
     """
-    parsed = parse(source)
-    found = check(parsed, library, selection)
-    for _ in range(20):
+    found = check(parse(source), library, selection)
+    for _ in range(_ROUNDS):
         fixes = [one.fix for one in found if one.fix and (unsafe or one.fix.safety is Safety.SAFE)]
-        taken = _first_good(source, library, selection, found, fixes)
+        taken = _first_good(
+            source, fixes, found, lambda fixed: check(parse(fixed), library, selection)
+        )
         if taken is None:
             break
         source, found = taken
@@ -116,18 +122,17 @@ def fix(
 
 def _first_good(
     source: Source,
-    library: Library,
-    selection: Selection,
+    fixes: list[Fix],
     found: list[Diagnostic],
-    fixes: list,  # type: ignore[type-arg]
+    checked: Callable[[Source], list[Diagnostic]],
 ) -> tuple[Source, list[Diagnostic]] | None:
     """The text after all fixes together, or after the first one that does no harm."""
-    for chosen in ([fixes] if fixes else []) + [[one] for one in fixes]:
+    for chosen in [fixes, *([one] for one in fixes)]:
         text, applied = apply_fixes(source.text, chosen)
         if not applied or text == source.text:
             continue
         fixed = Source(source.name, text)
-        after = check(parse(fixed), library, selection)
+        after = checked(fixed)
         if _errors(after) <= _errors(found) and len(after) <= len(found) + len(chosen):
             return fixed, after
     return None
@@ -144,8 +149,8 @@ def _place(diagnostic: Diagnostic) -> tuple[Span, str]:
 def _explained(broken: Iterable[Broken], source: Source, selection: Selection) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     for line in broken:
-        for rule in selection.explain:
-            diagnostic = rule.explain(line, source)  # type: ignore[misc]
+        for explain in selection.explain:
+            diagnostic = explain(line, source)
             if diagnostic:
                 found.append(diagnostic)
                 break

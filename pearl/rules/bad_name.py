@@ -1,8 +1,8 @@
 """A step's name that is no name.
 
 What it does
-    Reports names with spaces, hyphens, quotes or other marks, and ``:`` where
-    ``=`` should stand.
+    Reports names of steps and actions with spaces, hyphens, quotes or other
+    marks, words the language keeps, and other signs where ``=`` should stand.
 
 Why
     A name is letters, digits and underscores, so that a reference to it can be
@@ -27,28 +27,79 @@ from pearl.rules.base import Rule, shown
 from pearl.source import Source, Span
 from pearl.syntax import Broken
 
-_LEFT = re.compile(r"(?P<name>[^=\n(]+?)\s*(?::=|=|←|<-|:(?=\s*\w+\s*\())")
+_LEFT = re.compile(r"(?P<name>[^=\n(]+?)\s*(?P<sign>:=|==|\+=|<-|->|=>|=|←|＝|:(?=\s*[\w.]+\s*\())")
+_ACTION = re.compile(r"\s*(?P<name>[\"'`*]*[^\W\d][\w.\\ \t-]{0,60}?[\"'`*]*)\s*[(（\[{]")
+_CHAINED = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*:?=\s*\w+\s*\(")
+_BEFORE = re.compile(r"(?:let|var|const|set)\s+")
+_AFTER = re.compile(r"(?P<name>[^\W\d]\w*)\s*:\s*\w+")
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
-    if broken.kind != "step" or not (broken.accepts & {"_ASSIGN"} or broken.before == ""):
+    if broken.kind != "step":
         return None
-    left = _LEFT.match(source.text, broken.span.start, broken.span.end)
+    start, end = broken.span
+    if broken.got == "RESERVED":
+        return _bad(Span(*broken.at), source)
+    left = _LEFT.match(source.text, start, end)
     if not left:
+        return _nameless(broken, source)
+    # The line fails in its arguments or note, past any name.
+    if broken.at.start > left.end() and "(" in source.text[left.end() : broken.at.start]:
         return None
     name = left["name"].strip("*` ")
-    if re.fullmatch(r"[^\W\d]\w*", name):
+    if not re.fullmatch(r"\$?[^\W\d](?:\w|\\_)*", name) or name == "return":
+        return _bad(Span(start, left.end("name")), source)
+    if left["sign"] not in (":=", "=", "<-", "←", "＝"):
         return RULE(
-            Span(left.end() - 1, left.end()),
+            Span(*left.span("sign")),
             f'{name} is not followed by "=".',
             help=f"Write {name} = ACTION(…).",
         )
-    better = re.sub(r"\W+", "_", name).strip("_").lower()
-    better = f"step_{better}" if not better or better[0].isdigit() else better
+    chained = _CHAINED.match(source.text, left.end(), end)
+    if chained:
+        return RULE(
+            Span(*chained.span("name")),
+            f"The call has two names, {name} and {chained['name']}.",
+            help=f"Write {name} = ACTION(…), and use {name} in later steps.",
+        )
+    action = _ACTION.match(source.text, left.end(), end)
+    if action and not re.fullmatch(r"[`*]*[^\W\d](?:\w|\\_)*[`*]*", action["name"]):
+        return _bad_action(Span(*action.span("name")), source)
+    return None
+
+
+def _nameless(broken: Broken, source: Source) -> Diagnostic | None:
+    if source.text[broken.span.start : broken.span.start + 1] not in ("=", "←"):
+        return None
+    line = source.text.rfind("\n", 0, broken.span.start) + 1
+    head = source.text[line : broken.span.start]
+    start = line + len(head) - len(head.lstrip())
+    return _bad(Span(start, broken.span.start), source)
+
+
+def _bad(span: Span, source: Source) -> Diagnostic:
+    name = source.at(span).strip("*` ")
+    typed = _AFTER.fullmatch(name)
+    better = typed["name"] if typed else _BEFORE.sub("", name)
+    better = re.sub(r"\W+", "_", better).strip("_").lower()
+    if not better or better[0].isdigit() or better in ("return", "true", "false"):
+        better = f"step_{better}".rstrip("_")
     return RULE(
-        Span(broken.span.start, left.end("name")),
+        span,
         f"{shown(name)} cannot be a step's name.",
         help=f"Use letters, digits and underscores, for instance {shown(better)}.",
+        data={"name": name, "candidates": [better]},
+    )
+
+
+def _bad_action(span: Span, source: Source) -> Diagnostic:
+    name = source.at(span)
+    better = re.sub(r"^(?:await|new|call|run|self\.|\w+\.)\s*", "", name)
+    better = re.sub(r"\W+", "_", better.strip("\"'`* ")).strip("_")
+    return RULE(
+        span,
+        f"{shown(name)} cannot be an action's name.",
+        help=f"Write {shown(better)}(…), if that is the action.",
         data={"name": name, "candidates": [better]},
     )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pearl.diagnostics import Diagnostic, Fix, Label, Severity
 from pearl.library import Library
-from pearl.plan import Action, Plan, Ref, Step, refs
+from pearl.plan import Action, Arg, Items, Literal, Plan, Ref, Step, Template, refs
 from pearl.source import Source, Span
 from pearl.syntax import Aside, Broken, Parsed
 from pearl.values import Type
@@ -38,9 +38,9 @@ class Rule:
     severity: Severity
     doc: str
     enabled: bool = True
-    explain: Callable[[Broken, Source], Diagnostic | None] | None = None
-    plan: Callable[[PlanView], Iterable[Diagnostic]] | None = None
-    library: Callable[[LibraryView], Iterable[Diagnostic]] | None = None
+    explain: Explain | None = None
+    plan: LookAtPlan | None = None
+    library: LookAtLibrary | None = None
 
     def __call__(
         self,
@@ -78,14 +78,20 @@ class PlanView:
         self.defined: dict[str, int] = {}
         self.uses: dict[str, list[tuple[int, Ref]]] = {}
         self.step_refs: list[list[Ref]] = []
+        # Where every literal argument stands: step, place, argument.
+        self.literals: list[tuple[int, int, Literal]] = []
+        self.template_refs: list[Ref] = []
         for index, step in enumerate(self.plan.steps):
             self.defined.setdefault(step.name, index)
             found: list[Ref] = []
-            for arg in step.args:
+            for place, arg in enumerate(step.args):
                 if type(arg) is Ref:
                     found.append(arg)
+                elif type(arg) is Literal:
+                    self.literals.append((index, place, arg))
                 else:
                     found.extend(refs(arg))
+                    self.template_refs.extend(_in_templates(arg))
             self.step_refs.append(found)
             for ref in found:
                 self.uses.setdefault(ref.name, []).append((index, ref))
@@ -114,6 +120,37 @@ class LibraryView:
     source: Source
     actions: tuple[Action, ...]
     broken: tuple[Broken, ...]
+
+
+Explain: TypeAlias = Callable[[Broken, Source], Diagnostic | None]
+LookAtPlan: TypeAlias = Callable[[PlanView], Iterable[Diagnostic]]
+LookAtLibrary: TypeAlias = Callable[[LibraryView], Iterable[Diagnostic]]
+
+
+def _in_templates(arg: Arg) -> Iterator[Ref]:
+    if isinstance(arg, Template):
+        yield from (part for part in arg.parts if isinstance(part, Ref))
+    elif isinstance(arg, Items):
+        for item in arg.items:
+            yield from _in_templates(item)
+
+
+# The longest argument that a message about it quotes.
+_REACH = 200
+
+
+def argument(broken: Broken, source: Source) -> Span:
+    """The whole argument in which a line stops being readable."""
+    text, at = source.text, broken.at.start
+    low, high = max(broken.span.start, at - _REACH), min(broken.span.end, at + _REACH)
+    start = max(text.rfind(mark, low, at) for mark in "(,[，（") + 1
+    start, end, depth = max(start, low), at, 0
+    while end < high and (depth or text[end] not in ",)]\n，）"):
+        depth += (text[end] in "([{") - (text[end] in ")]}")
+        end += 1
+    words = text[start:end]
+    start += len(words) - len(words.lstrip())
+    return Span(start, start + len(words.strip()))
 
 
 def shown(text: str, limit: int = 40) -> str:

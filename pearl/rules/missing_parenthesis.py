@@ -20,16 +20,31 @@ Fix
 
 from __future__ import annotations
 
+import re
+
 from pearl.diagnostics import Diagnostic, Edit, Fix, Severity
 from pearl.rules.base import Rule
 from pearl.source import Source, Span
 from pearl.syntax import Broken
 
 
+_WORDS = re.compile(r"(?:\w+[ \t]+){0,3}\w+[ \t]?[(（]")
+_PARENTHESIS = re.compile(r"[()]")
+
+
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
     at = broken.at.start
-    if "CLOSE" in broken.accepts and broken.got == "NOTE" and source.text[at] in ":：#":
-        end = len(source.text[:at].rstrip())
+    if "END" in broken.accepts and broken.got in ("CLOSE", "NOTE", "$END"):
+        return RULE(broken.at, 'The list has no "]" at its end.', help='Add "]".')
+    noted = broken.got == "NOTE" and source.text[at] in ":：#"
+    if "CLOSE" in broken.accepts and noted and broken.before != "_COMMA":
+        end = (
+            at
+            - len(source.text[broken.span.start : at])
+            + len(source.text[broken.span.start : at].rstrip())
+        )
+        if _closes(source.text[at : broken.span.end]):
+            return None
         fix = Fix('put in ")"', (Edit(Span(end, end), ")"),))
         return RULE(broken.at, 'The call has no ")" before its note.', help='Add ")".', fix=fix)
     if "CLOSE" in broken.accepts and broken.got == "$END":
@@ -37,13 +52,29 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     if broken.got == "CLOSE" and broken.before == "CLOSE":
         fix = Fix('take out ")"', (Edit(Span(at, at + 1), ""),))
         return RULE(broken.at, 'There is one ")" too many.', help='Take out ")".', fix=fix)
-    if broken.accepts == {"_OPEN"} and broken.got in ("NAME", "STRING", "NUMBER", "CLOSE"):
+    unopened = broken.got in ("NAME", "STRING", "NUMBER", "CLOSE") or noted
+    if broken.accepts == {"_OPEN"} and unopened and not _named(source.text, broken):
         return RULE(
             broken.at,
             'The action\'s name is not followed by "(".',
             help="Write the call as ACTION(argument, …).",
         )
     return None
+
+
+def _named(text: str, broken: Broken) -> bool:
+    """Whether more words of the action's name follow, and then its parenthesis."""
+    return broken.got == "NAME" and bool(_WORDS.match(text, broken.at.start, broken.span.end))
+
+
+def _closes(rest: str) -> bool:
+    """Whether what follows closes a parenthesis that it does not open."""
+    depth = 0
+    for mark in _PARENTHESIS.findall(rest):
+        depth += 1 if mark == "(" else -1
+        if depth < 0:
+            return True
+    return False
 
 
 RULE = Rule("PRL103", "missing-parenthesis", Severity.ERROR, __doc__, explain=explain)

@@ -19,14 +19,22 @@ Fix
 
 from __future__ import annotations
 
+import re
+
 from pearl.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.rules.base import Rule
+from pearl.rules.base import Rule, argument
 from pearl.source import Source, Span
 from pearl.syntax import Broken
 
 
+_VALUE = re.compile(r"\s*(?:[\"'“\[\d]|\w+\s*[,)])[^()]*\)")
+
+
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
     text, at = source.text, broken.at.start
+    keyed = broken.got == "NOTE" and broken.before == "STRING" and text[at] in ":："
+    if keyed and _VALUE.match(text, at + 1, broken.span.end):
+        return _keyed(broken, source)
     named = broken.got == "_ASSIGN" or (broken.got == "NOTE" and text[at] in ":：")
     if not named or broken.before != "NAME" or "_COMMA" not in broken.accepts:
         return None
@@ -43,6 +51,17 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
         help="Give arguments by place, without names.",
         data={"parameter": name},
         fix=Fix("take the name out", (Edit(Span(start, end), ""),), Safety.UNSAFE),
+    )
+
+
+def _keyed(broken: Broken, source: Source) -> Diagnostic:
+    span = argument(broken, source)
+    key = Span(span.start, broken.at.start)
+    return RULE(
+        key,
+        f"The argument is given by name ({source.at(key).strip()}).",
+        help="Give arguments by place, without names.",
+        data={"parameter": source.at(key).strip().strip("\"'")},
     )
 
 

@@ -24,7 +24,7 @@ from pearl.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
 from pearl.rules.base import Rule
 from pearl.source import Source, Span
 from pearl.syntax import Broken
-from pearl.syntax.lines import call_end
+from pearl.syntax.calls import call_end
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:

@@ -1,7 +1,8 @@
-"""A numbered line that calls nothing.
+"""A line that calls nothing.
 
 What it does
-    Reports a line that is numbered like a step and holds no call.
+    Reports a line that is numbered like a step and holds no call, and a name
+    that is given to something else than a call.
 
 Why
     The author meant it as a step. Leaving it out in silence would answer
@@ -29,11 +30,22 @@ from pearl.source import Source
 from pearl.syntax import Broken
 
 
+_NAMED = re.compile(r"[`*\s]*\$?\w+[`*\s]*(?::=|=|←|<-|＝)")
+_CALLED = re.compile(r"[`*\s]*[^\W\d](?:\w|\\_)*+[`*\s]*(?:[(（\[{]|[^\W\d]|\"|:)")
+
+
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
-    if broken.kind != "step" or broken.name:
+    if broken.kind != "step":
         return None
     text = source.at(broken.span)
-    if re.match(r"[`*\s]*\w+[`*\s]*(?:[(（\[{]|:?=)", text):
+    named = _NAMED.match(text)
+    if named and not _CALLED.match(text, named.end()):
+        return RULE(
+            broken.span,
+            f"{broken.name or shown(text, 30)} calls no action.",
+            help="Write name = ACTION(argument, …) : note; every step is one call.",
+        )
+    if broken.name or re.match(r"[`*\s]*\w+[`*\s]*(?:[(（\[{]|:?=)", text):
         return None
     return RULE(
         broken.span,

@@ -28,7 +28,7 @@ from pearl.syntax import Broken
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
     if broken.before != "STRING" or "_COMMA" not in broken.accepts:
         return None
-    if broken.got in ("CLOSE", "_COMMA", "$END", "NOTE"):
+    if broken.got in ("CLOSE", "_COMMA", "$END", "NOTE", "STRING"):
         return None
     rest = source.text[broken.at.start : broken.span.end]
     return RULE(

@@ -37,15 +37,15 @@ def folded(text: str) -> str:
 def quotations(view: PlanView) -> Iterator[tuple[int, int, Literal]]:
     """Steps named by a later step's text: (earlier index, later index, text)."""
     names: dict[str, int] = {}
-    for index, step in enumerate(view.plan.steps):
-        own = folded(step.name)
-        for arg in step.args:
-            if type(arg) is Literal and type(arg.value) is str:
-                text = folded(arg.value)
-                at = names.get(text)
-                if at is not None and text != own:
-                    yield at, index, arg
-        names.setdefault(own, index)
+    own = [folded(step.name) for step in view.plan.steps]
+    for index, name in enumerate(own):
+        names.setdefault(name, index)
+    for index, _, arg in view.literals:
+        if type(arg.value) is str:
+            text = folded(arg.value)
+            at = names.get(text, index)
+            if at < index and text != own[index]:
+                yield at, index, arg
 
 
 def quoted_names(view: PlanView) -> frozenset[str]:

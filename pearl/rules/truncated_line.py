@@ -21,22 +21,35 @@ Fix
 
 from __future__ import annotations
 
+import re
+
 from pearl.diagnostics import Diagnostic, Severity
 from pearl.rules.base import Rule
-from pearl.rules.unclosed_string import QUOTES
 from pearl.source import Source
 from pearl.syntax import Broken
+from pearl.syntax.calls import QUOTES
+
+
+# A number alone, or the first letters of a name.
+_STUMP = re.compile(r"\W*(?:step\s*)?\d{1,3}\W*|[^\W\d]\w*\s*", re.IGNORECASE)
+_NOTED = re.compile(r"[)）]\s*[:：#]")
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
-    if broken.kind != "step" or not broken.last:
+    if broken.kind != "step" or not broken.last or broken.got == "STEP":
         return None
+    if _STUMP.fullmatch(source.text, *broken.span):
+        return _finding(broken)
     opened = not broken.got and source.text[broken.at.start : broken.at.start + 1] in QUOTES
-    noted = opened and " : " in source.text[broken.at.start : broken.span.end]
+    noted = opened and _NOTED.search(source.text, broken.at.start, broken.span.end)
     if broken.got != "$END" and (not opened or noted):
         return None
     if "_ASSIGN" in broken.accepts and not broken.name:
         return None
+    return _finding(broken)
+
+
+def _finding(broken: Broken) -> Diagnostic:
     return RULE(
         broken.span,
         "The last line stops in the middle.",

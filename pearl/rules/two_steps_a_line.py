@@ -26,21 +26,29 @@ from pearl.rules.base import Rule
 from pearl.source import Source, Span
 from pearl.syntax import Broken
 
+_NUMBER = re.compile(r"(?:\s|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
 _NEXT = re.compile(r"[;,.\s]*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
     if broken.kind != "step" or broken.before not in ("CLOSE", "NOTE"):
         return None
+    if broken.got == "STEP":
+        start = _NUMBER.search(source.text, broken.span.start, broken.at.start)
+        return _finding(Span(start.start() if start else broken.at.start, broken.at.start), broken)
     close = source.text.rfind(")", broken.span.start, broken.at.start) + 1
     gap = _NEXT.match(source.text, close, broken.span.end)
     if not gap:
         return None
+    return _finding(Span(close, gap.end()), broken)
+
+
+def _finding(gap: Span, broken: Broken) -> Diagnostic:
     return RULE(
-        Span(gap.end(), broken.span.end),
+        Span(gap.end, broken.span.end),
         "A second step stands on this line.",
         help="Write one step a line.",
-        fix=Fix("start a new line", (Edit(Span(close, gap.end()), "\n"),)),
+        fix=Fix("start a new line", (Edit(gap, "\n"),)),
     )
 
 

@@ -24,8 +24,7 @@ from pearl.diagnostics import Diagnostic, Severity
 from pearl.rules.base import Rule, shown
 from pearl.source import Source, Span
 from pearl.syntax import Broken
-
-QUOTES = "\"'“”„«「‘’"
+from pearl.syntax.calls import QUOTES
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
@@ -42,7 +41,9 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
 
 
 def _closing(quote: str) -> str:
-    return {"“": "”", "„": "”", "«": "»", "「": "」", "‘": "’"}.get(quote, quote)
+    return {"“": "”", "„": "”", "«": "»", "「": "」", "‘": "’", "‹": "›", "『": "』", "‚": "‘"}.get(
+        quote, quote
+    )
 
 
 RULE = Rule("PRL102", "unclosed-string", Severity.ERROR, __doc__, explain=explain)

@@ -22,19 +22,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pearl.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.plan import DOCUMENT, Ref, Template
+from pearl.plan import DOCUMENT, Ref
 from pearl.rules.base import PlanView, Rule
 
 
+# A plan of many steps: the nearest names are listed.
+_MOST = 30
+
+
 def check(view: PlanView) -> Iterator[Diagnostic]:
-    in_templates = {
-        id(part)
-        for step in view.plan.steps
-        for arg in step.args
-        if type(arg) is Template
-        for part in arg.parts
-        if type(part) is Ref
-    }
+    in_templates = {id(ref) for ref in view.template_refs}
     for index, found in enumerate(view.step_refs):
         for ref in found:
             if ref.name == DOCUMENT or ref.name in view.defined or id(ref) in in_templates:
@@ -47,7 +44,7 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
 
 
 def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
-    known = [DOCUMENT, *(step.name for step in view.plan.steps[:index])]
+    known = [DOCUMENT, *(step.name for step in view.plan.steps[max(0, index - _MOST) : index])]
     same = [name for name in known if name.casefold() == ref.name.casefold()]
     fix = None
     if len(set(same)) == 1:

@@ -29,15 +29,19 @@ _WORDS = re.compile(r"[^\"(),\[\]=]+")
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
-    if "_COMMA" not in broken.accepts or broken.before not in ("NAME", "NUMBER"):
+    if broken.kind != "step" or "_COMMA" not in broken.accepts:
         return None
-    if broken.got in ("CLOSE", "_ASSIGN", "_OPEN", "$END", "_LIST"):
+    if broken.before not in ("NAME", "NUMBER", "STRING"):
+        return None
+    if broken.got in ("CLOSE", "_ASSIGN", "_OPEN", "$END", "LIST"):
         return None
     text, at = source.text, broken.at.start
-    if broken.got == "STRING":
+    if broken.got == "STRING" or text[at : at + 1] == ";":
         return RULE(
             broken.at, "Two arguments have no comma between them.", help='Put "," between them.'
         )
+    if broken.before == "STRING":
+        return None
     if broken.got == "NOTE" and text[at] in ":：#":
         return None
     start = max(text.rfind(mark, broken.span.start, at) for mark in "(,[") + 1

@@ -24,6 +24,7 @@ Fix
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pearl.diagnostics import Diagnostic, Severity
@@ -35,6 +36,8 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
     steps = view.plan.steps
     if view.plan.returns:
         wanted = {ref.name for ref in view.plan.returns}
+        if not wanted <= view.defined.keys():
+            return
         for index in range(len(steps) - 1, -1, -1):
             if steps[index].name in wanted:
                 wanted.update(ref.name for ref in view.step_refs[index])
@@ -51,8 +54,12 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
     if len(unused) < 2:
         return
     explained = quoted_names(view)
+    # A line that cannot be read may be the one that uses it.
+    mentioned = {
+        word for line in view.broken for word in re.findall(r"\w+", view.source.at(line.span))
+    }
     for step in unused[:-1]:
-        if step.name not in explained:
+        if step.name not in explained and step.name not in mentioned:
             yield RULE(
                 step.name_span,
                 f"{step.name} is used by no later step, so it becomes part of the answer.",

@@ -1,7 +1,7 @@
 """Square or curly brackets around arguments.
 
 What it does
-    Reports ``ACTION[…]`` and ``ACTION{…}``.
+    Reports ``ACTION[…]`` and ``ACTION{…}``, and ``(…)`` and ``{…}`` for a list.
 
 Why
     Square brackets make a list; a call has parentheses.
@@ -22,7 +22,7 @@ from pearl.diagnostics import Diagnostic, Edit, Fix, Severity
 from pearl.rules.base import Rule
 from pearl.source import Source, Span
 from pearl.syntax import Broken
-from pearl.syntax.lines import call_end
+from pearl.syntax.calls import call_end
 
 _PAIRS = {"[": "]", "【": "】", "{": "}"}
 
@@ -30,6 +30,13 @@ _PAIRS = {"[": "]", "【": "】", "{": "}"}
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
     text, at = source.text, broken.at.start
     opening = text[at : at + 1]
+    if broken.kind != "step":
+        return None
+    if opening == "(" and broken.before in ("_OPEN", "_COMMA", "LIST"):
+        return RULE(Span(at, at + 1), "A list opens with (.", help="Put a list in brackets [ ].")
+    if broken.before == "_BRACE" and broken.got in ("STRING", "NUMBER"):
+        at = text.rfind("{", broken.span.start, at)
+        return RULE(Span(at, at + 1), "A list opens with {.", help="Put a list in brackets [ ].")
     if broken.accepts != {"_OPEN"} or opening not in _PAIRS:
         return None
     end = call_end(text, at, broken.span.end) if opening != "{" else -1

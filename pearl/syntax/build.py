@@ -14,13 +14,26 @@ from pearl.values import TYPES, Type, Value
 _MODES = {str(mode): mode for mode in Mode}
 _INSIDE = re.compile(
     r"\\(?P<escape>u[0-9a-fA-F]{4}|.)"
-    r"|\{\s*(?:(?P<mode>(?:each|where)(?:\s+values)?)\s+)?(?P<name>[^\W\d]\w*)\s*\}"
+    r"|\{\s*(?:(?P<mode>(?i:each|where)(?:\s+(?i:values))?)\s+)?(?P<name>[^\W\d](?:\w|\\_)*)\s*\}"
     r"|(?P<wrap>[ \t]*\r?\n\s*)",
     re.DOTALL,
 )
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\", "{": "{", "}": "}"}
+_ESCAPES = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    '"': '"',
+    "'": "'",
+    "\\": "\\",
+    "{": "{",
+    "}": "}",
+    "_": "_",
+}
 _NOQA = re.compile(r"#\s*noqa(?::\s*(?P<codes>[A-Z]+\d+(?:[\s,]+[A-Z]+\d+)*))?\s*$", re.IGNORECASE)
-_NOTE_MARK = re.compile(r"[:：#.;,]|//|[—–-]+")
+_NOTE_MARK = re.compile(
+    r"[:：](?:\s*(?:#(?=\s)|//|[—–-]+(?=\s)|[*•](?=\s)))?|[#.;,]|//|[—–-]+|\s*\n\s*[*•]\s"
+)
+_STARTS = re.compile(r"\\\"|f?(?:\"\"\"(?=.{3})|'''(?=.{3}))|f?.", re.DOTALL)
 
 
 def _span(token: Token) -> Span:
@@ -29,7 +42,8 @@ def _span(token: Token) -> Span:
 
 def _name(token: Token) -> str:
     # Markdown escapes underscores; a name has no backslash.
-    return str(token).replace("\\", "") if "\\" in token else str(token)
+    name = str(token).replace("\\", "") if "\\" in token else str(token)
+    return name[1:] if name[0] == "$" else name
 
 
 def _type(token: Token) -> Type:
@@ -37,7 +51,7 @@ def _type(token: Token) -> Type:
 
 
 def _mode(text: str) -> Mode:
-    return _MODES[" ".join(text.split())]
+    return _MODES[" ".join(text.lower().split())]
 
 
 def unquote(raw: str, at: int) -> str | tuple[str | Ref, ...]:
@@ -59,7 +73,7 @@ def unquote(raw: str, at: int) -> str | tuple[str | Ref, ...]:
             parts.append("".join(text))
             text.clear()
             span = Span(at + match.start(), at + match.end())
-            parts.append(Ref(match["name"], _mode(match["mode"] or ""), span))
+            parts.append(Ref(match["name"].replace("\\", ""), _mode(match["mode"] or ""), span))
         elif match["wrap"] is not None:
             text.append(" ")
         else:
@@ -112,8 +126,12 @@ class PlanBuilder(Transformer[Token, Any]):
             action_span=_span(action),
         )
 
-    def returns(self, children: list[Token]) -> tuple[Ref, ...]:
-        return tuple(Ref(_name(token), span=_span(token)) for token in children)
+    def returns(self, children: list[Any]) -> tuple[Ref, ...]:
+        names: list[Token] = children[0]
+        return tuple(Ref(_name(token), span=_span(token)) for token in names)
+
+    def names(self, children: list[Token]) -> list[Token]:
+        return children
 
     def args(self, children: list[Arg]) -> tuple[Arg, ...]:
         return tuple(children)
@@ -131,18 +149,23 @@ class PlanBuilder(Transformer[Token, Any]):
 
     def string(self, children: list[Token]) -> Arg:
         token = children[0]
-        width = 3 if token.startswith('"""') and len(token) >= 6 else 1
-        inner = unquote(token[width:-width], (token.start_pos or 0) + width)
+        start, width = 1, 1
+        if token[0] in "\"'f\\F":
+            opening = _STARTS.match(token)
+            start = opening.end() if opening else 1
+            width = start - (token[0] in "fF")
+        inner = unquote(token[start:-width], (token.start_pos or 0) + start)
         span = _span(token)
         return Literal(inner, span) if isinstance(inner, str) else Template(inner, span)
 
     def number(self, children: list[Token]) -> Literal:
         token = children[0]
-        return Literal(float(token) if "." in token else int(token), _span(token))
+        whole = token.lstrip("-").isdigit()
+        return Literal(int(token) if whole else float(token), _span(token))
 
-    def items(self, children: list[tuple[Arg, ...]]) -> Arg:
-        items = children[0]
-        span = Span(items[0].span.start, items[-1].span.end) if items else Span(0, 0)
+    def items(self, children: list[Any]) -> Arg:
+        opening, items, closing = children
+        span = Span(opening.start_pos, closing.end_pos)
         if all(isinstance(item, Literal) for item in items):
             values: list[Value] = [item.value for item in items if isinstance(item, Literal)]
             return Literal(values, span)

@@ -69,13 +69,29 @@ def _run(parser: Lark, text: str, span: Span, start: str) -> Any | Failure:  # n
     try:
         return parser.parse(TextSlice(text, span.start, span.end), start=start)
     except UnexpectedInput as error:
-        return _failure(error, span)
+        return _failure(error, text, span)
 
 
-def _failure(error: UnexpectedInput, span: Span) -> Failure:
+_LAST = {",": "_COMMA", "(": "_OPEN", "[": "LIST", ")": "CLOSE", "]": "END", "=": "_ASSIGN"}
+
+
+def _before(text: str, start: int, at: int) -> str:
+    """The type of the token before a place, judged by its last character."""
+    head = text[max(start, at - 200) : at].rstrip()
+    if not head:
+        return ""
+    if head[-1] in "\"'”“’»›」』":
+        return "STRING"
+    return _LAST.get(head[-1], "NAME" if head[-1].isalnum() or head[-1] == "_" else "")
+
+
+def _failure(error: UnexpectedInput, text: str, span: Span) -> Failure:
     history = getattr(error, "token_history", None) or ()
     before = history[-1].type if history and isinstance(history[-1], Token) else ""
+    at = error.pos_in_stream if error.pos_in_stream is not None else span.end
+    before = before or _before(text, span.start, at)
     if isinstance(error, UnexpectedToken):
+        # Lark works this out anew for every error: it tries each token.
         accepts = frozenset(error.accepts or error.expected)
         token = error.token
         start, end = token.start_pos, token.end_pos
@@ -83,6 +99,5 @@ def _failure(error: UnexpectedInput, span: Span) -> Failure:
             return Failure(Span(span.end, span.end), "$END", before, accepts)
         return Failure(Span(start, end), token.type, before, accepts)
     if isinstance(error, UnexpectedCharacters):
-        at = error.pos_in_stream if error.pos_in_stream is not None else span.start
         return Failure(Span(at, at + 1), "", before, frozenset(error.allowed or ()))
     return Failure(Span(span.end, span.end), "$END", before, frozenset())

@@ -7,13 +7,34 @@ from dataclasses import replace
 
 from pearl.plan import Action, Builtin, Plan, Ref, Step
 from pearl.source import Source, Span
+from pearl.syntax.calls import call_end
 from pearl.syntax.engine import Failure, parse_action, parse_returns, parse_step
-from pearl.syntax.lines import Kind, Line, split
-from pearl.syntax.tree import Aside, Broken, BrokenKind, Parsed, ParsedLibrary
+from pearl.syntax.lines import split
+from pearl.syntax.marks import INSIDE
+from pearl.syntax.settle import inner_step
+from pearl.syntax.tree import (
+    Aside,
+    AsideKind,
+    Broken,
+    BrokenKind,
+    Kind,
+    Line,
+    Parsed,
+    ParsedLibrary,
+)
+from pearl.syntax.wrapping import thoughts, unwrapped
 
-_DEFINES = re.compile(r"[`*\s]*([^\W\d](?:\w|\\_)*)[`*\s]*(?::=|=|←|:(?=\s*\w+\s*\())")
+_DEFINES = re.compile(
+    r"[`*\s]*(\$?[^\W\d](?:\w|\\_)*)[`*\s]*(?::=|==?|＝|←|<-|->|:(?=\s*\w+\s*\(|\s*\w+\s*=))"
+)
 _CALLS = re.compile(r"[`*\s]*([^\W\d](?:\w|\\_)*)")
-_ASIDE = {Kind.PROSE: "prose", Kind.WRAPPING: "wrapping", Kind.THINKING: "thinking"}
+_ASIDE: dict[Kind, AsideKind] = {
+    Kind.PROSE: "prose",
+    Kind.WRAPPING: "wrapping",
+    Kind.THINKING: "thinking",
+}
+_OF_THE_PLAN = (Kind.STEP, Kind.BROKEN, Kind.ACTION, Kind.RETURN, Kind.INSIDE, Kind.PROSE)
+_RESERVED = ("true", "false", "return")
 _META = re.compile(r"\s+(aliases|traits|body|from)\s*:\s*(.*)$")
 
 
@@ -29,26 +50,28 @@ def parse(text: str | Source, name: str = "<plan>") -> Parsed:
         text that is no part of it.
     """
     source = text if isinstance(text, Source) else Source(name, text)
-    lines = split(source.text)
-    rival = _rival_blocks(source.text, lines)
-    reader = _Reader(source)
+    plain, taken = unwrapped(source.text)
+    lines = split(plain, thoughts(source.text))
+    rival = _rival_blocks(plain, lines)
+    reader = _Reader(source, plain, lines)
     for line in lines:
         if line.block in rival:
-            reader.put_aside("prose", Span(line.start, line.end))
+            reader.put_aside("prose", Span(line.begin, line.end))
         else:
             reader.read(line)
     if rival:
         first = next(line for line in lines if line.block in rival)
-        span = Span(first.start, first.end)
+        span = Span(first.begin, first.end)
         reader.broken.append(Broken("plans", span, span))
-    return reader.finish()
+    return reader.finish(lines, taken)
 
 
 class _Reader:
     """Collects what the lines hold."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, text: str, lines: list[Line]) -> None:
         self.source = source
+        self.text = text
         self.question = ""
         self.steps: list[Step] = []
         self.declares: list[Action] = []
@@ -56,50 +79,73 @@ class _Reader:
         self.comments: list[str] = []
         self.broken: list[Broken] = []
         self.aside: list[Aside] = []
-        self.end = len(source.text.rstrip("`~ \t\r\n*"))
+        self.last = next((line for line in reversed(lines) if line.kind in _OF_THE_PLAN), None)
 
     def read(self, line: Line) -> None:
-        text, span = self.source.text, Span(line.start, line.end)
+        """Take in one line."""
         match line.kind:
-            case Kind.STEP:
-                found = parse_step(text, span)
-                if isinstance(found, Failure):
-                    self._fail("step", line, found, _DEFINES)
-                else:
-                    self.steps.append(self._commented(found))
+            case Kind.STEP | Kind.BROKEN:
+                self._step(line)
             case Kind.ACTION:
-                found = parse_action(text, span)
-                if isinstance(found, Failure):
-                    self._fail("action", line, found, _CALLS)
-                else:
-                    self.declares.append(found)
+                self._action(line)
             case Kind.RETURN:
-                found = parse_returns(
-                    text, Span(line.start, len(text[: line.end].rstrip(" \t\r;.")))
-                )
-                if isinstance(found, Failure):
-                    self._fail("return", line, found, None)
-                else:
-                    self.returns += found
-            case Kind.BROKEN:
-                found = parse_step(text, span)
-                if isinstance(found, Failure):
-                    self._fail("step", line, found, _DEFINES)
+                self._return(line)
+            case Kind.INSIDE:
+                self._inside(line)
             case Kind.QUESTION:
-                self.question = _question(text[line.start : line.end])
+                self.question = _question(self.text[line.start : line.end])
             case Kind.COMMENT:
-                self.comments.append(text[line.start : line.end].strip())
+                self.comments.append(" ".join(self.text[line.start : line.end].split()))
             case Kind.HEADER:
                 pass
             case _:
-                self.put_aside(_ASIDE[line.kind], span)
+                self.put_aside(_ASIDE[line.kind], Span(line.begin, line.end))
 
-    def put_aside(self, kind: str, span: Span) -> None:
+    def put_aside(self, kind: AsideKind, span: Span) -> None:
+        """Keep text that is no part of the plan; neighbours of a kind become one."""
         last = self.aside[-1] if self.aside else None
-        if last and last.kind == kind and not self.source.text[last.span.end : span.start].strip():
-            self.aside[-1] = replace(last, span=Span(last.span.start, span.end))
+        if last and last.kind == kind and not self.text[last.span.end : span.start].strip():
+            self.aside[-1] = Aside(kind, Span(last.span.start, span.end))
         else:
-            self.aside.append(Aside(kind, span))  # type: ignore[arg-type]
+            self.aside.append(Aside(kind, span))
+
+    def _step(self, line: Line) -> None:
+        found = parse_step(self.text, Span(line.start, line.end))
+        if isinstance(found, Failure):
+            self._fail("step", line, found, _DEFINES)
+            return
+        second = _step_in_note(self.text, found) if "=" in found.note else None
+        if second:
+            self._fail("step", line, Failure(second, "STEP", "NOTE", frozenset()), _DEFINES)
+        elif found.name.lower() in _RESERVED:
+            failure = Failure(found.name_span, "RESERVED", "", frozenset())
+            self._fail("step", line, failure, _DEFINES)
+        else:
+            self.steps.append(self._commented(found))
+
+    def _action(self, line: Line) -> None:
+        found = parse_action(self.text, Span(line.start, line.end))
+        if isinstance(found, Failure):
+            self._fail("action", line, found, _CALLS)
+        else:
+            self.declares.append(found)
+
+    def _return(self, line: Line) -> None:
+        start = line.start
+        end = start + len(self.text[start : line.end].rstrip(" \t\r;.*`"))
+        again = Failure(Span(start, start + len("return")), "RETURN", "", frozenset())
+        found = again if self.returns else parse_returns(self.text, Span(start, end))
+        if isinstance(found, Failure):
+            self._fail("return", line, found, None)
+        else:
+            self.returns = found
+
+    def _inside(self, line: Line) -> None:
+        at = inner_step(self.text, line.start, line.end)
+        named = _DEFINES.match(self.text, at, line.end)
+        span = Span(at, named.end(1) if named else at + 1)
+        failure = Failure(span, "STEP", "", frozenset())
+        self._fail("step", line, failure, _DEFINES, at)
 
     def _commented(self, step: Step) -> Step:
         if not self.comments:
@@ -108,9 +154,15 @@ class _Reader:
         return replace(step, comments=comments)
 
     def _fail(
-        self, kind: BrokenKind, line: Line, failure: Failure, defines: re.Pattern[str] | None
+        self,
+        kind: BrokenKind,
+        line: Line,
+        failure: Failure,
+        defines: re.Pattern[str] | None,
+        at: int = -1,
     ) -> None:
-        named = defines.match(self.source.text, line.start, line.end) if defines else None
+        start = at if at >= 0 else line.start
+        named = defines.match(self.text, start, line.end) if defines else None
         self.broken.append(
             Broken(
                 kind,
@@ -119,12 +171,13 @@ class _Reader:
                 failure.got,
                 failure.before,
                 failure.accepts,
-                named[1].replace("\\", "") if named else "",
-                last=line.end >= self.end,
+                named[1].replace("\\", "").lstrip("$") if named else "",
+                last=line is self.last,
             )
         )
 
-    def finish(self) -> Parsed:
+    def finish(self, lines: list[Line], taken: list[Span]) -> Parsed:
+        """All of it together."""
         plan = Plan(
             steps=tuple(self.steps),
             question=self.question,
@@ -133,8 +186,31 @@ class _Reader:
             comments=tuple(self.comments),
             source=self.source,
         )
+        if taken:
+            self.aside = _merged(self.aside, taken)
         broken = sorted(self.broken, key=lambda broken: broken.span)
-        return Parsed(plan, tuple(broken), tuple(self.aside))
+        return Parsed(plan, tuple(broken), tuple(self.aside), tuple(lines))
+
+
+def _merged(aside: list[Aside], taken: list[Span]) -> list[Aside]:
+    """All that was set aside, in order, and nothing of it twice."""
+    everything = [*aside, *(Aside("wrapping", span) for span in taken)]
+    everything.sort(key=lambda one: (one.span.start, -one.span.end))
+    kept: list[Aside] = []
+    for one in everything:
+        if not kept or one.span.start >= kept[-1].span.end:
+            kept.append(one)
+    return kept
+
+
+def _step_in_note(text: str, step: Step) -> Span | None:
+    """Where another step begins inside a step's note."""
+    if not INSIDE.search(step.note):
+        return None
+    opening = text.find("(", step.action_span.end, step.span.end)
+    close = call_end(text, opening, step.span.end) if opening >= 0 else step.action_span.end
+    found = INSIDE.search(text, close, step.span.end)
+    return Span(*found.span("name")) if found else None
 
 
 def _question(line: str) -> str:
@@ -147,6 +223,8 @@ def _rival_blocks(text: str, lines: list[Line]) -> frozenset[int]:
 
     Several fences are one plan in pieces as long as no name is set twice.
     """
+    if not any(line.block for line in lines):
+        return frozenset()
     names: dict[int, set[str]] = {}
     for line in lines:
         if line.kind is Kind.STEP:

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from pearl.plan import Action, Arg, Builtin, Items, Literal, Plan, Ref, Step, Template
 from pearl.values import Value
 
-_REFERENCE = re.compile(r"\{(?=\s*[^\W\d])")
+_REFERENCE = re.compile(
+    r"\{(?=\s*(?:(?i:each|where)(?:\s+(?i:values))?\s+)?[^\W\d](?:\w|\\_)*\s*\})"
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 

@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Literal
 
 from pearl.plan import Action, Plan
 from pearl.source import Span
 
 BrokenKind = Literal["step", "action", "return", "plans"]
+AsideKind = Literal["prose", "wrapping", "thinking"]
+
+
+class Kind(Enum):
+    """What a logical line is meant as."""
+
+    STEP = auto()
+    RETURN = auto()
+    ACTION = auto()
+    QUESTION = auto()
+    COMMENT = auto()
+    HEADER = auto()
+    WRAPPING = auto()
+    THINKING = auto()
+    PROSE = auto()
+    NUMBER = auto()
+    WORDS = auto()
+    INSIDE = auto()
+    BROKEN = auto()
+
+
+@dataclass(slots=True)
+class Line:
+    """One logical line.
+
+    Args:
+        kind: what it is meant as.
+        start: where its words start, past number and bullet.
+        end: where they end.
+        block: the code fence it stands in, 0 for none.
+        number: its number or bullet as written, without spaces.
+        begin: where its first physical line starts.
+    """
+
+    kind: Kind
+    start: int
+    end: int
+    block: int = 0
+    number: str = ""
+    begin: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +61,12 @@ class Broken:
         span: the whole logical line, without its number.
         at: the offending token; empty at the end of the line.
         got: the offending token's type in the grammar, ``$END`` past the last one,
-            ``""`` for a character no token starts with.
+            ``STEP`` for a second step or one inside a sentence, ``RESERVED`` for
+            a name the language keeps, ``""`` for a character no token starts with.
         before: the type of the token before it, ``""`` at the line's start.
         accepts: the token types that could have stood there.
         name: the variable or action the line defines, as far as it shows.
-        last: whether nothing follows it in the text.
+        last: whether no other line of the plan follows it.
     """
 
     kind: BrokenKind
@@ -45,19 +87,28 @@ class Aside:
     or a heading, which says nothing; ``thinking`` is a ``<think>`` block.
     """
 
-    kind: Literal["prose", "wrapping", "thinking"]
+    kind: AsideKind
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """The reading of a plan's text. Nothing in the text is lost: every
-    character that is not white space is in the plan, in a broken line, or
-    set aside."""
+    character that is not white space is in the plan, in a broken line, set
+    aside, or one of the marks that ``lines`` begin with (number, bullet,
+    ``return``, ``New actions:``).
+
+    Args:
+        plan: what is read.
+        broken: the lines that cannot be read.
+        aside: the text that is no part of the plan.
+        lines: the logical lines it was read from.
+    """
 
     plan: Plan
     broken: tuple[Broken, ...] = ()
     aside: tuple[Aside, ...] = ()
+    lines: tuple[Line, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,101 @@
+"""Forms of plans that models write, each with its reading and its findings.
+
+A file in ``cases/`` says what a careful person reads in a text. ``Reading``
+and ``Findings`` are written by hand and never regenerated; ``Messages`` is
+wording, and is written anew by ``UPDATE_CASES=1 pytest tests/test_cases.py``.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pearl.check import check
+from pearl.diagnostics import Diagnostic
+from pearl.library import Library, load_library
+from pearl.source import Source
+from pearl.syntax import parse, print_plan
+
+FILES = sorted((Path(__file__).parent / "cases").glob("*.md"))
+_SECTION = re.compile(
+    r"^## (\w+)\n\n(escapes: yes\n\n)?(~{4,})\n(.*?)^\3$", re.MULTILINE | re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One file's sections."""
+
+    text: str
+    reading: str
+    findings: str
+    messages: str
+
+
+def load(path: Path) -> Case:
+    """Read a case's file."""
+    found: dict[str, str] = {}
+    for name, escapes, _, body in _SECTION.findall(path.read_text(encoding="utf-8")):
+        found[name] = unescaped(body) if escapes else body
+    text = found["Text"].removesuffix("\n")
+    return Case(text, found["Reading"].strip("\n"), found["Findings"], found["Messages"])
+
+
+def unescaped(body: str) -> str:
+    """The text with Python's escapes carried out."""
+    quoted = body.replace('"', '\\"')
+    return str(ast.literal_eval(f'"""{quoted}"""'))
+
+
+@cache
+def library() -> Library:
+    return load_library()
+
+
+def findings(source: Source) -> list[Diagnostic]:
+    return check(parse(source), library())
+
+
+def places(source: Source, found: list[Diagnostic]) -> str:
+    """One line a finding: its code and where it stands."""
+    lines = []
+    for one in found:
+        line, column = source.position(one.span.start)
+        lines.append(f"{one.code} @{line}:{column}\n")
+    return "".join(lines)
+
+
+def wording(found: list[Diagnostic]) -> str:
+    """Message and help of each finding."""
+    return "".join(f"{one.code} {one.message}\n  {one.help}\n" for one in found)
+
+
+def update(path: Path, messages: str) -> None:
+    """Write a case's messages anew, and nothing else."""
+    text = path.read_text(encoding="utf-8")
+    head, mark, _ = text.rpartition("## Messages\n\n")
+    path.write_text(f"{head}{mark}~~~~~\n{messages}~~~~~\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_case(path: Path) -> None:
+    case = load(path)
+    source = Source(path.stem, case.text)
+    parsed = parse(source)
+    found = check(parsed, library())
+    assert print_plan(parsed.plan).strip("\n") == case.reading
+    assert places(source, found) == case.findings
+    if os.environ.get("UPDATE_CASES"):
+        update(path, wording(found))
+    else:
+        assert wording(found) == case.messages, "run with UPDATE_CASES=1 if the wording is meant"
+
+
+def test_there_are_enough_cases() -> None:
+    assert len(FILES) >= 110
