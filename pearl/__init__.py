@@ -10,9 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pearl.answer import Answer
     from pearl.api import (
-        Answer,
-        Option,
         ask,
         ask_sync,
         check,
@@ -27,14 +26,13 @@ if TYPE_CHECKING:
     from pearl.library import Library, load_library
     from pearl.llm import Model, ModelError, choose_model
     from pearl.plan import Action, Plan, Step
-    from pearl.runtime import Quote, RunError
+    from pearl.runtime import Option, Quote, RunError
     from pearl.source import InputError, Source
     from pearl.syntax import Parsed, parse
 
 _HOMES = {
+    "pearl.answer": ("Answer",),
     "pearl.api": (
-        "Answer",
-        "Option",
         "ask",
         "ask_sync",
         "check",
@@ -49,7 +47,7 @@ _HOMES = {
     "pearl.library": ("Library", "load_library"),
     "pearl.llm": ("Model", "ModelError", "choose_model"),
     "pearl.plan": ("Action", "Plan", "Step"),
-    "pearl.runtime": ("Quote", "RunError"),
+    "pearl.runtime": ("Option", "Quote", "RunError"),
     "pearl.source": ("InputError", "Source"),
     "pearl.syntax": ("Parsed", "parse"),
 }

@@ -14,6 +14,7 @@ from pearl.llm import ExecuteStep, ModelError, Reply, Request
 from pearl.plan import Step
 from pearl.runtime import Caller, Journal, RunError, run_strategy
 from pearl.runtime.journal import find_run, new_run, read_journal
+from pearl.runtime.mapping import read_option
 from pearl.runtime.trace import export_trace, read_trace
 from pearl.source import InputError, Source
 from pearl.strategies import GivenPlan
@@ -330,3 +331,25 @@ def test_steps_are_values():
     step = Step("a", "CONCAT", ())
     assert step == Step("a", "CONCAT", ())
     assert hash(step) == hash(Step("a", "CONCAT", ()))
+
+
+@pytest.mark.parametrize(
+    ("reply", "chosen"),
+    [
+        ("B", 1),
+        (" (b) ", 1),
+        ("**C**", 2),
+        ("The answer is B.", 1),
+        ("Option B, because the boat was late.", 1),
+        ("B. a late boat", 1),
+        ("(A) is wrong, so (B)", None),
+        ("A person would choose the second.", None),
+        ("It means a late boat, I think.", 1),
+        ("a storm or a late boat", None),
+        ("D", None),
+        ("none of them", None),
+        ("", None),
+    ],
+)
+def test_an_option_is_read_only_where_one_is_named(reply: str, chosen: int | None):
+    assert read_option(reply, ["a storm", "a late boat", "a lie"]) == chosen

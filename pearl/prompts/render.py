@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 RETURNS = {
-    "text": "Answer in a few sentences of plain text.",
-    "any": "Answer in plain text.",
-    "list": "Answer with a JSON array on one line, one short text an item, and nothing else on "
-    "that line.",
-    "number": "Answer with one number on the first line, in digits, and no other number there.",
-    "bool": "Answer with yes or no on the first line.",
-    "pairs": 'Answer with {"pairs": [[key, value], …]} as JSON on one line.',
+    "text": "Answer in a few sentences of plain text. If the sources do not say, say so.",
+    "any": "Answer in plain text. If the sources do not say, say so.",
+    "list": "Answer with a JSON array on the first line, one short text an item, and nothing else "
+    "on that line. If there is none, answer [].",
+    "number": "Answer with one number on the first line, in digits, and nothing else there. If "
+    "the sources do not say, write unknown there.",
+    "bool": "Answer with yes or no on the first line, and nothing else there. If the sources do "
+    "not say, answer no.",
+    "pairs": 'Answer with {"pairs": [[key, value], …]} as JSON on the first line, and nothing '
+    "else there.",
 }
 
 

@@ -4,12 +4,14 @@ from pearl.runtime.calls import Caller
 from pearl.runtime.evidence import Quote
 from pearl.runtime.journal import Entry, Journal
 from pearl.runtime.loop import Finished, Return, Run, RunError, Steps, Strategy, run_strategy
+from pearl.runtime.mapping import Option
 
 __all__ = [
     "Caller",
     "Entry",
     "Finished",
     "Journal",
+    "Option",
     "Quote",
     "Return",
     "Run",

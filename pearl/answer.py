@@ -1,0 +1,143 @@
+"""The main job: a strategy, run on a document, gives an answer with its evidence."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pearl.library import Library
+from pearl.llm import Model, Usage
+from pearl.runtime import Caller, Finished, Journal, Quote, RunError, Strategy, run_strategy
+from pearl.runtime.evidence import evidence, without_quotes
+from pearl.runtime.journal import new_run
+from pearl.runtime.mapping import Option, map_answer
+from pearl.source import InputError, Source
+from pearl.syntax import print_plan
+
+Watch: TypeAlias = Callable[[str, bool], None]
+"""Told the path of each call when it starts (False) and when it ends (True)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A run's answer and what it rests on.
+
+    Args:
+        question: what was asked.
+        text: the answer as the steps gave it, quotes and all.
+        evidence: passages of the document, in its order; one the document
+            does not have carries no span and stands last.
+        plan: the steps that ran, in canonical form.
+        option: the option the answer means, where options were given.
+        fallback: whether no plan was accepted, so that the question was asked
+            directly.
+        run: the run's name, for ``pearl trace``; empty where nothing was kept.
+        model: who answered.
+        notice: what a person should know about the model.
+        calls: how many calls were made.
+        usage: the tokens they took, as far as the endpoint says.
+    """
+
+    question: str
+    text: str
+    evidence: tuple[Quote, ...]
+    plan: str
+    option: Option | None
+    fallback: bool
+    run: str
+    model: str
+    notice: str
+    calls: int
+    usage: Usage
+
+    @property
+    def words(self) -> str:
+        """The answer in its own words: the text without the lines that quote."""
+        return without_quotes(self.text)
+
+
+async def answer(
+    strategy: Callable[[Caller], Strategy],
+    question: str,
+    document: Source,
+    options: Sequence[str],
+    library: Library,
+    model: Model,
+    runs: Path | None,
+    watch: Watch | None,
+) -> Answer:
+    """Run a strategy and put its answer together.
+
+    Args:
+        strategy: makes the strategy, given what it asks the model with.
+        question: what is asked.
+        document: what ``CTX`` is.
+        options: answers to choose from, or none.
+        library: the actions steps may call.
+        model: who answers calls; it is closed at the end.
+        runs: the folder in which the journal is kept; None keeps none.
+        watch: told of each call.
+
+    Raises:
+        InputError: options that cannot be chosen from.
+        ModelError: the model gave no usable answer.
+        RunError: a step has no output, or no option was named.
+    """
+    if options and (len(options) < 2 or len(options) > 26 or not all(map(str.strip, options))):
+        raise InputError("Give 2 to 26 options, none of them empty.")
+    journal = Journal(new_run(runs) if runs else None)
+    try:
+        journal.decide("run", heading(question, document, library, model))
+        caller = Caller(model, journal, watch)
+        finished = await run_strategy(strategy(caller), question, document, library, caller)
+        option = await map_answer(question, finished.text, options, caller) if options else None
+        return _result(finished, question, document, option, journal, model)
+    except RunError as error:
+        journal.decide("failed", str(error))
+        raise
+    finally:
+        journal.close()
+        await model.close()
+
+
+def heading(
+    question: str, document: Source | None, library: Library, model: Model
+) -> dict[str, Any]:
+    """What a journal says first: enough to know later what was run on what."""
+    head: dict[str, Any] = {"question": question}
+    if document:
+        digest = hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest()
+        head["document"] = f"{document.name} ({len(document.text)} characters, sha256 {digest})"
+    head["library"] = ", ".join(library.names)
+    head["model"] = model.name
+    head["pearl"] = version("pearl")
+    return head
+
+
+def _result(
+    finished: Finished,
+    question: str,
+    document: Source,
+    option: Option | None,
+    journal: Journal,
+    model: Model,
+) -> Answer:
+    calls = [entry for entry in journal.entries if entry.kind == "call"]
+    quotes = evidence(finished.plan, finished.values, finished.outputs, document)
+    return Answer(
+        question=question,
+        text=finished.text,
+        evidence=tuple(quotes),
+        plan=print_plan(finished.plan),
+        option=option,
+        fallback=any(entry.path == "plan/fallback" for entry in journal.entries),
+        run=journal.name,
+        model=model.name,
+        notice=model.notice,
+        calls=len(calls),
+        usage=sum((entry.usage for entry in calls), Usage()),
+    )
