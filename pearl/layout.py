@@ -1,12 +1,19 @@
-"""The canonical form of a file: what ``pearl fmt`` writes."""
+"""The canonical form of a file: what ``pearl fmt`` writes.
+
+Words are never lost: what is no part of a plan becomes comments, and only
+marks that say nothing (code fences, tags) go.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from pearl.source import InputError, Source
-from pearl.syntax import parse, parse_library, print_plan
+from pearl.syntax import Broken, parse, parse_library, print_plan
 from pearl.syntax.printer import print_library
 
-_COMMENTED = ("prose", "thinking")
+_MARK = re.compile(r"\s*(?:[`~]{3,}.*|</?\w+>|[^\w\s]*)\s*")
 
 
 def layout(source: Source) -> str:
@@ -16,19 +23,16 @@ def layout(source: Source) -> str:
         InputError: a line cannot be read, so nothing can be said of its form.
     """
     parsed = parse(source)
-    if any(part.kind in _COMMENTED for part in parsed.aside):
-        text = source.text
-        for part in reversed(parsed.aside):
-            if part.kind in _COMMENTED:
-                start = text.rfind("\n", 0, part.span.start) + 1
-                lines = text[start : part.span.end].split("\n")
-                kept = "\n".join(f"# {line.strip()}" for line in lines if line.strip())
-                text = text[:start] + kept + text[part.span.end :]
+    text = source.text
+    for part in reversed(parsed.aside):
+        start = text.rfind("\n", 0, part.span.start) + 1
+        lines = text[start : part.span.end].split("\n")
+        kept = (_comment(line) for line in lines if not _MARK.fullmatch(line))
+        text = text[:start] + "\n".join(kept) + text[part.span.end :]
+    if text != source.text:
         source = Source(source.name, text)
         parsed = parse(source)
-    if parsed.broken:
-        line, _ = source.position(parsed.broken[0].at.start)
-        raise InputError(f"{source.name}:{line} cannot be read: see pearl lint {source.name}.")
+    _refuse_broken(parsed.broken, source)
     return print_plan(parsed.plan)
 
 
@@ -39,7 +43,20 @@ def layout_library(source: Source) -> str:
         InputError: a line cannot be read.
     """
     parsed = parse_library(source)
-    if parsed.broken:
-        line, _ = source.position(parsed.broken[0].at.start)
-        raise InputError(f"{source.name}:{line} cannot be read: see pearl lint {source.name}.")
-    return print_library(parsed.actions)
+    _refuse_broken(parsed.broken, source)
+    text = print_library(parsed.actions)
+    known = {comment.strip() for action in parsed.actions for comment in action.comments}
+    lines = [line.strip() for line in source.text.splitlines()]
+    after = [line for line in lines if line.startswith("#") and line not in known]
+    return "\n".join([text, *after]) + "\n" if after else text
+
+
+def _comment(line: str) -> str:
+    words = line.strip()
+    return words if words.startswith("#") else f"# {words}"
+
+
+def _refuse_broken(broken: Sequence[Broken], source: Source) -> None:
+    if broken:
+        line, _ = source.position(broken[0].at.start)
+        raise InputError(f"{source.name}:{line} cannot be read: mend what pearl lint finds.")

@@ -26,7 +26,7 @@ from pearl.runtime.execute import Executor
 from pearl.runtime.trace import is_trace, read_trace
 from pearl.source import InputError, Source
 from pearl.syntax import parse
-from pearl.values import as_text
+from pearl.values import as_text, canonical_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def read_records(source: Source) -> Iterator[Record]:
         trace = read_trace(source)
         yield Record(source.name, source, trace.replies, trace.answer)
         return
-    for number, line in enumerate(source.text.splitlines(), 1):
+    for number, line in enumerate(source.text.split("\n"), 1):
         if line.strip():
             yield _record(f"{source.name}:{number}", line)
 
@@ -81,16 +81,21 @@ def read_records(source: Source) -> Iterator[Record]:
 def _record(name: str, line: str) -> Record:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"{name} is not JSON: give one object a line, or a trace.") from None
     if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
         raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
     given = row.get("step_outputs") or {}
     if not isinstance(given, dict):
         raise InputError(f'{name}: "step_outputs" is not an object of names and texts.')
-    replies = {f"step/{step}": str(text) for step, text in given.items()}
+    replies = {f"step/{step}": _text(value) for step, value in given.items()}
     answer = row.get("open_answer")
-    return Record(name, Source(name, row["plan"]), replies, answer if replies else None)
+    recorded = _text(answer) if replies and answer is not None else None
+    return Record(name, Source(name, row["plan"]), replies, recorded)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - any JSON
+    return value if isinstance(value, str) else canonical_json(value)
 
 
 def replay(records: Sequence[Record], library: Library) -> Replayed:

@@ -71,7 +71,7 @@ def read_source(path: str, what: str = "file") -> Source:
         InputError: missing, a directory, unreadable, binary, not UTF-8, or empty.
     """
     if path == "-":
-        return _decode("-", sys.stdin.buffer.read(), what)
+        return _decode("-", _standard_input(what), what)
     file = Path(path)
     try:
         data = file.read_bytes()
@@ -85,9 +85,19 @@ def read_source(path: str, what: str = "file") -> Source:
     return _decode(path, data, what)
 
 
+def _standard_input(what: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read()
+    except (AttributeError, OSError, ValueError):
+        # Python has no stream at all where the shell gave none.
+        raise InputError(f"Standard input is closed: pipe the {what} in, or name a file.") from None
+
+
 def _decode(name: str, data: bytes, what: str) -> Source:
-    shown = "standard input" if name == "-" else name
-    if b"\x00" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    shown = "Standard input" if name == "-" else name
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{shown} is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8.")
+    if b"\x00" in data:
         raise InputError(f"{shown} is a binary file: give the {what} as UTF-8 text.")
     try:
         text = data.decode("utf-8-sig")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
+from pearl.cli.failures import Failure, NoAnswer, Stopped
 from pearl.source import InputError
 
 COMMANDS = (
@@ -36,6 +39,12 @@ class Commands(click.Group):
         command: click.Command = import_module(f"pearl.cli.{cmd_name}").command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - as click's
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Stopped from None
+
 
 @click.group(
     cls=Commands,
@@ -52,31 +61,54 @@ def pearl() -> None:
 
 def main() -> None:
     """The entry point: every known error becomes one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A file's name or a row of JSON may hold what no encoding can write.
+            stream.reconfigure(errors="backslashreplace")
+    colour = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     try:
-        code = pearl.main(standalone_mode=False, prog_name="pearl")
-    except click.exceptions.Abort:
-        _say("Stopped.")
-        code = 130
-    except click.exceptions.Exit as error:
-        code = error.exit_code
-    except click.UsageError as error:
-        hint = f" Try: {error.ctx.command_path} --help" if error.ctx else ""
-        _say(f"{error.format_message()}{hint}")
+        code = pearl.main(standalone_mode=False, prog_name="pearl", color=colour)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
         code = 2
-    except click.ClickException as error:
-        _say(error.format_message())
-        code = error.exit_code
-    except InputError as error:
-        _say(str(error))
-        code = 2
-    except BrokenPipeError:
-        # Whoever read the output has gone; writing more would raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+    except (click.ClickException, InputError) as error:
+        code = _failed(error)
+    except OSError as error:
+        code = _unwritten(error)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _say(message: str) -> None:
-    from pearl.render.report import printable
+def _failed(error: click.ClickException | InputError) -> int:
+    """One line for a person, an object for a program, and the exit code."""
+    message = str(error)
+    code = 2
+    more: dict[str, Any] = {}
+    if isinstance(error, click.ClickException):
+        message, code = error.format_message(), error.exit_code
+    if isinstance(error, click.UsageError) and error.ctx:
+        message += f" Try: {error.ctx.command_path} --help"
+    if isinstance(error, Failure):
+        more = error.data
+    message = " ".join(message.split())
+    if "--json" in sys.argv[1:]:
+        from pearl.cli.options import emit_json
 
-    click.echo(f"pearl: {printable(' '.join(message.split()))}", err=True)
+        emit_json({"error": message, **more})
+    _say(message)
+    return code
+
+
+def _unwritten(error: OSError) -> int:
+    """The screen or the pipe does not take the output."""
+    # What is still buffered would raise again at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if not isinstance(error, BrokenPipeError):
+        where = f" to {error.filename}" if error.filename else ""
+        _say(f"The output cannot be written{where}: {error.strerror}.")
+    return NoAnswer.exit_code
+
+
+def _say(message: str) -> None:
+    from pearl.screen import printable
+
+    click.echo(f"pearl: {printable(message)}", err=True)

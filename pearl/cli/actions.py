@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pearl.cli.failures import NoAnswer
 from pearl.cli.options import emit_json, json_option, library_option, load
 
 
@@ -17,9 +18,12 @@ from pearl.cli.options import emit_json, json_option, library_option, load
 def command(search: str, libraries: tuple[str, ...], as_json: bool) -> None:
     """List every action that plans may call, with its definition."""
     from pearl.library import search_actions
+    from pearl.screen import printable
 
     library = load(libraries)
     found = search_actions(library, search) if search.strip() else list(library.actions.values())
+    if not found and not as_json:
+        raise NoAnswer(f"No action matches {search}: try another word, or fewer.")
     if as_json:
         emit_json(
             [
@@ -37,8 +41,7 @@ def command(search: str, libraries: tuple[str, ...], as_json: bool) -> None:
     else:
         for action in found:
             builtin = " (builtin)" if action.is_builtin else ""
-            head = click.style(action.signature, bold=True)
-            click.echo(f"{head} -> {action.returns}{builtin}\n    {action.doc}")
-        if not found:
-            click.echo(f"No action matches {search}.", err=True)
+            head = click.style(printable(action.signature), bold=True)
+            doc = printable(action.doc)
+            click.echo(f"{head} -> {action.returns}{builtin}\n    {doc}".rstrip())
     raise click.exceptions.Exit(0 if found else 1)

@@ -8,32 +8,53 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pearl.cli.options import NoAnswer, emit_json
+from pearl.cli.failures import NoAnswer, Stopped
+from pearl.cli.options import emit_json
 
 if TYPE_CHECKING:
-    from pearl.api import Answer
+    from pathlib import Path
+
+    from pearl.answer import Answer
     from pearl.source import Source
 
 _T = TypeVar("_T")
 
 
-def settle(work: Callable[[], Coroutine[Any, Any, _T]], *, as_json: bool) -> _T:
+def settle(work: Callable[[], Coroutine[Any, Any, _T]], runs: Path) -> _T:
     """Run to the end; what went wrong on the way becomes one line.
+
+    Args:
+        work: what to run.
+        runs: where its journal is kept.
 
     Raises:
         NoAnswer: the model or a step failed.
+        Stopped: the person did.
     """
     from pearl.llm import ModelError
     from pearl.runtime import RunError
 
+    before = _journals(runs)
     try:
         return asyncio.run(work())
     except (ModelError, RunError) as error:
-        if as_json:
-            emit_json({"error": str(error)})
-        raise NoAnswer(str(error)) from None
+        raise NoAnswer(str(error), _kept(_journals(runs) - before)) from None
     except KeyboardInterrupt:
-        raise click.exceptions.Abort from None
+        kept = _kept(_journals(runs) - before)
+        where = f" What was done until then: {kept['journal']}" if kept else ""
+        raise Stopped(f"Stopped.{where}", kept) from None
+
+
+def _journals(runs: Path) -> set[Path]:
+    return set(runs.glob("*/journal.jsonl"))
+
+
+def _kept(new: set[Path]) -> dict[str, Any]:
+    """The run that was made meanwhile; several may be, side by side, and then none is named."""
+    if len(new) != 1:
+        return {}
+    journal = new.pop()
+    return {"run": journal.parent.name, "journal": str(journal)}
 
 
 def show(answer: Answer, document: Source, *, as_json: bool) -> None:
@@ -41,7 +62,7 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     if as_json:
         emit_json(as_object(answer, document))
         return
-    from pearl.render.report import printable
+    from pearl.screen import printable, printable_lines
 
     if answer.notice:
         click.echo(answer.notice, err=True)
@@ -70,13 +91,6 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     click.echo(printable_lines(answer.plan).rstrip())
     if answer.run:
         click.echo(click.style(f"\npearl trace {answer.run}", dim=True))
-
-
-def printable_lines(text: str) -> str:
-    """Several lines, each safe to print."""
-    from pearl.render.report import printable
-
-    return "\n".join(printable(line) for line in text.splitlines())
 
 
 def as_object(answer: Answer, document: Source) -> dict[str, Any]:

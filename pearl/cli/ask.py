@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from pearl.cli.options import json_option, library_option, load, model_option, runs_option
+from pearl.cli.options import (
+    json_option,
+    library_option,
+    load,
+    model_option,
+    options_option,
+    runs_option,
+)
 
 
 @click.command(
@@ -15,10 +22,7 @@ from pearl.cli.options import json_option, library_option, load, model_option, r
 )  # fmt: skip
 @click.argument("document")
 @click.argument("question")
-@click.option(
-    "--option", "options", multiple=True, metavar="TEXT",
-    help="An answer to choose from; give at least two.",
-)  # fmt: skip
+@options_option
 @library_option
 @model_option
 @runs_option
@@ -32,7 +36,7 @@ def command(
     runs: str,
     as_json: bool,
 ) -> None:
-    """Answer QUESTION about DOCUMENT (a text file, or - for standard input).
+    """Answer QUESTION about DOCUMENT (a text file; one of the two may be - for standard input).
 
     A plan is written without looking at the document, checked, and run on it
     step by step. The answer comes with the passages it rests on, the plan, and
@@ -44,11 +48,15 @@ def command(
     from pearl.llm import choose_model
     from pearl.source import InputError, read_source
 
+    if document == question == "-":
+        raise InputError("Only one of the document and the question can be standard input.")
     if not question.strip():
         raise InputError("The question is empty: write it in quotes after the document.")
     library = load(libraries)
     chosen = choose_model(model)
     source = read_source(document, "document")
+    if question == "-":
+        question = read_source("-", "question").text
     with progress(quiet=as_json) as watch:
         answer = settle(
             lambda: ask(
@@ -60,6 +68,6 @@ def command(
                 runs=Path(runs),
                 watch=watch,
             ),
-            as_json=as_json,
+            Path(runs),
         )
     show(answer, source, as_json=as_json)

@@ -41,7 +41,10 @@ def _read(file: Path) -> Config:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{file} cannot be read as TOML: {error}.") from None
-    table = data.get("tool", {}).get("pearl", {})
+    tools = data.get("tool", {})
+    table = tools.get("pearl", {}) if isinstance(tools, dict) else {}
+    if not isinstance(table, dict):
+        raise InputError(f"{file}: pearl is to be a table of settings: write [tool.pearl].")
     names = Config.__dataclass_fields__
     unknown = [name for name in table if name not in names]
     if unknown:

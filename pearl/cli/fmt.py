@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli.options import emit_json, json_option, write
+from pearl.cli.options import emit, emit_json, json_option, on_terminal, write
 
 if TYPE_CHECKING:
+    from pearl.cli.inputs import Input
     from pearl.source import Source
 
 
@@ -22,53 +23,80 @@ if TYPE_CHECKING:
 @json_option
 def command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_json: bool) -> None:
     """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
-    read standard input and print. Text that is no part of a plan becomes comments."""
+    read standard input and print. Text that is no part of a plan becomes comments. A file with
+    a line that cannot be read stays as it is."""
     from pearl.cli.inputs import read_inputs
+    from pearl.screen import printable
     from pearl.source import InputError
 
     changed: list[str] = []
     unreadable: list[str] = []
+    diffs: list[str] = []
+    printed: str | None = None
+    dry = only_check or only_diff
     for given in read_inputs(paths):
         source = given.source
         try:
-            if given.row:
-                raise InputError(f"{source.name}: rows of a .jsonl file are not formatted.")
-            formatted = _formatted(source)
+            formatted = _formatted(given)
         except InputError as error:
             unreadable.append(str(error))
             continue
         if formatted != source.text:
             changed.append(source.name)
-        if only_diff:
-            click.echo(_diff(source, formatted), nl=False)
-        elif not only_check and source.name == "-":
-            if not as_json:
-                click.echo(formatted, nl=False)
-        elif not only_check and formatted != source.text:
+            diffs.append(_diff(source, formatted))
+        if dry:
+            continue
+        if source.name == "-":
+            printed = formatted
+        elif formatted != source.text:
             write(source.name, formatted)
-    for message in unreadable:
-        click.echo(f"pearl: {message}", err=True)
     if as_json:
-        emit_json({"changed": changed, "unreadable": unreadable})
+        emit_json(
+            {
+                "changed": changed,
+                "unreadable": unreadable,
+                "diff": "".join(diffs) if only_diff else None,
+                "text": printed,
+            }
+        )
+    elif only_diff:
+        _show_diff("".join(diffs))
     elif only_check:
         for name in changed:
-            click.echo(f"would change {name}")
-    would = only_check or only_diff
-    raise click.exceptions.Exit(1 if unreadable or (changed and would) else 0)
+            click.echo(f"would change {printable(name)}")
+    elif printed is not None:
+        emit(printed)
+    for message in unreadable:
+        click.echo(f"pearl: {printable(message)}", err=True)
+    raise click.exceptions.Exit(1 if unreadable or (changed and dry) else 0)
 
 
-def _formatted(source: Source) -> str:
-    from pearl.cli.inputs import Kind, kind_of
+def _formatted(given: Input) -> str:
+    from pearl.cli.inputs import Kind
     from pearl.layout import layout, layout_library
+    from pearl.source import InputError
 
-    return layout_library(source) if kind_of(source) is Kind.LIBRARY else layout(source)
+    if given.row:
+        raise InputError(f"{given.source.name}: rows of a .jsonl file are not formatted.")
+    return layout_library(given.source) if given.kind is Kind.LIBRARY else layout(given.source)
 
 
 def _diff(source: Source, formatted: str) -> str:
     from difflib import unified_diff
 
+    before, after = source.text.splitlines(), formatted.splitlines()
+    lines = unified_diff(before, after, source.name, source.name, lineterm="")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _show_diff(text: str) -> None:
+    """With colours on a terminal; elsewhere to the letter, as for ``patch``."""
+    from pearl.screen import printable
+
+    if not on_terminal():
+        if text:
+            emit(text)
+        return
     colours = {"+": "green", "-": "red", "@": "cyan"}
-    lines = unified_diff(
-        source.text.splitlines(), formatted.splitlines(), source.name, source.name, lineterm=""
-    )
-    return "".join(click.style(line, fg=colours.get(line[:1])) + "\n" for line in lines)
+    for line in text.splitlines():
+        click.echo(click.style(printable(line), fg=colours.get(line[:1])))

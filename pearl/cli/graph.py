@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from pearl.cli.options import NoAnswer, emit, emit_json, json_option, output_option
+from pearl.cli.failures import NoAnswer
+from pearl.cli.options import check_output, emit, emit_json, json_option, output_option
 
 
 @click.command(
@@ -24,11 +25,14 @@ def command(plan: str, form: str, output: str, as_json: bool) -> None:
     from pearl.source import read_source
     from pearl.syntax import parse
 
+    check_output(output)
     source = read_source(plan, "plan")
     parsed = parse(source)
     if parsed.broken or not parsed.plan.steps:
-        raise NoAnswer(f"{plan} cannot be drawn: see pearl lint {plan}.")
+        raise NoAnswer(f"{plan} cannot be drawn as it stands: mend what pearl lint finds.")
     steps = parsed.plan.steps
+    if output or not as_json:
+        emit(draw.svg(parsed.plan) if form == "svg" else draw.mermaid(parsed.plan), output)
     if as_json:
         needs = dependencies(steps)
         depth = levels(needs)
@@ -47,5 +51,3 @@ def command(plan: str, form: str, output: str, as_json: bool) -> None:
                 "answer": list(outputs(parsed.plan)),
             }
         )
-        return
-    emit(draw.svg(parsed.plan) if form == "svg" else draw.mermaid(parsed.plan), output)

@@ -76,13 +76,13 @@ def kind_of(source: Source) -> Kind:
 
 
 def _rows(source: Source) -> Iterator[Input]:
-    for number, line in enumerate(source.text.splitlines(), 1):
+    for number, line in enumerate(source.text.split("\n"), 1):
         if not line.strip():
             continue
         name = f"{source.name}:{number}"
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{name} is not JSON: give one object a line.") from None
         if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
             raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli.options import json_option, library_option, load, write
+from pearl.cli.options import counted, emit, emit_json, json_option, library_option, load, write
 
 if TYPE_CHECKING:
     from pearl.check import Selection
+    from pearl.cli.inputs import Input
     from pearl.library import Library
     from pearl.render import Report
     from pearl.source import Source
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 )
 @click.option("--ignore", multiple=True, metavar="CODES", help="Not these.")
 @click.option(
-    "--format", "form", default="terminal", show_default=True,
+    "--format", "form", default="terminal", show_default=True, help="How findings are written.",
     type=click.Choice(["terminal", "prompt", "json", "sarif", "github"]),
 )  # fmt: skip
 @click.option("--statistics", is_flag=True, help="Only count the findings of each rule.")
@@ -48,28 +50,26 @@ def command(
     as_json: bool,
 ) -> None:
     """Check PATHS: .plan and .actions files, folders of them, .jsonl files whose rows have a
-    "plan", or - for standard input."""
-    from pearl.cli.inputs import Kind, read_inputs
-    from pearl.render import RENDERERS, Report
+    "plan", or - for standard input. With --fix, a fixed standard input is printed, and what is
+    left to mend is told on standard error."""
+    from pearl.cli.inputs import read_inputs
 
+    form = "json" if as_json else form
     library = load(libraries)
     selection = _selection(select, ignore)
     inputs = read_inputs(paths)
+    fixing = safe or unsafe
+    if fixing:
+        _fixable(inputs, machine=statistics or form != "terminal")
     reports: list[Report] = []
     for given in inputs:
-        source = given.source
-        if (safe or unsafe) and given.kind is Kind.PLAN:
-            source = _fixed(source, library, selection, unsafe=unsafe, row=given.row)
-        reports.append(Report(source, _found(given.kind, source, library, selection)))
-    found = [one for report in reports for one in report.diagnostics]
+        source = _fixed(given, library, selection, unsafe=unsafe) if fixing else given.source
+        reports.append(_found(given, source, library, selection))
     if statistics:
-        _statistics(reports, as_json=as_json)
-    elif as_json or form != "terminal":
-        click.echo(RENDERERS["json" if as_json else form](reports), nl=False)
+        _statistics(reports, as_json=form == "json")
     else:
-        click.echo(RENDERERS["terminal"](reports), nl=False)
-        _summary(reports)
-    raise click.exceptions.Exit(1 if found else 0)
+        _show(reports, form, to_stderr=fixing and any(one.source.name == "-" for one in inputs))
+    raise click.exceptions.Exit(1 if any(report.diagnostics for report in reports) else 0)
 
 
 def _selection(select: tuple[str, ...], ignore: tuple[str, ...]) -> Selection:
@@ -80,46 +80,66 @@ def _selection(select: tuple[str, ...], ignore: tuple[str, ...]) -> Selection:
 
     config = read_config()
     chosen = [
-        tuple(code for group in given for code in group.replace(",", " ").split())
+        tuple(code.upper() for group in given for code in group.replace(",", " ").split())
         for given in (select or config.select, ignore or config.ignore)
     ]
     for code in (*chosen[0], *chosen[1]):
         if not any(rule.code.startswith(code) for rule in RULES):
-            raise InputError(f"No rule's code starts with {code}: see pearl rule.")
+            raise InputError(f"No rule's code starts with {code}: pearl rule lists them.")
     return Selection(*chosen)
 
 
-def _found(kind, source: Source, library: Library, selection: Selection):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _found(given: Input, source: Source, library: Library, selection: Selection) -> Report:
     from pearl.check import check, check_library
     from pearl.cli.inputs import Kind
+    from pearl.render import Report
     from pearl.syntax import parse
 
-    if kind is Kind.LIBRARY:
-        return check_library(source, selection)
-    return check(parse(source), library, selection)
+    if given.kind is Kind.LIBRARY:
+        return Report(source, check_library(source, selection))
+    return Report(source, check(parse(source), library, selection))
 
 
-def _fixed(
-    source: Source, library: Library, selection: Selection, *, unsafe: bool, row: bool
-) -> Source:
-    from pearl.check import fix
+def _fixable(inputs: Sequence[Input], *, machine: bool) -> None:
+    """Refuse before anything is changed."""
     from pearl.source import InputError
 
-    if row:
-        raise InputError(f"{source.name}: rows of a .jsonl file cannot be fixed in place.")
-    fixed = fix(source, library, selection, unsafe=unsafe)
-    if fixed.text != source.text:
-        if source.name == "-":
-            click.echo(fixed.text, nl=False)
-        else:
-            write(source.name, fixed.text)
-            click.echo(f"fixed {source.name}", err=True)
-    return fixed
+    for given in inputs:
+        if given.row:
+            raise InputError(f"{given.source.name}: rows of a .jsonl file cannot be fixed.")
+        if machine and given.source.name == "-":
+            raise InputError("- with --fix prints the fixed text: leave out the other format.")
 
 
-def _statistics(reports: list[Report], *, as_json: bool) -> None:
+def _fixed(given: Input, library: Library, selection: Selection, *, unsafe: bool) -> Source:
+    from pearl.check import fix
+    from pearl.cli.inputs import Kind
+    from pearl.screen import printable
+
+    source = given.source
+    if given.kind is Kind.PLAN:
+        source = fix(source, library, selection, unsafe=unsafe)
+    if source.name == "-":
+        emit(source.text)
+    elif source.text != given.source.text:
+        write(source.name, source.text)
+        click.echo(f"fixed {printable(source.name)}", err=True)
+    return source
+
+
+def _show(reports: Sequence[Report], form: str, *, to_stderr: bool) -> None:
+    from pearl.render import RENDERERS
+
+    text = RENDERERS[form](reports)
+    if form == "terminal":
+        click.echo(text, nl=False, err=to_stderr)
+        _summary(reports)
+    elif text:
+        emit(text)
+
+
+def _statistics(reports: Sequence[Report], *, as_json: bool) -> None:
     """How many sources each rule flags, and how often."""
-    from pearl.cli.options import emit_json
     from pearl.rules import RULES
 
     flagged: Counter[str] = Counter()
@@ -128,7 +148,7 @@ def _statistics(reports: list[Report], *, as_json: bool) -> None:
         times.update(one.code for one in report.diagnostics)
         flagged.update({one.code for one in report.diagnostics})
     rows = [(rule, flagged[rule.code], times[rule.code]) for rule in RULES if flagged[rule.code]]
-    rows.sort(key=lambda row: -row[1])
+    rows.sort(key=lambda row: (-row[1], row[0].code))
     if as_json:
         emit_json(
             {
@@ -145,17 +165,19 @@ def _statistics(reports: list[Report], *, as_json: bool) -> None:
     click.echo(f"{len(reports)} checked")
 
 
-def _summary(reports: list[Report]) -> None:
+def _summary(reports: Sequence[Report]) -> None:
     from pearl.diagnostics import Severity
 
     found = [one for report in reports for one in report.diagnostics]
     errors = sum(one.severity is Severity.ERROR for one in found)
-    count = f"{len(reports)} {'file' if len(reports) == 1 else 'files'} checked"
+    rows = any(report.source.name.rpartition(":")[0].endswith(".jsonl") for report in reports)
+    noun = "plan" if rows else "file"
+    checked = f"{counted(len(reports), noun)} checked"
     if not found:
-        click.echo(f"{count}, no findings.", err=True)
+        click.echo(f"{checked}, no findings.", err=True)
         return
     flagged = sum(bool(report.diagnostics) for report in reports)
     click.echo(
-        f"\n{count}: {errors} errors and {len(found) - errors} warnings in {flagged}. "
-        f"pearl rule CODE says more.", err=True,
+        f"\n{checked}: {counted(errors, 'error')} and {counted(len(found) - errors, 'warning')} "
+        f"in {counted(flagged, noun)}. pearl rule CODE says more.", err=True,
     )  # fmt: skip

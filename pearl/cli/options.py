@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
+import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pearl.screen import json_text, printable_lines
 from pearl.source import InputError
 
 if TYPE_CHECKING:
     from pearl.library import Library
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-class NoAnswer(click.ClickException):
-    """A command that did its work and has nothing to show for it: exit code 1."""
-
-    exit_code = 1
 
 
 def library_option(command: _F) -> _F:
@@ -34,6 +29,17 @@ def library_option(command: _F) -> _F:
         metavar="FILE",
         help="Action library: a .actions file, the paper's NAME(ARGS) # definition text, "
         "or a shipped one (core, quality). Repeatable; later ones win. Default: core and quality.",
+    )(command)
+
+
+def options_option(command: _F) -> _F:
+    """``--option``, repeatable."""
+    return click.option(
+        "--option",
+        "options",
+        multiple=True,
+        metavar="TEXT",
+        help="An answer to choose from; give at least two.",
     )(command)
 
 
@@ -69,7 +75,7 @@ def runs_option(command: _F) -> _F:
 def output_option(command: _F) -> _F:
     """``-o``."""
     return click.option(
-        "-o", "--output", default="", metavar="FILE", help="Write to a file instead of the screen."
+        "-o", "--output", default="", metavar="FILE", help="Write to a file, not the screen."
     )(command)
 
 
@@ -85,16 +91,51 @@ def load(libraries: tuple[str, ...]) -> Library:
 
 
 def emit(text: str, output: str = "") -> None:
-    """Print a text, or write it to a file as a whole or not at all."""
-    if output:
+    """Print a text, or write it to a file as a whole or not at all.
+
+    On a terminal nothing in the text can steer it; elsewhere every character arrives.
+    """
+    if output and output != "-":
         write(output, text)
+        return
+    text = text if text.endswith("\n") else f"{text}\n"
+    if on_terminal():
+        click.echo(printable_lines(text), nl=False)
     else:
-        click.echo(text, nl=not text.endswith("\n"))
+        # Without `color`, click would take out what looks like a colour.
+        click.echo(text, nl=False, color=True)
+
+
+def on_terminal() -> bool:
+    """Whether a person reads what is printed."""
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def emit_json(data: Any) -> None:  # noqa: ANN401 - any JSON
     """Print JSON data."""
-    click.echo(json.dumps(data, ensure_ascii=False, indent=2))
+    click.echo(json_text(data), nl=False, color=True)
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 error``, ``2 errors``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def check_output(path: str) -> None:
+    """Make sure that a file can be written, before work is done for it.
+
+    Raises:
+        InputError: it cannot.
+    """
+    target = Path(path)
+    if path in ("", "-"):
+        return
+    if target.is_dir():
+        raise InputError(f"{path} is a directory: name a file in it.")
+    if not target.parent.is_dir():
+        raise InputError(f"{target.parent} is no folder: make it, or name another file.")
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise InputError(f"{path} cannot be written: name a file in a folder of your own.")
 
 
 def write(path: str, text: str) -> None:
@@ -103,21 +144,28 @@ def write(path: str, text: str) -> None:
     Raises:
         InputError: it cannot be written.
     """
-    target = Path(path)
+    data = text.encode("utf-8", "replace")
+    target = Path(path).resolve()
     try:
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-        with tempfile.NamedTemporaryFile(
-            "w", dir=target.parent, prefix=f".{target.name}.", delete=False, encoding="utf-8",
-            newline="",
-        ) as part:  # fmt: skip
-            part.write(text)
-        try:
-            os.chmod(part.name, mode)
-            os.replace(part.name, target)
-        except OSError:
-            os.unlink(part.name)
-            raise
+        if target.exists() and not target.is_file():
+            # A pipe or a device is written to, not replaced; a directory says that it is one.
+            target.write_bytes(data)
+        else:
+            _replace(target, data)
     except OSError as error:
         raise InputError(
-            f"{path} cannot be written ({error.strerror}): name a file in a folder that exists."
+            f"{path} cannot be written ({error.strerror}): name a file in a folder of your own."
         ) from None
+
+
+def _replace(target: Path, data: bytes) -> None:
+    part = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}")
+    try:
+        with part.open("xb") as file:
+            file.write(data)
+        if target.exists():
+            part.chmod(target.stat().st_mode & 0o777)
+        part.replace(target)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise

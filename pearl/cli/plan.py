@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from pearl.cli.failures import NoAnswer
 from pearl.cli.options import (
-    NoAnswer,
+    check_output,
+    counted,
     emit,
     emit_json,
     json_option,
@@ -48,6 +50,7 @@ def command(
     from pearl.source import read_source
     from pearl.syntax import print_plan
 
+    check_output(output)
     if question == "-":
         question = read_source("-", "question").text
     library = load(libraries)
@@ -57,22 +60,27 @@ def command(
             lambda: write_plan(
                 question, library=library, model=chosen, runs=Path(runs), watch=watch
             ),
-            as_json=as_json,
+            Path(runs),
         )
     text = print_plan(planned.plan) if planned.plan else ""
-    if text and output:
-        emit(text, output)
-    if as_json:
-        found = [as_object(one, planned.source) for one in planned.diagnostics]
-        emit_json({"plan": text, "attempts": planned.attempts, "findings": found})
-    elif text and not output:
-        emit(text)
+    result = {
+        "plan": text,
+        "attempts": planned.attempts,
+        "findings": [as_object(one, planned.source) for one in planned.diagnostics],
+        "model": chosen.name,
+        "notice": chosen.notice,
+    }
     if chosen.notice and not as_json:
         click.echo(chosen.notice, err=True)
     if not text:
         if not as_json:
             click.echo(terminal.render([Report(planned.source, planned.diagnostics)]), err=True)
         raise NoAnswer(
-            f"No plan was accepted after {planned.attempts} attempts: see the findings above, or "
-            "use another model."
+            f"No plan was accepted after {counted(planned.attempts, 'attempt')}: ask in other "
+            "words, or use another model.",
+            result,
         )
+    if output or not as_json:
+        emit(text, output)
+    if as_json:
+        emit_json(result)

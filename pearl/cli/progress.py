@@ -15,14 +15,14 @@ def progress(*, quiet: bool) -> Iterator[Callable[[str, bool], None] | None]:
         A function to tell the path of each call when it starts (False) and
         when it ends (True), or None where there is nobody to see it.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("calls"),

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from pearl.cli.options import emit_json, json_option, library_option, load
+from pearl.cli.options import counted, emit_json, json_option, library_option, load
 
 
 @click.command(
@@ -20,6 +20,7 @@ def command(recorded: str, libraries: tuple[str, ...], as_json: bool) -> None:
     """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
     there are any; or a trace. Exits 1 if an answer differs."""
     from pearl.replay import as_object, read_records, replay
+    from pearl.screen import printable
     from pearl.source import read_source
 
     library = load(libraries)
@@ -31,13 +32,13 @@ def command(recorded: str, libraries: tuple[str, ...], as_json: bool) -> None:
         emit_json({**as_object(result), "seconds": seconds})
     else:
         click.echo(
-            f"{result.plans} plans: {result.syntax_errors} with syntax errors, "
+            f"{counted(result.plans, 'plan')}: {result.syntax_errors} with syntax errors, "
             f"{result.check_errors} with errors.\n"
-            f"{result.executed} run on their recorded outputs: {result.exact} give exactly the "
+            f"{result.executed} run on recorded outputs: {result.exact} with exactly the "
             f"recorded answer."
         )
         for name in result.differ:
-            click.echo(f"differs: {name}")
+            click.echo(f"differs: {printable(name)}")
         for name, cause in result.failed.items():
-            click.echo(f"failed: {name}: {cause}")
+            click.echo(f"failed: {printable(name)}: {printable(cause)}")
     raise click.exceptions.Exit(0 if result.exact == result.executed else 1)

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from pearl.cli.options import NoAnswer, json_option, library_option, load, model_option, runs_option
+from pearl.cli.failures import NoAnswer
+from pearl.cli.options import (
+    counted,
+    json_option,
+    library_option,
+    load,
+    model_option,
+    options_option,
+    runs_option,
+)
 
 
 @click.command(
@@ -14,10 +23,7 @@ from pearl.cli.options import NoAnswer, json_option, library_option, load, model
 )
 @click.argument("plan")
 @click.argument("document")
-@click.option(
-    "--option", "options", multiple=True, metavar="TEXT",
-    help="An answer to choose from; give at least two.",
-)  # fmt: skip
+@options_option
 @library_option
 @model_option
 @runs_option
@@ -39,7 +45,7 @@ def command(
     from pearl.diagnostics import Severity
     from pearl.llm import choose_model
     from pearl.render import Report, terminal
-    from pearl.render.json import render
+    from pearl.render.json import as_object
     from pearl.source import InputError, read_source
     from pearl.syntax import parse
 
@@ -51,9 +57,13 @@ def command(
     text = read_source(document, "document")
     errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
     if errors:
-        shown = render if as_json else terminal.render
-        click.echo(shown([Report(source, errors)]), nl=False)
-        raise NoAnswer(f"{plan} has {len(errors)} error(s), so it was not run: mend them first.")
+        if not as_json:
+            click.echo(terminal.render([Report(source, errors)]), nl=False)
+        raise NoAnswer(
+            f"{plan} has {counted(len(errors), 'error')}, so it was not run: mend what pearl "
+            "lint finds.",
+            {"findings": [as_object(one, source) for one in errors]},
+        )
     with progress(quiet=as_json) as watch:
         answer = settle(
             lambda: run(
@@ -65,6 +75,6 @@ def command(
                 runs=Path(runs),
                 watch=watch,
             ),
-            as_json=as_json,
+            Path(runs),
         )
     show(answer, text, as_json=as_json)

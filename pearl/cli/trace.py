@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from pearl.cli.options import emit, emit_json, json_option, output_option, runs_option
+from pearl.cli.options import (
+    check_output,
+    emit,
+    emit_json,
+    json_option,
+    output_option,
+    runs_option,
+)
 
 
 @click.command(
@@ -22,14 +29,16 @@ def command(run: str, output: str, runs: str, as_json: bool) -> None:
 
     The text is a plan: pearl lint checks it, pearl replay runs it again on its values.
     """
-    from pearl.cli.answering import printable_lines
     from pearl.runtime.journal import find_run, read_journal
     from pearl.runtime.trace import export_trace, read_trace
     from pearl.source import Source
     from pearl.syntax import print_plan
 
+    check_output(output)
     folder = find_run(run, Path(runs))
     text = export_trace(read_journal(folder), folder.name)
+    if output or not as_json:
+        emit(text, output)
     if as_json:
         trace = read_trace(Source(folder.name, text))
         values = {path.removeprefix("step/"): value for path, value in trace.replies.items()}
@@ -41,5 +50,3 @@ def command(run: str, output: str, runs: str, as_json: bool) -> None:
                 "answer": trace.answer,
             }
         )
-        return
-    emit(text if output else printable_lines(text), output)

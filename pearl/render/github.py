@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pearl.diagnostics import Diagnostic
-from pearl.render.report import Report
+from pearl.render.report import Report, place_of_row
+from pearl.screen import printable
 from pearl.source import Source
 
 
@@ -15,16 +16,25 @@ def render(reports: Sequence[Report]) -> str:
 
 
 def _command(diagnostic: Diagnostic, source: Source) -> str:
-    line, column = source.position(diagnostic.span.start)
-    end_line, end_column = source.position(diagnostic.span.end)
-    places = f"line={line},col={column},endLine={end_line},endColumn={end_column}"
     title = _property(f"{diagnostic.code} {diagnostic.name}")
     text = _message(f"{diagnostic.message} {diagnostic.help}".strip())
-    return f"::{diagnostic.severity} file={_property(source.name)},{places},title={title}::{text}\n"
+    return f"::{diagnostic.severity} {_place(diagnostic, source)},title={title}::{text}\n"
+
+
+def _place(diagnostic: Diagnostic, source: Source) -> str:
+    row = place_of_row(source)
+    if row:
+        return f"file={_property(row[0])},line={row[1]}"
+    line, column = source.position(diagnostic.span.start)
+    end_line, end_column = source.position(diagnostic.span.end)
+    file = _property(source.name)
+    return f"file={file},line={line},col={column},endLine={end_line},endColumn={end_column}"
 
 
 def _message(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    # A line break ends the command; what follows would be read as the next one.
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(escaped)
 
 
 def _property(text: str) -> str:

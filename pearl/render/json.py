@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from pearl.diagnostics import Diagnostic
 from pearl.render.report import Report
+from pearl.screen import json_text
 from pearl.source import Source, Span
 
 
 def render(reports: Sequence[Report]) -> str:
     """A JSON array of findings."""
     found = [as_object(one, report.source) for report in reports for one in report.diagnostics]
-    return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
+    return json_text(found)
 
 
 def as_object(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:

@@ -7,8 +7,7 @@ example (DESIGN, section 5).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterator, Sequence
 
 from pearl.diagnostics import Diagnostic, Severity
 from pearl.render.report import Report
@@ -17,51 +16,61 @@ from pearl.source import Source
 from pearl.syntax import parse
 
 HEADING = "The checker rejected your plan. Return the whole corrected plan only."
+_SHOWN = 200
 
 
 def render(reports: Sequence[Report], seen: Collection[str] = ()) -> str:
-    """What the model is told.
+    """What the model is told; empty where there is no error.
 
     Args:
         reports: findings in one plan; more than one report is put together.
         seen: codes that were reported for the plan before this one too.
     """
-    errors = [
-        (report.source, one)
-        for report in reports
-        for one in report.diagnostics
-        if one.severity is Severity.ERROR
-    ]
-    if not errors:
+    lines: list[str] = []
+    codes: set[str] = set()
+    for report in reports:
+        errors = [one for one in report.diagnostics if one.severity is Severity.ERROR]
+        codes.update(one.code for one in errors)
+        if errors:
+            lines.extend(_told(report.source, errors))
+    if not lines:
         return ""
-    lines = [HEADING]
-    for source, diagnostic in errors:
-        lines.extend(_told(source, diagnostic))
-    again = sorted({diagnostic.code for _, diagnostic in errors} & set(seen))
-    lines.extend(chain.from_iterable(_example(code) for code in again))
-    return "\n".join(lines) + "\n"
+    for code in sorted(codes.intersection(seen)):
+        lines.extend(_example(code))
+    return "\n".join([HEADING, *lines]) + "\n"
 
 
-def _told(source: Source, diagnostic: Diagnostic) -> list[str]:
-    lines = [f"[{diagnostic.code}] {_where(source, diagnostic)}{diagnostic.message}"]
-    for sentence in diagnostic.help.split("; "):
-        lines.append(f"  {sentence}" if len(lines) == 1 else f"    {sentence}")
-    return lines if len(lines) <= 2 else [lines[0], "  " + diagnostic.help]
+def _told(source: Source, errors: Sequence[Diagnostic]) -> Iterator[str]:
+    steps = _Steps(source)
+    for one in sorted(errors, key=lambda one: (one.span, one.code)):
+        yield f"[{one.code}] {steps.place(one.span.start)}: {one.message}"
+        for line in one.help.splitlines():
+            yield f"  {line}"
 
 
-def _where(source: Source, diagnostic: Diagnostic) -> str:
-    parsed = parse(source)
-    at = diagnostic.span.start
-    starts = [step.span for step in parsed.plan.steps]
-    starts += [line.span for line in parsed.broken if line.kind == "step"]
-    for number, span in enumerate(sorted(starts), 1):
-        if span.start <= at <= span.end:
-            broken = any(line.span == span for line in parsed.broken)
-            words = " ".join(source.at(span).split())
-            quoted = f"`{words if len(words) <= 200 else words[:199] + '…'}` "
-            return f"step {number}: {quoted if broken else ''}"
-    line = source.line(source.position(at)[0]).strip()
-    return f"`{line[:200]}`: " if line else ""
+class _Steps:
+    """Where the steps of a plan stand, readable or not, for telling their numbers."""
+
+    def __init__(self, source: Source) -> None:
+        parsed = parse(source)
+        self._source = source
+        self._broken = {line.span for line in parsed.broken if line.kind == "step"}
+        read = {step.span for step in parsed.plan.steps}
+        self._spans = sorted(read | self._broken)
+
+    def place(self, offset: int) -> str:
+        """The step's number, with its words where it cannot be read; else the line's words."""
+        for number, span in enumerate(self._spans, 1):
+            if span.start <= offset <= span.end:
+                words = f" `{_words(self._source.at(span))}`" if span in self._broken else ""
+                return f"step {number}{words}"
+        words = _words(self._source.line(self._source.position(offset)[0]))
+        return f"`{words}`" if words else "the plan"
+
+
+def _words(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
 
 
 def _example(code: str) -> list[str]:

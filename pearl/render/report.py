@@ -1,4 +1,4 @@
-"""What every renderer takes, and how untrusted text is shown."""
+"""What every renderer takes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pearl.diagnostics import Diagnostic
 from pearl.source import Source
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_ROW = re.compile(r"(.+\.jsonl):(\d+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,10 @@ class Report:
     diagnostics: Sequence[Diagnostic]
 
 
-def printable(text: str) -> str:
-    """Text without characters that could steer a terminal or hide other text."""
-    return _CONTROL.sub(lambda found: "\t" if found[0] == "\t" else "�", text)
+def place_of_row(source: Source) -> tuple[str, int] | None:
+    """File and line of a plan that is one row of a ``.jsonl`` file.
+
+    Lines and columns in the plan are no places in that file.
+    """
+    found = _ROW.fullmatch(source.name)
+    return (found[1], int(found[2])) if found else None

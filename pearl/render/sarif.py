@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pearl.diagnostics import Diagnostic, Severity
-from pearl.render.report import Report
+from pearl.diagnostics import Diagnostic, Fix, Severity
+from pearl.render.report import Report, place_of_row
 from pearl.rules import RULES
+from pearl.screen import json_text
 from pearl.source import Source, Span
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -19,6 +18,8 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 def render(reports: Sequence[Report]) -> str:
     """A SARIF log with one run."""
+    from importlib.metadata import version
+
     used = sorted({one.code for report in reports for one in report.diagnostics})
     rules = [rule for rule in RULES if rule.code in used]
     results = [_result(one, report.source) for report in reports for one in report.diagnostics]
@@ -49,7 +50,7 @@ def render(reports: Sequence[Report]) -> str:
             }
         ],
     }
-    return json.dumps(log, ensure_ascii=False, indent=2) + "\n"
+    return json_text(log)
 
 
 def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
@@ -68,25 +69,23 @@ def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
             }
             for label in diagnostic.labels
         ]
-    if diagnostic.fix:
-        result["fixes"] = [_fix(diagnostic, source)]
+    if diagnostic.fix and not place_of_row(source):
+        result["fixes"] = [_fix(diagnostic.fix, source)]
     return result
 
 
-def _fix(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
-    fix = diagnostic.fix
-    edits = fix.edits if fix else ()
+def _fix(fix: Fix, source: Source) -> dict[str, Any]:
     return {
-        "description": {"text": fix.title if fix else ""},
+        "description": {"text": fix.title},
         "artifactChanges": [
             {
-                "artifactLocation": {"uri": _uri(source)},
+                "artifactLocation": {"uri": _uri(source.name)},
                 "replacements": [
                     {
                         "deletedRegion": _region(edit.span, source),
                         "insertedContent": {"text": edit.text},
                     }
-                    for edit in edits
+                    for edit in fix.edits
                 ],
             }
         ],
@@ -94,7 +93,10 @@ def _fix(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
 
 
 def _location(span: Span, source: Source) -> dict[str, Any]:
-    return {"artifactLocation": {"uri": _uri(source)}, "region": _region(span, source)}
+    row = place_of_row(source)
+    if row:
+        return {"artifactLocation": {"uri": _uri(row[0])}, "region": {"startLine": row[1]}}
+    return {"artifactLocation": {"uri": _uri(source.name)}, "region": _region(span, source)}
 
 
 def _region(span: Span, source: Source) -> dict[str, Any]:
@@ -110,10 +112,14 @@ def _region(span: Span, source: Source) -> dict[str, Any]:
     }
 
 
-def _uri(source: Source) -> str:
-    if source.name == "-":
+def _uri(name: str) -> str:
+    if name == "-":
         return "stdin"
-    return quote(Path(source.name).as_posix(), safe="/:#")
+    path = Path(name)
+    if path.is_absolute():
+        return path.as_uri()
+    # The colon too: before the first slash it would make the rest a scheme.
+    return quote(path.as_posix().encode("utf-8", "surrogateescape"), safe="/")
 
 
 def _level(severity: Severity) -> str:

@@ -1,0 +1,5 @@
+"""``python -m pearl``"""
+
+from pearl.cli import main
+
+main()

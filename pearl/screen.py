@@ -1,0 +1,38 @@
+"""How text that somebody else wrote is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import Any
+
+_HIDDEN = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+_UNSAFE = re.compile(f"[\x00-\x1f{_HIDDEN}]")
+_UNSAFE_IN_JSON = re.compile(f"[{_HIDDEN}]")
+
+
+def printable(text: str) -> str:
+    """One line without characters that could steer a terminal or hide other text."""
+    return _UNSAFE.sub(lambda found: "\t" if found[0] == "\t" else "�", text)
+
+
+def printable_lines(text: str) -> str:
+    """Several lines, each safe to print."""
+    return "\n".join(map(printable, text.replace("\r\n", "\n").split("\n")))
+
+
+def json_text(data: Any) -> str:  # noqa: ANN401 - any JSON
+    """JSON for a file and a screen alike: what could steer a terminal is escaped."""
+    text = json.dumps(data, ensure_ascii=False, indent=2)
+    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+
+
+def cells(text: str) -> int:
+    """The columns a text takes on a screen."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
+        for char in text
+    )
