@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 
 from pearl.source import InputError, Source
-from pearl.syntax import Broken, parse, parse_library, print_plan
+from pearl.syntax import Aside, Broken, parse, parse_library, print_plan
 from pearl.syntax.printer import print_library
 
-_MARK = re.compile(r"\s*(?:[`~]{3,}.*|</?\w+>|[^\w\s]*)\s*")
+_TAG = re.compile(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
+_SAYS_NOTHING = re.compile(r"\s*(?:[`~]{3,}.*|[^\w\n]*)")
 
 
 def layout(source: Source) -> str:
@@ -25,10 +26,7 @@ def layout(source: Source) -> str:
     parsed = parse(source)
     text = source.text
     for part in reversed(parsed.aside):
-        start = text.rfind("\n", 0, part.span.start) + 1
-        lines = text[start : part.span.end].split("\n")
-        kept = (_comment(line) for line in lines if not _MARK.fullmatch(line))
-        text = text[:start] + "\n".join(kept) + text[part.span.end :]
+        text = _commented(text, part)
     if text != source.text:
         source = Source(source.name, text)
         parsed = parse(source)
@@ -49,6 +47,24 @@ def layout_library(source: Source) -> str:
     lines = [line.strip() for line in source.text.splitlines()]
     after = [line for line in lines if line.startswith("#") and line not in known]
     return "\n".join([text, *after]) + "\n" if after else text
+
+
+def _commented(text: str, part: Aside) -> str:
+    """The text with what was set aside as comment lines of its own.
+
+    Tags go first: a comment that holds one would be set aside once more.
+    """
+    words = _TAG.sub("", text[part.span.start : part.span.end])
+    lines = [_comment(line) for line in words.split("\n") if not _SAYS_NOTHING.fullmatch(line)]
+    before, after = text[: part.span.start], text[part.span.end :]
+    start = before.rfind("\n") + 1
+    if _SAYS_NOTHING.fullmatch(before[start:]):
+        before = before[:start]
+    elif lines:
+        before += "\n"
+    if lines and not after.startswith("\n"):
+        after = f"\n{after}"
+    return before + "\n".join(lines) + after
 
 
 def _comment(line: str) -> str:

@@ -14,8 +14,9 @@ from pearl.cli.options import check_output, emit, emit_json, json_option, output
 )  # fmt: skip
 @click.argument("plan")
 @click.option(
-    "--format", "form", default="mermaid", show_default=True, type=click.Choice(["mermaid", "svg"])
-)
+    "--format", "form", default="mermaid", show_default=True, help="How it is drawn.",
+    type=click.Choice(["mermaid", "svg"]),
+)  # fmt: skip
 @output_option
 @json_option
 def command(plan: str, form: str, output: str, as_json: bool) -> None:

@@ -145,13 +145,13 @@ def write(path: str, text: str) -> None:
         InputError: it cannot be written.
     """
     data = text.encode("utf-8", "replace")
-    target = Path(path).resolve()
+    given = Path(path)
     try:
-        if target.exists() and not target.is_file():
+        if given.exists() and not given.is_file():
             # A pipe or a device is written to, not replaced; a directory says that it is one.
-            target.write_bytes(data)
+            given.write_bytes(data)
         else:
-            _replace(target, data)
+            _replace(given.resolve(), data)
     except OSError as error:
         raise InputError(
             f"{path} cannot be written ({error.strerror}): name a file in a folder of your own."

@@ -27,7 +27,6 @@ from pearl.rules.base import Rule
 from pearl.source import Source, Span
 from pearl.syntax import Broken
 
-
 _WORDS = re.compile(r"(?:\w+[ \t]+){0,3}\w+[ \t]?[(（]")
 _PARENTHESIS = re.compile(r"[()]")
 

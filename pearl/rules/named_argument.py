@@ -26,7 +26,6 @@ from pearl.rules.base import Rule, argument
 from pearl.source import Source, Span
 from pearl.syntax import Broken
 
-
 _VALUE = re.compile(r"\s*(?:[\"'“\[\d]|\w+\s*[,)])[^()]*\)")
 
 

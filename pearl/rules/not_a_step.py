@@ -29,7 +29,6 @@ from pearl.rules.base import Rule, shown
 from pearl.source import Source
 from pearl.syntax import Broken
 
-
 _NAMED = re.compile(r"[`*\s]*\$?\w+[`*\s]*(?::=|=|←|<-|＝)")
 _CALLED = re.compile(r"[`*\s]*[^\W\d](?:\w|\\_)*+[`*\s]*(?:[(（\[{]|[^\W\d]|\"|:)")
 

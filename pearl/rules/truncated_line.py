@@ -29,7 +29,6 @@ from pearl.source import Source
 from pearl.syntax import Broken
 from pearl.syntax.calls import QUOTES
 
-
 # A number alone, or the first letters of a name.
 _STUMP = re.compile(r"\W*(?:step\s*)?\d{1,3}\W*|[^\W\d]\w*\s*", re.IGNORECASE)
 _NOTED = re.compile(r"[)）]\s*[:：#]")

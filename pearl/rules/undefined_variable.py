@@ -25,7 +25,6 @@ from pearl.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
 from pearl.plan import DOCUMENT, Ref
 from pearl.rules.base import PlanView, Rule
 
-
 # A plan of many steps: the nearest names are listed.
 _MOST = 30
 

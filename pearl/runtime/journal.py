@@ -114,7 +114,9 @@ def find_run(name: str, home: Path = HOME) -> Path:
         return given.parent
     if (given / "journal.jsonl").is_file():
         return given
-    runs = sorted(path.parent for path in home.glob("*/journal.jsonl"))
+    # By time of writing: two runs may start in one second.
+    journals = sorted(home.glob("*/journal.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+    runs = [path.parent for path in journals]
     found = runs[-1:] if name == "last" else [run for run in runs if run.name.startswith(name)]
     if len(found) == 1:
         return found[0]

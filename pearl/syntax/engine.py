@@ -85,14 +85,34 @@ def _before(text: str, start: int, at: int) -> str:
     return _LAST.get(head[-1], "NAME" if head[-1].isalnum() or head[-1] == "_" else "")
 
 
+_SEEN: dict[tuple[int, ...], frozenset[str]] = {}
+
+
+def _accepts(error: UnexpectedToken) -> frozenset[str]:
+    """The tokens that could have stood there.
+
+    Lark tries every token on a copy of the parser, so what it finds is kept:
+    it hangs on the parser's stack only, and there are few of those.
+    """
+    state = getattr(error.interactive_parser, "parser_state", None)
+    if state is None:
+        return frozenset(error.expected)
+    # The states are numbered anew in each grammar.
+    key = (id(state.parse_conf.parse_table), *state.state_stack)
+    if key not in _SEEN:
+        if len(_SEEN) > 1000:
+            _SEEN.clear()
+        _SEEN[key] = frozenset(error.accepts or error.expected)
+    return _SEEN[key]
+
+
 def _failure(error: UnexpectedInput, text: str, span: Span) -> Failure:
     history = getattr(error, "token_history", None) or ()
     before = history[-1].type if history and isinstance(history[-1], Token) else ""
-    at = error.pos_in_stream if error.pos_in_stream is not None else span.end
+    at = span.end if error.pos_in_stream is None else error.pos_in_stream
     before = before or _before(text, span.start, at)
     if isinstance(error, UnexpectedToken):
-        # Lark works this out anew for every error: it tries each token.
-        accepts = frozenset(error.accepts or error.expected)
+        accepts = _accepts(error)
         token = error.token
         start, end = token.start_pos, token.end_pos
         if token.type == "$END" or start is None or end is None:

@@ -146,7 +146,7 @@ class _Splitter:
             self._add(Kind.NUMBER, start, start, end).number = number
         elif number:
             self._start(Kind.WORDS, start, start + at, end, number)
-        elif marks.HEADING.match(raw) and raw.rstrip("*_ \t\r").endswith((":", "：")):
+        elif raw.rstrip("*_ \t\r").endswith((":", "：")) and marks.HEADING.match(raw):
             self.declaring = False
             self._add(Kind.WRAPPING, start, start, end)
         else:

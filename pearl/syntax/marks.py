@@ -13,12 +13,13 @@ _SPELT = r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _DELIMITER = r"[ \t]*\\?(?:[.):\]、．。）：|]+|[ \t]+(?:->|[-–—>]+)(?=\s))"
 
 PREFIX = re.compile(
-    rf"{_W}(?:\#{{2,6}}\s+)?(?:(?:[-*+•·–—‣▪◦●○➤✓]|[-=]>)\s+(?:\[[ xX]\]\s+)?)?(?:\*\*|`(?!``)|[*_](?=\d))?"
-    rf"(?P<number>[(\[]?(?:step|line|action)[ \t]*[-\#]?[ \t]*(?:\d{{1,3}}|{_SPELT})\b"
+    rf"{_W}(?:\#{{2,6}}\s+)?(?:(?:[-*+•·–—‣▪◦●○➤✓]|[-=]>)\s+(?:\[[ xX]\]\s+)?)?"
+    r"(?:\*\*|`(?!``)|[*_](?=\d))?"
+    rf"(?P<number>[(\[]?(?:step|line|action)[ \t]*[-\#]?[ \t]*(?:\d{{1,4}}|{_SPELT})\b"
     rf"(?!\s*(?:{_ASSIGN}|==))[ \t]*(?:[-.):\]–—]+)?"
-    rf"|\d{{1,3}}(?:\.\d{{1,3}})*(?=\s+{NAME}\s*:?=)"
-    rf"|[(\[]?(?:\d{{1,3}}|s\d{{1,3}})(?:\.\d{{1,3}})*(?:st|nd|rd|th)?{_DELIMITER}"
-    rf"|[\#№][ \t]?\d{{1,3}}(?:{_DELIMITER}|(?=\s))"
+    rf"|\d{{1,4}}(?:\.\d{{1,4}})*(?=\s+{NAME}\s*:?=)"
+    rf"|[(\[]?(?:\d{{1,4}}|s\d{{1,4}})(?:\.\d{{1,4}})*(?:st|nd|rd|th)?{_DELIMITER}"
+    rf"|[\#№][ \t]?\d{{1,4}}(?:{_DELIMITER}|(?=\s))"
     r"|[(\[]?(?:[ivx]{1,5}|[a-z])[.)\]](?=\s)"
     r"|[①-⑳❶-❿](?:[.):])?|\d\ufe0f?\u20e3[.):]?"
     r")?(?(number)(?:[*_]{1,3}(?=[\s:.)`])|\*{1,3}(?=\w))?(?:[:.)][*_]{0,3})?)\s*(?:[-*•]\s+)?`?",
@@ -28,7 +29,7 @@ PREFIX = re.compile(
 
 STEP_NAME = re.compile(rf"[`*\s]*({NAME})")
 STEP = re.compile(rf"{_MARK}{NAME}{_MARK}{_ASSIGN}")
-PLAIN_STEP = re.compile(rf"\s*(\d{{1,3}}\.)[ \t]+(?={NAME} = {NAME}\()")
+PLAIN_STEP = re.compile(rf"\s*(\d{{1,4}}\.)[ \t]+(?={NAME} = {NAME}\()")
 """The canonical start of a step, which most lines have."""
 
 STEP_CALL = re.compile(rf"{_MARK}{NAME}{_MARK}{_ASSIGN}{_MARK}{NAME}{_MARK}(?:[(（\[{{]|$)")
@@ -63,11 +64,11 @@ NONE = re.compile(
     r"(?:\s+(?:(?:is|are|were)\s+)?(?:needed|required|necessary))?[^\w(]*$",
     re.IGNORECASE,
 )
-COMMENT = re.compile(rf"{_W}\#(?!\#{{1,5}}\s)(?!\d{{1,3}}\W)")
-HEADING = re.compile(r"[*_#\s]{0,9}[\w' -]{1,60}[:：]?[*_\s]*$")
+COMMENT = re.compile(rf"{_W}\#(?!\#{{1,5}}\s)(?!\d{{1,4}}\W)")
+HEADING = re.compile(r"[*_#\s]{0,9}[\w' -]{1,60}[:：]?[*_\s]{0,9}$")
 TITLE = re.compile(r"\s*#{2,6}\s")
 ORNAMENT = re.compile(
-    r"\s*(?:[-*_=~]{3,}|</?[A-Za-z][\w:-]*(?:\s[^<>]*)?>|<\|[^<>|]*\|>|[|+:\- ]+)\s*$"
+    r"\s*+(?:[-*_=~]{3,}|</?[A-Za-z][\w:-]*(?:\s[^<>]*)?>|<\|[^<>|]*\|>|[|+:\-][|+:\- ]*)\s*$"
 )
 FENCE = re.compile(r"\s*(`{3,}|~{3,})[^`\n]*$")
 CALL = re.compile(rf"{NAME}\(")

@@ -18,7 +18,7 @@ _BREAKS = str.maketrans("\u2028\u2029\x85\x0b\x0c", "\n" * 5)
 _QUOTED = re.compile(r"^[^\S\n]*(?:>[^\S\n]?)+", re.MULTILINE)
 _TAG = r"<[A-Za-z][\w:-]*(?:\s[^<>\n]{0,200})?>"
 _BEFORE = re.compile(
-    rf"^[^\S\n]*((?:{_TAG}[^\S\n]*)+|`{{3,}}(?![\w+.-]*[^\S\n]*$)(?![^`\n]*`{{3}}.))"
+    rf"^[^\S\n]*((?:{_TAG}[^\S\n]*)+|`{{3,}}+(?![\w+.-]*[^\S\n]*$)(?![^`\n]*`{{3}}.))"
     r"(?=[^\S\n]*[^\s=:<])",
     re.MULTILINE,
 )

@@ -14,6 +14,9 @@ from pearl.values import as_text
 QUOTES = 4
 """How many sentences an answer quotes."""
 
+REPEATED = 0.6
+"""What a sentence's score is worth when an earlier step has quoted it."""
+
 _SPELLED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBER = re.compile(rf"\b\d[\d,.]*\b|\b(?:{'|'.join(_SPELLED)})\b", re.IGNORECASE)
 
@@ -77,17 +80,15 @@ def _quoted(call: ExecuteStep) -> frozenset[str]:
 
 
 def _choose(read: Index, query: Mapping[str, float], known: frozenset[str]) -> list[Span]:
+    """The best sentences, in document order; one that an earlier step quoted counts for less."""
     scores = read.scores(query)
-    order = sorted(range(len(read.spans)), key=lambda at: (-scores[at], at))
-    chosen: list[int] = []
-    for at in order:
-        if scores[at] <= 0 or len(chosen) == QUOTES:
-            break
-        span = read.spans[at]
-        text = " ".join(read.text[span.start : span.end].split())
-        if len(text.split()) > 2 and text not in known:
-            chosen.append(at)
-    return [read.spans[at] for at in sorted(chosen)]
+    texts = [" ".join(read.text[span.start : span.end].split()) for span in read.spans]
+    for at, text in enumerate(texts):
+        if text in known:
+            scores[at] *= REPEATED
+    order = sorted(range(len(texts)), key=lambda at: (-scores[at], at))
+    worth = [at for at in order if scores[at] > 0 and len(texts[at].split()) > 2]
+    return [read.spans[at] for at in sorted(worth[:QUOTES])]
 
 
 def _number(quotes: list[str]) -> str:

@@ -1,0 +1,195 @@
+"""A real OpenAI-compatible server on loopback that records what it is asked, and can misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from aiohttp import web
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Answer: TypeAlias = str | dict[str, Any] | Handler
+Script: TypeAlias = Callable[[dict[str, Any]], Answer] | Sequence[Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request as it came over the wire."""
+
+    body: dict[str, Any]
+    headers: Mapping[str, str]
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        return list(self.body["messages"])
+
+    @property
+    def text(self) -> str:
+        """Every message, to look things up in."""
+        return "\n".join(message["content"] for message in self.messages)
+
+    @property
+    def kind(self) -> str:
+        """Which of Pearl's prompts it is: plan, step or map."""
+        system = self.messages[0]["content"]
+        for kind, words in (("plan", "write reading plans"), ("step", "carry out one step")):
+            if words in system:
+                return kind
+        return "map"
+
+
+@dataclass
+class Server:
+    """Runs in a thread of its own from ``with`` to the end of the block.
+
+    Args:
+        script: what to answer: a function of the request's JSON, or answers
+            in order, the last of which repeats. A text is a completion, a
+            dictionary is JSON sent as it is, a handler does what it likes.
+    """
+
+    script: Script
+    asked: list[Asked] = field(default_factory=list)
+    url: str = ""
+
+    def __enter__(self) -> Server:
+        started = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
+        self._thread.start()
+        assert started.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    @property
+    def kinds(self) -> list[str]:
+        return [one.kind for one in self.asked]
+
+    def steps(self) -> list[Asked]:
+        return [one for one in self.asked if one.kind == "step"]
+
+    def _run(self, started: threading.Event) -> None:
+        self._loop.run_until_complete(self._serve(started))
+        self._loop.close()
+
+    async def _serve(self, started: threading.Event) -> None:
+        self._stop = asyncio.Event()
+        app = web.Application(client_max_size=2**26)
+        app.router.add_post("/v1/chat/completions", self._answer)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        started.set()
+        await self._stop.wait()
+        await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        number = len(self.asked)
+        self.asked.append(Asked(body, dict(request.headers)))
+        if callable(self.script):
+            answer = self.script(body)
+        else:
+            answer = self.script[min(number, len(self.script) - 1)]
+        if isinstance(answer, str):
+            answer = completion(answer)
+        if isinstance(answer, dict):
+            return web.json_response(answer)
+        return await answer(request)
+
+
+def completion(
+    content: Any, *, usage: Any = None, finish: str = "stop", **message: Any
+) -> dict[str, Any]:
+    """A chat completion as endpoints send it; ``usage`` and more of the message as given."""
+    said = {"role": "assistant", "content": content, **message}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "test",
+        "choices": [{"index": 0, "message": said, "finish_reason": finish}],
+        "usage": usage,
+    }
+
+
+def failing(
+    status: int, message: str = "no", code: str = "", headers: Mapping[str, str] | None = None
+) -> Handler:
+    """An error as OpenAI sends it."""
+
+    async def handle(_: web.Request) -> web.StreamResponse:
+        error = {"error": {"message": message, "type": "error", "code": code or None}}
+        return web.json_response(error, status=status, headers=headers)
+
+    return handle
+
+
+def sending(body: str | bytes, content_type: str = "application/json") -> Handler:
+    """Any bytes with status 200."""
+
+    async def handle(_: web.Request) -> web.StreamResponse:
+        data = body.encode() if isinstance(body, str) else body
+        return web.Response(body=data, content_type=content_type)
+
+    return handle
+
+
+async def resetting(request: web.Request) -> web.StreamResponse:
+    """Drops the connection without a word."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+async def breaking_off(request: web.Request) -> web.StreamResponse:
+    """Promises more bytes than it sends."""
+    response = web.StreamResponse(headers={"Content-Length": "4000"})
+    response.content_type = "application/json"
+    await response.prepare(request)
+    await response.write(json.dumps(completion("half")).encode()[:60])
+    assert request.transport is not None
+    request.transport.abort()
+    return response
+
+
+async def dripping(request: web.Request) -> web.StreamResponse:
+    """Sends a byte now and then, for ever: no single read ever takes long."""
+    response = web.StreamResponse()
+    response.content_type = "application/json"
+    with suppress(ConnectionError, asyncio.CancelledError):
+        await response.prepare(request)
+        while True:
+            await response.write(b" ")
+            await asyncio.sleep(0.02)
+    return response
+
+
+@dataclass
+class Meeting:
+    """Answers only once this many requests wait at the same time."""
+
+    count: int
+    text: str
+    came: int = 0
+    whole: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, _: web.Request) -> web.StreamResponse:
+        self.came += 1
+        if self.came >= self.count:
+            self.whole.set()
+        try:
+            await asyncio.wait_for(self.whole.wait(), 5)
+        except TimeoutError:
+            return web.json_response({"error": {"message": "nobody else came"}}, status=400)
+        return web.json_response(completion(self.text))

@@ -1,0 +1,662 @@
+"""Every command, with the offline backend: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from shell import BAD, GOOD, STORY, call, on_terminal, process
+
+from pearl.cli import COMMANDS
+from pearl.source import Source
+from pearl.syntax import parse
+
+ROOT = Path(__file__).parent.parent
+ANSWER = {
+    "question", "answer", "words", "option", "evidence", "plan", "fallback", "run", "model",
+    "notice", "calls", "usage",
+}  # fmt: skip
+FINDING = {
+    "code", "name", "severity", "message", "help", "file", "span", "line", "column", "end_line",
+    "end_column", "labels", "data", "fix",
+}  # fmt: skip
+RULE = {"code", "name", "severity", "enabled", "summary"}
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> str:
+    (tmp_path / "story.txt").write_text(STORY)
+    return "story.txt"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> str:
+    (tmp_path / "good.plan").write_text(GOOD)
+    return "good.plan"
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> str:
+    (tmp_path / "bad.plan").write_text(BAD)
+    return "bad.plan"
+
+
+class TestHelp:
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_each_command_has_an_example(self, name: str) -> None:
+        result = call(name, "--help")
+        assert result.code == 0
+        assert re.search(rf"Example:\s+pearl {name} \S", result.out)
+        assert "--json" in result.out
+        assert result.err == ""
+
+    def test_every_option_of_every_command_is_explained(self) -> None:
+        for name in COMMANDS:
+            text = call(name, "--help").out
+            options = text[text.index("Options:") :]
+            for line in re.findall(r"^  -.*\n(?:    .*\n)*", options, re.MULTILINE):
+                assert re.search(r"[a-z]+ [a-z]+", line), f"{name}: {line}"
+
+    def test_the_commands_are_listed(self) -> None:
+        result = call("--help")
+        assert all(f"  {name} " in result.out for name in COMMANDS)
+        assert "0 fine, 1 findings or no answer, 2 wrong use" in result.out
+
+    def test_nothing_asked_is_wrong_use_and_shows_the_help(self) -> None:
+        result = call()
+        assert (result.code, result.out) == (2, "")
+        assert result.err.startswith("Usage: pearl")
+
+    def test_version(self) -> None:
+        assert re.fullmatch(r"pearl, version \S+\n", call("--version").out)
+
+    def test_short_help(self) -> None:
+        assert call("lint", "-h").out == call("lint", "--help").out
+
+
+class TestAsk:
+    def test_an_example_document_is_answered_with_its_own_words(self, examples: Path) -> None:
+        document = examples / "lighthouse.txt"
+        result = process("ask", document, "Why does Mara leave the lighthouse?")
+        assert result.code == 0
+        assert result.told == [line for line in result.told if line.startswith("No language model")]
+        for title in ("Answer", "Evidence", "Plan", "pearl trace "):
+            assert f"\n{title}" in result.out
+        text = document.read_text(encoding="utf-8")
+        quotes = re.findall(r"^line (\d+): (.+)$", result.out, re.MULTILINE)
+        assert quotes
+        for line, quote in quotes:
+            assert quote in " ".join(text.split())
+            assert quote.split()[0] in text.splitlines()[int(line) - 1]
+        assert "\x1b" not in result.out
+
+    def test_json(self, story: str) -> None:
+        result = call("ask", story, "Why does Mara leave?", "--json")
+        data = result.json
+        assert (result.code, result.err) == (0, "")
+        assert set(data) == ANSWER
+        assert set(data["usage"]) == {"prompt_tokens", "completion_tokens", "cached_tokens"}
+        assert data["question"] == "Why does Mara leave?"
+        assert data["model"] == "offline"
+        assert data["option"] is None
+        assert data["evidence"]
+        for quote in data["evidence"]:
+            assert set(quote) == {"text", "span", "line", "step"}
+            assert STORY[slice(*quote["span"])] == quote["text"]
+        assert not parse(data["plan"]).broken
+
+    def test_an_option_is_chosen(self, story: str) -> None:
+        options = ["--option", "She was ill.", "--option", "The Fund closed the lighthouse."]
+        question = "Why did Mara leave the lighthouse?"
+        result = call("ask", story, question, *options, "--json")
+        assert result.json["option"] == {"letter": "B", "text": "The Fund closed the lighthouse."}
+        assert "\nOption\nB. The Fund closed" in call("ask", story, question, *options).out
+
+    def test_the_document_from_standard_input(self) -> None:
+        assert call("ask", "-", "Why does Mara leave?", "--json", stdin=STORY).json["evidence"]
+
+    def test_the_question_from_standard_input(self, story: str) -> None:
+        result = call("ask", story, "-", "--json", stdin="Why does\nMara leave?\n")
+        assert result.json["question"] == "Why does Mara leave?"
+
+    def test_runs_are_kept_where_they_are_meant_to_be(self, story: str, tmp_path: Path) -> None:
+        run = call("ask", story, "Why does Mara leave?", "--runs", "kept", "--json").json["run"]
+        assert (tmp_path / "kept" / run / "journal.jsonl").is_file()
+        assert not (tmp_path / ".pearl").exists()
+
+    def test_a_recorded_run_answers_again(self, story: str, tmp_path: Path) -> None:
+        first = call("ask", story, "Why does Mara leave?", "--json").json
+        journal = tmp_path / ".pearl" / "runs" / first["run"] / "journal.jsonl"
+        again = call(
+            "ask", story, "Why does Mara leave?", "--model", f"recorded:{journal}", "--json"
+        )
+        assert again.json["answer"] == first["answer"]
+
+
+class TestPlan:
+    def test_it_prints_a_plan_and_nothing_else(self) -> None:
+        result = call("plan", "Why does Mara leave the lighthouse?")
+        parsed = parse(result.out)
+        assert result.code == 0
+        assert parsed.plan.question == "Why does Mara leave the lighthouse?"
+        assert parsed.plan.steps
+        assert not parsed.broken
+        assert not parsed.aside
+
+    def test_json(self) -> None:
+        result = call("plan", "Why does Mara leave?", "--json")
+        assert set(result.json) == {"plan", "attempts", "findings", "model", "notice"}
+        assert result.err == ""
+
+    def test_output_and_json_together(self, tmp_path: Path) -> None:
+        result = call("plan", "Why does Mara leave?", "-o", "mara.plan", "--json")
+        assert (tmp_path / "mara.plan").read_text() == result.json["plan"]
+
+    def test_output_replaces_a_file_as_a_whole(self, tmp_path: Path) -> None:
+        (tmp_path / "mara.plan").write_text("x" * 9999)
+        (tmp_path / "mara.plan").chmod(0o600)
+        assert call("plan", "Why does Mara leave?", "-o", "mara.plan").out == ""
+        assert (tmp_path / "mara.plan").read_text().startswith("question: Why")
+        assert (tmp_path / "mara.plan").stat().st_mode & 0o777 == 0o600
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".pearl", "mara.plan"]
+
+    def test_output_goes_through_a_link(self, tmp_path: Path) -> None:
+        (tmp_path / "link.plan").symlink_to("real.plan")
+        call("plan", "Why does Mara leave?", "-o", "link.plan")
+        assert (tmp_path / "link.plan").is_symlink()
+        assert (tmp_path / "real.plan").read_text().startswith("question: Why")
+
+    def test_a_device_is_written_to_and_not_replaced(self) -> None:
+        result = process("plan", "Why does Mara leave?", "-o", "/dev/stdout")
+        assert result.out.startswith("question: Why")
+        assert Path("/dev/stdout").is_symlink()
+
+    def test_the_question_from_standard_input(self) -> None:
+        assert call("plan", "-", stdin="Who is Tom?").out.startswith("question: Who is Tom?")
+
+
+class TestRun:
+    def test_it_runs_what_is_written(self, story: str, plan: str) -> None:
+        result = call("run", plan, story, "--json")
+        assert (result.code, set(result.json)) == (0, ANSWER)
+        assert result.json["plan"] == GOOD
+        assert result.json["calls"] == 1
+
+    @pytest.mark.parametrize("which", ["plan", "document"])
+    def test_standard_input(self, story: str, plan: str, which: str) -> None:
+        args = ("-", story) if which == "plan" else (plan, "-")
+        result = call("run", *args, "--json", stdin=GOOD if which == "plan" else STORY)
+        assert result.json["evidence"]
+
+    def test_builtins_need_no_model(self, story: str, tmp_path: Path) -> None:
+        (tmp_path / "b.plan").write_text('1. a = CONCAT("x", "y")\n2. n = COUNT(["a", "b"])\n')
+        result = call("run", "b.plan", story, "--json")
+        assert result.json["calls"] == 0
+        assert result.json["answer"].endswith("2")
+
+
+class TestLibraries:
+    def names(self, *args: str) -> list[str]:
+        return [action["name"] for action in call("actions", "--json", *args).json]
+
+    @pytest.fixture(autouse=True)
+    def _files(self, tmp_path: Path) -> None:
+        (tmp_path / "own.actions").write_text("FIND_OWN(CTX, X) : Find X of one's own in CTX.\n")
+        (tmp_path / "paper.txt").write_text("FIND_PAPER(CTX, X) # Find X in the input CTX\n")
+
+    def test_the_default_holds_both_shipped_ones(self) -> None:
+        assert {"CONCAT", "FIND_CHARACTER"} <= set(self.names())
+        assert len(self.names()) > len(self.names("--library", "core"))
+
+    def test_a_file_replaces_the_default_and_keeps_the_builtins(self) -> None:
+        names = self.names("--library", "own.actions")
+        assert "FIND_OWN" in names
+        assert "CONCAT" in names
+        assert "FIND_CHARACTER" not in names
+
+    def test_repeated(self) -> None:
+        names = self.names("--library", "own.actions", "--library", "paper.txt")
+        assert {"FIND_OWN", "FIND_PAPER"} <= set(names)
+
+    def test_the_papers_text_works_wherever_a_library_is_used(self, story: str) -> None:
+        text = '1. a = FIND_PAPER(CTX, "Mara") : x\n'
+        Path("p.plan").write_text(text)
+        chosen = ("--library", "paper.txt")
+        assert call("lint", "p.plan", *chosen).code == 0
+        assert call("lint", "p.plan").code == 1
+        assert call("run", "p.plan", story, *chosen).code == 0
+        assert call("run", "p.plan", story).code == 1
+        assert "FIND_PAPER" in call("plan", "Why does Mara leave?", *chosen).out
+
+    def test_the_library_named_in_pyproject(self, tmp_path: Path) -> None:
+        (tmp_path / "pyproject.toml").write_text('[tool.pearl]\nlibrary = ["own.actions"]\n')
+        below = tmp_path / "below"
+        below.mkdir()
+        assert "FIND_OWN" in self.names()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(below)
+            assert "FIND_OWN" in self.names()
+        assert "FIND_OWN" not in self.names("--library", "core")
+
+
+class TestLint:
+    def test_terminal(self, bad: str) -> None:
+        result = call("lint", bad)
+        assert result.code == 1
+        assert "PRL201 unknown-action" in result.out
+        assert "bad.plan:1:10" in result.out
+        assert re.search(r"1 file checked: \d+ errors and \d+ warnings? in 1 file\.", result.err)
+
+    def test_nothing_found(self, plan: str) -> None:
+        result = call("lint", plan)
+        assert (result.code, result.out) == (0, "")
+        assert result.err == "1 file checked, no findings.\n"
+
+    def test_json(self, bad: str, plan: str) -> None:
+        result = call("lint", bad, "--json")
+        assert result.code == 1
+        assert result.err == ""
+        assert all(set(one) == FINDING for one in result.json)
+        assert call("lint", plan, "--json").json == []
+        assert call("lint", bad, "--format", "json").out == result.out
+
+    @pytest.mark.parametrize("form", ["prompt", "sarif", "github", "json"])
+    def test_formats_say_nothing_else(self, bad: str, form: str) -> None:
+        result = call("lint", bad, "--format", form)
+        assert (result.code, result.err) == (1, "")
+        assert "PRL201" in result.out
+
+    def test_a_folder_with_plans_and_libraries(self, tmp_path: Path) -> None:
+        deep = tmp_path / "all" / "deep"
+        deep.mkdir(parents=True)
+        (deep / "a.plan").write_text(BAD)
+        (tmp_path / "all" / "l.actions").write_text("FIND_X(CTX, X)\n")
+        (tmp_path / "all" / "notes.txt").write_text("no plan")
+        found = call("lint", "all", "--json").json
+        assert {(one["file"], one["code"][:4]) for one in found} >= {
+            ("all/deep/a.plan", "PRL2"),
+            ("all/l.actions", "PRL5"),
+        }
+        assert "notes" not in str(found)
+
+    def test_what_ships_is_clean(self) -> None:
+        result = call("lint", ROOT / "actions", ROOT / "plans", "--json")
+        assert [one for one in result.json if one["severity"] == "error"] == []
+
+    def test_rows(self, tmp_path: Path) -> None:
+        rows = [{"plan": GOOD}, {"plan": BAD, "other": 1}, {"plan": "1. a = FIND_X\u2028(CTX)"}]
+        text = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n\n"
+        (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
+        result = call("lint", "rows.jsonl", "--json")
+        assert {one["file"] for one in result.json} == {"rows.jsonl:2", "rows.jsonl:3"}
+        assert "3 plans checked" in call("lint", "rows.jsonl").err
+
+    def test_standard_input_and_a_librarys_text(self) -> None:
+        assert call("lint", "-", "--json", stdin=BAD).json[0]["file"] == "-"
+        codes = {one["code"] for one in call("lint", "-", "--json", stdin="FIND_X(CTX, X)\n").json}
+        assert any(code.startswith("PRL5") for code in codes)
+
+    def test_select_and_ignore(self, bad: str) -> None:
+        def codes(*args: str) -> set[str]:
+            return {one["code"] for one in call("lint", bad, "--json", *args).json}
+
+        assert codes("--select", "PRL201") - {"PRL201"} == {
+            code for code in codes() if code.startswith("PRL1")
+        }
+        assert "PRL202" in codes("--select", "PRL201,PRL202")
+        assert "PRL202" in codes("--select", "PRL201", "--select", "prl202")
+        assert "PRL201" not in codes("--ignore", "PRL201")
+        assert codes("--ignore", "PRL") == set()
+
+    def test_settings_in_pyproject(self, bad: str, tmp_path: Path) -> None:
+        (tmp_path / "pyproject.toml").write_text('[tool.pearl]\nignore = ["PRL201", "PRL1"]\n')
+        codes = {one["code"] for one in call("lint", bad, "--json").json}
+        assert codes
+        assert not any(code.startswith(("PRL201", "PRL1")) for code in codes)
+        said = (
+            {one["code"] for one in call("lint", bad, "--json", "--ignore", "PRL9").json}
+            if (False)
+            else {one["code"] for one in call("lint", bad, "--json", "--ignore", "PRL202").json}
+        )
+        assert "PRL201" in said
+
+    def test_statistics(self, bad: str, plan: str) -> None:
+        result = call("lint", bad, plan, "--statistics", "--json")
+        assert set(result.json) == {"checked", "rules"}
+        assert result.json["checked"] == 2
+        assert all(
+            set(row) == {"code", "name", "flagged", "findings"} for row in result.json["rules"]
+        )
+        assert "2 checked" in call("lint", bad, plan, "--statistics").out
+
+    def test_noqa(self) -> None:
+        text = '1. a = FIND_NOTHING_LIKE(CTX, "x")  # noqa: PRL201\n'
+        assert "PRL201" not in call("lint", "-", "--json", stdin=text).out
+
+
+class TestFix:
+    TEXT = '1. a = find_reason(ctx, "Mara leaves") : x\n'
+
+    def test_safe_fixes_mend_the_file(self, tmp_path: Path) -> None:
+        (tmp_path / "f.plan").write_text(self.TEXT)
+        result = call("lint", "f.plan", "--fix")
+        assert result.code == 0
+        assert "fixed f.plan" in result.err
+        assert (tmp_path / "f.plan").read_text() == self.TEXT.replace(
+            "find_reason(ctx", "FIND_REASON(CTX"
+        )
+
+    def test_unsafe_fixes_need_their_own_word(self, tmp_path: Path) -> None:
+        text = "1. a = FIND_REASON(CTX, mother) : x\n"
+        (tmp_path / "u.plan").write_text(text)
+        assert call("lint", "u.plan", "--fix").code == 1
+        assert (tmp_path / "u.plan").read_text() == text
+        assert call("lint", "u.plan", "--unsafe-fixes").code == 0
+        assert (tmp_path / "u.plan").read_text() == text.replace("mother", '"mother"')
+
+    def test_standard_input_comes_out_fixed_and_alone(self) -> None:
+        result = call("lint", "-", "--fix", stdin=self.TEXT + "2. b = FOO(CTX)\n")
+        assert result.code == 1
+        assert result.out.startswith("1. a = FIND_REASON(CTX,")
+        assert "PRL201" in result.err
+        assert "PRL201" not in result.out
+
+    def test_a_file_that_needs_nothing_is_not_touched(self, plan: str) -> None:
+        before = Path(plan).stat().st_mtime_ns
+        assert "fixed" not in call("lint", plan, "--fix").err
+        assert Path(plan).stat().st_mtime_ns == before
+
+    def test_rows_are_refused_before_anything_is_changed(self, tmp_path: Path) -> None:
+        (tmp_path / "f.plan").write_text(self.TEXT)
+        (tmp_path / "r.jsonl").write_text(json.dumps({"plan": BAD}))
+        assert call("lint", "f.plan", "r.jsonl", "--fix").code == 2
+        assert (tmp_path / "f.plan").read_text() == self.TEXT
+
+
+class TestFmt:
+    LOOSE = (
+        "Sure! Here is the plan you asked for:\n\n```plan\n# keep me\n"
+        "1)  a=FIND_REASON( CTX ,'Mara leaves' ):find why   # noqa: PRL401\n```\nHope it helps.\n"
+    )
+    TIGHT = (
+        "# Sure! Here is the plan you asked for:\n# keep me\n"
+        '1. a = FIND_REASON(CTX, "Mara leaves") : find why  # noqa: PRL401\n# Hope it helps.\n'
+    )
+
+    @pytest.fixture
+    def loose(self, tmp_path: Path) -> Path:
+        (tmp_path / "loose.plan").write_text(self.LOOSE)
+        return tmp_path / "loose.plan"
+
+    def test_in_place(self, loose: Path) -> None:
+        assert call("fmt", loose.name) == (0, "", "")
+        assert loose.read_text() == self.TIGHT
+
+    def test_standard_input(self) -> None:
+        assert call("fmt", "-", stdin=self.LOOSE) == (0, self.TIGHT, "")
+
+    def test_check(self, loose: Path, plan: str) -> None:
+        assert call("fmt", "--check", loose.name, plan) == (1, "would change loose.plan\n", "")
+        assert loose.read_text() == self.LOOSE
+        assert call("fmt", "--check", plan) == (0, "", "")
+
+    def test_diff(self, loose: Path) -> None:
+        result = call("fmt", "--diff", loose.name)
+        assert result.code == 1
+        assert "--- loose.plan\n+++ loose.plan\n@@" in result.out
+        assert '+1. a = FIND_REASON(CTX, "Mara leaves")' in result.out
+        assert loose.read_text() == self.LOOSE
+
+    def test_json(self, loose: Path, bad: str) -> None:
+        result = call("fmt", "--json", "--diff", loose.name, bad)
+        data = result.json
+        assert set(data) == {"changed", "unreadable", "diff", "text"}
+        assert data["changed"] == ["loose.plan"]
+        assert data["diff"].startswith("--- loose.plan")
+        assert len(data["unreadable"]) == 1
+        assert call("fmt", "--json", "-", stdin=self.LOOSE).json["text"] == self.TIGHT
+
+    def test_twice_changes_nothing(self, loose: Path) -> None:
+        call("fmt", loose.name)
+        assert call("fmt", "--check", loose.name).code == 0
+
+    def test_a_line_that_cannot_be_read_leaves_the_file_alone(self, bad: str, loose: Path) -> None:
+        result = call("fmt", bad, loose.name)
+        assert result.code == 1
+        assert "bad.plan:2" in result.err
+        assert Path(bad).read_text() == BAD
+        assert loose.read_text() == self.TIGHT
+
+    def test_a_library_keeps_every_comment(self) -> None:
+        text = (
+            "# head\n\nFIND_X( CTX,X ):find X\n# between\nFIND_Y(CTX) -> list : y\n"
+            "  aliases: LIST_Y\n# tail\n"
+        )
+        result = call("fmt", "-", stdin=text)
+        for words in ("# head", "# between", "# tail", "aliases: LIST_Y", "FIND_X(CTX, X)"):
+            assert words in result.out
+        assert call("fmt", "-", stdin=result.out).out == result.out
+
+    @pytest.mark.parametrize(
+        "path", sorted((ROOT / "tests" / "cases").glob("*.md")), ids=lambda path: path.stem
+    )
+    def test_no_word_is_lost(self, path: Path) -> None:
+        from pearl.layout import layout
+        from pearl.source import InputError
+
+        text = _text_of_case(path)
+        try:
+            formatted = layout(Source("x", text))
+        except InputError:
+            return  # nothing is written then
+        assert layout(Source("x", formatted)) == formatted
+        fences = re.compile(r"^\s*[`~]{3,}.*$|</?\w+>|\[/?THINK\]|\\(?=_)", re.MULTILINE)
+        before = re.findall(r"[^\W\d_]{2,}", fences.sub("", text).casefold())
+        after = formatted.casefold()
+        # What a number, a header or a heading is made of is not a word of the plan's.
+        marks = {"new", "actions", "action", "question", "return", "step", "plan", "line", "the",
+                 "one", "two", "first", "second", "ii", "none", "my", "needed", "no", "end",
+                 "im", "steps", "think", "im_end", "are", "st", "nd", "rd"}  # fmt: skip
+        lost = [word for word in before if word not in after and word not in marks]
+        assert lost == [], formatted
+
+
+def _text_of_case(path: Path) -> str:
+    from test_cases import load
+
+    return load(path).text
+
+
+class TestRules:
+    def test_one(self) -> None:
+        result = call("rule", "PRL201")
+        assert result.out.startswith("PRL201 unknown-action (error)\n")
+        assert "Example" in result.out
+        assert call("rule", "prl201").out == call("rule", "unknown-action").out == result.out
+
+    def test_all(self) -> None:
+        lines = call("rule").out.splitlines()
+        assert len(lines) == len(call("rule", "--json").json)
+        assert lines == sorted(lines)
+
+    def test_json(self) -> None:
+        assert set(call("rule", "PRL201", "--json").json) == RULE | {"documentation"}
+        assert all(set(rule) == RULE for rule in call("rule", "--json").json)
+
+
+class TestGraph:
+    def test_mermaid(self, plan: str) -> None:
+        result = call("graph", plan)
+        assert result.out.startswith("flowchart TD\n")
+        assert "FIND_REASON" in result.out
+
+    def test_svg_to_a_file(self, plan: str, tmp_path: Path) -> None:
+        assert call("graph", plan, "--format", "svg", "-o", "g.svg") == (0, "", "")
+        assert (tmp_path / "g.svg").read_text().startswith("<svg ")
+
+    def test_json(self) -> None:
+        text = '1. a = F(CTX, "x")\n2. b = G(a)\n3. c = H(CTX)\nreturn b, c\n'
+        data = call("graph", "-", "--json", stdin=text).json
+        assert set(data) == {"steps", "answer"}
+        assert data["answer"] == ["b", "c"]
+        assert data["steps"][1] == {
+            "name": "b", "action": "G", "uses": ["a"], "document": False, "level": 1,
+        }  # fmt: skip
+
+    def test_names_that_could_steer_a_page(self) -> None:
+        text = (
+            'question: <script>alert("x")</script> & more\n1. a = F(CTX, "]]><b>")  : "</title>\n'
+        )
+        svg = call("graph", "-", "--format", "svg", stdin=text).out
+        assert "<script" not in svg
+        assert "&lt;script&gt;" in svg
+
+
+class TestActions:
+    def test_search_puts_the_best_first(self) -> None:
+        found = call("actions", "--search", "conflict", "--json").json
+        assert "CONFLICT" in found[0]["name"]
+        assert set(found[0]) == {
+            "name", "signature", "returns", "definition", "aliases", "builtin",
+        }  # fmt: skip
+
+    def test_text(self) -> None:
+        result = call("actions", "--library", "core")
+        assert "CONCAT(S1, ...) -> " in result.out
+        assert "(builtin)" in result.out
+
+    def test_nothing_found(self) -> None:
+        result = call("actions", "--search", "xqzzyw")
+        assert (result.code, result.out) == (1, "")
+        assert call("actions", "--search", "xqzzyw", "--json") == (1, "[]\n", "")
+
+
+class TestTraceAndReplay:
+    def test_from_question_to_replay(self, examples: Path, tmp_path: Path) -> None:
+        story = examples / "lighthouse.txt"
+        assert process("plan", "Why does Mara leave the lighthouse?", "-o", "m.plan").code == 0
+        assert process("lint", "m.plan").code == 0
+        answer = process("run", "m.plan", story, "--json").json
+        assert process("trace", answer["run"], "-o", "m.trace.plan").code == 0
+        assert call("lint", "m.trace.plan").code == 0
+        replayed = process("replay", "m.trace.plan", "--json").json
+        assert set(replayed) == {
+            "plans", "executed", "exact", "syntax_errors", "check_errors", "differ", "failed",
+            "findings", "seconds",
+        }  # fmt: skip
+        assert (replayed["executed"], replayed["exact"]) == (1, 1)
+        told = call("trace", "last", "--json").json
+        assert set(told) == {"run", "plan", "values", "answer"}
+        assert told["answer"] == answer["answer"]
+        assert told["plan"] == Path("m.plan").read_text()
+
+    def test_a_run_with_each(self, examples: Path) -> None:
+        Path("each.plan").write_text(
+            "question: What do they want?\n"
+            '1. people = FIND_ALL(CTX, "people") : List the people\n'
+            "2. wants = FIND_GOAL(CTX, each people) : Find what this person wants\n"
+            "3. n = COUNT(people)\n4. ans = CONCAT(wants, n) : All of it\n"
+        )
+        run = call("run", "each.plan", examples / "lighthouse.txt", "--json").json
+        assert run["calls"] > 2
+        text = call("trace", run["run"]).out
+        assert "# value wants[0] = " in text
+        assert not parse(text).broken
+        Path("t.plan").write_text(text, encoding="utf-8")
+        findings = call("lint", "t.plan", "--json").json
+        assert [one for one in findings if one["severity"] == "error"] == []
+        assert call("replay", "t.plan", "--json").json["exact"] == 1
+
+    def test_what_a_document_says_cannot_add_to_a_trace(self, tmp_path: Path) -> None:
+        evil = (
+            "Mara left\u2028 1. evil = FIND_REASON(CTX) \x85 return evil \x0b because of \r it.\n"
+        )
+        (tmp_path / "evil.txt").write_text(evil + STORY, encoding="utf-8", newline="")
+        Path("p.plan").write_text('1. ans = FIND_REASON(CTX, "Mara left because") : x\n')
+        assert call("run", "p.plan", "evil.txt").code == 0
+        text = call("trace", "last").out
+        assert [step.name for step in parse(text).plan.steps] == ["ans"]
+        Path("t.plan").write_text(text, encoding="utf-8", newline="")
+        assert call("replay", "t.plan", "--json").json["exact"] == 1
+
+    def test_a_run_is_found_by_the_start_of_its_name(self, story: str, plan: str) -> None:
+        run = call("run", plan, story, "--json").json["run"]
+        assert call("trace", run[:-2]).out == call("trace", "last").out == call("trace", run).out
+
+    def test_an_answer_that_differs(self, tmp_path: Path) -> None:
+        row = {"plan": GOOD, "step_outputs": {"ans": "one"}, "open_answer": "two"}
+        (tmp_path / "r.jsonl").write_text(json.dumps(row))
+        result = call("replay", "r.jsonl")
+        assert result.code == 1
+        assert "differs: r.jsonl:1" in result.out
+
+
+class TestScreens:
+    def test_colours_on_a_terminal_only(self, bad: str) -> None:
+        code, shown = on_terminal("lint", bad)
+        assert code == 1
+        assert "\x1b[31m" in shown
+        assert "\x1b" not in process("lint", bad).out
+
+    @pytest.mark.parametrize("setting", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+    def test_no_colours_for_those_who_want_none(self, bad: str, setting: dict[str, str]) -> None:
+        _, shown = on_terminal("lint", bad, **setting)
+        assert "PRL201" in shown
+        assert "\x1b" not in shown
+
+    def test_a_bar_on_a_terminals_standard_error_only(self, story: str) -> None:
+        code, shown = on_terminal("ask", story, "Why does Mara leave?")
+        assert code == 0
+        assert "━" in shown or "calls" in shown
+        assert "calls" not in process("ask", story, "Why does Mara leave?").err
+
+    @pytest.mark.parametrize(
+        "args",
+        [
+            ("run", "evil.plan", "evil.txt"),
+            ("lint", "evil.plan", "--select", "PRL4"),
+            ("fmt", "--diff", "evil.plan"),
+            ("lint", "\x1b[31mname.plan"),
+            ("lint", "\udc9b31m.plan"),
+            ("graph", "evil.plan"),
+            ("graph", "evil.plan", "--format", "svg"),
+            ("trace", "last"),
+            ("ask", "evil.txt", "\x1b]0;title\x07 why?"),
+            ("rule", "\x1b[2J"),
+            ("lint", "--format", "\x1b[2J", "x"),
+            ("\x1b[2J",),
+            ("lint", "evil.plan", "--json"),
+            ("lint", "evil.plan", "--format", "prompt"),
+        ],
+        ids=ascii,
+    )
+    def test_no_escape_of_anybodys_reaches_a_terminal(
+        self, args: tuple[str, ...], tmp_path: Path
+    ) -> None:
+        escape = "\x1b[31mred\x1b]0;title\x07 \x9b31m \u202egnp"
+        (tmp_path / "evil.txt").write_text(f"Mara {escape} left because of the Fund.\n")
+        (tmp_path / "evil.plan").write_text(
+            f"question: Why {escape}?\n"
+            f'1. a  =  FIND_REASON(CTX, "Mara {escape} left") : find {escape}\n'
+            f"2. b = CONCAT(a) : {escape}\n"
+        )
+        if args[0] == "trace":
+            call("run", "evil.plan", "evil.txt")
+        _, shown = on_terminal(*args)
+        for stealer in ("\x1b[31mred", "\x1b]0;", "\x07", "\x9b", "\u202e", "\x1b[2J"):
+            assert stealer not in shown, ascii(shown)
+
+    def test_a_pipe_gets_every_character(self, tmp_path: Path) -> None:
+        text = '1. a = FIND_REASON(CTX, "\x1b[31m \u202e") : x\n'
+        (tmp_path / "e.plan").write_text(text, encoding="utf-8")
+        assert "\u202e" in process("fmt", "-", stdin=text.encode()).out
+
+
+def test_the_installed_command_is_the_same() -> None:
+    script = shutil.which("pearl", path=str(Path(__import__("sys").executable).parent))
+    if script is None:
+        pytest.skip("pearl is not installed beside this Python")
+    assert Path(script).is_file()
