@@ -33,7 +33,8 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
         names = list(view.library.every_name())
         same = [name for name in names if name.casefold() == step.action.casefold()]
         near = same or closest(step.action, names)
-        close = [action.signature for name in near if (action := view.library.get(name))]
+        found = [action for name in near if (action := view.library.get(name))]
+        close = list(dict.fromkeys(action.signature for action in found))
         fix = (
             Fix(f"write {same[0]}", (Edit(step.action_span, same[0]),)) if len(same) == 1 else None
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pearl.syntax.engine import string_pattern
+from pearl.syntax.parsers import string_pattern
 
 QUOTES = "\"'“”„«»‹「『＂‘‚"
 """The characters that may open a quoted text."""

@@ -85,7 +85,9 @@ def _before(text: str, start: int, at: int) -> str:
     return _LAST.get(head[-1], "NAME" if head[-1].isalnum() or head[-1] == "_" else "")
 
 
-_SEEN: dict[tuple[int, ...], frozenset[str]] = {}
+@cache
+def _seen() -> dict[tuple[int, ...], frozenset[str]]:
+    return {}
 
 
 def _accepts(error: UnexpectedToken) -> frozenset[str]:
@@ -99,25 +101,26 @@ def _accepts(error: UnexpectedToken) -> frozenset[str]:
         return frozenset(error.expected)
     # The states are numbered anew in each grammar.
     key = (id(state.parse_conf.parse_table), *state.state_stack)
-    if key not in _SEEN:
-        if len(_SEEN) > 1000:
-            _SEEN.clear()
-        _SEEN[key] = frozenset(error.accepts or error.expected)
-    return _SEEN[key]
+    seen = _seen()
+    if key not in seen:
+        if len(seen) > 1000:
+            seen.clear()
+        seen[key] = frozenset(error.accepts or error.expected)
+    return seen[key]
 
 
 def _failure(error: UnexpectedInput, text: str, span: Span) -> Failure:
-    history = getattr(error, "token_history", None) or ()
-    before = history[-1].type if history and isinstance(history[-1], Token) else ""
-    at = span.end if error.pos_in_stream is None else error.pos_in_stream
-    before = before or _before(text, span.start, at)
     if isinstance(error, UnexpectedToken):
+        history = error.token_history or ()
+        before = history[-1].type if history and isinstance(history[-1], Token) else ""
         accepts = _accepts(error)
-        token = error.token
-        start, end = token.start_pos, token.end_pos
-        if token.type == "$END" or start is None or end is None:
+        start, end = error.token.start_pos, error.token.end_pos
+        if error.token.type == "$END" or start is None or end is None:
+            before = before or _before(text, span.start, span.end)
             return Failure(Span(span.end, span.end), "$END", before, accepts)
-        return Failure(Span(start, end), token.type, before, accepts)
+        before = before or _before(text, span.start, start)
+        return Failure(Span(start, end), error.token.type, before, accepts)
+    at, allowed = span.end, frozenset[str]()
     if isinstance(error, UnexpectedCharacters):
-        return Failure(Span(at, at + 1), "", before, frozenset(error.allowed or ()))
-    return Failure(Span(span.end, span.end), "$END", before, frozenset())
+        at, allowed = int(str(error.pos_in_stream)), frozenset(error.allowed or ())
+    return Failure(Span(at, min(at + 1, span.end)), "", _before(text, span.start, at), allowed)
