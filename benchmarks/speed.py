@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pearl.check import check
+from pearl.checker import check
 from pearl.library import load_library
 from pearl.syntax import parse
 

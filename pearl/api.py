@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pearl.answer import Answer, Watch, answer, heading
-from pearl.check import DEFAULT, Selection
-from pearl.check import check as _check
-from pearl.check import fix as _fix
+from pearl.checker import DEFAULT, Selection
+from pearl.checker import check as _check
+from pearl.checker import fix as _fix
 from pearl.diagnostics import Diagnostic, Severity
 from pearl.layout import layout
 from pearl.library import Library, load_library

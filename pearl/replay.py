@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from pearl.check import check
+from pearl.checker import check
 from pearl.diagnostics import Severity
 from pearl.graph import outputs
 from pearl.library import Library

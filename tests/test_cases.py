@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pearl.check import check
+from pearl.checker import check
 from pearl.diagnostics import Diagnostic
 from pearl.library import Library, load_library
 from pearl.source import Source

@@ -107,8 +107,9 @@ def test_every_exported_name_is_documented():
 def test_every_rule_is_documented():
     text = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
     rows = "".join(
-        f"| {rule.code} | {rule.name} | {rule.severity}"
-        f"{'' if rule.enabled else ', off unless selected'} | {rule.doc.strip().splitlines()[0]} |\n"
+        f"| {rule.code} | {rule.name} | "
+        f"{rule.severity}{'' if rule.enabled else ', off unless selected'} | "
+        f"{rule.doc.strip().splitlines()[0]} |\n"
         for rule in sorted(RULES, key=lambda rule: rule.code)
     )
     if os.environ.get("UPDATE_DOCS"):

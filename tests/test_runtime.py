@@ -259,7 +259,7 @@ def test_equal_calls_have_equal_keys_and_others_do_not():
 
 
 def test_a_trace_is_a_plan_that_checks_and_replays(tmp_path: Path):
-    from pearl.check import check
+    from pearl.checker import check
     from pearl.replay import read_records, replay
 
     plan = """

@@ -11,7 +11,7 @@ import click
 from pearl.cli.options import counted, emit, emit_json, json_option, library_option, load, write
 
 if TYPE_CHECKING:
-    from pearl.check import Selection
+    from pearl.checker import Selection
     from pearl.cli.inputs import Input
     from pearl.library import Library
     from pearl.render import Report
@@ -73,7 +73,7 @@ def command(
 
 
 def _selection(select: tuple[str, ...], ignore: tuple[str, ...]) -> Selection:
-    from pearl.check import Selection
+    from pearl.checker import Selection
     from pearl.cli.config import read_config
     from pearl.rules import RULES
     from pearl.source import InputError
@@ -90,7 +90,7 @@ def _selection(select: tuple[str, ...], ignore: tuple[str, ...]) -> Selection:
 
 
 def _found(given: Input, source: Source, library: Library, selection: Selection) -> Report:
-    from pearl.check import check, check_library
+    from pearl.checker import check, check_library
     from pearl.cli.inputs import Kind
     from pearl.render import Report
     from pearl.syntax import parse
@@ -112,7 +112,7 @@ def _fixable(inputs: Sequence[Input], *, machine: bool) -> None:
 
 
 def _fixed(given: Input, library: Library, selection: Selection, *, unsafe: bool) -> Source:
-    from pearl.check import fix
+    from pearl.checker import fix
     from pearl.cli.inputs import Kind
     from pearl.screen import printable
 

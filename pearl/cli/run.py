@@ -39,7 +39,7 @@ def command(
 ) -> None:
     """Run PLAN on DOCUMENT (text files; one of them may be - for standard input)."""
     from pearl.api import run
-    from pearl.check import check
+    from pearl.checker import check
     from pearl.cli.answering import settle, show
     from pearl.cli.progress import progress
     from pearl.diagnostics import Severity

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pearl import resources
-from pearl.check import check
+from pearl.checker import check
 from pearl.diagnostics import has_errors
 from pearl.library import Library
 from pearl.llm import Demonstration

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from pearl.check import check
+from pearl.checker import check
 from pearl.diagnostics import Diagnostic, Severity
 from pearl.library import Library
 from pearl.llm import Call, CorrectPlan, Demonstration, Reply, WritePlan

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from pearl.check import check
+from pearl.checker import check
 from pearl.diagnostics import Diagnostic, Severity
 from pearl.library import Library
 from pearl.plan import Action, Plan, Ref, Step

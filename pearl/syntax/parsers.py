@@ -110,17 +110,15 @@ def _accepts(error: UnexpectedToken) -> frozenset[str]:
 
 
 def _failure(error: UnexpectedInput, text: str, span: Span) -> Failure:
+    history = getattr(error, "token_history", None) or ()
+    before = history[-1].type if history and isinstance(history[-1], Token) else ""
+    at, end, kind, accepts = span.end, span.end, "$END", frozenset[str]()
     if isinstance(error, UnexpectedToken):
-        history = error.token_history or ()
-        before = history[-1].type if history and isinstance(history[-1], Token) else ""
         accepts = _accepts(error)
-        start, end = error.token.start_pos, error.token.end_pos
-        if error.token.type == "$END" or start is None or end is None:
-            before = before or _before(text, span.start, span.end)
-            return Failure(Span(span.end, span.end), "$END", before, accepts)
-        before = before or _before(text, span.start, start)
-        return Failure(Span(start, end), error.token.type, before, accepts)
-    at, allowed = span.end, frozenset[str]()
-    if isinstance(error, UnexpectedCharacters):
-        at, allowed = int(str(error.pos_in_stream)), frozenset(error.allowed or ())
-    return Failure(Span(at, min(at + 1, span.end)), "", _before(text, span.start, at), allowed)
+        token = error.token
+        if token.type != "$END" and token.start_pos is not None and token.end_pos is not None:
+            at, end, kind = token.start_pos, token.end_pos, token.type
+    elif isinstance(error, UnexpectedCharacters):
+        at = int(str(error.pos_in_stream))
+        end, kind, accepts = at + 1, "", frozenset(error.allowed or ())
+    return Failure(Span(at, end), kind, before or _before(text, span.start, at), accepts)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pearl.plan import Action, Builtin, Plan, Ref, Step
 from pearl.source import Source, Span
 from pearl.syntax.calls import call_end
-from pearl.syntax.parsers import Failure, parse_action, parse_returns, parse_step
 from pearl.syntax.lines import split
 from pearl.syntax.marks import INSIDE
+from pearl.syntax.parsers import Failure, parse_action, parse_returns, parse_step
 from pearl.syntax.settle import inner_step
 from pearl.syntax.tree import (
     Aside,
