@@ -1,0 +1,189 @@
+"""Bad input gets one clear line that says what to do, and leaves nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.server import Server, dripping
+from tests.shell import BAD, GOOD, STORY, call, command, one_line
+
+ASK = "Why did Mara leave?"
+
+
+@pytest.fixture(autouse=True)
+def _files() -> None:
+    files: dict[str, str | bytes] = {
+        "story.txt": STORY,
+        "good.plan": GOOD,
+        "bad.plan": BAD,
+        "empty.txt": "",
+        "blank.txt": " \n\t\n",
+        "binary.txt": b"\x7fELF\x00\x01\x02",
+        "latin.txt": "Mara était là".encode("latin-1"),
+        "utf16.txt": "Mara left.".encode("utf-16"),
+        "none.actions": "just words\n",
+        "array.jsonl": "[1]\n",
+        "text.jsonl": "no json\n",
+        "rows.jsonl": '{"question": "x"}\n',
+        "outputs.jsonl": '{"plan": "a = CONCAT(1)", "step_outputs": 3}\n',
+        "recording.jsonl": '{"path": "step/a"}\n',
+    }
+    for name, data in files.items():
+        Path(name).write_bytes(data.encode() if isinstance(data, str) else data)
+    Path("folder").mkdir()
+    Path("damaged").mkdir()
+    Path("damaged/journal.jsonl").write_text('{"kind": 1\n{"a": 2}\n', encoding="utf-8")
+    Path("file").write_text("x", encoding="utf-8")
+
+
+CASES: list[tuple[int, str, Sequence[str]]] = [
+    (2, "missing.txt does not exist", ["ask", "missing.txt", ASK]),
+    (2, "folder is a directory", ["ask", "folder", ASK]),
+    (2, "empty.txt is empty", ["ask", "empty.txt", ASK]),
+    (2, "blank.txt is empty", ["ask", "blank.txt", ASK]),
+    (2, "binary.txt is a binary file", ["ask", "binary.txt", ASK]),
+    (2, "latin.txt is not UTF-8", ["ask", "latin.txt", ASK]),
+    (2, "utf16.txt is", ["ask", "utf16.txt", ASK]),
+    (2, "question is empty", ["ask", "story.txt", "  "]),
+    (2, "question is empty", ["plan", " \n "]),
+    (2, "2 to 26 options", ["ask", "story.txt", ASK, "--option", "one"]),
+    (2, "2 to 26 options", ["ask", "story.txt", ASK, *["--option", "x"] * 27]),
+    (2, "2 to 26 options", ["ask", "story.txt", ASK, "--option", "x", "--option", " "]),
+    (2, "no library is named", ["ask", "story.txt", ASK, "--library", "nosuch"]),
+    (2, "gone.actions does not exist", ["lint", "good.plan", "--library", "gone.actions"]),
+    (2, "none.actions", ["lint", "good.plan", "--library", "none.actions"]),
+    (2, "missing.plan does not exist", ["run", "missing.plan", "story.txt"]),
+    (2, "standard input", ["run", "-", "-"]),
+    (2, "no runs", ["trace", "last"]),
+    (2, "No run is named zz", ["trace", "zz", "--runs", "."]),
+    (2, "damaged", ["trace", "damaged"]),
+    (2, "no/such", ["plan", ASK, "-o", "no/such/file.plan"]),
+    (2, "folder", ["plan", ASK, "-o", "folder"]),
+    (2, "file", ["ask", "story.txt", ASK, "--runs", "file"]),
+    (2, "array.jsonl:1", ["replay", "array.jsonl"]),
+    (2, "text.jsonl:1", ["replay", "text.jsonl"]),
+    (2, "rows.jsonl:1", ["replay", "rows.jsonl"]),
+    (2, "step_outputs", ["replay", "outputs.jsonl"]),
+    (2, "rows.jsonl:1", ["lint", "rows.jsonl"]),
+    (2, "holds no .plan", ["lint", "folder"]),
+    (2, "missing.plan", ["fmt", "missing.plan"]),
+    (2, "no rule PRL999", ["rule", "PRL999"]),
+    (2, "PRL9", ["lint", "good.plan", "--select", "PRL9"]),
+    (2, "missing.plan", ["graph", "missing.plan"]),
+    (1, "cannot be drawn", ["graph", "bad.plan"]),
+    (2, "No such command", ["nosuch"]),
+    (2, "No such option", ["ask", "story.txt", ASK, "--nosuch"]),
+    (2, "Missing argument", ["ask", "story.txt"]),
+    (2, "needs an endpoint", ["ask", "story.txt", ASK, "--model", "some-model"]),
+    (2, "recording", ["ask", "story.txt", ASK, "--model", "recorded:missing.jsonl"]),
+    (2, "no recorded answers", ["ask", "story.txt", ASK, "--model", "recorded:recording.jsonl"]),
+]
+
+
+@pytest.mark.parametrize(("code", "said", "args"), CASES, ids=lambda value: str(value)[:60])
+def test_one_clear_line(code: int, said: str, args: Sequence[str]):
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    assert said in one_line(call(*args), code)
+    after = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    assert {path: data for path, data in after.items() if ".pearl" not in path.parts} == before
+
+
+@pytest.mark.parametrize(("code", "said", "args"), CASES[:20:4], ids=lambda value: str(value)[:40])
+def test_json_says_it_as_json_too(code: int, said: str, args: Sequence[str]):
+    result = call(*args, "--json")
+    assert said in one_line(result, code)
+    assert said in json.loads(result.out)["error"]
+
+
+def test_a_plan_with_errors_is_not_run():
+    result = call("run", "bad.plan", "story.txt")
+    assert result.code == 1
+    assert "PRL201" in result.out
+    assert not Path(".pearl").exists()
+
+
+@pytest.mark.parametrize("text", ["﻿Mara left. It had closed.\r\n", "Mara left.\r\nShe had to.\r\n"])
+def test_a_byte_order_mark_and_crlf_are_fine(text: str):
+    Path("dos.txt").write_bytes(text.encode())
+    result = call("ask", "dos.txt", ASK, "--json")
+    assert result.code == 0
+    for quote in json.loads(result.out)["evidence"]:
+        assert quote["span"]
+
+
+def test_a_very_long_question_is_only_a_question():
+    result = call("ask", "story.txt", "why " * 25_000, "--json")
+    assert result.code == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"OPENAI_API_KEY": "sk-secret-1"}, "no model is named"),
+        ({"OPENAI_API_KEY": "sk-secret-1", "PEARL_TIMEOUT": "soon"}, "PEARL_TIMEOUT"),
+        ({"OPENAI_API_KEY": "sk-secret-1", "PEARL_TEMPERATURE": "9"}, "PEARL_TEMPERATURE"),
+    ],
+)
+def test_wrong_settings(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], said: str):
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    model = [] if len(settings) == 1 else ["--model", "m"]
+    line = one_line(call("ask", "story.txt", ASK, *model), 2)
+    assert said in line
+    assert "secret" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[tool.pearl]\nselect = 3\n", "select"),
+        ("[tool.pearl]\nnosuch = []\n", "nosuch"),
+        ("not toml", "pyproject.toml"),
+    ],
+)
+def test_a_wrong_project_file(text: str, said: str):
+    Path("pyproject.toml").write_text(text, encoding="utf-8")
+    assert said in one_line(call("lint", "good.plan"), 2)
+
+
+def test_an_early_closed_pipe_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m pearl actions | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1
+
+
+def test_ctrl_c_keeps_the_journal(tmp_path: Path):
+    with Server([dripping]) as server:
+        settings = {"OPENAI_BASE_URL": server.url, "PEARL_MODEL": "m"}
+        child = subprocess.Popen(
+            command("ask", "story.txt", ASK),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **settings},
+        )
+        deadline = time.monotonic() + 30
+        while not server.asked and time.monotonic() < deadline:
+            time.sleep(0.02)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert "Traceback" not in err
+    assert len(err.splitlines()) == 1
+    assert list((tmp_path / ".pearl" / "runs").glob("*/journal.jsonl"))

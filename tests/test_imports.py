@@ -1,0 +1,100 @@
+"""Who may import whom (docs/house.md), and what is loaded when."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+ROOMS = (
+    "resources", "source", "values", "diagnostics", "plan", "screen", "syntax", "library", "graph",
+    "placing", "draw", "rules", "checker", "render", "llm", "prompts", "planner", "runtime",
+    "strategies", "layout", "replay", "answer", "api", "cli", "__main__",
+)  # fmt: skip
+HEAVY = ("openai", "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich")
+PACKAGE = ROOT / "pearl"
+
+
+def imports(file: Path) -> Iterator[str]:
+    """The modules of Pearl that a file imports anywhere in it."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+            if node.module == "pearl":
+                yield from (f"pearl.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+def room(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_imports_only_point_upward(name: str):
+    files = [file for file in PACKAGE.rglob("*.py") if room(file) == name]
+    assert files
+    for file in files:
+        for module in imports(file):
+            parts = module.split(".")
+            if parts[0] != "pearl" or len(parts) < 2:
+                continue
+            assert parts[1] in ROOMS, f"{file.name}: {module} is no room of docs/house.md"
+            assert ROOMS.index(parts[1]) <= ROOMS.index(name), f"{file.name} imports {module}"
+
+
+def test_every_module_is_in_a_room():
+    found = {room(file) for file in PACKAGE.rglob("*.py")} - {"__init__"}
+    assert found == set(ROOMS)
+
+
+def test_no_module_is_long():
+    for file in PACKAGE.rglob("*.py"):
+        lines = file.read_text(encoding="utf-8").count("\n")
+        assert lines <= 320, f"{file.relative_to(ROOT)} has {lines} lines: make it two"
+
+
+def test_public_functions_and_classes_say_what_they_are():
+    exempt = {"check", "explain", "check_plan", "check_library"}  # a rule's module says it
+    for file in PACKAGE.rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        assert ast.get_docstring(tree), file
+        for node in tree.body:
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue
+            if node.name.startswith("_") or (room(file) == "rules" and node.name in exempt):
+                continue
+            assert ast.get_docstring(node), f"{file.name}: {node.name}"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--help",),
+        ("lint", "one.plan"),
+        ("fmt", "one.plan", "--check"),
+        ("rule", "PRL201"),
+        ("graph", "one.plan"),
+        ("actions",),
+    ],
+    ids=lambda args: args[0],
+)
+def test_nothing_heavy_is_loaded_before_it_is_used(args: tuple[str, ...], tmp_path: Path):
+    text = '1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross\n'
+    (tmp_path / "one.plan").write_text(text, encoding="utf-8")
+    code = (
+        "import sys\nfrom pearl.cli import main\n"
+        f"sys.argv = ['pearl', *{args!r}]\n"
+        "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
+        f"print('loaded:', [name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.splitlines()[-1] == "loaded: []"

@@ -1,0 +1,139 @@
+"""The data folders are found alike from a wheel, an sdist and an editable install."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+LOOK = """
+import json, sys
+import pearl
+from pearl import resources
+from pearl.library import load_library
+read = lambda file: file.read_text(encoding="utf-8")
+print(json.dumps({
+    "home": pearl.__file__,
+    "grammar": {name: resources.grammar(name) for name in ("plan", "library")},
+    "actions": {name: read(file) for name, file in resources.actions().items()},
+    "demos": {file.name: read(file) for file in resources.demonstrations()},
+    "count": len(load_library().actions),
+}))
+"""
+
+
+def run(*words: str | Path, cwd: Path, **settings: str) -> str:
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+        env={**os.environ, **settings},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """A copy of the tree as git has it, and the sdist and the wheel made from it."""
+    work = tmp_path_factory.mktemp("build")
+    tree = work / "tree"
+    ignored = shutil.ignore_patterns(
+        ".git", ".*cache", "__pycache__", "*.egg-info", ".venv", "build"
+    )
+    shutil.copytree(ROOT, tree, ignore=ignored)
+    # Without isolation: the backend is one of the test's own packages, and no network is needed.
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", work / "dist", cwd=tree)
+    dist = work / "dist"
+    return tree, next(dist.glob("*.tar.gz")), next(dist.glob("*.whl"))
+
+
+def installed(what: str | Path, folder: Path, *options: str) -> Path:
+    """The Python of a fresh environment in which Pearl is installed, its dependencies borrowed."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
+    python = folder / "bin" / "python"
+    site = next(folder.glob("lib/python*/site-packages"))
+    words = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps",
+             "--no-build-isolation", "--disable-pip-version-check", *options]  # fmt: skip
+    if options or str(what).endswith(".tar.gz"):
+        # Building needs setuptools in the environment itself.
+        (site / "borrowed.pth").write_text(_borrowed(folder), encoding="utf-8")
+    run(*words, what, cwd=folder.parent)
+    (site / "borrowed.pth").write_text(_borrowed(folder), encoding="utf-8")
+    return python
+
+
+def _borrowed(folder: Path) -> str:
+    """A folder of links to every installed package but Pearl itself."""
+    links = folder / "borrowed"
+    if not links.exists():
+        links.mkdir()
+        for path in sys.path:
+            if path.endswith("site-packages"):
+                for entry in Path(path).iterdir():
+                    if "pearl" not in entry.name and entry.suffix != ".pth":
+                        (links / entry.name).symlink_to(entry)
+    return f"{links}\n"
+
+
+@pytest.mark.parametrize("form", ["wheel", "sdist", "editable"])
+def test_installed(form: str, built: tuple[Path, Path, Path], tmp_path: Path):
+    tree, sdist, wheel = built
+    what = {"wheel": wheel, "sdist": sdist, "editable": tree}[form]
+    options = ["-e"] if form == "editable" else []
+    python = installed(what, tmp_path / "env", *options)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    seen = json.loads(run(python, "-c", LOOK, cwd=empty))
+    home = tree if form == "editable" else tmp_path / "env"
+    assert Path(seen["home"]).is_relative_to(home)
+    assert seen["grammar"] == {
+        name: (ROOT / "grammar" / f"{name}.lark").read_text(encoding="utf-8")
+        for name in ("plan", "library")
+    }
+    for folder, ending, found in (
+        ("actions", "actions", "actions"),
+        ("plans/demos", "plan", "demos"),
+    ):
+        texts = {
+            file.name if found == "demos" else file.stem: file.read_text(encoding="utf-8")
+            for file in (ROOT / folder).glob(f"*.{ending}")
+        }
+        assert seen[found] == texts
+    pearl = tmp_path / "env" / "bin" / "pearl"
+    assert len(json.loads(run(pearl, "actions", "--json", cwd=empty))) == seen["count"]
+    story = empty / "story.txt"
+    story.write_text("Mara left. She left because the post had closed.\n", encoding="utf-8")
+    answer = json.loads(run(pearl, "ask", story, "Why did Mara leave?", "--json", cwd=empty))
+    assert answer["model"] == "offline"
+    assert answer["evidence"]
+
+
+def test_what_the_archives_hold(built: tuple[Path, Path, Path]):
+    _, sdist, wheel = built
+    names = zipfile.ZipFile(wheel).namelist()
+    for wanted in (
+        "pearl/py.typed",
+        "pearl/grammar/plan.lark",
+        "pearl/actions/quality.actions",
+        "pearl/plans/demos/why.plan",
+        "pearl/plans/examples/lighthouse.txt",
+        "pearl/prompts/execute_step.jinja",
+    ):
+        assert wanted in names
+    assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
+    with tarfile.open(sdist) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"grammar/plan.lark", "actions/core.actions", "plans/demos/why.plan"} <= inside

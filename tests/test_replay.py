@@ -1,0 +1,90 @@
+"""Recorded plans, run again: what another implementation answered with the same outputs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pearl.checker import check
+from pearl.library import load_library
+from pearl.replay import read_records, replay
+from pearl.source import InputError, Source, read_source
+from pearl.syntax import parse, print_plan
+
+ROW = {
+    "plan": 'New actions:\n- None\n\n1. a = FIND_GHOST(CTX, "x") : find\n2. b = CONCAT("x", a) : all',
+    "step_outputs": {"a": "a ghost\n", "b": "not used"},
+    "open_answer": '"x"\na ghost\n\n\n',
+}
+
+
+def records(*rows: dict[str, object]):
+    text = "\n".join(json.dumps(row) for row in rows)
+    return list(read_records(Source("rows.jsonl", text)))
+
+
+def test_a_row_replays_also_where_the_library_lacks_an_action():
+    result = replay(records(ROW), load_library())
+    assert (result.plans, result.executed, result.exact) == (1, 1, 1)
+    assert (result.syntax_errors, result.check_errors) == (0, 1)
+    assert result.findings == {"PRL201": 1}
+
+
+def test_what_differs_or_lacks_an_output_is_named():
+    wrong = {**ROW, "open_answer": "something else"}
+    lacking = {**ROW, "step_outputs": {"b": "x"}}
+    unrecorded = {"plan": "1. a = FIND_GHOST(CTX, x : find"}
+    result = replay(records(wrong, lacking, unrecorded), load_library())
+    assert (result.plans, result.executed, result.exact, result.syntax_errors) == (3, 2, 0, 1)
+    assert result.differ == ["rows.jsonl:1"]
+    assert "step/a" in result.failed["rows.jsonl:2"]
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"plan": 3}', "plan"])
+def test_rows_that_are_none(text: str):
+    with pytest.raises(InputError, match="rows.jsonl:1"):
+        list(read_records(Source("rows.jsonl", text)))
+
+
+def test_every_recorded_plan_reads_and_prints_back(shared: Path):
+    source = read_source(str(shared / "pearl_gpt4" / "train.ctx_eval_long.jsonl"))
+    found = list(read_records(source))
+    assert len(found) == 733
+    for record in found:
+        parsed = parse(record.source)
+        assert not parsed.broken
+        assert not parsed.aside
+        assert parse(print_plan(parsed.plan)).plan == parsed.plan
+
+
+def test_every_recorded_answer_is_given_exactly(shared: Path):
+    folder = shared / "pearl_gpt4"
+    library = load_library(str(folder / "mined_actions_81.txt"))
+    source = read_source(str(folder / "train.ctx_eval_long.jsonl"))
+    result = replay(list(read_records(source)), library)
+    assert (result.executed, result.exact) == (368, 368)
+    # Three plans call an action that only another question's plan declared.
+    assert result.check_errors == 3
+
+
+def test_recorded_plans_keep_their_answers_under_safe_fixes(shared: Path):
+    from dataclasses import replace
+
+    from pearl.checker import fix
+
+    folder = shared / "pearl_gpt4"
+    library = load_library(str(folder / "mined_actions_81.txt"))
+    source = read_source(str(folder / "train.ctx_eval_long.jsonl"))
+    flagged = [
+        record
+        for record in read_records(source)
+        if record.answer is not None
+        and any(one.fix for one in check(parse(record.source), library))
+    ]
+    fixed = [replace(record, source=fix(record.source, library)) for record in flagged]
+    changed = [one for one, old in zip(fixed, flagged, strict=True) if one.source != old.source]
+    assert changed
+    result = replay(changed, library)
+    assert result.exact == result.executed == len(changed)
