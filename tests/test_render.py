@@ -31,9 +31,9 @@ def test_terminal_marks_the_place_and_says_the_act():
     )
     lines = shown.splitlines()
     assert lines[0].startswith("PRL202 undefined-variable ─")
-    assert lines[0].endswith(" ro.plan:2:34")
+    assert lines[0].endswith(" ro.plan:2:33")
     assert lines[1] == "2 │ 2. tie = FIND_RELATION(CTX, ro, mother) : t"
-    assert lines[2].startswith("  │                                  ^^^^^^ mother is not defined")
+    assert lines[2].startswith("  │                                 ^^^^^^ mother is not defined")
     assert lines[3] == 'help: Defined: CTX, ro. If you mean the word, write "mother".'
     assert lines[4] == "fix: quote the word (pearl lint --unsafe-fixes)"
 

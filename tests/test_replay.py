@@ -14,7 +14,7 @@ from pearl.source import InputError, Source, read_source
 from pearl.syntax import parse, print_plan
 
 ROW = {
-    "plan": 'New actions:\n- None\n\n1. a = FIND_GHOST(CTX, "x") : find\n2. b = CONCAT("x", a) : all',
+    "plan": '1. a = FIND_GHOST(CTX, "x") : find\n2. b = CONCAT("x", a) : all',
     "step_outputs": {"a": "a ghost\n", "b": "not used"},
     "open_answer": '"x"\na ghost\n\n\n',
 }

@@ -19,7 +19,7 @@ def choose_model(name: str = "") -> Model:
     Raises:
         InputError: a setting is missing or wrong; the message says which.
     """
-    name = name or os.environ.get("PEARL_MODEL", "")
+    name = (name or os.environ.get("PEARL_MODEL", "")).strip()
     if name == "offline":
         from pearl.llm.offline import Offline
 
@@ -28,7 +28,7 @@ def choose_model(name: str = "") -> Model:
         from pearl.llm.recorded import load_recording
 
         return load_recording(name.removeprefix("recorded:"))
-    key, url = os.environ.get("OPENAI_API_KEY", ""), os.environ.get("OPENAI_BASE_URL", "")
+    key, url = (os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     if not name and not key and not url:
         from pearl.llm.offline import Offline
 
@@ -58,4 +58,5 @@ def _open(name: str) -> Model:
         first = error.errors()[0]
         setting = str(first["loc"][0]).upper()
         setting = setting if setting.startswith("OPENAI_") else f"PEARL_{setting}"
-        raise InputError(f"{setting} is wrong: {first['msg'].lower()}.") from None
+        why = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{setting} is wrong: {why[:1].lower()}{why[1:]}.") from None

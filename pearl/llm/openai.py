@@ -10,11 +10,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from pearl.llm.calls import ExecuteStep
+from pearl.llm.failures import QUOTA, model_error
 from pearl.llm.model import ModelError, Reply, Request, Usage
 from pearl.llm.tokens import count_tokens
 from pearl.values import canonical_json
 
 if TYPE_CHECKING:
+    import httpx2
     import openai
 
     from pearl.llm.settings import Settings
@@ -25,14 +27,32 @@ SHARE_READ = 0.75
 WORTH_COUNTING = 8000
 """Characters below which a document is not counted."""
 
+CONNECT = 20.0
+"""Seconds in which a connection must come about; an answer may take far longer."""
+
+FINAL = frozenset({"authentication", "quota"})
+"""Reasons that the next call would meet again."""
+
+SECRET_LENGTH = 8
+"""A shorter key ("none", "ollama") is a stand-in, and an ordinary word of many texts."""
+
 
 class OpenAI:
-    """A model of an OpenAI-compatible endpoint."""
+    """A model of an OpenAI-compatible endpoint.
+
+    Once the endpoint has refused the key, or the quota is used up, no further
+    call is sent until the model is closed.
+
+    Args:
+        name: the model's, as the endpoint knows it.
+        settings: where the endpoint is, and how it is to sample.
+    """
 
     def __init__(self, name: str, settings: Settings) -> None:
         self.name = name
         self._settings = settings
         self._client: openai.AsyncOpenAI | None = None
+        self._final: ModelError | None = None
         sampling: dict[str, Any] = {}
         if settings.temperature is not None:
             sampling["temperature"] = settings.temperature
@@ -49,43 +69,71 @@ class OpenAI:
         return ""
 
     async def answer(self, request: Request) -> Reply:
-        import openai
-
-        client = self._opened()
+        if self._final:
+            raise ModelError(self._final.reason, str(self._final))
         try:
-            async with asyncio.timeout(self._settings.timeout):
-                reply = await client.chat.completions.create(
-                    model=self.name,
-                    messages=list(request.messages),  # type: ignore[arg-type]
-                    **self._sampling,
-                )
-        except TimeoutError:
-            limit = self._settings.timeout
-            raise ModelError("timeout", f"No answer within {limit:g} seconds.") from None
-        except openai.APIError as error:
-            raise _model_error(error, self._secret()) from None
-        read = _read(reply)
-        self._check_read(request, read.usage)
-        return read
+            reply = await self._asked(request)
+        except ModelError as error:
+            if error.reason in FINAL:
+                self._final = error
+            raise
+        self._check_read(request, reply.usage)
+        return reply
 
     async def close(self) -> None:
+        self._final = None
         if self._client is not None:
             await self._client.close()
             self._client = None
 
+    async def _asked(self, request: Request) -> Reply:
+        import openai
+
+        from pearl.llm.completion import read_completion
+
+        client = self._opened()
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                sent = await client.chat.completions.create(
+                    model=self.name,
+                    messages=list(request.messages),  # type: ignore[arg-type]
+                    **self._sampling,
+                )
+            return read_completion(sent, self._hidden)
+        except TimeoutError:
+            limit = self._settings.timeout
+            raise ModelError("timeout", f"No answer within {limit:g} seconds.") from None
+        except openai.APIError as error:
+            raise model_error(error, self._hidden) from None
+        except UnicodeEncodeError:
+            raise ModelError(
+                "request", "The prompt holds half a character, which cannot be sent."
+            ) from None
+        except ValueError:
+            # The SDK lets JSON that cannot be decoded through as Python's own error.
+            raise ModelError(
+                "reply", "The endpoint's answer is damaged: it is not whole JSON."
+            ) from None
+
     def _secret(self) -> str:
         return self._settings.api_key.get_secret_value()
+
+    def _hidden(self, text: str) -> str:
+        """A text of the endpoint's without the key, which some endpoints repeat."""
+        secret = self._secret()
+        return text.replace(secret, "***") if len(secret) >= SECRET_LENGTH else text
 
     def _opened(self) -> openai.AsyncOpenAI:
         if self._client is None:
             import openai
 
+            limit = self._settings.timeout
             self._client = openai.AsyncOpenAI(
                 # A server of one's own often takes no key; the SDK insists on some text.
                 api_key=self._secret() or "none",
                 base_url=self._settings.base_url or None,
-                timeout=self._settings.timeout,
-                http_client=openai.DefaultAioHttpClient(),
+                timeout=openai.Timeout(limit, connect=min(limit, CONNECT)),
+                http_client=openai.DefaultAioHttpClient(event_hooks={"response": [_final_quota]}),
             )
         return self._client
 
@@ -103,70 +151,9 @@ class OpenAI:
             )
 
 
-def _read(reply: Any) -> Reply:  # noqa: ANN401 - the SDK validates almost nothing
-    """The text and usage of a completion, whatever shape it really has."""
-    choices = getattr(reply, "choices", None)
-    if not isinstance(choices, list) or not choices:
-        kind = "a page" if isinstance(reply, str) else type(reply).__name__
-        raise ModelError(
-            "reply", f"The endpoint sent {kind} instead of a completion: check OPENAI_BASE_URL."
-        )
-    message = getattr(choices[0], "message", None)
-    refusal = getattr(message, "refusal", None)
-    text = getattr(message, "content", None)
-    if isinstance(refusal, str) and refusal and not text:
-        raise ModelError("reply", f"The model refused: {' '.join(refusal.split())[:200]}")
-    if not isinstance(text, str) or not text.strip():
-        raise ModelError("reply", "The model sent an empty answer.")
-    finished = getattr(choices[0], "finish_reason", None)
-    return Reply(text, _usage(getattr(reply, "usage", None)), complete=finished != "length")
-
-
-def _usage(usage: Any) -> Usage:  # noqa: ANN401 - as above
-    details = getattr(usage, "prompt_tokens_details", None)
-    return Usage(
-        _whole(getattr(usage, "prompt_tokens", 0)),
-        _whole(getattr(usage, "completion_tokens", 0)),
-        _whole(getattr(details, "cached_tokens", 0)),
-    )
-
-
-def _whole(number: object) -> int:
-    return number if isinstance(number, int) and number > 0 else 0
-
-
-def _model_error(error: openai.APIError, secret: str) -> ModelError:
-    """The SDK's error as one of ours: what happened, what to do, and no key."""
-    import openai
-
-    said = " ".join(str(getattr(error, "message", "") or error).split())[:300]
-    if secret:
-        said = said.replace(secret, "***")
-    code = getattr(error, "code", None)
-    if code == "insufficient_quota":
-        return ModelError("quota", "The account's quota is used up: nothing more can be asked.")
-    match error:
-        case openai.AuthenticationError() | openai.PermissionDeniedError():
-            return ModelError(
-                "authentication", "The endpoint refuses the key: check OPENAI_API_KEY."
-            )
-        case openai.NotFoundError():
-            return ModelError(
-                "request",
-                f"The endpoint knows no such model or address: {said} "
-                "Check --model and OPENAI_BASE_URL.",
-            )
-        case openai.RateLimitError():
-            return ModelError("rate", f"The endpoint turns calls away: {said} Try again later.")
-        case openai.APITimeoutError():
-            return ModelError("timeout", "The endpoint did not answer in time.")
-        case openai.APIConnectionError():
-            return ModelError(
-                "connection", "The endpoint cannot be reached: check OPENAI_BASE_URL."
-            )
-        case openai.InternalServerError():
-            return ModelError("server", f"The endpoint failed: {said}")
-        case openai.APIResponseValidationError():
-            return ModelError("reply", "The endpoint's answer is not a completion.")
-        case _:
-            return ModelError("request", f"The endpoint refused the request: {said}")
+async def _final_quota(response: httpx2.Response) -> None:
+    """Tell the SDK not to retry where the quota is used up; it would with any 429."""
+    if response.status_code == 429:
+        await response.aread()
+        if QUOTA.encode() in response.content:
+            response.headers["x-should-retry"] = "false"

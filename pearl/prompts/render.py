@@ -6,8 +6,10 @@ block whose closing tag does not occur in it.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pearl.library import Library
@@ -60,12 +62,15 @@ def render(call: Call) -> tuple[Message, ...]:
 
 
 def fenced(name: str, text: str) -> str:
-    """Text as data: between tags of this name, numbered if the text has such a tag itself."""
-    tag, number = name, 1
-    lowered = text.lower()
-    while f"<{tag}" in lowered or f"</{tag}" in lowered:
-        number += 1
-        tag = f"{name}-{number}"
+    """Text as data: between tags of this name, numbered if the text has such a tag itself.
+
+    What a model might take for the tag counts too: in other case, with spaces
+    in it, or with other brackets.
+    """
+    pattern = rf"[<＜‹〈⟨]\W{{0,8}}{re.escape(name)}(?!\w)(?:-(\d{{1,9}}))?"
+    used = {found[1] or "" for found in re.finditer(pattern, text, re.IGNORECASE)}
+    number = next(at for at in count(2) if str(at) not in used) if used else 0
+    tag = f"{name}-{number}" if number else name
     return f"<{tag}>\n{text}\n</{tag}>"
 
 

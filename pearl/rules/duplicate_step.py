@@ -25,16 +25,19 @@ from collections.abc import Iterator
 
 from pearl.diagnostics import Diagnostic, Label, Severity
 from pearl.rules.base import PlanView, Rule
+from pearl.syntax.printer import print_arg
 
 
 def check(view: PlanView) -> Iterator[Diagnostic]:
-    seen: dict[tuple[str, str, int], list[int]] = {}
     steps = view.plan.steps
+    seen: dict[tuple[str, str, tuple[str, ...]], int] = {}
+    calls = [(step.action, step.note, len(step.args)) for step in steps]
+    if len(set(calls)) == len(calls):
+        return
     for index, step in enumerate(steps):
-        alike = seen.setdefault((step.action, step.note, len(step.args)), [])
-        first = next((at for at in alike if steps[at].args == step.args), None)
-        alike.append(index)
-        if first is not None:
+        same = (step.action, step.note, tuple(print_arg(arg) for arg in step.args))
+        first = seen.setdefault(same, index)
+        if first != index:
             yield RULE(
                 step.span,
                 f"{step.name} is the same step as {steps[first].name}.",

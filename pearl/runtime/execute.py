@@ -130,6 +130,8 @@ class Executor:
         arguments = tuple(zip(names, (one.value for one in given), strict=False))
         document = self.document if takes_document(step) else None
         reply = await self.ask(ExecuteStep(document, action, step, arguments), path)
+        if not reply.complete:
+            raise DecodeError("the model stopped at its token limit: raise PEARL_MAX_TOKENS.")
         returns = "bool" if item is not None and _filters(step) else action.returns
         return decode(reply.text, returns)
 

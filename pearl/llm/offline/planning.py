@@ -19,7 +19,7 @@ from pearl.syntax import print_plan
 
 # Question form → the words an action for it is likely to be defined with.
 _CUES: tuple[tuple[str, str], ...] = (
-    (r"\bwhy\b|\breasons?\b|\bbecause\b|\bmotiv", "reason why motive cause"),
+    (r"\bwhy\b|\breasons?\b|\bbecause\b|\bmotiv", "reason why motive"),
     (r"\bwho\b|\bwhat kind of (?:person|man|woman)", "character person who traits"),
     (r"\bfeel|\bfeelings?\b|\bemotion|\bafraid|\bangry", "feeling emotion"),
     (r"\bthink|\bopinion|\bview\b|\battitude|\bregard", "opinion view attitude"),
@@ -48,12 +48,16 @@ _CUES: tuple[tuple[str, str], ...] = (
 _EVENT = "event happens what"
 _PERSON = "character person who describe"
 _LEAD = re.compile(
-    r"^\W*(?:(?:in|according to) [^,]{1,40}, )?(?:why|how|what|who|whom|whose|when|where|which)\b"
-    r"(?: (?:of the following|is it that|reason|way))?(?: (?:most )?(?:likely|probably))?,?"
-    r"(?: (?:best|does|did|do|is|was|were|are|has|had|have|would|might|can|could|should|will))?"
-    r"(?: (?:most )?(?:likely|probably))?\s*",
+    r"^\W*(?:(?:in|according to|with|taken|given) [^,]{1,40}, )?"
+    r"(?:why|how|what|who|whom|whose|when|where|which)\b"
+    r"(?: of (?:these|the following|the) \w*)?(?: is it that| reason| way| statement)?"
+    r",?(?: most)?(?: likely| probably)?,?"
+    r"(?: best(?: \w+s)?)?"
+    r"(?: (?:does|did|do|is|was|were|are|has|had|have|would|might|can|could|should|will))?"
+    r"(?: most)?(?: likely| probably)?\s*",
     re.IGNORECASE,
 )
+_SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z\"'])")
 _NAMES = re.compile(r"(?<![.?!]\s)(?<!^)\b[A-Z][\w-]+(?:\s+(?:of\s+|the\s+)?[A-Z][\w-]+)*")
 
 
@@ -129,8 +133,12 @@ def _cued(question: str) -> list[str]:
 
 
 def _clause(question: str) -> str:
-    """The question without its question words, which is what it is about."""
-    clause = _LEAD.sub("", question, count=1).strip(" ?.!\"'")
+    """What the question is about: its last sentence without the question words.
+
+    A sentence before it only sets the scene; it stands in the step's note.
+    """
+    asked = _SENTENCE.split(question)[-1]
+    clause = _LEAD.sub("", asked, count=1).strip(" ,?.!\"'")
     return clause or question.strip(" ?")
 
 

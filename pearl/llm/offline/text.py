@@ -53,13 +53,21 @@ def _stemmer() -> Any:  # noqa: ANN401 - snowballstemmer is untyped
 
 
 def sentences(text: str) -> list[Span]:
-    """Where each sentence stands, without the white space around it."""
+    """Where each sentence stands, without the white space around it.
+
+    What somebody says in quotes stays whole, with its quotes, as long as its
+    paragraph lasts.
+    """
     found: list[Span] = []
     start = 0
     for end in _END.finditer(text):
         stop = end.start() + len(end[0]) - len(end[0].lstrip("\"'”’)]"))
-        if "\n\n" not in end[0] and _ABBREVIATED.search(text[max(start, stop - 8) : stop]):
-            continue
+        paragraph = "\n" in end[0]
+        if not paragraph:
+            said = text[start:stop]
+            quoting = said.count('"') % 2 or said.count("“") > said.count("”")
+            if quoting or _ABBREVIATED.search(said[-8:]):
+                continue
         _keep(found, text, start, stop)
         start = end.end()
     _keep(found, text, start, len(text))
@@ -80,6 +88,7 @@ class Index:
 
     text: str
     spans: tuple[Span, ...]
+    stems: tuple[frozenset[str], ...]
     retriever: Any
 
     def scores(self, query: Mapping[str, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -96,7 +105,16 @@ class Index:
         near = np.zeros_like(total)
         near[1:] += total[:-1]
         near[:-1] += total[1:]
-        return total + 0.25 * near
+        return (total + 0.25 * near) * self._coverage(query)
+
+    def _coverage(self, query: Mapping[str, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The share of the query that each sentence holds, so that one rare word in
+        a short sentence does not outweigh several of the words asked for."""
+        import numpy as np
+
+        whole = sum(query.values()) or 1.0
+        held = [sum(query.get(stem, 0.0) for stem in stems) for stems in self.stems]
+        return np.asarray(held) / whole + 0.1
 
 
 @lru_cache(maxsize=16)
@@ -108,4 +126,4 @@ def index(text: str) -> Index:
     tokens = [words(text[span.start : span.end]) or ["-"] for span in spans]
     retriever = bm25s.BM25()
     retriever.index(tokens, show_progress=False)
-    return Index(text, spans, retriever)
+    return Index(text, spans, tuple(map(frozenset, tokens)), retriever)

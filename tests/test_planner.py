@@ -1,0 +1,185 @@
+"""The planning loop, with a scripted model: every reply a model may give, every limit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import pearl
+from pearl.library import load_library
+from pearl.llm import CorrectPlan, ExecuteStep, Reply, Request, WritePlan
+from pearl.planner import choose_demonstrations, load_demonstrations
+from pearl.runtime.journal import read_journal
+from pearl.source import Source
+from tests.conftest import ROOT
+
+GOOD = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
+WRONG = '1. a = FIND_REASONS_OF(CTX, "Mara leaves") : Find why she leaves'
+DOCUMENT = Source("story.txt", "Mara left. The secret sentence stays here.")
+
+
+class Planner:
+    """Gives plans in order, then the last one again; answers steps with the step's name."""
+
+    name = "scripted"
+    identity = "scripted"
+    notice = ""
+
+    def __init__(self, *replies: str | Reply) -> None:
+        self.replies: Sequence[str | Reply] = replies
+        self.asked: list[Request] = []
+
+    @property
+    def plans(self) -> list[Request]:
+        return [one for one in self.asked if isinstance(one.call, WritePlan | CorrectPlan)]
+
+    async def answer(self, request: Request) -> Reply:
+        self.asked.append(request)
+        if isinstance(request.call, ExecuteStep):
+            return Reply(f"output of {request.call.step.name}")
+        reply = self.replies[min(len(self.plans), len(self.replies)) - 1]
+        return reply if isinstance(reply, Reply) else Reply(reply)
+
+    async def close(self) -> None:
+        return
+
+
+def ask(model: Planner, runs: Path | None = None) -> pearl.Answer:
+    return asyncio.run(pearl.ask(DOCUMENT, "Why does Mara leave?", model=model, runs=runs))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"<think>\n1. a = FIND_FATE(CTX) : no, wrong\n</think>\n\n{GOOD}",
+        f"Here is the plan:\n\n```\n{GOOD}\n```\n\nIt first finds the reason.",
+        f"## Plan\n\nNew actions:\n- None\n\n**{GOOD}**",
+        f"- {GOOD[3:]}\n",
+        f"Step 1: {GOOD[3:]}",
+        GOOD.replace('"', "”").replace("”", "“", 1),
+        GOOD.replace("\n", "\r\n") + "\r\n",
+    ],
+)
+def test_the_plan_inside_a_reply_is_found(reply: str):
+    model = Planner(reply)
+    answer = ask(model)
+    assert len(model.plans) == 1
+    assert answer.text == "output of a"
+    assert answer.plan == f"question: Why does Mara leave?\n\n{GOOD}\n"
+    assert not answer.fallback
+
+
+def test_the_planner_never_sees_the_document():
+    model = Planner(WRONG, GOOD)
+    ask(model)
+    for request in model.plans:
+        assert "secret sentence" not in "".join(one["content"] for one in request.messages)
+    step = next(one for one in model.asked if isinstance(one.call, ExecuteStep))
+    assert "secret sentence" in step.messages[-1]["content"]
+
+
+def test_what_was_set_aside_is_in_the_journal(tmp_path: Path):
+    answer = ask(Planner(f"<think>hm, Mara</think>\nFirst of all, this.\n\n{GOOD}"), tmp_path)
+    entries = {entry.path: entry for entry in read_journal(tmp_path / answer.run)}
+    aside = "\n".join(entries["plan/1/aside"].value)
+    assert "hm, Mara" in aside
+    assert "First of all, this." in aside
+    assert entries["plan/1"].value.endswith(GOOD)
+
+
+def test_a_rejected_plan_is_corrected_with_its_own_findings_only():
+    model = Planner(WRONG, f"{WRONG}\n2. b = CONCAT(nothing) : all", GOOD)
+    answer = ask(model)
+    first, second, third = model.plans
+    assert isinstance(first.call, WritePlan)
+    assert second.messages[:2] == first.messages
+    assert second.messages[2] == {"role": "assistant", "content": WRONG}
+    complaint = second.messages[3]["content"]
+    assert complaint.startswith("The checker rejected your plan.")
+    assert "[PRL201] step 1: FIND_REASONS_OF does not exist." in complaint
+    assert "FIND_REASON(CTX, X)" in complaint
+    assert "Wrong:" not in complaint
+    again = third.messages[3]["content"]
+    assert "[PRL202] step 2: nothing is not defined" in again
+    assert "An example of PRL201. Wrong:" in again
+    assert len(third.messages) == 4
+    assert answer.text == "output of a"
+
+
+def test_after_seven_corrections_the_question_is_asked_directly(tmp_path: Path):
+    model = Planner("I cannot plan.")
+    answer = ask(model, tmp_path)
+    assert len(model.plans) == 8
+    assert answer.fallback
+    assert answer.text == "output of answer"
+    step = model.asked[-1]
+    assert isinstance(step.call, ExecuteStep)
+    assert step.call.arguments == (("X", "Why does Mara leave?"),)
+    paths = [entry.path for entry in read_journal(tmp_path / answer.run)]
+    assert [path for path in paths if path.endswith("/rejected")] == [
+        f"plan/{attempt}/rejected" for attempt in range(1, 9)
+    ]
+    assert "plan/fallback" in paths
+
+
+def test_only_writing_a_plan_says_so_when_none_was_accepted():
+    planned = asyncio.run(pearl.write_plan("Why?", model=Planner(WRONG)))
+    assert planned.plan is None
+    assert planned.attempts == 8
+    assert [one.code for one in planned.diagnostics] == ["PRL201"]
+
+
+def test_a_reply_that_was_cut_is_corrected_even_where_it_parses():
+    model = Planner(Reply(GOOD, complete=False), GOOD)
+    assert not ask(model).fallback
+    assert "[PRL106]" in model.plans[1].messages[3]["content"]
+
+
+def test_a_plans_own_actions_are_its_own():
+    declared = "New actions:\n- FIND_GHOST(CTX, X) : Find the ghost X in CTX\n\n"
+    own = f"{declared}{GOOD}\n2. b = FIND_GHOST(CTX, a) : Find it"
+    model = Planner(own)
+    answer = ask(model)
+    assert "FIND_GHOST" in answer.plan
+    step = next(one for one in model.asked if one.path == "step/b")
+    assert "Find the ghost X in CTX" in step.messages[-1]["content"]
+    other = Planner('1. b = FIND_GHOST(CTX, "a") : Find it', GOOD)
+    ask(other)
+    assert "FIND_GHOST does not exist" in other.plans[1].messages[3]["content"]
+    assert "FIND_GHOST" not in load_library().actions
+
+
+def test_demonstrations_fit_the_library_and_the_budget():
+    sources = load_demonstrations()
+    chosen = choose_demonstrations(sources, load_library())
+    assert len(chosen) == len(sources) == 5
+    assert choose_demonstrations(sources, load_library("core")) == ()
+    few = choose_demonstrations(sources, load_library(), budget=1200)
+    assert 0 < len(few) < len(chosen)
+    assert few == chosen[: len(few)]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests" / "replies").glob("*.txt")))
+def test_replies_that_a_language_model_wrote_to_our_prompts(path: Path):
+    """Written by a stand-in model given one rendered prompt each; no accuracy is claimed."""
+    text = path.read_text(encoding="utf-8")
+    if path.stem.startswith(("plan_", "correct_")):
+        assert pearl.check(text) == []
+    elif path.stem.endswith("_list"):
+        from pearl.values import decode
+
+        items = decode(text, "list")
+        assert isinstance(items, list)
+        assert len(items) == 8
+    if path.stem.startswith("step_"):
+        from pearl.plan import Plan
+        from pearl.runtime.evidence import evidence
+
+        name = path.stem.split("_")[1]
+        story = Source(name, (ROOT / f"plans/examples/{name}.txt").read_text(encoding="utf-8"))
+        quotes = evidence(Plan(), {"a": text}, ["a"], story)
+        assert len(quotes) == 4
+        assert all(quote.span for quote in quotes)
