@@ -17,6 +17,10 @@ from tests.server import Server, dripping
 from tests.shell import BAD, GOOD, STORY, call, command, one_line
 
 ASK = "Why did Mara leave?"
+ENTRY = json.dumps(
+    {"kind": "decision", "path": "answer", "value": "no object", "usage": {}},
+)
+"""A line that is a journal's in form only."""
 
 
 @pytest.fixture(autouse=True)
@@ -25,11 +29,19 @@ def _files() -> None:
         "story.txt": STORY,
         "good.plan": GOOD,
         "bad.plan": BAD,
+        "free.plan": GOOD.partition("\n")[2],
         "empty.txt": "",
         "blank.txt": " \n\t\n",
         "binary.txt": b"\x7fELF\x00\x01\x02",
         "latin.txt": "Mara était là".encode("latin-1"),
         "utf16.txt": "Mara left.".encode("utf-16"),
+        "bare16.txt": "Mara left.".encode("utf-16-le"),
+        "deep.jsonl": "[" * 100_000,
+        "runs/x-1/journal.jsonl": "",
+        "runs/x-2/journal.jsonl": "",
+        "runs/bytes/journal.jsonl": b"\xff\xfe\x00",
+        "runs/other/journal.jsonl": ENTRY,
+        "existing.plan": "as it was",
         "none.actions": "just words\n",
         "array.jsonl": "[1]\n",
         "text.jsonl": "no json\n",
@@ -38,6 +50,7 @@ def _files() -> None:
         "recording.jsonl": '{"path": "step/a"}\n',
     }
     for name, data in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(data.encode() if isinstance(data, str) else data)
     Path("folder").mkdir()
     Path("damaged").mkdir()
@@ -52,7 +65,15 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "blank.txt is empty", ["ask", "blank.txt", ASK]),
     (2, "binary.txt is a binary file", ["ask", "binary.txt", ASK]),
     (2, "latin.txt is not UTF-8", ["ask", "latin.txt", ASK]),
-    (2, "utf16.txt is", ["ask", "utf16.txt", ASK]),
+    (2, "utf16.txt is UTF-16", ["ask", "utf16.txt", ASK]),
+    (2, "bare16.txt is a binary file", ["ask", "bare16.txt", ASK]),
+    (2, "story.txt/x cannot be read", ["ask", "story.txt/x", ASK]),
+    (2, "cannot be read (File name too long)", ["ask", "x" * 300, ASK]),
+    (2, "Standard input is empty", ["ask", "-", ASK]),
+    (2, "can be standard input", ["ask", "-", "-"]),
+    (2, "Standard input is empty", ["plan", "-"]),
+    (2, "Standard input is empty", ["lint", "-"]),
+    (2, "empty.txt is empty", ["fmt", "good.plan", "empty.txt"]),
     (2, "question is empty", ["ask", "story.txt", "  "]),
     (2, "question is empty", ["plan", " \n "]),
     (2, "2 to 26 options", ["ask", "story.txt", ASK, "--option", "one"]),
@@ -66,6 +87,21 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "no runs", ["trace", "last"]),
     (2, "No run is named zz", ["trace", "zz", "--runs", "."]),
     (2, "damaged", ["trace", "damaged"]),
+    (2, "damaged", ["trace", "bytes", "--runs", "runs"]),
+    (2, "damaged", ["trace", "other", "--runs", "runs"]),
+    (2, "several runs (x-1, x-2", ["trace", "x", "--runs", "runs"]),
+    (2, "has no plan", ["trace", "x-1", "--runs", "runs"]),
+    (2, "Name a run", ["trace", " ", "--runs", "runs"]),
+    (2, "There are no runs in file", ["trace", "last", "--runs", "file"]),
+    (2, "deep.jsonl:1", ["lint", "deep.jsonl"]),
+    (2, "deep.jsonl:1", ["replay", "deep.jsonl"]),
+    (2, "deep.jsonl:1", ["ask", "story.txt", ASK, "--model", "recorded:deep.jsonl"]),
+    (2, "good.plan:1 is not JSON", ["replay", "good.plan"]),
+    (2, "The folder no such does not exist", ["graph", "good.plan", "-o", "no such/x.svg"]),
+    (2, "existing.plan/x does not exist", ["trace", "last", "-o", "existing.plan/x/y"]),
+    (2, "question is empty", ["plan", " ", "-o", "existing.plan"]),
+    (2, "cannot be written", ["plan", ASK, "--runs", "/proc/runs"]),
+    (2, "Options need a question", ["run", "free.plan", "story.txt", *["--option", "x"] * 2]),
     (2, "no/such", ["plan", ASK, "-o", "no/such/file.plan"]),
     (2, "folder", ["plan", ASK, "-o", "folder"]),
     (2, "file", ["ask", "story.txt", ASK, "--runs", "file"]),
@@ -97,7 +133,7 @@ def test_one_clear_line(code: int, said: str, args: Sequence[str]):
     assert {path: data for path, data in after.items() if ".pearl" not in path.parts} == before
 
 
-@pytest.mark.parametrize(("code", "said", "args"), CASES[:20:4], ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("code", "said", "args"), CASES, ids=lambda value: str(value)[:60])
 def test_json_says_it_as_json_too(code: int, said: str, args: Sequence[str]):
     result = call(*args, "--json")
     assert said in one_line(result, code)
@@ -148,6 +184,10 @@ def test_wrong_settings(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str
         ("[tool.pearl]\nselect = 3\n", "select"),
         ("[tool.pearl]\nnosuch = []\n", "nosuch"),
         ("not toml", "pyproject.toml"),
+        ("tool = 3\n[tool.pearl]\n", "pyproject.toml"),
+        ("[tool]\npearl = 3\n", "[tool.pearl]"),
+        ('[tool.pearl]\nselect = ["NO1"]\n', "NO1"),
+        ('[tool.pearl]\nlibrary = ["gone.actions"]\n', "gone.actions"),
     ],
 )
 def test_a_wrong_project_file(text: str, said: str):
@@ -187,3 +227,85 @@ def test_ctrl_c_keeps_the_journal(tmp_path: Path):
     assert "Traceback" not in err
     assert len(err.splitlines()) == 1
     assert list((tmp_path / ".pearl" / "runs").glob("*/journal.jsonl"))
+    assert str(next((tmp_path / ".pearl" / "runs").glob("*/journal.jsonl")).parent.name) in err
+
+
+def shell(line: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """A line for a shell, in which ``pearl`` is this Python's."""
+    return subprocess.run(
+        ["bash", "-c", f'pearl() {{ {sys.executable} -m pearl "$@"; }}; {line}'],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, **settings},
+    )
+
+
+def test_a_reader_that_goes_in_the_middle_of_much_is_no_error():
+    rows = "".join(f"{at}. v{at} = FOO{at}(CTX)\n" for at in range(3000))
+    Path("many.plan").write_text(rows, encoding="utf-8")
+    done = shell("pearl lint many.plan --json | head -1; echo ${PIPESTATUS[0]}")
+    assert done.stdout.splitlines() == ["[", "1"]
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_told():
+    done = shell("pearl actions > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr == "pearl: The output cannot be written: No space left on device.\n"
+
+
+def test_closed_streams():
+    done = shell("pearl lint - <&-")
+    assert done.returncode == 2
+    assert done.stderr.startswith("pearl: Standard input is closed")
+    assert len(done.stderr.splitlines()) == 1
+    assert shell("pearl lint good.plan >&-").returncode == 0
+    assert shell("pearl lint good.plan 2>&-").stdout == ""
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is shut to the superuser")
+def test_files_and_folders_that_are_shut():
+    Path("good.plan").chmod(0)
+    assert "Permission denied" in one_line(call("lint", "good.plan"), 2)
+    Path("folder").chmod(0o500)
+    assert "cannot be written" in one_line(call("plan", ASK, "-o", "folder/x.plan"), 2)
+    assert "cannot be written" in one_line(call("plan", ASK, "--runs", "folder"), 2)
+    assert "cannot be written" in one_line(call("plan", ASK, "-o", "good.plan"), 2)
+
+
+def test_a_file_is_as_it_was_where_its_new_text_cannot_be_had():
+    call("plan", " ", "-o", "existing.plan")
+    call("graph", "bad.plan", "-o", "existing.plan")
+    call("trace", "x-1", "--runs", "runs", "-o", "existing.plan")
+    assert Path("existing.plan").read_text(encoding="utf-8") == "as it was"
+
+
+def test_fmt_changes_no_file_where_one_cannot_be_read():
+    Path("loose.plan").write_text(" a=CONCAT( 1 )\n", encoding="utf-8")
+    assert call("fmt", "loose.plan", "missing.plan").code == 2
+    assert Path("loose.plan").read_text(encoding="utf-8") == " a=CONCAT( 1 )\n"
+
+
+def test_words_that_no_encoding_can_write():
+    Path("half.jsonl").write_text('{"plan": "a = FOO(CTX, \\"\\ud83d\\")"}\n', encoding="utf-8")
+    for form in ("terminal", "json", "github", "sarif", "prompt"):
+        result = call("lint", "half.jsonl", "--format", form)
+        assert result.code == 1
+        if form in ("json", "sarif"):
+            json.loads(result.out)
+    done = shell("pearl lint half.jsonl", PYTHONIOENCODING="ascii")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_an_endpoint_that_is_not_there_leaves_a_run_to_look_at(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    result = call("ask", "story.txt", ASK, "--model", "m", "--json")
+    said = one_line(result, 1)
+    assert "cannot be reached" in said
+    told = json.loads(result.out)
+    assert told["error"] == said
+    assert Path(told["journal"]).is_file()

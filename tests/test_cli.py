@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from shell import BAD, GOOD, STORY, call, on_terminal, process
 
 from pearl.cli import COMMANDS
 from pearl.source import Source
 from pearl.syntax import parse
+from tests.shell import BAD, GOOD, STORY, call, on_terminal, process
 
 ROOT = Path(__file__).parent.parent
 ANSWER = {

@@ -31,12 +31,18 @@ def command(run: str, output: str, runs: str, as_json: bool) -> None:
     """
     from pearl.runtime.journal import find_run, read_journal
     from pearl.runtime.trace import export_trace, read_trace
-    from pearl.source import Source
+    from pearl.source import InputError, Source
     from pearl.syntax import print_plan
 
+    if not run.strip():
+        raise InputError("Name a run: its name, the start of it, or last.")
     check_output(output)
     folder = find_run(run, Path(runs))
-    text = export_trace(read_journal(folder), folder.name)
+    try:
+        text = export_trace(read_journal(folder), folder.name)
+    except (TypeError, KeyError, AttributeError, ValueError):
+        # Lines that are JSON and yet no journal of Pearl's.
+        raise InputError(f"{folder} holds no run of Pearl's: its journal is damaged.") from None
     if output or not as_json:
         emit(text, output)
     if as_json:

@@ -51,12 +51,12 @@ def load_recording(path: str) -> Recorded:
     """
     source = read_source(path, "recording")
     answers: dict[str, str] = {}
-    for number, line in enumerate(source.text.splitlines(), 1):
+    for number, line in enumerate(source.text.split("\n"), 1):
         if not line.strip():
             continue
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{path}:{number} is not JSON: give one object a line.") from None
         text = entry.get("text", entry.get("value")) if isinstance(entry, dict) else None
         if not isinstance(text, str):

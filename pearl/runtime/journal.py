@@ -132,15 +132,18 @@ def read_journal(folder: Path) -> Iterator[Entry]:
     """The entries of a run. A last line that was cut off by a crash is left out.
 
     Raises:
-        InputError: a line in the middle is damaged.
+        InputError: it cannot be read, or a line in the middle is damaged.
     """
     file = folder / "journal.jsonl"
     # Not splitlines: a reply may hold other line separators than the journal's own.
-    lines = file.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    try:
+        lines = file.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    except (OSError, ValueError):
+        raise InputError(f"{file} is damaged or shut: the run cannot be read.") from None
     for number, line in enumerate(lines, 1):
         try:
             data = json.loads(line)
             yield Entry(**{**data, "usage": Usage(**data["usage"])})
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             if number < len(lines):
                 raise InputError(f"{file}:{number} is damaged: the run cannot be read.") from None
