@@ -134,8 +134,6 @@ def check_output(path: str) -> None:
         raise InputError(f"{path} is a directory: name a file in it.")
     if not target.parent.is_dir():
         raise InputError(f"The folder {target.parent} does not exist: make it, or name another.")
-            f"The folder {target.parent} does not exist: make it, or name another file."
-        )
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         raise InputError(f"{path} cannot be written: name a file in a folder of your own.")
 
