@@ -78,7 +78,7 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
     found: list[Diagnostic] = []
     for look in selection.plan:
         found.extend(look(view))
-    if found and "noqa" in view.source.text:
+    if found and "noqa" in view.source.text.lower():
         found = [one for one in found if not _silenced(one, parsed)]
     if parsed.broken:
         found.extend(_explained(parsed.broken, view.source, selection))

@@ -6,15 +6,12 @@ marks that say nothing (code fences, tags) go.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from pearl.source import InputError, Source
-from pearl.syntax import Aside, Broken, parse, parse_library, print_plan
+from pearl.syntax import Broken, parse, parse_library, print_plan
+from pearl.syntax.comments import commented
 from pearl.syntax.printer import print_library
-
-_TAG = re.compile(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
-_SAYS_NOTHING = re.compile(r"\s*(?:[`~]{3,}.*|[^\w\n]*)")
 
 
 def layout(source: Source) -> str:
@@ -26,7 +23,7 @@ def layout(source: Source) -> str:
     parsed = parse(source)
     text = source.text
     for part in reversed(parsed.aside):
-        text = _commented(text, part)
+        text = text[: part.span.start] + commented(source.text, part.span) + text[part.span.end :]
     if text != source.text:
         source = Source(source.name, text)
         parsed = parse(source)
@@ -47,29 +44,6 @@ def layout_library(source: Source) -> str:
     lines = [line.strip() for line in source.text.splitlines()]
     after = [line for line in lines if line.startswith("#") and line not in known]
     return "\n".join([text, *after]) + "\n" if after else text
-
-
-def _commented(text: str, part: Aside) -> str:
-    """The text with what was set aside as comment lines of its own.
-
-    Tags go first: a comment that holds one would be set aside once more.
-    """
-    words = _TAG.sub("", text[part.span.start : part.span.end])
-    lines = [_comment(line) for line in words.split("\n") if not _SAYS_NOTHING.fullmatch(line)]
-    before, after = text[: part.span.start], text[part.span.end :]
-    start = before.rfind("\n") + 1
-    if _SAYS_NOTHING.fullmatch(before[start:]):
-        before = before[:start]
-    elif lines:
-        before += "\n"
-    if lines and not after.startswith("\n"):
-        after = f"\n{after}"
-    return before + "\n".join(lines) + after
-
-
-def _comment(line: str) -> str:
-    words = line.strip()
-    return words if words.startswith("#") else f"# {words}"
 
 
 def _refuse_broken(broken: Sequence[Broken], source: Source) -> None:

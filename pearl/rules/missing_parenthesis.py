@@ -8,11 +8,11 @@ Why
 
 Example
     1. a = FIND_CHARACTER(CTX, "Ross" : Identify Ross
-    2. b = FIND_CHARACTER(CTX, "Mara") : Identify Mara
+    2. b = FIND_RELATION(CTX, a, "Mara") : Find how the two stand to each other
 
 Use instead
     1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
-    2. b = FIND_CHARACTER(CTX, "Mara") : Identify Mara
+    2. b = FIND_RELATION(CTX, a, "Mara") : Find how the two stand to each other
 
 Fix
     Safe: puts in the parenthesis before the note, or takes out the second one.

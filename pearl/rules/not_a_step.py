@@ -10,11 +10,11 @@ Why
 
 Example
     1. Identify who Ross is
-    2. deal = FIND_EVENT(CTX, "the sale") : Find the sale
+    2. deal = FIND_OPINION(CTX, ross, "the sale") : Find his opinion of the sale
 
 Use instead
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify who Ross is
-    2. deal = FIND_EVENT(CTX, "the sale") : Find the sale
+    2. deal = FIND_OPINION(CTX, ross, "the sale") : Find his opinion of the sale
 
 Fix
     None.

@@ -8,11 +8,11 @@ Why
 
 Example
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
-    2. ross = FIND_REASON(CTX, "Ross leaves") : Find why Ross leaves
+    2. ross = FIND_OPINION(CTX, ross, "the sale") : Find his opinion of the sale
 
 Use instead
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
-    2. reason = FIND_REASON(CTX, "Ross leaves") : Find why Ross leaves
+    2. view = FIND_OPINION(CTX, ross, "the sale") : Find his opinion of the sale
 
 Fix
     None.

@@ -18,7 +18,8 @@ Use instead
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
 
 Fix
-    Safe: makes the text a comment.
+    Safe: makes the words a comment, and takes out marks that say nothing, such
+    as code fences and tags.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from collections.abc import Iterator
 
 from pearl.diagnostics import Diagnostic, Edit, Fix, Severity
 from pearl.rules.base import PlanView, Rule, shown
-from pearl.source import Span
+from pearl.syntax.comments import commented
 
 _WHAT = {
     "prose": "is not a step",
@@ -45,19 +46,8 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
             f"{shown(text[span.start : span.end], 50)} {_WHAT[aside.kind]}.",
             help='Take it out, or make it a comment with "#".',
             data={"kind": aside.kind},
-            fix=_comment_out(text, span),
+            fix=Fix("make it a comment", (Edit(span, commented(text, span)),)),
         )
-
-
-def _comment_out(text: str, span: Span) -> Fix:
-    edits = []
-    at = text.rfind("\n", 0, span.start) + 1
-    while at < span.end:
-        if text[at : text.find("\n", at) if text.find("\n", at) >= 0 else len(text)].strip():
-            edits.append(Edit(Span(at, at), "# "))
-        following = text.find("\n", at)
-        at = following + 1 if following >= 0 else span.end
-    return Fix("make it a comment", tuple(edits))
 
 
 RULE = Rule("PRL107", "text-outside-plan", Severity.WARNING, __doc__, plan=check)

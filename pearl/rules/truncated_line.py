@@ -9,11 +9,11 @@ Why
 
 Example
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
-    2. deal = FIND_EVENT(CTX, "Brown's acq
+    2. deal = FIND_OPINION(CTX, ross, "Brown's acq
 
 Use instead
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
-    2. deal = FIND_EVENT(CTX, "Brown's acquisition of the magazine") : Find the event
+    2. deal = FIND_OPINION(CTX, ross, "Brown's acquisition of the magazine") : Find his view
 
 Fix
     None: what was cut is not known.

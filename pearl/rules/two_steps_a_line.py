@@ -7,11 +7,11 @@ Why
     A step ends with its line; what follows would become part of its note.
 
 Example
-    1. a = FIND_CHARACTER(CTX, "Ross"); b = FIND_CHARACTER(CTX, "Mara")
+    1. a = FIND_CHARACTER(CTX, "Ross"); b = FIND_RELATION(CTX, a, "Mara")
 
 Use instead
     1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
-    2. b = FIND_CHARACTER(CTX, "Mara") : Identify Mara
+    2. b = FIND_RELATION(CTX, a, "Mara") : Find how the two stand to each other
 
 Fix
     Safe: puts the second step on its own line.

@@ -9,15 +9,15 @@ Why
 
 Example
     New actions:
-    - FIND_OPINION(CTX, X Y) : Find X's opinion of Y in CTX
+    - FIND_TRUST(CTX, X Y) : Find how far X trusts Y in CTX
 
-    1. a = FIND_OPINION(CTX, "Ross", "the sale") : Find the opinion
+    1. a = FIND_TRUST(CTX, "Ross", "Mara") : Find how far Ross trusts Mara
 
 Use instead
     New actions:
-    - FIND_OPINION(CTX, X, Y) : Find X's opinion of Y in CTX
+    - FIND_TRUST(CTX, X, Y) : Find how far X trusts Y in CTX
 
-    1. a = FIND_OPINION(CTX, "Ross", "the sale") : Find the opinion
+    1. a = FIND_TRUST(CTX, "Ross", "Mara") : Find how far Ross trusts Mara
 
 Fix
     None.
