@@ -58,7 +58,10 @@ def load_recording(path: str) -> Recorded:
             entry = json.loads(line)
         except (ValueError, RecursionError):
             raise InputError(f"{path}:{number} is not JSON: give one object a line.") from None
-        text = entry.get("text", entry.get("value")) if isinstance(entry, dict) else None
+        # A journal's decisions are not answers.
+        if not isinstance(entry, dict) or entry.get("kind", "call") != "call":
+            continue
+        text = entry.get("text", entry.get("value"))
         if not isinstance(text, str):
             continue
         for name in ("key", "call_key", "path"):

@@ -1,0 +1,107 @@
+"""Answers from a file: a run's journal, or one object a line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import pearl
+from pearl.llm.offline import Offline
+from pearl.llm.recorded import Recorded, load_recording
+from pearl.runtime.journal import read_journal
+from pearl.source import Source
+
+TOWN = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel.\n\nNobody lives in Rest.\n")
+PLAN = """
+a = FIND_CHARACTER(CTX, "Ada") : who
+b = FIND_ALL(CTX, "people") : list them
+c = FIND_LOCATION(CTX, each b) : where
+"""
+
+
+def write(path: Path, *entries: object) -> str:
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
+    return str(path)
+
+
+def test_a_journal_answers_the_same_question_again(tmp_path: Path, examples: Path):
+    question = "Why does Mara leave the lighthouse?"
+    options = ["to nurse her aunt", "to put it right"]
+    first = pearl.ask_sync(
+        examples / "lighthouse.txt", question, options=options, model=Offline(), runs=tmp_path
+    )
+    model = pearl.choose_model(f"recorded:{tmp_path / first.run / 'journal.jsonl'}")
+    again = pearl.ask_sync(examples / "lighthouse.txt", question, options=options, model=model)
+    assert (again.text, again.evidence, again.plan) == (first.text, first.evidence, first.plan)
+    assert again.option == first.option
+    assert again.calls == first.calls
+
+
+def test_a_missing_answer_is_an_error_that_names_the_call(tmp_path: Path):
+    path = write(
+        tmp_path / "r.jsonl",
+        {"path": "step/a", "text": "Ada is here."},
+        {"path": "step/b", "text": '["Ada", "Bo"]'},
+        {"path": "step/c[0]", "text": "Ulm"},
+    )
+    with pytest.raises(pearl.RunError, match=r"has no answer for the call step/c\[1\]"):
+        pearl.run_sync(PLAN, TOWN, model=load_recording(path))
+    with pytest.raises(pearl.ModelError, match="has no answer for the call plan/1") as caught:
+        pearl.ask_sync(TOWN, "Who?", model=load_recording(path))
+    assert caught.value.reason == "recording"
+
+
+def test_a_key_counts_before_a_path(tmp_path: Path):
+    plan = "a = SUMMARIZE(CTX) : all"
+    first = pearl.run_sync(plan, TOWN, model=Recorded({"step/a": "by path"}), runs=tmp_path)
+    (call,) = [entry for entry in read_journal(tmp_path / first.run) if entry.kind == "call"]
+    model = Recorded({"step/a": "by path", call.call_key: "by key"})
+    assert pearl.run_sync(plan, TOWN, model=model).text == "by key"
+
+
+def test_an_answer_may_be_empty_or_hold_any_line_separator(tmp_path: Path):
+    path = tmp_path / "r.jsonl"
+    line = json.dumps({"path": "step/a", "text": "one\u2028two\x85three"}, ensure_ascii=False)
+    path.write_text(f"{line}\n\n", encoding="utf-8")
+    plan = "a = SUMMARIZE(CTX) : all"
+    assert pearl.run_sync(plan, TOWN, model=load_recording(str(path))).text == (
+        "one\u2028two\x85three"
+    )
+    write(path, {"path": "step/a", "text": ""})
+    assert pearl.run_sync(plan, TOWN, model=load_recording(str(path))).text == ""
+
+
+def test_decisions_and_failures_of_a_journal_are_no_answers(tmp_path: Path):
+    path = write(
+        tmp_path / "r.jsonl",
+        {"kind": "decision", "path": "step/a", "value": "no"},
+        {"kind": "call", "path": "step/a", "value": "yes", "call_key": "k"},
+        {"kind": "call", "path": "step/a", "value": None, "status": "failed", "call_key": "k"},
+        ["neither"],
+    )
+    assert load_recording(path).answers == {"step/a": "yes", "k": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{}\n", "holds no recorded answers"),
+        ("not json\n", r"r.jsonl:1 is not JSON"),
+        ('{"path": "a", "text": "b"}\n{"pa', r"r.jsonl:2 is not JSON"),
+        ("[" * 100_000, r"r.jsonl:1 is not JSON"),
+        ("", "is empty"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_one_line(tmp_path: Path, text: str, words: str):
+    path = tmp_path / "r.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(pearl.InputError, match=words) as caught:
+        pearl.choose_model(f"recorded:{path}")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_missing_file_is_one_line():
+    with pytest.raises(pearl.InputError, match="does not exist"):
+        pearl.choose_model("recorded:nowhere.jsonl")
