@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -92,3 +93,97 @@ def test_a_plans_words_are_only_words(text: str):
     assert not list(root.iter(f"{SVG}script"))
     assert root.get("role") == "img"
     assert "<script" not in draw.mermaid(plan)
+
+
+def points(path: str) -> Iterator[tuple[float, float]]:
+    """Points along a path of M, L and C."""
+    here = (0.0, 0.0)
+    for letter, rest in re.findall(r"([MLC])([^MLC]*)", path):
+        numbers = [float(one) for one in rest.split()]
+        ends = list(zip(numbers[::2], numbers[1::2], strict=True))
+        if letter == "C":
+            a, b, c = ends
+            for at in range(1, 21):
+                t = at / 20
+                weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
+                yield (
+                    sum(w * p[0] for w, p in zip(weights, (here, a, b, c), strict=True)),
+                    sum(w * p[1] for w, p in zip(weights, (here, a, b, c), strict=True)),
+                )
+        elif letter == "L":
+            for at in range(21):
+                yield here[0], here[1] + (ends[0][1] - here[1]) * at / 20
+        here = ends[-1]
+
+
+MANY = chain(
+    (), ("s0",), ("s1",), ("s2", "s0"), ("s3", "s1"), ("s0",), ("s5", "s4"), ("s6", "s0", "s1"),
+    (), ("s8", "s0"), ("s7", "s9"), ("s10", "s0", "s8"),
+)  # fmt: skip
+LOOSE = chain(*[() for _ in range(9)], ("s0",), ("s9", "s2"))
+LONG = Plan(tuple(Step(f"{char * 60}{at}", char * 70, ()) for at, char in enumerate("WMi_名å")))
+
+
+@pytest.mark.parametrize("plan", [WIDE, MANY, LOOSE, LONG, chain(())])
+def test_no_line_crosses_a_box(plan: Plan):
+    root = ElementTree.fromstring(draw.svg(plan))
+    found = boxes(plan)
+    lines = [path for path in root.iter(f"{SVG}path") if "line" in path.get("class", "")]
+    needed = sum(map(len, dependencies(plan.steps).values()))
+    assert len(lines) == needed + len(outputs(plan))
+    for path in lines:
+        for x, y in points(path.get("d", "")):
+            for left, top, wide, high in found:
+                assert not (left < x < left + wide and top + 1 < y < top + high - 1)
+
+
+@pytest.mark.parametrize("plan", [WIDE, MANY, LOOSE, LONG, chain(())])
+def test_everything_is_on_the_page(plan: Plan):
+    root = ElementTree.fromstring(draw.svg(plan))
+    width, height = float(root.get("width", 0)), float(root.get("height", 0))
+    for left, top, wide, high in boxes(plan):
+        assert left >= 20
+        assert top >= 20
+        assert left + wide <= width - 20
+        assert top + high <= height - 20
+    for path in root.iter(f"{SVG}path"):
+        if path.get("marker-end"):
+            assert all(0 < x < width for x, _ in points(path.get("d", "")))
+
+
+def test_words_fit_their_boxes():
+    """By the widths of DejaVu Sans Bold, which is wider than what most screens have."""
+    ems = {"W": 1.11, "M": 1.0, "i": 0.35, "_": 0.5, "名": 1.0, "å": 0.68, "…": 1.0}
+    root = ElementTree.fromstring(draw.svg(LONG))
+    for group in root.iter(f"{SVG}g"):
+        box = group.find(f"{SVG}rect")
+        for text in group.findall(f"{SVG}text"):
+            size = 15 if text.get("class") == "name" else 12
+            length = sum(ems.get(char, 0.7) for char in text.text or "") * size
+            assert box is not None
+            assert length <= float(box.get("width", 0)) - 8
+            assert "…" in (text.text or "")
+
+
+def test_a_picture_names_itself_and_is_drawn_the_same_each_time():
+    plan = parse("question: Who & why?\n1. a = F(CTX)\n2. b = G(a) : note\n").plan
+    root = ElementTree.fromstring(draw.svg(plan))
+    assert root.get("aria-label") == "Who & why?"
+    assert root.findtext(f"{SVG}title") == "Who & why?"
+    assert [group.findtext(f"{SVG}title") for group in root.iter(f"{SVG}g")] == ["F", "note"]
+    assert "prefers-color-scheme:dark" in draw.svg(plan)
+    assert draw.svg(plan) == draw.svg(plan)
+
+
+def test_a_plan_without_steps_is_an_empty_picture():
+    ElementTree.fromstring(draw.svg(Plan()))
+    assert "s0" not in draw.mermaid(Plan())
+
+
+def test_names_in_mermaid_are_escaped():
+    plan = Plan((Step('a"]; click', "F<b>[x](y)|`{}#", ()),))
+    box = draw.mermaid(plan).splitlines()[1]
+    assert box == (
+        '    s0["a#34;#93;#59; click<br/>'
+        'F#60;b#62;#91;x#93;#40;y#41;#124;#96;#123;#125;#35;"]'
+    )  # fmt: skip

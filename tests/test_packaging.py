@@ -114,6 +114,9 @@ def test_installed(form: str, built: tuple[Path, Path, Path], tmp_path: Path):
         assert seen[found] == texts
     pearl = tmp_path / "env" / "bin" / "pearl"
     assert len(json.loads(run(pearl, "actions", "--json", cwd=empty))) == seen["count"]
+    plan = empty / "one.plan"
+    plan.write_text('1. a = FIND_CHARACTER(CTX, "Mara") : who she is\n', encoding="utf-8")
+    assert json.loads(run(pearl, "lint", plan, "--json", cwd=empty)) == []
     story = empty / "story.txt"
     story.write_text("Mara left. She left because the post had closed.\n", encoding="utf-8")
     answer = json.loads(run(pearl, "ask", story, "Why did Mara leave?", "--json", cwd=empty))
@@ -133,7 +136,12 @@ def test_what_the_archives_hold(built: tuple[Path, Path, Path]):
         "pearl/prompts/execute_step.jinja",
     ):
         assert wanted in names
-    assert not [name for name in names if name.startswith(("tests", "benchmarks"))]
+    homes = {name.partition("/")[0].partition("-")[0] for name in names}
+    assert homes == {"pearl"}
+    endings = {Path(name).suffix for name in names if name.startswith("pearl/")}
+    assert endings == {".py", ".typed", ".jinja", ".lark", ".actions", ".plan", ".txt", ".jsonl"}
+    inner = {name.split("/")[1] for name in names if name.startswith("pearl/")}
+    assert not inner & {"tests", "benchmarks", "docs", "build"}
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     assert {"grammar/plan.lark", "actions/core.actions", "plans/demos/why.plan"} <= inside

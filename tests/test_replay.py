@@ -88,3 +88,23 @@ def test_recorded_plans_keep_their_answers_under_safe_fixes(shared: Path):
     assert changed
     result = replay(changed, library)
     assert result.exact == result.executed == len(changed)
+
+
+@pytest.mark.parametrize("value", [True, 3, 2.5, ["a", "b"], "text"])
+def test_outputs_and_answers_may_be_any_json(value: object):
+    text = value if isinstance(value, str) else json.dumps(value)
+    row = {"plan": "1. a = FIND_GHOST(CTX)", "step_outputs": {"a": value}, "open_answer": text}
+    assert replay(records(row), load_library()).executed == 1
+    number = {"plan": "1. n = COUNT([1, 2])", "step_outputs": {"x": ""}, "open_answer": 2}
+    assert replay(records(number), load_library()).exact == 1
+
+
+def test_rows_are_lines_and_nothing_else_is():
+    row = json.dumps({"plan": "1. a = CONCAT(\u2028)"}, ensure_ascii=False)
+    assert len(list(read_records(Source("rows.jsonl", f"{row}\r\n\n{row}\n")))) == 2
+
+
+def test_a_trace_without_an_answer_is_only_checked():
+    trace = '1. a = FIND_CHARACTER(CTX, "x")\n# value a = "b"\n'
+    result = replay(list(read_records(Source("t.plan", trace))), load_library())
+    assert (result.plans, result.executed, result.failed) == (1, 0, {})
