@@ -1,4 +1,4 @@
-"""Token counts with no network and an empty cache."""
+"""Token counts with no network and whatever cache there is."""
 
 from __future__ import annotations
 
@@ -9,42 +9,92 @@ from pathlib import Path
 
 import pytest
 
+from pearl.llm.tokens import count_tokens
+
 COUNT = "from pearl.llm.tokens import count_tokens; print(count_tokens('hello world', {!r}))"
 
 
-@pytest.mark.parametrize("model", ["gpt-4", "gpt-4o", "some-local-model", ""])
-def test_counts_in_a_fresh_cache(model: str, tmp_path: Path):
-    done = subprocess.run(
+def counting(model: str, **environment: str) -> subprocess.Popen[str]:
+    """A process that counts, with no way to the network."""
+    blocked = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    return subprocess.Popen(
         [sys.executable, "-c", COUNT.format(model)],
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "https_proxy": "http://127.0.0.1:9"},
+        env={**os.environ, **blocked, **environment},
     )
-    assert done.stdout == "2\n"
-    assert list((tmp_path / "pearl" / "tiktoken").iterdir())
 
 
-def test_two_processes_at_once(tmp_path: Path):
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", COUNT.format("gpt-4o")],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
-        )
-        for _ in range(3)
-    ]
-    assert [child.communicate(timeout=60)[0] for child in children] == ["2\n"] * 3
+def told(process: subprocess.Popen[str]) -> str:
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return text
+
+
+@pytest.mark.parametrize("model", ["gpt-4", "gpt-4o"])
+def test_a_fresh_cache(model: str, tmp_path: Path):
+    assert told(counting(model, XDG_CACHE_HOME=str(tmp_path))) == "2\n"
+    (kept,) = (tmp_path / "pearl" / "tiktoken").iterdir()
+    assert kept.stat().st_size > 1_000_000
+
+
+def test_several_processes_at_once(tmp_path: Path):
+    processes = [counting("gpt-4o", XDG_CACHE_HOME=str(tmp_path)) for _ in range(3)]
+    assert [told(process) for process in processes] == ["2\n"] * 3
+    assert len(list((tmp_path / "pearl" / "tiktoken").iterdir())) == 1
 
 
 def test_a_home_that_cannot_be_written(tmp_path: Path):
     (tmp_path / "file").write_text("", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT.format("gpt-4o")],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "file")},
-    )
-    assert done.stdout == "2\n"
+    assert told(counting("gpt-4o", XDG_CACHE_HOME=str(tmp_path / "file"))) == "2\n"
+
+
+def test_a_folder_that_is_there_and_cannot_be_written(tmp_path: Path):
+    (tmp_path / "pearl").mkdir()
+    (tmp_path / "pearl" / "tiktoken").symlink_to("/proc/self")
+    assert told(counting("gpt-4o", XDG_CACHE_HOME=str(tmp_path))) == "2\n"
+
+
+def test_a_damaged_cache_is_mended(tmp_path: Path):
+    told(counting("gpt-4", XDG_CACHE_HOME=str(tmp_path)))
+    (kept,) = (tmp_path / "pearl" / "tiktoken").iterdir()
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[:1000])
+    assert told(counting("gpt-4", XDG_CACHE_HOME=str(tmp_path))) == "2\n"
+    assert kept.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "count"),
+    [
+        ("", "gpt-4", 0),
+        # Counts from OpenAI's cookbook.
+        ("antidisestablishmentarianism", "gpt-4", 6),
+        ("antidisestablishmentarianism", "gpt-4o", 6),
+        ("2 + 2 = 4", "gpt-4", 7),
+        ("2 + 2 = 4", "gpt-4o", 7),
+        ("お誕生日おめでとう", "gpt-4", 9),
+        ("お誕生日おめでとう", "gpt-4o", 8),
+        ("tiktoken is great!", "gpt-4", 6),
+        # A special token in a document is ordinary text.
+        ("<|endoftext|>", "gpt-4", 7),
+    ],
+)
+def test_known_counts(text: str, model: str, count: int):
+    assert count_tokens(text, model) == count
+
+
+@pytest.mark.parametrize("model", ["", "llama3:8b", "gpt-4.1", "o3", "davinci"])
+def test_a_model_without_a_carried_vocabulary_counts_with_the_newest(model: str):
+    assert count_tokens("お誕生日おめでとう", model) == 8
+
+
+def test_a_long_document_is_counted_in_pieces(examples: Path):
+    story = (examples / "lighthouse.txt").read_text(encoding="utf-8")
+    once = count_tokens(story, "gpt-4o")
+    assert count_tokens(story * 20, "gpt-4o") == pytest.approx(20 * once, rel=0.001)
+
+
+@pytest.mark.parametrize("text", [" " * 1_000_000, "a" * 500_000, "\ud800"])
+def test_no_text_is_too_odd_to_count(text: str):
+    assert count_tokens(text, "gpt-4o") > 0

