@@ -117,6 +117,19 @@ def test_lists_cost_a_call_an_item_and_builtins_none(serve: Serve):
     assert len(server.asked) == 3
 
 
+def test_a_filter_asks_yes_or_no_of_any_action(serve: Serve):
+    plan = """
+    New actions:
+    - FIND_HOME(CTX, X) : Find whether X has a home in CTX
+
+    who = FIND_ALL(CTX, "people") : list them
+    home = FIND_HOME(CTX, where who) : which of them have one
+    """
+    server = serve(where("FIND_ALL", '["Ada", "Bo"]', "yes"))
+    assert pearl.run_sync(plan, TOWN).text == "Ada\nBo"
+    assert "Answer with yes or no on the first line" in server.asked[-1].text
+
+
 def test_settings_are_sent_and_nothing_else(serve: Serve, monkeypatch: pytest.MonkeyPatch):
     server = serve(replies())
     pearl.run_sync(PLAN, TOWN)

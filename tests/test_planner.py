@@ -118,7 +118,10 @@ def test_after_seven_corrections_the_question_is_asked_directly(tmp_path: Path):
     step = model.asked[-1]
     assert isinstance(step.call, ExecuteStep)
     assert step.call.arguments == (("X", "Why does Mara leave?"),)
-    paths = [entry.path for entry in read_journal(tmp_path / answer.run)]
+    entries = list(read_journal(tmp_path / answer.run))
+    tries = [entry for entry in entries if entry.kind == "call" and "plan/" in entry.path]
+    assert [entry.value for entry in tries] == ["I cannot plan."] * 8
+    paths = [entry.path for entry in entries]
     assert [path for path in paths if path.endswith("/rejected")] == [
         f"plan/{attempt}/rejected" for attempt in range(1, 9)
     ]
@@ -150,6 +153,16 @@ def test_a_plans_own_actions_are_its_own():
     ask(other)
     assert "FIND_GHOST does not exist" in other.plans[1].messages[3]["content"]
     assert "FIND_GHOST" not in load_library().actions
+    assert not [one for one in other.plans if "Find the ghost" in str(one.messages)]
+
+
+def test_one_questions_errors_are_not_in_anothers_prompt():
+    model = Planner(WRONG, GOOD)
+    ask(model)
+    model.replies, model.asked = (GOOD,), []
+    ask(model)
+    assert len(model.plans) == 1
+    assert "FIND_REASONS_OF" not in str(model.plans[0].messages)
 
 
 def test_demonstrations_fit_the_library_and_the_budget():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pearl.graph import dependencies
 from pearl.library import Library
@@ -129,10 +129,12 @@ class Executor:
         names += [f"S{at + 1}" for at in range(len(names), len(given))]
         arguments = tuple(zip(names, (one.value for one in given), strict=False))
         document = self.document if takes_document(step) else None
-        reply = await self.ask(ExecuteStep(document, action, step, arguments), path)
+        # A filter asks yes or no, whatever its action tells elsewhere.
+        returns = "bool" if item is not None and _filters(step) else action.returns
+        call = ExecuteStep(document, replace(action, returns=returns), step, arguments)
+        reply = await self.ask(call, path)
         if not reply.complete:
             raise DecodeError("the model stopped at its token limit: raise PEARL_MAX_TOKENS.")
-        returns = "bool" if item is not None and _filters(step) else action.returns
         return decode(reply.text, returns)
 
 
