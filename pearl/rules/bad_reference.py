@@ -10,7 +10,7 @@ Why
 
 Example
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
-    2. view = FIND_OPINION(CTX, #1, "the sale") : Find his opinion
+    2. view = FIND_OPINION(CTX, <ross>, "the sale") : Find his opinion
 
 Use instead
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross

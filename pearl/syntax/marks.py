@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 BLANK = "\ufeff\u200b\u200c\u200d\u2060\u00ad \t\r\f\v\u00a0\u3000"
-NAME = r"\$?[^\W\d](?:\w|\\_)*"
+NAME = r"\$?(?:[^\W\d]|\\_)(?:\w|\\_)*"
 _W = r"[\s\u200b-\u200d\u2060\u00ad\ufeff]*"
 _MARK = r"[`*\s\u200b-\u200d\u2060\u00ad\ufeff]*"
 _ASSIGN = r"(?::=|=(?!=)|←|<-(?!-)|＝)"

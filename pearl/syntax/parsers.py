@@ -118,6 +118,7 @@ def _failure(error: UnexpectedInput, text: str, span: Span) -> Failure:
         token = error.token
         if token.type != "$END" and token.start_pos is not None and token.end_pos is not None:
             at, end, kind = token.start_pos, token.end_pos, token.type
+            at += len(token) - len(token.lstrip(" \t"))
     elif isinstance(error, UnexpectedCharacters):
         at = int(str(error.pos_in_stream))
         end, kind, accepts = at + 1, "", frozenset(error.allowed or ())

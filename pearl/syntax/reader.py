@@ -25,7 +25,7 @@ from pearl.syntax.tree import (
 from pearl.syntax.wrapping import thoughts, unwrapped
 
 _DEFINES = re.compile(
-    r"[`*\s]*(\$?[^\W\d](?:\w|\\_)*)[`*\s]*(?::=|==?|＝|←|<-|->|:(?=\s*\w+\s*\(|\s*\w+\s*=))"
+    r"[`*\s]*(\$?(?:[^\W\d]|\\_)(?:\w|\\_)*)[`*\s]*(?::=|==?|＝|←|<-|->|:(?=\s*\w+\s*\(|\s*\w+\s*=))"
 )
 _CALLS = re.compile(r"[`*\s]*([^\W\d](?:\w|\\_)*)")
 _ASIDE: dict[Kind, AsideKind] = {
@@ -95,7 +95,7 @@ class _Reader:
             case Kind.QUESTION:
                 self.question = _question(self.text[line.start : line.end])
             case Kind.COMMENT:
-                self.comments.append(" ".join(self.text[line.start : line.end].split()))
+                self.comments.append(self.text[line.start : line.end].strip())
             case Kind.HEADER:
                 pass
             case _:
@@ -207,8 +207,8 @@ def _step_in_note(text: str, step: Step) -> Span | None:
     """Where another step begins inside a step's note."""
     if not INSIDE.search(step.note):
         return None
-    opening = text.find("(", step.action_span.end, step.span.end)
-    close = call_end(text, opening, step.span.end) if opening >= 0 else step.action_span.end
+    # Past the action's name the first mark is the call's own parenthesis.
+    close = call_end(text, step.action_span.end, step.span.end)
     found = INSIDE.search(text, close, step.span.end)
     return Span(*found.span("name")) if found else None
 
@@ -251,6 +251,7 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ParsedLibrary:
     actions: list[Action] = []
     broken: list[Broken] = []
     comments: list[str] = []
+    over = len(source.text.rstrip())
     for start, end, extra in _library_lines(source.text):
         line = source.text[start:end]
         if line.startswith("#"):
@@ -270,7 +271,7 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ParsedLibrary:
                     found.before,
                     found.accepts,
                     named[1] if named else "",
-                    last=end >= len(source.text.rstrip()),
+                    last=end >= over,
                 )
             )
             continue

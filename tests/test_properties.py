@@ -1,0 +1,355 @@
+"""What holds for every text: nothing crashes, nothing is lost, fixes do no harm."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from pearl.checker import check, check_library, fix
+from pearl.diagnostics import has_errors
+from pearl.library import Library, load_library
+from pearl.plan import (
+    Action,
+    Arg,
+    Items,
+    Literal,
+    Mode,
+    Param,
+    Plan,
+    Ref,
+    Step,
+    Template,
+    step_refs,
+)
+from pearl.source import Source
+from pearl.syntax import parse, parse_library, print_plan
+from pearl.syntax.printer import print_library
+from pearl.syntax.tree import Kind, Parsed
+
+MODEST = settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+
+
+@cache
+def library() -> Library:
+    return load_library()
+
+
+@cache
+def fragments() -> list[str]:
+    """Every line of every stress case, and the tokens that break lines."""
+    found = set()
+    for path in sorted((Path(__file__).parent / "cases").glob("*.md")):
+        body = path.read_text(encoding="utf-8").split("~~~~~\n")[1]
+        found.update(body.splitlines())
+    tokens = list("\"'()[]{}<>=:,;#`*-|\\ \t") + [
+        "\n",
+        "\r\n",
+        "\n\n",
+        "```",
+        "<think>",
+        "</think>",
+    ]
+    words = [
+        "CTX",
+        "ross",
+        "each ",
+        "where ",
+        "return ",
+        "question:",
+        "New actions:",
+        "1. ",
+        "F(",
+        "“",
+        "”",
+    ]
+    return [*sorted(found), *tokens, *words]
+
+
+def planlike() -> st.SearchStrategy[str]:
+    piece = st.deferred(lambda: st.sampled_from(fragments()))
+    glued = st.lists(piece, max_size=14).map("".join)
+    lined = st.lists(piece, max_size=10).map("\n".join)
+    return st.one_of(glued, lined)
+
+
+# -- nothing crashes
+
+
+@MODEST
+@given(st.text(max_size=300))
+@example("`" * 500 + "x")
+@example("a = F(" * 200)
+@example("\x00\x1c\x85\ud800 = F(")
+def test_any_text_is_read(text: str) -> None:
+    check(parse(text), library())
+    check_library(Source("x", text))
+    parse_library(text)
+
+
+@MODEST
+@given(planlike())
+def test_any_plan_like_text_is_read(text: str) -> None:
+    check(parse(text), library())
+    check_library(Source("x", text))
+
+
+@pytest.mark.parametrize("piece", ['"', "(", "*", ">", " ", "`", "a = F(", "'a", "{x", "<a>", "A_"])
+def test_long_texts_take_linear_time(piece: str) -> None:
+    # A minute would mean that some pattern goes back and forth; see the timeout.
+    text = piece * (200_000 // len(piece))
+    for whole in (text, text + "!", f'1. a = F(CTX, "{text}'):
+        check(parse(whole), library())
+
+
+# -- nothing is lost
+
+_NUMBER_WORDS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_FURNITURE = re.compile(
+    r"[\s>#*+•·–—‣▪◦●○➤✓=\[\]_`().:、．。：|\\№\d\ufe0f\u20e3①-⑳❶-❿\-\u200b-\u200d\u2060\u00ad\ufeff]*"
+    rf"(?:(?:step|line|action)[ \t]*[-#]?[ \t]*(?:\d+|{_NUMBER_WORDS})|s\d+|\d+(?:st|nd|rd|th)|[ivx]{{1,5}}|[a-z])?"
+    r"[\s>#*+•·–—=\[\]_`().:、．。：|\\xX\d\-]*",
+    re.IGNORECASE,
+)
+_WHOLE = (Kind.QUESTION, Kind.COMMENT, Kind.HEADER)
+_BLANK = re.compile(r"[\s\u200b-\u200d\u2060\u00ad\ufeff]")
+
+
+def lost(text: str, parsed: Parsed) -> str:
+    """The characters of a text that are nowhere in its reading."""
+    seen = bytearray(len(text))
+
+    def mark(start: int, end: int) -> None:
+        seen[start:end] = b"\1" * max(0, min(end, len(text)) - start)
+
+    plan = parsed.plan
+    for span in (
+        *(step.span for step in plan.steps),
+        *(action.span for action in plan.declares),
+        *(broken.span for broken in parsed.broken),
+        *(aside.span for aside in parsed.aside),
+    ):
+        mark(*span)
+    for line in parsed.lines:
+        if line.kind in _WHOLE:
+            mark(line.begin, line.end)
+        elif line.kind is Kind.RETURN:
+            mark(line.start, line.end)
+        # Tags before a number are set aside already.
+        prefix = (" " if seen[at] else text[at] for at in range(line.begin, line.start))
+        if _FURNITURE.fullmatch("".join(prefix)):
+            mark(line.begin, line.start)
+    for quoted in re.finditer(r"^[^\S\n]*(?:>[^\S\n]?)+", text, re.MULTILINE):
+        mark(*quoted.span())
+    rest = (text[at] for at in range(len(text)) if not seen[at])
+    return "".join(char for char in rest if not _BLANK.match(char))
+
+
+@MODEST
+@given(planlike())
+def test_nothing_is_lost(text: str) -> None:
+    # Marks of emphasis and ends of lines say nothing.
+    assert lost(text, parse(text)).strip(".;,*` ") == ""
+
+
+@MODEST
+@given(st.text(alphabet="ab=(),\"':.#-*`[]{}<>/ \n1CTX", max_size=80))
+def test_nothing_is_lost_of_noise(text: str) -> None:
+    assert lost(text, parse(text)).strip(".;,*` ") == ""
+
+
+# -- what is printed is read back
+
+NAMES = st.sampled_from(
+    ["ross", "mara", "x1", "größe", "_a", "each", "where", "values", "S2", "new"]
+)
+ACTIONS = st.sampled_from(["FIND_CHARACTER", "CONCAT", "SUMMARIZE", "find", "F2"])
+AWKWARD = st.text(
+    alphabet=st.one_of(
+        st.sampled_from("\"'\\{}[](),:;=#`*<>|“”‘’«»\n\t\r é罗🎯_ab1 "),
+        st.characters(codec="utf-8"),
+    ),
+    max_size=24,
+)
+NUMBERS = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False))
+VALUES = st.recursive(
+    st.one_of(AWKWARD, NUMBERS, st.booleans()),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=5,
+)
+REFS = st.builds(Ref, st.one_of(NAMES, st.just("CTX")), st.sampled_from(list(Mode)))
+
+
+def _template(parts: list[str | Ref]) -> Arg:
+    """A template in the one form that parsing gives: no two texts in a row."""
+    joined: list[str | Ref] = []
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        elif part != "":
+            joined.append(part)
+    if any(isinstance(part, Ref) for part in joined):
+        return Template(tuple(joined))
+    return Literal("".join(str(part) for part in joined))
+
+
+TEMPLATES = st.lists(st.one_of(AWKWARD, REFS), min_size=1, max_size=4).map(_template)
+ATOMS: st.SearchStrategy[Arg] = st.one_of(REFS, VALUES.map(Literal), TEMPLATES)
+
+
+def _items(items: list[Arg]) -> Arg:
+    if all(isinstance(item, Literal) for item in items):
+        return Literal([item.value for item in items if isinstance(item, Literal)])
+    return Items(tuple(items))
+
+
+ARGS = st.one_of(ATOMS, st.lists(ATOMS, max_size=3).map(_items))
+WORDS = st.lists(
+    st.sampled_from(["Find", "who:", "a=b", "(x", "it's", '"q"', "#1", "-", "ok."]), max_size=5
+)
+NOTES = WORDS.map(lambda words: " ".join(["Say", *words]) if words else "")
+COMMENTS = st.lists(st.sampled_from(["# one", "# 1. a = F(CTX)", "# noqa all"]), max_size=2).map(
+    tuple
+)
+STEPS = st.builds(
+    Step,
+    name=NAMES,
+    action=ACTIONS,
+    args=st.lists(ARGS, max_size=4).map(tuple),
+    note=NOTES,
+    comments=COMMENTS,
+    noqa=st.sampled_from([(), ("",), ("PRL401",), ("PRL401", "PRL402")]),
+)
+DECLARED = st.builds(
+    Action,
+    name=st.sampled_from(["FIND_PET", "FIND_HAT"]),
+    params=st.lists(
+        st.builds(
+            Param, st.sampled_from(["CTX", "X", "Y"]), st.sampled_from(["any", "list", "text"])
+        ),
+        max_size=3,
+    ).map(tuple),
+    returns=st.sampled_from(["text", "list", "bool"]),
+    doc=NOTES,
+)
+PLANS = st.builds(
+    Plan,
+    steps=st.lists(STEPS, max_size=4).map(tuple),
+    question=st.sampled_from(["", "Why: does Ross sell?"]),
+    declares=st.lists(DECLARED, max_size=2).map(tuple),
+    returns=st.lists(st.builds(Ref, NAMES), max_size=2).map(tuple),
+    comments=COMMENTS,
+)
+
+
+@settings(MODEST, max_examples=300)
+@given(PLANS)
+def test_a_printed_plan_is_read_back(plan: Plan) -> None:
+    text = print_plan(plan)
+    parsed = parse(text)
+    assert not parsed.broken, text
+    assert parsed.plan == plan
+    assert print_plan(parsed.plan) == text
+
+
+@MODEST
+@given(planlike())
+def test_what_is_read_is_printed_and_read_alike(text: str) -> None:
+    plan = parse(text).plan
+    assert parse(print_plan(plan)).plan == plan
+
+
+@MODEST
+@given(st.lists(DECLARED, max_size=3))
+def test_a_printed_library_is_read_back(actions: list[Action]) -> None:
+    assert list(parse_library(print_library(actions)).actions) == actions
+
+
+# -- fixes do no harm
+
+
+def errors(text: str) -> int:
+    return sum(has_errors([one]) for one in check(parse(text), library()))
+
+
+@settings(MODEST, max_examples=80)
+@given(planlike(), st.booleans())
+def test_a_fix_brings_in_no_error_and_is_done_at_once(text: str, unsafe: bool) -> None:
+    fixed = fix(Source("x", text), library(), unsafe=unsafe)
+    assert errors(fixed.text) <= errors(text)
+    assert fix(fixed, library(), unsafe=unsafe).text == fixed.text
+
+
+def answer(plan: Plan) -> str:
+    """What a plan answers when a call's output says what the call was.
+
+    The tests' own idea of running a plan: CONCAT joins lines, the answer is
+    every output that nothing uses, in order.
+    """
+    outputs: dict[str, str] = {"CTX": "the document"}
+
+    def value(arg: Arg) -> str:
+        match arg:
+            case Ref():
+                return f"{arg.mode}<{outputs[arg.name]}>" if arg.mode else outputs[arg.name]
+            case Literal():
+                return str(arg.value)
+            case Template():
+                return "".join(part if isinstance(part, str) else value(part) for part in arg.parts)
+            case Items():
+                return "\n".join(value(item) for item in arg.items)
+
+    used = {ref.name for step in plan.steps for ref in step_refs(step)}
+    for step in plan.steps:
+        values = [value(arg) for arg in step.args]
+        call = f"{step.action}{values!r} : {step.note}"
+        outputs[step.name] = "\n".join(values) if step.action == "CONCAT" else call
+    wanted = [ref.name for ref in plan.returns] or [
+        step.name for step in plan.steps if step.name not in used
+    ]
+    return "\n\n".join(outputs[name] for name in wanted)
+
+
+@st.composite
+def sound_plans(draw: st.DrawFn) -> str:
+    """The text of a plan without errors, with the kinds of mess that safe fixes clear up."""
+    names = ["ross", "mara", "sale", "view", "ans"]
+    lines = []
+    for index in range(draw(st.integers(1, 5))):
+        earlier = [*names[:index], '"Ross"', '"Mara"']
+        one, two = draw(st.sampled_from(earlier)), draw(st.sampled_from(earlier))
+        call = draw(
+            st.sampled_from(
+                [
+                    f"FIND_CHARACTER(CTX, {one})",
+                    f"FIND_RELATION(CTX, {one}, {two})",
+                    f"CONCAT({one}, {two})",
+                    f"CONCAT({one})",
+                    f'FIND_EVENT(CTX, "the sale by {{{one}}}")'
+                    if one[0] != '"'
+                    else "SUMMARIZE(CTX)",
+                ]
+            )
+        )
+        note = draw(st.sampled_from(["", " : Find it", " : Combine"]))
+        lines += draw(st.sampled_from([[], [], ["Now the next one."], ["# A remark."], ["```"]]))
+        lines.append(f"{index + 1}. {names[index]} = {call}{note}")
+    lines += draw(
+        st.sampled_from([[], ["return " + names[draw(st.integers(0, 4))]], ["", "That is all."]])
+    )
+    return "\n".join(lines)
+
+
+@settings(MODEST, max_examples=300)
+@given(sound_plans())
+def test_a_safe_fix_never_changes_the_answer(text: str) -> None:
+    before = parse(text)
+    assume(before.plan.steps and not has_errors(check(before, library())))
+    fixed = fix(Source("x", text), library())
+    assert answer(parse(fixed.text).plan) == answer(before.plan)

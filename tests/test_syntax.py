@@ -1,0 +1,182 @@
+"""The parser and the printer, form by form; tests/cases hold what models write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pearl.plan import Action, Arg, Builtin, Items, Literal, Mode, Param, Plan, Ref, Step, Template
+from pearl.source import Source, Span
+from pearl.syntax import parse, parse_library, print_plan
+from pearl.syntax.calls import call_end
+from pearl.syntax.printer import print_library
+
+RECORDED = Path("pearl_gpt4") / "train.ctx_eval_long.jsonl"
+
+
+def step(*args: Arg, name: str = "a", note: str = "Say it") -> Step:
+    return Step(name, "FIND_EVENT", args, note)
+
+
+ARGUMENTS: dict[str, Arg] = {
+    "document": Ref("CTX"),
+    "reference": Ref("ross"),
+    "each": Ref("people", Mode.EACH),
+    "where": Ref("people", Mode.WHERE),
+    "each values": Ref("ages", Mode.EACH_VALUES),
+    "where values": Ref("ages", Mode.WHERE_VALUES),
+    "text": Literal("Ross"),
+    "empty text": Literal(""),
+    "quotes": Literal("\"'“”«»"),
+    "escapes": Literal('\\ \\n \n \t \r \x00 \x7f \u2028 \\" \\_ \\{'),
+    "braces": Literal("{ross} {each ross} { ross } {{ross}} {} {1}"),
+    "delimiters": Literal("a, b) : c # d = e ( [ ;"),
+    "integer": Literal(42),
+    "negative": Literal(-7),
+    "float": Literal(2.5),
+    "large": Literal(1e300),
+    "small": Literal(-1.5e-07),
+    "true": Literal(True),
+    "false": Literal(False),
+    "list": Literal(["a", 1, True, ["b", []]]),
+    "empty list": Literal([]),
+    "template": Template(("The boss of ", Ref("ross"), "?")),
+    "template with mode": Template((Ref("people", Mode.EACH_VALUES), " and ", Ref("mara"))),
+    "template with braces": Template(("{", Ref("ross"), "} {mara} \\")),
+    "items": Items((Ref("ross"), Literal("x"), Template((Ref("mara"),)))),
+    "nested items": Items((Items((Ref("ross"),)), Literal([1]))),
+}
+
+
+@pytest.mark.parametrize("arg", ARGUMENTS.values(), ids=ARGUMENTS)
+def test_an_argument_is_printed_and_read_back(arg: Arg) -> None:
+    plan = Plan((step(Ref("CTX"), arg, arg),))
+    parsed = parse(print_plan(plan))
+    assert not parsed.broken
+    assert parsed.plan == plan
+
+
+def test_a_whole_plan_is_printed_and_read_back() -> None:
+    plan = Plan(
+        steps=(
+            Step("a", "FIND_PET", (Ref("CTX"),), "", ("# first", "# 1. x = F(CTX)"), ("PRL401",)),
+            Step("b", "FIND_HAT", (Ref("a"),), "Say: it (now", (), ("",)),
+        ),
+        question="Why: “so”?",
+        declares=(
+            Action("FIND_PET", (Param("CTX"),), "text", "Find the pet"),
+            Action(
+                "FIND_HAT", (Param("CTX"), Param("X", "list")), "list", "Find hats", variadic=True
+            ),
+        ),
+        returns=(Ref("a"), Ref("b")),
+        comments=("# the end",),
+    )
+    assert parse(print_plan(plan)).plan == plan
+
+
+def test_nothing_prints_as_nothing() -> None:
+    assert print_plan(Plan()) == ""
+    assert parse("").plan == Plan()
+
+
+def test_a_library_is_printed_and_read_back() -> None:
+    actions = (
+        Action("F", (Param("CTX"), Param("X", "list")), "bool", "Say so", aliases=("G", "H")),
+        Action("J", (Param("X"),), body=Builtin("join"), traits=frozenset({"pure"}), doc="Join"),
+        Action("K", (Param("X"),), doc="Keep", comments=("# About K.",)),
+    )
+    assert parse_library(print_library(actions)).actions == actions
+
+
+# -- recovery
+
+
+def test_a_broken_line_leaves_its_neighbours_alone() -> None:
+    text = "1. a = F(CTX)\n2. b = G(CTX a) : x\n3. c = H(CTX, b)\n4. = I(CTX)\n5. d = J(c)\n"
+    parsed = parse(text)
+    assert [one.name for one in parsed.plan.steps] == ["a", "c", "d"]
+    assert [source_at(text, one.span) for one in parsed.broken] == ["b = G(CTX a) : x", "= I(CTX)"]
+
+
+def source_at(text: str, span: Span) -> str:
+    return text[span.start : span.end]
+
+
+def test_a_broken_line_says_what_it_defines() -> None:
+    assert [one.name for one in parse("1. b = G(CTX a)\n2. \\_c = G(CTX a)\n").broken] == [
+        "b",
+        "_c",
+    ]
+
+
+def test_only_the_last_line_of_a_plan_is_last() -> None:
+    parsed = parse("1. a = F(CTX\n2. b = F(CTX\n```\n")
+    assert [one.last for one in parsed.broken] == [False, True]
+
+
+# -- places
+
+
+def test_spans_point_at_the_text() -> None:
+    text = 'Plan:\r\n\r\n> 1. ross = FIND_EVENT(CTX, “the {each sale}”, [1, "b"], {mara}) : Say\r\n'
+    plan = parse(text).plan
+    found = plan.steps[0]
+    assert source_at(text, found.name_span) == "ross"
+    assert source_at(text, found.action_span) == "FIND_EVENT"
+    assert [source_at(text, arg.span) for arg in found.args] == [
+        "CTX",
+        "“the {each sale}”",
+        '[1, "b"]',
+        "mara",
+    ]
+    template = found.args[1]
+    assert isinstance(template, Template)
+    assert source_at(text, template.parts[1].span) == "{each sale}"  # type: ignore[union-attr]
+    assert source_at(text, found.span).startswith("ross = ")
+    assert source_at(text, found.span).rstrip().endswith(": Say")
+
+
+def test_spans_of_declarations_and_returns() -> None:
+    text = "New actions:\n- FIND_PET(CTX) : Find it\n\n1. a = FIND_PET(CTX)\nreturn a"
+    plan = parse(text).plan
+    assert source_at(text, plan.declares[0].span) == "FIND_PET(CTX) : Find it"
+    assert source_at(text, plan.returns[0].span) == "a"
+
+
+def test_asides_keep_their_kind() -> None:
+    text = "<think>x</think>\nHello.\n```\n1. a = F(CTX)</s>\n```"
+    found = [(one.kind, source_at(text, one.span)) for one in parse(text).aside]
+    assert found == [
+        ("thinking", "<think>x</think>"),
+        ("prose", "Hello."),
+        ("wrapping", "```"),
+        ("wrapping", "</s>"),
+        ("wrapping", "```"),
+    ]
+
+
+def test_a_source_keeps_its_name() -> None:
+    source = Source("ro.plan", "a = F(CTX)")
+    assert parse(source).plan.source is source
+
+
+def test_call_end() -> None:
+    assert call_end('f(a, ")", [b]) : (', 1, 18) == 14
+    assert call_end("f(a, (b)", 1, 8) == -1
+    assert call_end('f("a)', 1, 5) == -1
+
+
+# -- the recorded plans
+
+
+def test_every_recorded_plan_is_read_and_printed(shared: Path) -> None:
+    lines = (shared / RECORDED).read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 733
+    for line in lines:
+        parsed = parse(json.loads(line)["plan"])
+        assert not parsed.broken
+        assert not parsed.aside
+        assert parse(print_plan(parsed.plan)).plan == parsed.plan
