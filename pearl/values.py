@@ -104,7 +104,7 @@ def as_text(value: Value) -> str:
 
 _LINE_END = re.compile("[\x85\u2028\u2029]")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
-_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
+_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _TRUTH = re.compile(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
 
 
@@ -134,7 +134,7 @@ def decode(reply: str, returns: Type) -> Value:
         if len(numbers) != 1:
             raise DecodeError(f"expected one number, got {_short(told)}")
         digits = numbers[0].replace(",", "")
-        return float(digits) if "." in digits else int(digits)
+        return int(digits) if digits.lstrip("-").isdigit() else float(digits)
     value = _json_value(told)
     if returns == "pairs":
         if isinstance(value, Pairs):

@@ -19,7 +19,7 @@ from pearl.runtime.trace import export_trace, read_trace
 from pearl.source import InputError, Source
 from pearl.strategies import GivenPlan
 from pearl.syntax import parse
-from pearl.values import Pairs
+from pearl.values import DecodeError, Pairs, Type, decode
 
 DOCUMENT = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel. Nobody lives in Rest.")
 
@@ -179,9 +179,9 @@ def test_a_failed_step_skips_what_needs_it_and_leaves_the_rest(tmp_path: Path):
     failing = {"step/a": ModelError("server", "The endpoint failed."), "step/b": "Bo"}
     with pytest.raises(RunError, match="Step a has no output: The endpoint failed.") as caught:
         run(plan, failing, tmp_path / "r")
-    assert [(one.step, one.code) for one in caught.value.failures] == [
-        ("a", "PRL901"),
-        ("c", "PRL901"),
+    assert [(one.step, one.reason) for one in caught.value.failures] == [
+        ("a", "model"),
+        ("c", "model"),
     ]
     entries = list(read_journal(tmp_path / "r"))
     statuses = {entry.path: entry.status for entry in entries if entry.path.startswith("step/")}
@@ -353,3 +353,32 @@ def test_steps_are_values():
 )
 def test_an_option_is_read_only_where_one_is_named(reply: str, chosen: int | None):
     assert read_option(reply, ["a storm", "a late boat", "a lie"]) == chosen
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "value"),
+    [
+        ("1e-05", "number", 1e-05),
+        ("about 1,250 of them", "number", 1250),
+        ("-3.5\n> 7 men sat there", "number", -3.5),
+        ("Yes.", "bool", True),
+        ("**No**, it does not", "bool", False),
+        ('["a", "b"]\n> c', "list", ["a", "b"]),
+        ("```json\n[1, 2]\n```", "list", [1, 2]),
+        ("- a\n2. b\n\n• c", "list", ["a", "b", "c"]),
+        ("[]", "list", []),
+        (" as it is \n", "text", " as it is \n"),
+        ('{"pairs": [["a", 1]]}', "pairs", Pairs((("a", 1),))),
+    ],
+)
+def test_replies_are_read_as_the_type_an_action_returns(reply: str, kind: Type, value: object):
+    assert decode(reply, kind) == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [("unknown", "number"), ("3 or 4", "number"), ("maybe", "bool"), ("a: b", "pairs")],
+)
+def test_a_reply_of_another_type_is_an_error(reply: str, kind: Type):
+    with pytest.raises(DecodeError):
+        decode(reply, kind)

@@ -19,8 +19,7 @@ from pearl.values import Type
 class Rule:
     """A rule: its code, its documentation, and how it finds what it is about.
 
-    Exactly one of the three functions is set, or none for a code that only
-    the run time reports.
+    At least one of the three functions is set.
 
     Args:
         code: stable and never reused.

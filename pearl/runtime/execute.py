@@ -22,12 +22,14 @@ class StepFailure:
     """Why a step has no output.
 
     Args:
-        code: ``PRL901`` no answer from the model, ``PRL902`` an answer of the
-            wrong type, ``PRL903`` a value that does not fit.
+        step: the step's name.
+        reason: ``model`` where a call got no answer, ``reply`` where it got one
+            of the wrong type, ``value`` where an input does not fit.
+        cause: one sentence for a person.
     """
 
     step: str
-    code: str
+    reason: str
     cause: str
 
 
@@ -72,18 +74,18 @@ class Executor:
             lost = next((name for name in needs[step.name] if name in failures), None)
             if lost is not None:
                 cause = f"{lost} has no output"
-                failures[step.name] = StepFailure(step.name, failures[lost].code, cause)
+                failures[step.name] = StepFailure(step.name, failures[lost].reason, cause)
                 path = f"step/{step.name}"
                 self.journal.record(Entry("decision", path, status="skipped", cause=cause))
                 return
             try:
                 known[step.name] = await self._step(step, known)
             except ModelError as error:
-                failures[step.name] = StepFailure(step.name, "PRL901", str(error))
+                failures[step.name] = StepFailure(step.name, "model", str(error))
             except DecodeError as error:
-                failures[step.name] = StepFailure(step.name, "PRL902", str(error))
+                failures[step.name] = StepFailure(step.name, "reply", str(error))
             except (BindError, BuiltinError) as error:
-                failures[step.name] = StepFailure(step.name, "PRL903", str(error))
+                failures[step.name] = StepFailure(step.name, "value", str(error))
 
         async with asyncio.TaskGroup() as group:
             for step in steps:
