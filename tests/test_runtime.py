@@ -382,3 +382,22 @@ def test_replies_are_read_as_the_type_an_action_returns(reply: str, kind: Type, 
 def test_a_reply_of_another_type_is_an_error(reply: str, kind: Type):
     with pytest.raises(DecodeError):
         decode(reply, kind)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "a = FIND_CHARACTER(CTX, " + "[" * 4000 + "x" + "]" * 4000 + ")",
+        "s0 = FIND_ALL(CTX, 'a')\n"
+        + "\n".join(f"s{at} = CHECK_TRUE(CTX, where s{at - 1})" for at in range(1, 2000)),
+    ],
+    ids=["lists in lists", "filters of filters"],
+)
+def test_what_a_model_nests_without_end_is_no_recursion(plan: str):
+    from pearl.checker import check
+    from pearl.syntax import print_plan
+
+    parsed = parse(plan)
+    check(parsed, load_library())
+    print_plan(parsed.plan)
+    assert parsed.broken or len(parsed.plan.steps) == 2000

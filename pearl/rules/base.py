@@ -99,17 +99,26 @@ class PlanView:
         """The action a step calls, if there is one."""
         return self.library.get(step.action)
 
+    def number(self, index: int) -> int:
+        """The number a reader gives the step: lines that cannot be read count too."""
+        start = self.plan.steps[index].span.start
+        lines = (line for line in self.broken if line.kind == "step")
+        return index + 1 + sum(line.span.start < start for line in lines)
+
     def type_of(self, index: int) -> Type:
         """The type of a step's output, as far as it shows; ``any`` where it does not."""
-        step = self.plan.steps[index]
-        for ref in self.step_refs[index]:
-            if ref.mode.startswith("each"):
+        while True:
+            moded = next((ref for ref in self.step_refs[index] if ref.mode), None)
+            if moded is None:
+                action = self.action(self.plan.steps[index])
+                return action.returns if action else "any"
+            if moded.mode.startswith("each"):
                 return "pairs"
-            if ref.mode:
-                source = self.defined.get(ref.name)
-                return self.type_of(source) if source is not None and source < index else "any"
-        action = self.action(step)
-        return action.returns if action else "any"
+            # Where keeps items, so the output is of the type of what it filters.
+            source = self.defined.get(moded.name, index)
+            if source >= index:
+                return "any"
+            index = source
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,8 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
             continue
         yield RULE(
             text.span,
-            f'"{text.value}" is a text, and also the name of step {at + 1}.',
-            help=f"If you mean what step {at + 1} found, write {name}.",
+            f'"{text.value}" is a text, and also the name of step {view.number(at)}.',
+            help=f"If you mean what step {view.number(at)} found, write {name}.",
             labels=(Label(steps[at].name_span, "this step"),),
             data={"name": name, "text": text.value},
             fix=Fix(f"write {name}", (Edit(text.span, name),), Safety.UNSAFE),

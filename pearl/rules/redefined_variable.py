@@ -34,10 +34,10 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
         if first != index:
             yield RULE(
                 step.name_span,
-                f"{step.name} is already the name of step {first + 1}.",
+                f"{step.name} is already the name of step {view.number(first)}.",
                 help="Give this step another name, and use it in the steps that mean this one.",
                 labels=(Label(view.plan.steps[first].name_span, "first defined here"),),
-                data={"name": step.name, "defined": first + 1},
+                data={"name": step.name, "defined": view.number(first)},
             )
 
 

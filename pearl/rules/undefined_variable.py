@@ -51,7 +51,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
         fix = Fix(f"write {same[0]}", (Edit(ref.span, same[0]),), safety)
     elif index < len(view.plan.steps) and not ref.mode:
         fix = Fix("quote the word", (Edit(ref.span, f'"{ref.name}"'),), Safety.UNSAFE)
-    where = f"before step {index + 1}" if index < len(view.plan.steps) else "in the plan"
+    where = f"before step {view.number(index)}" if index < len(view.plan.steps) else "in the plan"
     word = f' If you mean the word, write "{ref.name}".' if index < len(view.plan.steps) else ""
     return RULE(
         ref.span,

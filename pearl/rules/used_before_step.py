@@ -37,14 +37,15 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
             help_ = (
                 f'A step cannot use its own output. If you mean the word, write "{ref.name}".'
                 if own
-                else f"Put step {at + 1} before step {index + 1}."
+                else f"Put step {view.number(at)} before step {view.number(index)}."
             )
             yield RULE(
                 ref.span,
-                f"{ref.name} is used in step {index + 1}, and defined in step {at + 1}.",
+                f"{ref.name} is used in step {view.number(index)}, and defined in "
+                f"step {view.number(at)}.",
                 help=help_,
                 labels=(Label(view.plan.steps[at].name_span, "defined here"),),
-                data={"name": ref.name, "step": index + 1, "defined": at + 1},
+                data={"name": ref.name, "step": view.number(index), "defined": view.number(at)},
             )
 
 

@@ -13,6 +13,10 @@ from pearl.source import Span
 from pearl.syntax.build import ActionBuilder, PlanBuilder
 
 
+DEEPEST = 50
+"""How deep lists may stand in lists."""
+
+
 class Failure(NamedTuple):
     """Where a line stops being readable: see `tree.Broken`."""
 
@@ -52,7 +56,8 @@ def string_pattern() -> re.Pattern[str]:
 
 def parse_step(text: str, span: Span) -> Any | Failure:  # noqa: ANN401 - lark's transformers are untyped
     """A `Step`, or where it fails."""
-    return _run(_plan_parser(), text, span, "step")
+    deep = _too_deep(text, span) if text.count("[", span.start, span.end) > DEEPEST else None
+    return deep or _run(_plan_parser(), text, span, "step")
 
 
 def parse_returns(text: str, span: Span) -> Any | Failure:  # noqa: ANN401 - as above
@@ -63,6 +68,16 @@ def parse_returns(text: str, span: Span) -> Any | Failure:  # noqa: ANN401 - as 
 def parse_action(text: str, span: Span) -> Any | Failure:  # noqa: ANN401 - as above
     """An `Action`, or where it fails."""
     return _run(_action_parser(), text, span, "action")
+
+
+def _too_deep(text: str, span: Span) -> Failure | None:
+    """The bracket from which on lists stand deeper in lists than anything could walk."""
+    depth = 0
+    for at in range(span.start, span.end):
+        depth += (text[at] == "[") - (text[at] == "]")
+        if depth > DEEPEST:
+            return Failure(Span(at, at + 1), "LIST", "LIST", frozenset({"NAME", "STRING"}))
+    return None
 
 
 def _run(parser: Lark, text: str, span: Span, start: str) -> Any | Failure:  # noqa: ANN401 - as above
