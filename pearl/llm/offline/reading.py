@@ -14,6 +14,9 @@ from pearl.values import as_text
 QUOTES = 4
 """How many sentences an answer quotes."""
 
+WHOLE = 5
+"""Words from which a sentence says something by itself."""
+
 REPEATED = 0.6
 """What a sentence's score is worth when an earlier step has quoted it."""
 
@@ -87,8 +90,14 @@ def _choose(read: Index, query: Mapping[str, float], known: frozenset[str]) -> l
         if text in known:
             scores[at] *= REPEATED
     order = sorted(range(len(texts)), key=lambda at: (-scores[at], at))
-    worth = [at for at in order if scores[at] > 0 and len(texts[at].split()) > 2]
-    return [read.spans[at] for at in sorted(worth[:QUOTES])]
+    first: dict[str, int] = {}
+    for at in order:
+        if scores[at] > 0:
+            first.setdefault(texts[at], at)
+    best = list(first.values())
+    # A few words answer little, but a document may hold nothing longer.
+    whole = [at for at in best if len(texts[at].split()) >= WHOLE] or best
+    return [read.spans[at] for at in sorted(whole[:QUOTES])]
 
 
 def _number(quotes: list[str]) -> str:
