@@ -459,7 +459,8 @@ class TestFmt:
         # What a number, a header or a heading is made of is not a word of the plan's.
         marks = {"new", "actions", "action", "question", "return", "step", "plan", "line", "the",
                  "one", "two", "first", "second", "ii", "none", "my", "needed", "no", "end",
-                 "im", "steps", "think", "im_end", "are", "st", "nd", "rd"}  # fmt: skip
+                 "if", "any", "additional", "im", "steps", "think", "im_end", "are",
+                 "st", "nd", "rd"}  # fmt: skip
         lost = [word for word in before if word not in after and word not in marks]
         assert lost == [], formatted
 

@@ -48,7 +48,8 @@ def fragments() -> list[str]:
     for path in sorted((Path(__file__).parent / "cases").glob("*.md")):
         body = path.read_text(encoding="utf-8").split("~~~~~\n")[1]
         found.update(body.splitlines())
-    tokens = list("\"'()[]{}<>=:,;#`*-|\\ \t") + [
+    tokens = [
+        *list("\"'()[]{}<>=:,;#`*-|\\ \t"),
         "\n",
         "\r\n",
         "\n\n",
@@ -113,7 +114,8 @@ def test_long_texts_take_linear_time(piece: str) -> None:
 _NUMBER_WORDS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _FURNITURE = re.compile(
     r"[\s>#*+•·–—‣▪◦●○➤✓=\[\]_`().:、．。：|\\№\d\ufe0f\u20e3①-⑳❶-❿\-\u200b-\u200d\u2060\u00ad\ufeff]*"
-    rf"(?:(?:step|line|action)[ \t]*[-#]?[ \t]*(?:\d+|{_NUMBER_WORDS})|s\d+|\d+(?:st|nd|rd|th)|[ivx]{{1,5}}|[a-z])?"
+    rf"(?:(?:step|line|action)[ \t]*[-#]?[ \t]*(?:\d+|{_NUMBER_WORDS})"
+    r"|s\d+|\d+(?:st|nd|rd|th)|[ivx]{1,5}|[a-z])?"
     r"[\s>#*+•·–—=\[\]_`().:、．。：|\\xX\d\-]*",
     re.IGNORECASE,
 )

@@ -15,20 +15,25 @@ Use instead
     1. ross_brother = FIND_CHARACTER(CTX, "Ross's brother") : Identify him
 
 Fix
-    None: references to the step would have to change too.
+    Safe for another sign in place of ``=``. For a name none: references to
+    the step would have to change too.
 """
 
 from __future__ import annotations
 
 import re
 
-from pearl.diagnostics import Diagnostic, Severity
+from pearl.diagnostics import Diagnostic, Edit, Fix, Severity
 from pearl.rules.base import Rule, shown
 from pearl.source import Source, Span
 from pearl.syntax import Broken
 
-_LEFT = re.compile(r"(?P<name>[^=\n(]+?)\s*(?P<sign>:=|==|\+=|<-|->|=>|=|←|＝|:(?=\s*[\w.]+\s*\())")
-_ACTION = re.compile(r"\s*(?P<name>[\"'`*]*[^\W\d][\w.\\ \t-]{0,60}?[\"'`*]*)\s*[(（\[{]")
+_LEFT = re.compile(
+    r"(?P<name>[^=\n(]+?)\s*(?P<sign>:=|==|\+=|<-|->|=>|→|=|←|＝|:(?=\s*[\w.]+\s*\())"
+)
+_ACTION = re.compile(
+    r"\s*(?P<name>(?P<quote>[\"']?)[`*]*[^\W\d][\w.\\ \t-]{0,60}?[`*]*(?P=quote))\s*[(（\[{]"
+)
 _CHAINED = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*:?=\s*\w+\s*\(")
 _BEFORE = re.compile(r"(?:let|var|const|set)\s+")
 _AFTER = re.compile(r"(?P<name>[^\W\d]\w*)\s*:\s*\w+")
@@ -50,10 +55,12 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     if not re.fullmatch(r"\$?[^\W\d](?:\w|\\_)*", name) or name == "return":
         return _bad(Span(start, left.end("name")), source)
     if left["sign"] not in (":=", "=", "<-", "←", "＝"):
+        gap = Span(left.end("name"), left.end())
         return RULE(
             Span(*left.span("sign")),
             f'{name} is not followed by "=".',
             help=f"Write {name} = ACTION(…).",
+            fix=Fix('write "="', (Edit(gap, " ="),)),
         )
     chained = _CHAINED.match(source.text, left.end(), end)
     if chained:

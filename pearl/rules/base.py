@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from pearl.diagnostics import Diagnostic, Fix, Label, Severity
@@ -73,7 +75,7 @@ class PlanView:
         self.aside: tuple[Aside, ...] = parsed.aside
         self.base = library
         self.library = library.with_declared(self.plan.declares) if self.plan.declares else library
-        self.broken_names = frozenset(line.name for line in self.broken if line.name)
+        self.broken_names = _names(self.broken, self.source)
         self.defined: dict[str, int] = {}
         self.uses: dict[str, list[tuple[int, Ref]]] = {}
         self.step_refs: list[list[Ref]] = []
@@ -101,9 +103,11 @@ class PlanView:
 
     def number(self, index: int) -> int:
         """The number a reader gives the step: lines that cannot be read count too."""
-        start = self.plan.steps[index].span.start
-        lines = (line for line in self.broken if line.kind == "step")
-        return index + 1 + sum(line.span.start < start for line in lines)
+        return index + 1 + bisect_left(self._broken_steps, self.plan.steps[index].span.start)
+
+    @cached_property
+    def _broken_steps(self) -> list[int]:
+        return sorted(line.span.start for line in self.broken if line.kind == "step")
 
     def type_of(self, index: int) -> Type:
         """The type of a step's output, as far as it shows; ``any`` where it does not."""
@@ -141,6 +145,27 @@ def _in_templates(arg: Arg) -> Iterator[Ref]:
     elif isinstance(arg, Items):
         for item in arg.items:
             yield from _in_templates(item)
+
+
+# Where a line that cannot be read may name its output: before its call, or after an arrow.
+_NAMED_BEFORE = re.compile(r"(?P<words>[^(\n]{0,60}?)[^\W\d]\w*\s*\(|(?P<all>[^(\n]{0,60})")
+_NAMED_AFTER = re.compile(r"(?:->|=>|→|\bas\b)\s*([^\W\d]\w*)")
+
+
+def _names(broken: Iterable[Broken], source: Source) -> frozenset[str]:
+    """What lines that cannot be read may have meant to define."""
+    names: set[str] = set()
+    for line in broken:
+        if line.name:
+            names.add(line.name)
+        elif line.kind == "step":
+            text = source.at(line.span)[:400]
+            head = _NAMED_BEFORE.match(text)
+            names.update(
+                re.findall(r"[^\W\d]\w*", head["words"] or head["all"] or "" if head else "")
+            )
+            names.update(_NAMED_AFTER.findall(text))
+    return frozenset(names)
 
 
 # The longest argument that a message about it quotes.

@@ -27,7 +27,7 @@ from pearl.source import Source, Span
 from pearl.syntax import Broken
 
 _NUMBER = re.compile(r"(?:\s|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
-_NEXT = re.compile(r"[;,.\s]*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
+_NEXT = re.compile(r"[;,.\s]*(?:(?:and|then)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:

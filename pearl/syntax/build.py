@@ -102,7 +102,7 @@ def _note(token: Token | None) -> tuple[str, tuple[str, ...]]:
         noqa = tuple(re.split(r"[\s,]+", codes.upper())) if codes else ("",)
     mark = _NOTE_MARK.match(raw)
     words = " ".join((raw[mark.end() :] if mark else raw).split())
-    for wrapper in ("**", "`"):
+    for wrapper in ("**", "*", "`"):
         if words.endswith(wrapper) and words.count(wrapper) % 2:
             words = words[: -len(wrapper)].rstrip()
     return words, noqa

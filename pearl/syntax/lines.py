@@ -96,7 +96,16 @@ class _Splitter:
         at = prefix.end() if prefix else 0
         number = (prefix["number"] or "").strip() if prefix else ""
         kind = self._kind(raw, at, number)
-        if kind is None:
+        if kind is Kind.INSIDE and number:
+            # A number behind a number: "1. 1) a = F(CTX)".
+            second = marks.PREFIX.match(raw, at)
+            if second and marks.STEP.match(raw, second.end()):
+                kind, at = Kind.STEP, second.end()
+        label = marks.LABEL.match(raw) if kind is Kind.INSIDE else None
+        if label:
+            self._add(Kind.WRAPPING, start, start, start + label.end())
+            self._classify(raw[label.end() :], start + label.end(), end)
+        elif kind is None:
             self._other(raw, start, end, at, number)
         elif kind is Kind.QUESTION:
             self.asked = True
@@ -108,6 +117,8 @@ class _Splitter:
         if self.declaring and not marks.STEP.match(raw, at) and self._is_declared(raw, at):
             return Kind.ACTION
         if marks.STEP.match(raw, at):
+            if not number and not self.open and marks.BLOCK.match(raw):
+                return None
             inside = self.open is not None and not number and not marks.STEP_CALL.match(raw, at)
             return None if inside else Kind.STEP
         if marks.RETURN.match(raw, at) and not marks.INSIDE.search(raw, at):
@@ -171,7 +182,8 @@ class _Splitter:
         body = raw.lstrip()
         indented = raw[:1] in (" ", "\t", "\u00a0")
         bullet = bool(re.match(r"[-*•]\s", body))
-        return indented or (not bullet and (body[:1].islower() or body[:1] in "(\"'“,;.&/:：—–"))
+        wraps = body[:1].islower() or body[:1] in "(\"'“,;.&/:：—–"
+        return indented or (wraps and not bullet and not marks.APART.match(body))
 
     def _is_last(self, end: int) -> bool:
         return not self.text[end : end + 80].strip("`~* \t\r\n")

@@ -14,8 +14,9 @@ _DELIMITER = r"[ \t]*\\?(?:[.):\]、．。）：|]+|[ \t]+(?:->|[-–—>]+)(?=\
 
 PREFIX = re.compile(
     rf"{_W}(?:\#{{2,6}}\s+)?(?:(?:[-*+•·–—‣▪◦●○➤✓]|[-=]>)\s+(?:\[[ xX]\]\s+)?)?"
-    r"(?:\*\*|`(?!``)|[*_](?=\d))?"
-    rf"(?P<number>[(\[]?(?:step|line|action)[ \t]*[-\#]?[ \t]*(?:\d{{1,4}}|{_SPELT})\b"
+    r"(?:\*\*|`(?!``)|[*_](?=\d)|\*(?=\w))?"
+    r"(?P<number>[(\[]?(?:(?:step|line|action)[ \t]*[-\#]?[ \t]*\d{1,4}"
+    rf"|step[ \t]+(?:{_SPELT}))\b"
     rf"(?!\s*(?:{_ASSIGN}|==))[ \t]*(?:[-.):\]–—]+)?"
     rf"|\d{{1,4}}(?:\.\d{{1,4}})*(?=\s+{NAME}\s*:?=)"
     rf"|[(\[]?(?:\d{{1,4}}|s\d{{1,4}})(?:\.\d{{1,4}})*(?:st|nd|rd|th)?{_DELIMITER}"
@@ -40,7 +41,7 @@ ATTEMPT = re.compile(
 UPPER_CALL = re.compile(
     r"(?<![A-Z0-9_])[A-Z][A-Z0-9]*(?:\\?_[A-Z0-9]+)*[ \t]*[(（\[{]|(?<!\w)\w+[(（]\s*CTX\b"
 )
-DECLARED = re.compile(r"[`*\s]*[A-Z][A-Z0-9]*(?:\\?_[A-Z0-9]+)+[`*\s]*(?:[(（\[{:：#-]|$)")
+DECLARED = re.compile(r"[`*\s\"'|]*[A-Z][A-Z0-9]*(?:\\?_[A-Z0-9]+)+[`*\s]*(?:[(（\[{:：#-]|$)")
 INSIDE = re.compile(
     rf"(?<![\w$\\])(?P<name>{NAME}){_MARK}{_ASSIGN}{_MARK}"
     r"(?:[A-Z][A-Z0-9]+(?:\\?_[A-Z0-9]+)*[ \t]*[(（]|\w+[(（]\s*CTX\b)"
@@ -57,7 +58,9 @@ RETURN = re.compile(
 )
 QUESTION = re.compile(r"[*_\s#]*question[*_\s]*[:：]", re.IGNORECASE)
 DECLARES = re.compile(
-    r"[*_#\s>-]*(?:my\s+|the\s+)?new\s+actions?\b[^:：\n(=]{0,40}(?:[:：]|$)", re.IGNORECASE
+    r"[*_#\s>-]*(?:my\s+|the\s+)?(?:new|additional|extra|custom)\s+actions?\b[^:：\n(=]{0,40}"
+    r"(?:\((?:if any|if needed|optional|\d+)\)\s*[*_]*)?(?:[:：]|$)",
+    re.IGNORECASE,
 )
 NONE = re.compile(
     r"[-*•\s\d._]*[(\[]?(?:none|n/?a|nil|no new actions?|\[\]|-)"
@@ -67,10 +70,23 @@ NONE = re.compile(
 COMMENT = re.compile(rf"{_W}\#(?!\#{{1,5}}\s)(?!\d{{1,4}}\W)")
 HEADING = re.compile(r"[*_#\s]{0,9}[\w' -]{1,60}[:：]?[*_\s]{0,9}$")
 TITLE = re.compile(r"\s*#{2,6}\s")
+LABEL = re.compile(r"\s*[*_]*[A-Z][\w ]{0,30}[*_]*:[*_]*(?=\s*\d{1,4}[.)]\s)")
+"""Words before the first step on its line: ``Plan: 1. a = F(CTX)``."""
+
+BLOCK = re.compile(r"\s*\w+\s*=\s*(?:\"{3}|'{3}|[\[(])\s*$")
+"""The start of a program's text or list that holds a plan."""
+
 ORNAMENT = re.compile(
-    r"\s*+(?:[-*_=~]{3,}|</?[A-Za-z][\w:-]*(?:\s[^<>]*)?>|<\|[^<>|]*\|>|[|+:\-][|+:\- ]*)\s*$"
+    r"\s*+(?:\"{3}|'{3}|[\])}],?|\w+\s*=\s*(?:\"{3}|'{3}|[\[(])"
+    r"|[-*_=~]{3,}|</?[A-Za-z][\w:-]*(?:\s[^<>]*)?>|<\|[^<>|]*\|>|[|+:\-][|+:\- ]*)\s*$"
 )
 FENCE = re.compile(r"\s*(`{3,}|~{3,})[^`\n]*$")
+APART = re.compile(
+    r"//|/\*|[.…]+\s*$|(?:returns?|yields?|print|outputs?|answer|result|end|finally)\b",
+    re.IGNORECASE,
+)
+"""The start of a line that is no more of a note, though it is not capitalized."""
+
 CALL = re.compile(rf"{NAME}\(")
 BARE_NAME = re.compile(rf"[`*\s]*{NAME}[`*\s]*$")
 CONTINUED = re.compile(rf"\s*{_ASSIGN}{_MARK}{NAME}{_MARK}[(（]")

@@ -12,7 +12,6 @@ from pearl import resources
 from pearl.source import Span
 from pearl.syntax.build import ActionBuilder, PlanBuilder
 
-
 DEEPEST = 50
 """How deep lists may stand in lists."""
 

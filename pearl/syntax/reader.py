@@ -27,7 +27,7 @@ from pearl.syntax.wrapping import thoughts, unwrapped
 _DEFINES = re.compile(
     r"[`*\s]*(\$?(?:[^\W\d]|\\_)(?:\w|\\_)*)[`*\s]*(?::=|==?|＝|←|<-|->|:(?=\s*\w+\s*\(|\s*\w+\s*=))"
 )
-_CALLS = re.compile(r"[`*\s]*([^\W\d](?:\w|\\_)*)")
+_CALLS = re.compile(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
 _ASIDE: dict[Kind, AsideKind] = {
     Kind.PROSE: "prose",
     Kind.WRAPPING: "wrapping",

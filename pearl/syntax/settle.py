@@ -22,7 +22,10 @@ def inner_step(text: str, start: int, end: int) -> int:
         return -1
     at = found.start("name")
     head = text[start:at].strip("`* \t")
-    if not head or (len(head) > 1 and head[-1] in "-.'’," and not text[at - 1].isspace()):
+    joined = not text[at - 1].isspace() and (
+        head[-1:] in "-./@#&~+?!" or (head[1:2] and head[-1] in "'’,")
+    )
+    if not head or joined:
         return -1
     words = head.split()
     typed = head.endswith(":") and found["name"] in marks.TYPES

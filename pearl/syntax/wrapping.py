@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from pearl.source import Span
 
 # Most texts hold none of these, and are used as they are.
-_TRIGGER = re.compile(
-    r"[\r\u2028\u2029\x85\x0b\x0c<]|```|^[^\S\n]*>|\[/?THINK", re.MULTILINE | re.I
-)
+_TRIGGERS = ("<", ">", "```", '"""', "'''", "\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c")
 _BREAKS = str.maketrans("\u2028\u2029\x85\x0b\x0c", "\n" * 5)
 _QUOTED = re.compile(r"^[^\S\n]*(?:>[^\S\n]?)+", re.MULTILINE)
 _TAG = r"<[A-Za-z][\w:-]*(?:\s[^<>\n]{0,200})?>"
@@ -24,7 +22,8 @@ _BEFORE = re.compile(
 )
 _AFTER = re.compile(
     r"(?<=\S)[^\S\n]*"
-    r"((?:</[A-Za-z][\w:-]{0,40}>|<\|/?\w{1,40}\|>|<br[ ]?/?>|</?s>|(?<!`)`{3,}+){1,4})[^\S\n]*$",
+    r"((?:</[A-Za-z][\w:-]{0,40}>|<\|/?\w{1,40}\|>|<br[ ]?/?>|</?s>|(?<!`)`{3,}+){1,4})[^\S\n]*$"
+    r"|(?<=\S)[^\S\n]*(\"{3}|'{3})\s*\Z",
     re.MULTILINE | re.IGNORECASE,
 )
 _WORDS = r"(?:think|thinking|thoughts?|reasoning|scratchpad|reflection)"
@@ -38,14 +37,14 @@ def unwrapped(text: str) -> tuple[str, list[Span]]:
     Returns:
         The text, and the places of the tags and fences that were taken out.
     """
-    if not _TRIGGER.search(text):
+    if not any(mark in text for mark in _TRIGGERS):
         return text, []
     text = text.replace("\r\n", " \n").replace("\r", "\n").translate(_BREAKS)
     text = _QUOTED.sub(_blank, text)
     taken: list[Span] = []
 
     def take(match: re.Match[str]) -> str:
-        taken.append(Span(*match.span(1)))
+        taken.append(Span(*match.span(match.lastindex or 0)))
         return _blank(match)
 
     text = _AFTER.sub(take, _BEFORE.sub(take, text))
