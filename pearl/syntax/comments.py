@@ -7,7 +7,7 @@ import re
 from pearl.source import Span
 
 _BREAK = re.compile(r"[\n\r\x0b\x0c\x85\u2028\u2029]")
-_MARK = re.compile(r"\s*(?:[`~]{3,}.*|[^\w\s]*)\s*")
+_MARK = re.compile(r"\s*+(?:[`~]{3,}.*|[^\w\s]*)\s*")
 _TAG = re.compile(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
 
 
@@ -24,9 +24,11 @@ def commented(text: str, span: Span) -> str:
     # In a comment, a tag would open its block anew.
     lines = _BREAK.split(_TAG.sub(" ", text[span.start : span.end]))
     kept = [_comment(line) for line in lines if not _MARK.fullmatch(line)]
-    before = _BREAK.split(text[: span.start])[-1]
+    start = text.rfind("\n", 0, span.start) + 1
+    before = _BREAK.split(text[start : span.start])[-1]
     before = "" if _MARK.fullmatch(before) else before
-    after = _BREAK.split(text[span.end :], maxsplit=1)[0].strip()
+    following = _BREAK.search(text, span.end)
+    after = text[span.end : following.start() if following else len(text)].strip()
     return ("\n" if before else "") + "\n".join(kept) + ("\n" if after and (kept or before) else "")
 
 

@@ -39,7 +39,7 @@ def settle(text: str, lines: list[Line]) -> list[Line]:
     if Kind.INSIDE in kinds:
         _settle_inside(text, lines)
     if Kind.WORDS in kinds:
-        _settle_words(lines)
+        _settle_words(text, lines)
     if Kind.NUMBER in kinds:
         _settle_numbers(lines)
     return lines
@@ -62,9 +62,29 @@ def _settle_inside(text: str, lines: list[Line]) -> None:
                 line.kind = Kind.BROKEN
 
 
-def _settle_words(lines: list[Line]) -> None:
+def _indent(text: str, line: Line) -> int:
+    words = text[line.begin : line.begin + 80]
+    return len(words) - len(words.lstrip())
+
+
+def _points(text: str, lines: list[Line]) -> set[int]:
+    """The numbered lines that stand, indented, under a step."""
+    found: set[int] = set()
+    step = -1
+    for index, line in enumerate(lines):
+        if line.kind is Kind.STEP:
+            step = _indent(text, line)
+        elif line.kind is Kind.WORDS and 0 <= step < _indent(text, line):
+            found.add(index)
+        else:
+            step = -1
+    return found
+
+
+def _settle_words(text: str, lines: list[Line]) -> None:
     steps = [index for index, line in enumerate(lines) if line.kind in (Kind.STEP, Kind.BROKEN)]
     numbers = {lines[index].number for index in steps}
+    points = _points(text, lines)
     first, last = (steps[0], steps[-1]) if steps else (0, len(lines))
     following: Line | None = None
     for index in range(len(lines) - 1, -1, -1):
@@ -73,7 +93,7 @@ def _settle_words(lines: list[Line]) -> None:
             titled = following and following.kind is Kind.STEP and not following.number
             between = first < index < last
             told = bool(steps) and not between and (numbers == {""} or line.number in numbers)
-            if titled or told:
+            if titled or told or index in points:
                 line.kind, line.start = Kind.PROSE, line.begin
             else:
                 line.kind = Kind.BROKEN
