@@ -6,30 +6,59 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pearl
 from pearl.library import Library, load_library
-from pearl.llm import WritePlan
-from pearl.llm.offline import Offline, planning
+from pearl.llm import CorrectPlan, ExecuteStep, MapAnswer, WritePlan
+from pearl.llm.offline import Offline, mapping, planning, reading
+from pearl.llm.offline.question import names, read_question
 from pearl.llm.offline.text import sentences
+from pearl.plan import DOCUMENT, Action, Literal, Param, Ref, Step
+from pearl.source import Source
+from pearl.values import TYPES, decode
 from tests.conftest import ROOT
 
+EXAMPLES = ROOT / "plans" / "examples"
 QUESTIONS = [
     json.loads(line)
-    for file in sorted((ROOT / "plans" / "examples").glob("*.questions.jsonl"))
+    for file in sorted(EXAMPLES.glob("*.questions.jsonl"))
     for line in file.read_text(encoding="utf-8").splitlines()
 ]
 
 
+def ask(text: str, question: str = "Why did Ada leave?", **options) -> pearl.Answer:
+    return pearl.ask_sync(Source("x.txt", text), question, model=Offline(), **options)
+
+
+def plan(question: str, library: Library | None = None) -> str:
+    return planning.write(WritePlan(question, library or load_library()))
+
+
+def steps(question: str) -> list[str]:
+    """The plan's calls, without names and notes."""
+    lines = plan(question).splitlines()[2:]
+    return [line.split(" = ", 1)[1].split(" : ")[0] for line in lines]
+
+
+# --- the example questions ---
+
+
 @pytest.mark.parametrize("row", QUESTIONS, ids=lambda row: row["id"])
-def test_every_example_question_is_answered_with_the_documents_words(row: dict, examples: Path):
-    document = (examples / row["document"]).read_text(encoding="utf-8")
-    answer = pearl.ask_sync(
-        examples / row["document"], row["question"], options=row["options"], model=Offline()
-    )
+def test_every_example_question_is_answered_with_the_documents_words(row: dict):
+    document = (EXAMPLES / row["document"]).read_text(encoding="utf-8")
+    answers = [
+        pearl.ask_sync(
+            EXAMPLES / row["document"], row["question"], options=row["options"], model=Offline()
+        )
+        for _ in range(2)
+    ]
+    answer = answers[0]
     assert answer.evidence
     for quote in answer.evidence:
         assert quote.span
@@ -37,37 +66,277 @@ def test_every_example_question_is_answered_with_the_documents_words(row: dict, 
     assert answer.option
     assert answer.option.text in row["options"]
     assert pearl.check(answer.plan) == []
+    assert not answer.fallback
     assert "No language model" in answer.notice
-    for evidence in row["evidence"]:
-        assert evidence in document
+    assert (answer.text, answer.plan, answer.option) == (
+        answers[1].text,
+        answers[1].plan,
+        answers[1].option,
+    )
 
 
-@pytest.mark.parametrize("library", [load_library(), load_library("core")], ids=["default", "core"])
-def test_plans_check_clean(library: Library):
-    for row in QUESTIONS:
-        plan = planning.write(WritePlan(row["question"], library))
-        assert pearl.check(plan, library) == [], plan
+@pytest.mark.parametrize("row", QUESTIONS, ids=lambda row: row["id"])
+def test_the_examples_reference_evidence_is_in_the_document(row: dict):
+    document = (EXAMPLES / row["document"]).read_text(encoding="utf-8")
+    assert [one for one in row["evidence"] if one not in document] == []
+    assert len(row["options"]) == 4
+    assert row["gold"] in "ABCD"
 
 
-def test_plans_for_questions_nobody_tuned_for(shared: Path):
-    file = shared / "quality" / "questions_outside_challenge_set.jsonl"
-    library = load_library(str(shared / "pearl_gpt4" / "mined_actions_81.txt"))
-    for line in file.read_text(encoding="utf-8").splitlines()[::5]:
-        plan = planning.write(WritePlan(json.loads(line)["question"], library))
-        assert pearl.check(plan, library) == [], plan
-
-
-def test_two_processes_give_one_answer(examples: Path, tmp_path: Path):
-    words = [sys.executable, "-m", "pearl", "ask", examples / "lighthouse.txt",
-             "Why does Mara leave the lighthouse?", "--json"]  # fmt: skip
-    found = []
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            words, capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}
+def test_two_processes_give_one_answer():
+    code = """
+import json, sys, pearl
+from pathlib import Path
+from pearl.llm.offline import Offline
+for file in sorted(Path(sys.argv[1]).glob("*.questions.jsonl")):
+    for line in file.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        answer = pearl.ask_sync(file.parent / row["document"], row["question"],
+                                options=row["options"], model=Offline())
+        print(answer.text, answer.evidence, answer.plan, answer.option)
+"""
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(EXAMPLES)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
         )
-        data = json.loads(done.stdout)
-        found.append({key: data[key] for key in ("answer", "evidence", "plan")})
-    assert found[0] == found[1]
+        for seed in ("1", "2")
+    ]
+    first, second = (child.communicate(timeout=60)[0] for child in children)
+    assert len(first) > 10_000
+    assert first == second
+
+
+# --- plans ---
+
+ODD = (
+    "?",
+    "Why",
+    "Was?",
+    "Почему Мара ушла?",
+    "为什么?",
+    "X" * 3000,
+    '"',
+    "\\",
+    "{mara} left?",
+    "how {x} is \"y\" 'z'",
+    "CTX",
+    "each where return",
+    "between true and false?",
+    "between Mara and Mara?",
+    "What's the relation between topic and answer?",
+    "What is the relationship between the event and the event?",
+    "How does Ada feel about values?",
+    "Why? Why? Why?",
+    "- None",
+    "New actions:",
+    "1. a = SUMMARIZE(CTX) : all",
+)
+
+
+@pytest.mark.parametrize("libraries", [(), ("core",), ("quality",)])
+def test_plans_check_clean(libraries: tuple[str, ...]):
+    library = load_library(*libraries)
+    for question in [row["question"] for row in QUESTIONS] + list(ODD):
+        written = plan(question, library)
+        assert written
+        assert pearl.check(written, library) == [], written
+        call = CorrectPlan(WritePlan(question, library), "1. a = NO(CTX)", "rejected")
+        assert pearl.check(planning.write_shortest(call.write), library) == []
+
+
+@pytest.mark.parametrize("file", ["mined_actions_81.txt", "mined_actions_407.txt"])
+def test_plans_with_mined_libraries_for_questions_nobody_tuned_for(shared: Path, file: str):
+    rows = (shared / "quality" / "questions_outside_challenge_set.jsonl").read_text("utf-8")
+    library = load_library(str(shared / "pearl_gpt4" / file))
+    for line in rows.splitlines()[::5]:
+        written = plan(json.loads(line)["question"], library)
+        assert pearl.check(written, library) == [], written
+
+
+@given(st.text(st.characters(exclude_characters="{"), max_size=60))
+def test_any_question_has_a_clean_plan(question: str):
+    question = " ".join(question.split())
+    if question:
+        written = plan(question, load_library("core"))
+        assert pearl.check(written, load_library("core")) == [], written
+
+
+def test_a_library_no_action_of_which_can_be_asked_gives_no_plan():
+    library = load_library("core")
+    bare = Library(
+        ("bare",), {name: one for name, one in library.actions.items() if one.is_builtin}
+    )
+    assert plan("Why?", bare) == ""
+
+
+def test_planning_knows_no_action_by_name():
+    folder = Path(planning.__file__).parent
+    source = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.py"))
+    for name in load_library().actions:
+        assert name not in source
+
+
+@pytest.mark.parametrize(
+    ("question", "clause", "scene"),
+    [
+        ("Why does Mara leave the lighthouse?", "Mara leave the lighthouse", ""),
+        ("Why, most probably, did Bo lie?", "Bo lie", ""),
+        ("Which of these best states the main argument?", "the main argument", ""),
+        ("Which best describes Mara's plan?", "Mara's plan", ""),
+        ("What would best describe the tone?", "the tone", ""),
+        ("Taken together, what do the two scenes show?", "the two scenes show", ""),
+        ("According to the author, why did it fail?", "it fail", ""),
+        ("Of the following ways, which would she choose?", "she choose", ""),
+        ("What qualities does Bo value?", "qualities Bo value", ""),
+        ("Which of these statements about Bo is NOT true?", "Bo", ""),
+        ("Bo is tired. How does he sleep?", "he sleep", "Bo is tired."),
+        ("Why did Mr. Orde of St. Abbs leave?", "Mr. Orde of St. Abbs leave", ""),
+        ("Does Bo know?", "Bo know", ""),
+        ("The crew agrees that", "The crew agrees that", ""),
+        ("How?", "How", ""),
+    ],
+)
+def test_a_question_is_about_its_clause(question: str, clause: str, scene: str):
+    asked = read_question(question)
+    assert (asked.clause, asked.scene) == (clause, scene)
+
+
+@pytest.mark.parametrize(
+    ("question", "pair"),
+    [
+        ("What is the relation between Bo and the Board?", ("Bo", "the Board")),
+        ("How does Bo feel about the sale?", ("Bo", "the sale")),
+        ("What is Mara's attitude to her father?", ("Mara", "her father")),
+        ("How did Niobe compare to other planets?", ("Niobe", "other planets")),
+        ("How does the essay use what Bo felt about it?", None),
+        ("Why does Bo leave?", None),
+    ],
+)
+def test_two_parties_are_seen(question: str, pair: tuple[str, str] | None):
+    assert read_question(question).pair == pair
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Why did Mara leave the Garrow?", ["Mara", "Garrow"]),
+        ("Rusk takes it. What does Mr. Orde say of E. P. Thompson's book?",
+         ["Rusk", "Mr. Orde", "E. P. Thompson"]),
+        ("Which is NOT true of the United States of America?", ["United States of America"]),
+    ],
+)  # fmt: skip
+def test_names_are_seen(text: str, found: list[str]):
+    assert names(text) == found
+
+
+@pytest.mark.parametrize(
+    ("question", "calls"),
+    [
+        (
+            "Why does Bo lie?",
+            ['FIND_EVENT(CTX, "Bo lie")', "FIND_REASON(CTX, event)"],
+        ),
+        (
+            "What is the meaning of the red chair?",
+            ['SUMMARIZE_TOPIC(CTX, "the red chair")', "FIND_MEANING(CTX, topic)"],
+        ),
+        (
+            "How does Bo feel about the sale in Ulm?",
+            [
+                'FIND_CHARACTER(CTX, "Bo")',
+                'SUMMARIZE_TOPIC(CTX, "the sale in Ulm")',
+                "FIND_EMOTION(CTX, bo, sale_in_ulm)",
+            ],
+        ),
+        ("What is the main idea of the text?", ["FIND_MAIN_IDEA(CTX)"]),
+        ("Who is Bo?", ['FIND_CHARACTER(CTX, "Bo")']),
+        ("What was in the box?", ['SUMMARIZE_TOPIC(CTX, "in the box")']),
+        (
+            "If Bo had stayed, what would have happened?",
+            ['SUMMARIZE_TOPIC(CTX, "Bo had stayed")', "PREDICT_HYPOTHETICAL(CTX, topic)"],
+        ),
+        ("Which of these is NOT true of Bo?", ['SUMMARIZE_TOPIC(CTX, "NOT true of Bo")']),
+        (
+            "How many boats are there?",
+            ['SUMMARIZE_TOPIC(CTX, "many boats are there")', "FIND_QUANTITY(CTX, topic)"],
+        ),
+    ],
+)
+def test_the_form_of_a_question_chooses_its_steps(question: str, calls: list[str]):
+    assert steps(question) == calls
+
+
+# --- reading ---
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        (
+            '"No. That is so. I liked it," he said. She left.\n\n"Then go. Now!" Mr. Orde was in.',
+            [
+                '"No. That is so. I liked it," he said.',
+                "She left.",
+                '"Then go. Now!"',
+                "Mr. Orde was in.",
+            ],
+        ),
+        (
+            "“Go. Now,” she said. He ran. “I won't. Ever.”",
+            ["“Go. Now,” she said.", "He ran.", "“I won't. Ever.”"],
+        ),
+        (
+            "“It goes on.\n\n“And on.” He ran.",
+            ["“It goes on.", "“And on.”", "He ran."],
+        ),
+        (
+            "It was No. 5 of E. P. Thompson's at 11.35 p.m. in the log. No. It was I. She left.",
+            [
+                "It was No. 5 of E. P. Thompson's at 11.35 p.m. in the log.",
+                "No.",
+                "It was I.",
+                "She left.",
+            ],
+        ),
+        ("CHAPTER ONE\nThe ship sailed. It sank.", ["CHAPTER ONE", "The ship sailed.", "It sank."]),
+        ("It had\nsailed to Ulm\nand Kiel.", ["It had\nsailed to Ulm\nand Kiel."]),
+        ("- one\n- two. Three.", ["- one", "- two.", "Three."]),
+        ("Ада уехала. Она не вернулась.", ["Ада уехала.", "Она не вернулась."]),
+        ("他走了。她没有回来。", ["他走了。", "她没有回来。"]),
+        ("no end", ["no end"]),
+        ("", []),
+        (" \n\n \n", []),
+    ],
+)
+def test_sentences(text: str, whole: list[str]):
+    assert [text[span.start : span.end] for span in sentences(text)] == whole
+
+
+@pytest.mark.parametrize("name", ["lighthouse", "timekeeping"])
+def test_sentences_cover_a_document_without_overlap(name: str):
+    text = (EXAMPLES / f"{name}.txt").read_text(encoding="utf-8")
+    spans = sentences(text)
+    assert "".join(text.split()) == "".join("".join(text[a:b].split()) for a, b in spans)
+    assert all(one.end <= other.start for one, other in pairwise(spans))
+    assert max(span.end - span.start for span in spans) < 600
+
+
+@given(st.text('Ab.!?"“” \n-1', max_size=80))
+def test_sentences_lose_nothing(text: str):
+    spans = sentences(text)
+    assert "".join(text.split()) == "".join("".join(text[a:b].split()) for a, b in spans)
+
+
+def test_a_stray_quotation_mark_holds_little_together():
+    text = 'The gun was 5" long. ' + "The tide came in. " * 200
+    assert len(sentences(text)) > 150
+
+
+def test_text_without_an_end_is_cut_at_white_space():
+    assert all(span.end - span.start <= 1000 for span in sentences("word " * 3000))
 
 
 @pytest.mark.parametrize(
@@ -75,39 +344,84 @@ def test_two_processes_give_one_answer(examples: Path, tmp_path: Path):
     [
         "One sentence only.",
         "no end and no capitals here at all",
+        "Ada left",
         "42 17 3\n\n8 9",
         "Ада уехала. Она не вернулась.\n\nОстров закрыт.",
+        "他走了。她没有回来。",
         "- a list\n- of things\n- without sentences",
         "?" * 50,
+        "\u2028\u0085 \u200b",
+        "Ada left.\r\n\r\nShe was tired of it.\r\n",
     ],
 )
 def test_documents_that_are_no_prose(text: str):
-    answer = pearl.ask_sync(pearl.Source("x.txt", text), "Why did Ada leave?", model=Offline())
+    answer = ask(text, options=["one", "two"])
     for quote in answer.evidence:
-        assert quote.text in text
+        assert quote.span
+        assert text[quote.span.start : quote.span.end] == quote.text
+    assert answer.text
+    assert answer.option
+
+
+def test_a_document_that_says_nothing_of_it_is_not_made_to():
+    answer = ask("The tide came in. The stones were grey.", "Why did the zeppelin burn?")
+    assert answer.evidence == ()
+    assert "no sentence that bears on this" in answer.text
 
 
 def test_a_long_document_is_read_to_its_end():
-    filler = "The tide came in and went out again over the grey stones. " * 20_000
+    filler = "The tide came in and went out again over the grey stones. " * 35_000
     text = filler + "\n\nThe zeppelin burned because the mooring rope had frayed."
-    answer = pearl.ask_sync(
-        pearl.Source("x.txt", text), "Why did the zeppelin burn?", model=Offline()
-    )
-    assert "zeppelin" in answer.text
+    assert len(text) > 2_000_000
+    assert "mooring rope" in ask(text, "Why did the zeppelin burn?").text
 
 
-def test_what_is_said_in_quotes_stays_whole():
-    text = '"No. That is so. I liked it," he said. She left.\n\n"Then go. Now!" Mr. Orde was in.'
-    found = [text[span.start : span.end] for span in sentences(text)]
-    assert found == [
-        '"No. That is so. I liked it," he said.',
-        "She left.",
-        '"Then go. Now!"',
-        "Mr. Orde was in.",
-    ]
+@pytest.mark.parametrize(
+    "text", ["x" * 2_000_000, "word " * 400_000, '"' * 500_000, "Mr. " * 200_000]
+)
+def test_a_long_document_without_sentences_is_read_in_sane_time(text: str):
+    assert ask(text).text
 
 
-def test_planning_knows_no_action_by_name():
-    source = Path(planning.__file__).read_text(encoding="utf-8")
-    for name in load_library().actions:
-        assert name not in source
+STORY = Source("s", "Ada lives in Ulm. Bo sold seven boats in 1,884. No one knows why he did it.")
+
+
+def carried_out(returns, argument: str, document: Source | None = STORY) -> str:
+    action = Action("FIND_IT", (Param(DOCUMENT), Param("X")), returns, "Find X in CTX.")
+    step = Step("a", "FIND_IT", (Ref(DOCUMENT), Literal(argument)))
+    return reading.carry_out(ExecuteStep(document, action, step, (("X", argument),)))
+
+
+@pytest.mark.parametrize("document", [STORY, Source("n", "Nothing."), None])
+@pytest.mark.parametrize("returns", TYPES)
+def test_every_type_can_be_read(returns, document: Source | None):
+    decode(carried_out(returns, "Bo sold boats", document), returns)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [("Ada lives in Ulm", True), ("Ada lives in Kiel with Bo", False), ("the", False)],
+)
+def test_a_statement_is_borne_out_by_a_sentence_or_not(statement: str, said: bool):
+    assert decode(carried_out("bool", statement), "bool") is said
+
+
+def test_a_number_is_the_best_sentences():
+    assert decode(carried_out("number", "how many boats Bo sold"), "number") == 7
+    assert decode(carried_out("number", "zeppelins"), "number") == 0
+
+
+# --- options ---
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "letter"),
+    [
+        ("Why did she leave?", "> The log showed her father's lie.", "B"),
+        ("Which of these did she NOT leave for?", "> Her aunt was ill; the log told a lie.", "C"),
+        ("Why did she leave?", "nothing at all", "A"),
+    ],
+)
+def test_an_option_is_chosen_by_its_own_words(question: str, answer: str, letter: str):
+    options = ("her aunt was ill", "her father's lie in the log", "the gas conversion")
+    assert mapping.choose(MapAnswer(question, answer, options)) == letter

@@ -9,149 +9,116 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from pearl.library import Library
 from pearl.llm.calls import WritePlan
+from pearl.llm.offline.cues import CUES, EVENT, PERSON, TOPIC, Cue
+from pearl.llm.offline.question import Question, names, place, read_question, supposed, without_head
 from pearl.llm.offline.text import stems, words
 from pearl.plan import DOCUMENT, Action, Arg, Literal, Plan, Ref, Step
-from pearl.syntax import print_plan
+from pearl.syntax import parse, print_plan
+from pearl.values import Type
 
-# Question form → the words an action for it is likely to be defined with.
-_CUES: tuple[tuple[str, str], ...] = (
-    (r"\bwhy\b|\breasons?\b|\bbecause\b|\bmotiv", "reason why motive"),
-    (r"\bwho\b|\bwhat kind of (?:person|man|woman)", "character person who traits"),
-    (r"\bfeel|\bfeelings?\b|\bemotion|\bafraid|\bangry", "feeling emotion"),
-    (r"\bthink|\bopinion|\bview\b|\battitude|\bregard", "opinion view attitude"),
-    (r"\brelat(?:ed|ion|ionship)|\bknow each other", "relation stand other"),
-    (r"\bwould (?:have )?(?:happen|likely|most likely)|\bif\b", "hypothetical would happen if"),
-    (r"\bauthor|\bwriter|\bessay", "author stance argument claim"),
-    (r"\btone\b|\bmood\b", "tone mood"),
-    (r"\bhow many|\bhow much|\bhow often", "number quantity count how many"),
-    (r"\bwhen\b|\bhow long", "time when duration"),
-    (r"\bwhere\b", "place location where"),
-    (r"\bhow (?:does|did|do|is|was|can|could)\b", "how method way"),
-    (r"\bmean(?:s|ing|t)?\b|\bphrase\b|\bword\b|\brefer", "meaning phrase word means"),
-    (r"\bnot\b|\bexcept\b|\bleast\b|\bfalse\b", "not false except least mentioned"),
-    (r"\bcompar|\bdiffer|\bcontrast|\bunlike", "compare contrast difference"),
-    (r"\bsimilar|\bin common|\balike|\bboth\b", "common similar both"),
-    (r"\bironic|\birony", "irony ironic expected"),
-    (r"\btheme|\bmoral|\blesson|\bmessage", "theme lesson message"),
-    (r"\bconsequence|\bresult|\beffect|\bled to|\boutcome", "effect consequence follow"),
-    (r"\bchange|\bbecome|\btransform", "change become"),
-    (r"\bpurpose|\bintend|\bgoal|\bplan\b|\bwant", "purpose goal want plan"),
-    (r"\bdescrib", "describe description"),
-    (r"\bhappen|\bevent", "event happens"),
-    (r"\bevidence|\bsupport|\bexample", "evidence support claim"),
-    (r"\blie\b|\blied\b|\bdeceiv|\bpretend|\bhide|\bhid\b|\bsecret", "deceive hides truth lie"),
-)
-_EVENT = "event happens what"
-_PERSON = "character person who describe"
-_LEAD = re.compile(
-    r"^\W*(?:(?:in|according to|with|taken|given) [^,]{1,40}, )?"
-    r"(?:why|how|what|who|whom|whose|when|where|which)\b"
-    r"(?: of (?:these|the following|the) \w*)?(?: is it that| reason| way| statement)?"
-    r",?(?: most)?(?: likely| probably)?,?"
-    r"(?: best(?: \w+s)?)?"
-    r"(?: (?:does|did|do|is|was|were|are|has|had|have|would|might|can|could|should|will))?"
-    r"(?: most)?(?: likely| probably)?\s*",
-    re.IGNORECASE,
-)
-_SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z\"'])")
-_NAMES = re.compile(r"(?<![.?!]\s)(?<!^)\b[A-Z][\w-]+(?:\s+(?:of\s+|the\s+)?[A-Z][\w-]+)*")
+_PARTY = 6
+"""Words of a party that is worth a step of its own; a longer one is a clause."""
 
 
 def write(call: WritePlan) -> str:
     """A plan of one to three steps for the question."""
-    question = " ".join(call.question.split())
+    asked = read_question(call.question)
     ranked = _Ranking(call.library)
-    main = ranked.best(words(question), _cued(question), (0, 1, 2))
+    main = ranked.best(asked)
+    if main and asked.pair and len(main.params) == 3:
+        return _text(asked, _about_two(ranked, main, asked.pair, asked))
+    happens = asked.happens or bool(asked.scene)
+    first = ranked.known(EVENT if happens else TOPIC, (1,))
+    main = main or (ranked.known(TOPIC, (1,)) if asked.scene else first) or ranked.any()
     if main is None:
         return ""
-    clause, names = _clause(question), _names(question)
-    wanted = len(main.params) - 1
-    if wanted == 0:
-        return _text(question, [_step("answer", main, [], question)])
-    if wanted == 2 and names:
-        return _text(question, _about_two(ranked, main, clause, names, question))
-    event = ranked.best([], _stems(_EVENT), (1,))
-    if event is None or event.name == main.name or wanted != 1:
-        args = [Literal(text) for text in (clause, _rest(clause, names))][:wanted]
-        return _text(question, [_step("answer", main, args, question)])
-    first = _step("event", event, [Literal(clause)], f"Find what is said of this: {clause}")
-    return _text(question, [first, _step("answer", main, [Ref("event")], question)])
+    if len(main.params) == 1:
+        return _text(asked, [_step("answer", main, [], asked.text)])
+    about, person = _about(asked), ranked.known(PERSON, (1,))
+    if first is None or main in (first, person):
+        return _text(asked, [_step("answer", main, [Literal(about)], asked.text)])
+    found = asked.scene.strip(" .") or about
+    name = "event" if happens else "topic"
+    steps = [_step(name, first, [Literal(found)], f"Find what is said of this: {found}")]
+    return _text(asked, [*steps, _step("answer", main, [Ref(name)], asked.text)])
 
 
 def write_shortest(call: WritePlan) -> str:
     """One step, with the least that can be wrong in it."""
-    question = " ".join(call.question.split())
-    action = _Ranking(call.library).best(words(question), _cued(question), (0, 1))
+    asked = read_question(call.question)
+    ranked = _Ranking(call.library)
+    action = ranked.known(TOPIC, (1,)) or ranked.any()
     if action is None:
         return ""
-    args = [Literal(_clause(question))][: len(action.params) - 1]
-    return _text(question, [_step("answer", action, args, question)])
+    args = [Literal(asked.clause)][: len(action.params) - 1]
+    return _text(asked, [_step("answer", action, args, asked.text)])
+
+
+def _about(asked: Question) -> str:
+    """What a one-argument action is to work on."""
+    if asked.pair and _author(asked.pair[0]):
+        return asked.pair[1]
+    for cue in _cues(asked)[:1]:
+        return supposed(asked) if cue.supposes else without_head(asked.clause, cue.asks)
+    return asked.clause
 
 
 def _about_two(
-    ranked: _Ranking, main: Action, clause: str, names: Sequence[str], question: str
+    ranked: _Ranking, main: Action, pair: tuple[str, str], asked: Question
 ) -> list[Step]:
-    """Who each one is, and then how the two stand in the question."""
-    person = ranked.best([], _stems(_PERSON), (1,))
+    """Who or what each of the two is, and then how they stand in the question."""
     steps: list[Step] = []
     args: list[Arg] = []
-    for name in names[:2]:
-        variable = re.sub(r"\W+", "_", name).strip("_").lower()
-        if person is None or variable in ("ctx", "answer", "true", "false", "each", "where"):
-            args.append(Literal(name))
+    for party, variable in zip(pair, ("one", "other"), strict=True):
+        person = party in names(asked.text) and not place(party, asked.text)
+        action = ranked.known(PERSON if person else TOPIC, (1,))
+        if action is None or len(party.split()) > _PARTY:
+            args.append(Literal(party))
             continue
-        note = f"Find out who or what {name} is"
-        steps.append(_step(variable, person, [Literal(name)], note))
+        variable = _variable(party) or variable
+        note = f"Find out who {party} is" if person else f"Find out about {party}"
+        steps.append(_step(variable, action, [Literal(party)], note))
         args.append(Ref(variable))
-    if len(args) == 1:
-        args.append(Literal(_rest(clause, names)))
-    return [*steps, _step("answer", main, args, question)]
+    if len({step.name for step in steps}) < len(steps):
+        return [_step("answer", main, [Literal(party) for party in pair], asked.text)]
+    return [*steps, _step("answer", main, args, asked.text)]
+
+
+def _author(party: str) -> bool:
+    """The author of a document is no party in it."""
+    return bool(re.fullmatch(r"(?:the |its )?(?:author|writer|essayist)", party, re.IGNORECASE))
+
+
+def _variable(party: str) -> str:
+    """A short name for a step about a party; empty where its words make none."""
+    plain = re.sub(r"^(?:the|an?) ", "", party.lower())
+    name = "_".join(re.findall(r"[a-z]\w*", plain)[:3])
+    taken = ("ctx", "answer", "found", "true", "false", "each", "where", "return", "values")
+    return "" if name in taken or not name.isascii() else name
 
 
 def _step(name: str, action: Action, args: Sequence[Arg], note: str) -> Step:
     return Step(name, action.name, (Ref(DOCUMENT), *args), note)
 
 
-def _text(question: str, steps: Sequence[Step]) -> str:
-    return print_plan(Plan(tuple(steps), question))
+def _text(asked: Question, steps: Sequence[Step]) -> str:
+    plan = Plan(tuple(steps), asked.text)
+    written = print_plan(plan)
+    if parse(written).plan.steps != plan.steps:
+        # A question that holds a step itself would be read as one in a note.
+        plain = tuple(replace(step, note="Find what the question asks") for step in steps)
+        return print_plan(replace(plan, steps=plain))
+    return written
 
 
-def _stems(text: str) -> list[str]:
-    return stems(text.split())
-
-
-def _cued(question: str) -> list[str]:
-    found: list[str] = []
-    for pattern, cue in _CUES:
-        if re.search(pattern, question, re.IGNORECASE):
-            found.extend(_stems(cue))
-    return found or _stems(_EVENT)
-
-
-def _clause(question: str) -> str:
-    """What the question is about: its last sentence without the question words.
-
-    A sentence before it only sets the scene; it stands in the step's note.
-    """
-    asked = _SENTENCE.split(question)[-1]
-    clause = _LEAD.sub("", asked, count=1).strip(" ,?.!\"'")
-    return clause or question.strip(" ?")
-
-
-def _names(question: str) -> list[str]:
-    found = [name.removesuffix("'s") for name in _NAMES.findall(question)]
-    found = [name for name in found if len(name) > 1 and name.lower() not in ("i", "not")]
-    return list(dict.fromkeys(found))
-
-
-def _rest(clause: str, names: Sequence[str]) -> str:
-    """The clause without the first name, for an action's second argument."""
-    rest = clause.replace(names[0], "", 1) if names else clause
-    return " ".join(rest.split()).removeprefix("'s ") or clause
+def _cues(asked: Question) -> list[Cue]:
+    """The forms the question has, the one that counts most first."""
+    return [cue for cue in CUES if cue.asks.search(asked.asked)]
 
 
 class _Ranking:
@@ -167,35 +134,62 @@ class _Ranking:
             and action.params[0].name == DOCUMENT
             and all(len(param.name) == 1 for param in action.params[1:])
         ]
-        self.names = [set(stems(action.name.lower().split("_"))) for action in self.actions]
+        named = [stems(action.name.lower().split("_")) for action in self.actions]
+        common = Counter(stem for name in named for stem in name)
+        # A word that half of the names share ("find") tells nothing apart.
+        often = max(2, len(named) // 4)
+        self.names = [[stem for stem in name if common[stem] <= often] for name in named]
         self.docs = [set(words(action.doc)) for action in self.actions]
-        counts = Counter(stem for doc in self.docs for stem in doc)
-        total = max(1, len(self.actions))
-        self.rarity: Mapping[str, float] = {
-            stem: math.log(1 + total / count) for stem, count in counts.items()
-        }
+        self.counts = Counter(stem for doc in self.docs for stem in doc)
 
-    def best(
-        self, asked: Sequence[str], cues: Sequence[str], arities: Sequence[int]
-    ) -> Action | None:
-        """The action that fits best; ties go to the library's order.
+    def best(self, asked: Question) -> Action | None:
+        """The action that is called after the question's form, or None.
 
-        Args:
-            asked: the question's stems.
-            cues: stems that the question's form calls for, which weigh more.
-            arities: how many parameters it may take besides the document.
+        Two parameters besides the document need two parties, none at all a
+        question about the whole document.
         """
-        best, top = None, -1.0
+        for cue in _cues(asked):
+            arities = {1}
+            if cue.whole:
+                arities.add(0)
+            if asked.pair and not _author(asked.pair[0]):
+                arities.add(2)
+            found = self._top(cue.words, arities, {"text", "list", "any", cue.returns})
+            if found or cue.false:
+                return found
+        return None
+
+    def known(self, about: str, arities: Collection[int]) -> Action | None:
+        """The action that is called after these words, or at least defined with them."""
+        types: tuple[Type, ...] = ("text", "list", "any")
+        return self._top(about, arities, types) or self._top(about, arities, types, named=False)
+
+    def any(self) -> Action | None:
+        """The first action that can be asked about anything."""
+        return next((one for one in self.actions if len(one.params) < 3), None)
+
+    def _top(
+        self, about: str, arities: Collection[int], types: Collection[Type], *, named: bool = True
+    ) -> Action | None:
+        """The action whose name, and then definition, holds most of the words.
+
+        Ties go to the library's order.
+        """
+        wanted = set(stems(about.split()))
+        best, top = None, 0.0
         for action, name, doc in zip(self.actions, self.names, self.docs, strict=True):
-            if len(action.params) - 1 not in arities:
+            hits = sum(stem in wanted for stem in name)
+            if len(action.params) - 1 not in arities or action.returns not in types:
                 continue
-            score = sum(3.0 * self._weight(stem, name, doc) for stem in set(cues))
-            score += sum(self._weight(stem, name, doc) for stem in set(asked))
-            score /= math.sqrt(8 + len(doc))
+            if named and not hits:
+                continue
+            defined = sum(self._rarity(stem) for stem in sorted(wanted & doc)) / math.sqrt(
+                8 + len(doc)
+            )
+            score = hits + 6 * hits / max(1, len(name)) + defined
             if score > top:
                 best, top = action, score
         return best
 
-    def _weight(self, stem: str, name: set[str], doc: set[str]) -> float:
-        rarity = self.rarity.get(stem, 1.0)
-        return (2.0 * rarity if stem in name else 0.0) + (rarity if stem in doc else 0.0)
+    def _rarity(self, stem: str) -> float:
+        return math.log(1 + len(self.docs) / self.counts[stem])

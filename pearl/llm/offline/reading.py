@@ -20,8 +20,17 @@ WHOLE = 5
 REPEATED = 0.6
 """What a sentence's score is worth when an earlier step has quoted it."""
 
-_SPELLED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_NUMBER = re.compile(rf"\b\d[\d,.]*\b|\b(?:{'|'.join(_SPELLED)})\b", re.IGNORECASE)
+HELD = 0.7
+"""The share of a statement's words that one sentence must hold to bear it out."""
+
+_ORDERS = "find list check answer summarize describe identify explain state name topic event"
+"""Words by which steps tell a reader what to do, and not what to look for."""
+
+# No "one": it stands for anybody and anything.
+_SPELLED = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBER = re.compile(
+    rf"\b(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?\b|\b(?:{'|'.join(_SPELLED)})\b", re.IGNORECASE
+)
 
 
 def carry_out(call: ExecuteStep) -> str:
@@ -32,17 +41,20 @@ def carry_out(call: ExecuteStep) -> str:
     if call.document is None:
         return _without_document(call)
     read = index(call.document.text)
-    known = _quoted(call)
-    chosen = _choose(read, _query(call), known)
-    quotes = [" ".join(read.text[span.start : span.end].split()) for span in chosen]
-    shown = "\n".join(f"> {quote}" for quote in quotes)
+    best = _choose(read, _query(call), _quoted(call))
+    quotes = [" ".join(read.text[span.start : span.end].split()) for span in best]
+    in_order = [quote for _, quote in sorted(zip(best, quotes, strict=True))]
+    shown = "\n".join(f"> {quote}" for quote in in_order)
     match call.action.returns:
         case "bool":
-            return f"{'yes' if quotes else 'no'}\n{shown}"
+            return f"{'yes' if _borne_out(call, read) else 'no'}\n{shown}"
         case "number":
             return f"{_number(quotes)}\n{shown}"
         case "list":
-            return f"{json.dumps(quotes, ensure_ascii=False)}\n{shown}"
+            return f"{json.dumps(in_order, ensure_ascii=False)}\n{shown}"
+        case "pairs":
+            pairs = [[at, quote] for at, quote in enumerate(in_order, 1)]
+            return f"{json.dumps({'pairs': pairs}, ensure_ascii=False)}\n{shown}"
         case _:
             return shown or "The document has no sentence that bears on this."
 
@@ -57,6 +69,9 @@ def _without_document(call: ExecuteStep) -> str:
             return str(len(text.splitlines()))
         case "list":
             return json.dumps(text.splitlines(), ensure_ascii=False)
+        case "pairs":
+            pairs = [[at, line] for at, line in enumerate(text.splitlines(), 1)]
+            return json.dumps({"pairs": pairs}, ensure_ascii=False)
         case _:
             return text
 
@@ -68,9 +83,11 @@ def _query(call: ExecuteStep) -> Mapping[str, float]:
         query[stem] = 0.25
     for stem in words(call.step.note):
         query[stem] = 0.6
+    for stem in words(_ORDERS):
+        query.pop(stem, None)
     for _, value in call.arguments:
         text = as_text(value)
-        weight = 0.3 if ">" in text else 1.0
+        weight = 0.1 if ">" in text else 1.0
         for stem in words(text.replace(">", " ")):
             query[stem] = max(weight, query.get(stem, 0.0))
     return query
@@ -83,7 +100,7 @@ def _quoted(call: ExecuteStep) -> frozenset[str]:
 
 
 def _choose(read: Index, query: Mapping[str, float], known: frozenset[str]) -> list[Span]:
-    """The best sentences, in document order; one that an earlier step quoted counts for less."""
+    """The best sentences, best first; one that an earlier step quoted counts for less."""
     scores = read.scores(query)
     texts = [" ".join(read.text[span.start : span.end].split()) for span in read.spans]
     for at, text in enumerate(texts):
@@ -97,13 +114,21 @@ def _choose(read: Index, query: Mapping[str, float], known: frozenset[str]) -> l
     best = list(first.values())
     # A few words answer little, but a document may hold nothing longer.
     whole = [at for at in best if len(texts[at].split()) >= WHOLE] or best
-    return [read.spans[at] for at in sorted(whole[:QUOTES])]
+    return [read.spans[at] for at in whole[:QUOTES]]
+
+
+def _borne_out(call: ExecuteStep, read: Index) -> bool:
+    """Whether one sentence holds most words of the statement that is to be checked."""
+    asked = {stem for _, value in call.arguments for stem in words(as_text(value))}
+    most = max((len(asked & held) for held in read.stems), default=0)
+    return bool(asked) and most >= HELD * len(asked)
 
 
 def _number(quotes: list[str]) -> str:
+    """The first number of the best sentence that has one, or else how many sentences there are."""
     for quote in quotes:
         found = _NUMBER.search(quote)
         if found:
             word = found[0].lower()
-            return str(_SPELLED.index(word) + 1) if word in _SPELLED else word.strip(".,")
+            return str(_SPELLED.index(word) + 2) if word in _SPELLED else word
     return str(len(quotes))
