@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pearl
@@ -156,7 +156,8 @@ def test_plans_with_mined_libraries_for_questions_nobody_tuned_for(shared: Path,
         assert pearl.check(written, library) == [], written
 
 
-@given(st.text(st.characters(exclude_characters="{"), max_size=60))
+@settings(derandomize=True)
+@given(st.one_of(st.text(max_size=60), st.text("{}aB. ?[0", max_size=30)))
 def test_any_question_has_a_clean_plan(question: str):
     question = " ".join(question.split())
     if question:
