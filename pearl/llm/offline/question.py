@@ -97,7 +97,8 @@ class Question:
 
 def read_question(question: str) -> Question:
     """Take a question apart. It never fails: at the least, it is about its own words."""
-    text = " ".join(question.split())
+    # In a plan, braces would stand for the output of a step.
+    text = " ".join(question.replace("{", "(").replace("}", ")").split())
     parts = [text[span.start : span.end] for span in sentences(text)] or [text]
     at = next((at for at in reversed(range(len(parts))) if parts[at].endswith("?")), -1)
     asked = parts[at].strip(' "“”')
