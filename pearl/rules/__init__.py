@@ -62,6 +62,8 @@ from pearl.rules.base import LibraryView, PlanView, Rule
 RULES: tuple[Rule, ...] = (
     several_plans.RULE,
     unreadable_action.RULE,
+    unknown_template_name.RULE,
+    doubled_braces.RULE,
     several_returns.RULE,
     step_inside_text.RULE,
     truncated_line.RULE,
@@ -91,8 +93,6 @@ RULES: tuple[Rule, ...] = (
     shadowed_document.RULE,
     duplicate_declaration.RULE,
     clashing_declaration.RULE,
-    unknown_template_name.RULE,
-    doubled_braces.RULE,
     quoted_document.RULE,
     misplaced_document.RULE,
     mode_needs_list.RULE,

@@ -21,29 +21,24 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pearl.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.rules.base import PlanView, Rule
-from pearl.source import Span
+from pearl.rules.base import Rule
+from pearl.source import Source
+from pearl.syntax import Broken
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
-    text = view.source.text
-    for ref in view.template_refs:
-        start, end = ref.span.start - 1, ref.span.end + 1
-        if text[start : start + 1] != "{" or text[end - 1 : end] != "}" or text[start - 1] == "\\":
-            continue
-        span = Span(start, end)
-        yield RULE(
-            span,
-            f"{text[start:end]} has two pairs of braces.",
-            help=f"Write {{{ref.name}}} for what the step found, \\{{ for a brace itself.",
-            data={"name": ref.name},
-            fix=Fix(
-                f"write {{{ref.name}}}", (Edit(span, text[start + 1 : end - 1]),), Safety.UNSAFE
-            ),
-        )
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.got != "BRACES":
+        return None
+    text = source.at(broken.at)
+    inner = text[1:-1]
+    return RULE(
+        broken.at,
+        f"{text} has two pairs of braces.",
+        help=f"Write {inner} for what the step found, \\{{ for a brace itself.",
+        data={"name": text.strip("{ }")},
+        fix=Fix(f"write {inner}", (Edit(broken.at, inner),), Safety.UNSAFE),
+    )
 
 
-RULE = Rule("PRL210", "doubled-braces", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL210", "doubled-braces", Severity.ERROR, __doc__, explain=explain)

@@ -21,18 +21,13 @@ Fix
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from pearl.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.plan import DOCUMENT, Literal, Template
+from pearl.plan import DOCUMENT
 from pearl.rules.base import PlanView, Rule
 from pearl.source import Source, Span
-
-_ALMOST = re.compile(
-    r"(?<!\\)\{\s*([#$@]?\d{1,2}|step[ _]?\d{1,2}|[#$@][^\W\d]\w*"
-    r"|[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]{0,40}\]|\([^(){}]{0,40}\))+)\s*\}"
-)
+from pearl.syntax import Broken
 
 
 def check(view: PlanView) -> Iterator[Diagnostic]:
@@ -41,20 +36,13 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
             yield _finding(ref.span, ref.name, "The document cannot stand inside a text.")
         elif ref.name not in view.defined and ref.name not in view.broken_names:
             yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.")
-    for step in view.plan.steps:
-        for arg in step.args:
-            if type(arg) is Template or (type(arg) is Literal and _has_brace(arg)):
-                yield from _almost(view.source, arg.span)
 
 
-def _has_brace(arg: Literal) -> bool:
-    return type(arg.value) is str and "{" in arg.value
-
-
-def _almost(source: Source, span: Span) -> Iterator[Diagnostic]:
-    """Braces around what looks like a reference and is none."""
-    for found in _ALMOST.finditer(source.text, *span):
-        yield _finding(Span(*found.span()), found[1], f"{found[0]} names no step.")
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.got != "BRACE":
+        return None
+    text = source.at(broken.at)
+    return _finding(broken.at, text.strip("{ }"), f"{text} names no step.")
 
 
 def _finding(span: Span, name: str, message: str) -> Diagnostic:
@@ -68,4 +56,4 @@ def _finding(span: Span, name: str, message: str) -> Diagnostic:
     )
 
 
-RULE = Rule("PRL209", "unknown-template-name", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL209", "unknown-template-name", Severity.ERROR, __doc__, plan=check, explain=explain)

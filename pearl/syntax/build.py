@@ -18,6 +18,13 @@ _INSIDE = re.compile(
     r"|(?P<wrap>[ \t]*\r?\n\s*)",
     re.DOTALL,
 )
+ALMOST = re.compile(
+    r"(?<!\\)(?:\{\s*(?:[#$@]?\d{1,2}|step[ _]?\d{1,2}|[#$@][^\W\d]\w*"
+    r"|[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]{0,40}\]|\([^(){}]{0,40}\))+)\s*\}"
+    r"|(?P<double>\{\{\s*(?:(?:each|where)(?:\s+values)?\s+)?[^\W\d]\w*\s*\}\}))"
+)
+"""Braces inside a text around what looks like a reference and is none."""
+
 _ESCAPES = {
     "n": "\n",
     "t": "\t",

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pearl.plan import Action, Arg, Builtin, Items, Literal, Plan, Ref, Step, Template
 from pearl.values import Value
 
-_REFERENCE = re.compile(
-    r"\{(?=\s*(?:(?i:each|where)(?:\s+(?i:values))?\s+)?[^\W\d](?:\w|\\_)*\s*\})"
-)
+# Whatever might be taken for a reference, by the reader or by a person.
+_REFERENCE = re.compile(r"\{(?=\s*[\w#$@{])")
+_LAST_BRACE = re.compile(r"\{(?=\s*\Z)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
@@ -102,7 +102,10 @@ def _args(args: Iterable[Arg]) -> str:
 
 
 def _part(part: str | Ref) -> str:
-    return _escape(part) if isinstance(part, str) else f"{{{print_arg(part)}}}"
+    if not isinstance(part, str):
+        return f"{{{print_arg(part)}}}"
+    # The brace would stand before a reference's own.
+    return _LAST_BRACE.sub(r"\\{", _escape(part))
 
 
 def _escape(text: str) -> str:

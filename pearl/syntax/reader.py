@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pearl.plan import Action, Builtin, Plan, Ref, Step
 from pearl.source import Source, Span
+from pearl.syntax.build import ALMOST
 from pearl.syntax.calls import call_end
 from pearl.syntax.lines import split
 from pearl.syntax.marks import INSIDE
@@ -120,6 +121,8 @@ class _Reader:
         elif found.name.lower() in _RESERVED:
             failure = Failure(found.name_span, "RESERVED", "", frozenset())
             self._fail("step", line, failure, _DEFINES)
+        elif braces := _bad_braces(self.text, found):
+            self._fail("step", line, braces, _DEFINES)
         else:
             self.steps.append(self._commented(found))
 
@@ -201,6 +204,20 @@ def _merged(aside: list[Aside], taken: list[Span]) -> list[Aside]:
         if not kept or one.span.start >= kept[-1].span.end:
             kept.append(one)
     return kept
+
+
+def _bad_braces(text: str, step: Step) -> Failure | None:
+    """Where a text has braces that are no reference, though a person would take them for one."""
+    if text.find("{", step.action_span.end, step.span.end) < 0:
+        return None
+    for arg in step.args:
+        if type(arg) is Ref:
+            continue
+        found = ALMOST.search(text, *arg.span)
+        if found:
+            kind = "BRACES" if found["double"] else "BRACE"
+            return Failure(Span(*found.span()), kind, "STRING", frozenset())
+    return None
 
 
 def _step_in_note(text: str, step: Step) -> Span | None:

@@ -62,7 +62,8 @@ class Broken:
         at: the offending token; empty at the end of the line.
         got: the offending token's type in the grammar, ``$END`` past the last one,
             ``STEP`` for a second step or one inside a sentence, ``RESERVED`` for
-            a name the language keeps, ``""`` for a character no token starts with.
+            a name the language keeps, ``BRACE`` or ``BRACES`` for a text's braces
+            that are no reference, ``""`` for a character no token starts with.
         before: the type of the token before it, ``""`` at the line's start.
         accepts: the token types that could have stood there.
         name: the variable or action the line defines, as far as it shows.
