@@ -22,10 +22,11 @@ _BEFORE = re.compile(
 )
 _AFTER = re.compile(
     r"(?<=\S)[^\S\n]*"
-    r"((?:</[A-Za-z][\w:-]{0,40}>|<\|/?\w{1,40}\|>|<br[ ]?/?>|</?s>|(?<!`)`{3,}+){1,4})[^\S\n]*$"
-    r"|(?<=\S)[^\S\n]*(\"{3}|'{3})\s*\Z",
+    r"((?:</[A-Za-z][\w:-]{0,40}>|<\|/?\w{1,40}\|>|<br[ ]?/?>|</?s>|(?<!`)`{3,}+){1,4})[^\S\n]*$",
     re.MULTILINE | re.IGNORECASE,
 )
+_QUOTED_FROM = re.compile(r"^[^\S\n]*(?:\w{1,40}\s{0,9}=\s{0,9})?(?:\"{3}|'{3})", re.MULTILINE)
+_QUOTED_TO = re.compile(r"(?<=\S)[^\S\n]*(\"{3}|'{3})\s*\Z")
 _WORDS = r"(?:think|thinking|thoughts?|reasoning|scratchpad|reflection)"
 _THINK = re.compile(rf"(?P<open><{_WORDS}>|\[THINK\])|<(?P<close>/){_WORDS}>|\[/THINK\]", re.I)
 
@@ -44,10 +45,13 @@ def unwrapped(text: str) -> tuple[str, list[Span]]:
     taken: list[Span] = []
 
     def take(match: re.Match[str]) -> str:
-        taken.append(Span(*match.span(match.lastindex or 0)))
+        taken.append(Span(*match.span(1)))
         return _blank(match)
 
     text = _AFTER.sub(take, _BEFORE.sub(take, text))
+    # A program's text that holds the whole plan: its end shares the last step's line.
+    if _QUOTED_FROM.search(text):
+        text = _QUOTED_TO.sub(take, text)
     return text, sorted(taken)
 
 
