@@ -401,3 +401,12 @@ def test_what_a_model_nests_without_end_is_no_recursion(plan: str):
     check(parsed, load_library())
     print_plan(parsed.plan)
     assert parsed.broken or len(parsed.plan.steps) == 2000
+
+
+def test_a_library_that_names_no_builtin_of_ours_is_told_so(tmp_path: Path):
+    file = tmp_path / "own.actions"
+    file.write_text("JOIN(X, ...) : Join X.\n  body: builtin glue\n", encoding="utf-8")
+    caller = Caller(Scripted({}), Journal())
+    plan = parse('a = JOIN("x", "y")').plan
+    with pytest.raises(RunError, match="no builtin glue: use concat"):
+        asyncio.run(run_strategy(GivenPlan(plan), "", DOCUMENT, load_library(str(file)), caller))

@@ -126,7 +126,11 @@ class Executor:
             if not (isinstance(arg, Ref) and arg.name == DOCUMENT)
         ]
         if isinstance(action.body, Builtin):
-            return FUNCTIONS[action.body.function](given)
+            function = FUNCTIONS.get(action.body.function)
+            if function is None:
+                known = ", ".join(FUNCTIONS)
+                raise BindError(f"There is no builtin {action.body.function}: use {known}.")
+            return function(given)
         names = [param.name for param in action.params if param.name != DOCUMENT]
         names += [f"S{at + 1}" for at in range(len(names), len(given))]
         arguments = tuple(zip(names, (one.value for one in given), strict=False))

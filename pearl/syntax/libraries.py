@@ -11,7 +11,8 @@ from pearl.syntax.parsers import Failure, parse_action
 from pearl.syntax.tree import Broken, ParsedLibrary
 
 _CALLS = re.compile(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
-_META = re.compile(r"\s+(aliases|traits|body|from)\s*:\s*(.*)$")
+# Any other indented line goes on with the definition.
+_META = re.compile(r"\s+(aliases|traits|body(?=\s*:\s*builtin\s+\w+\s*$))\s*:\s*(.*)$")
 
 
 def parse_library(text: str | Source, name: str = "<actions>") -> ParsedLibrary:
@@ -86,7 +87,5 @@ def _with_metadata(action: Action, key: str, value: str) -> Action:
             return replace(action, aliases=names)
         case "traits":
             return replace(action, traits=frozenset(names))
-        case "body" if len(names) == 2 and names[0] == "builtin":
-            return replace(action, body=Builtin(names[1]))
         case _:
-            return action
+            return replace(action, body=Builtin(names[-1]))
