@@ -119,6 +119,23 @@ def _note(token: Token | None) -> tuple[str, tuple[str, ...]]:
 class PlanBuilder(Transformer[Token, Any]):
     """Values of plan.lark's rules."""
 
+    def plain(self, children: list[Any]) -> Step:
+        head, args, close, note = children
+        name, _, action = head.partition(" = ")
+        words, noqa = _note(note)
+        start = head.start_pos
+        begin = start + len(name) + 3
+        return Step(
+            name=name,
+            action=action[:-1],
+            args=args,
+            note=words,
+            noqa=noqa,
+            span=Span(start, (note if note is not None else close).end_pos),
+            name_span=Span(start, start + len(name)),
+            action_span=Span(begin, begin + len(action) - 1),
+        )
+
     def step(self, children: list[Any]) -> Step:
         name, action, args, close, note = children
         words, noqa = _note(note)

@@ -136,4 +136,5 @@ def _failure(error: UnexpectedInput, text: str, span: Span) -> Failure:
     elif isinstance(error, UnexpectedCharacters):
         at = int(str(error.pos_in_stream))
         end, kind, accepts = at + 1, "", frozenset(error.allowed or ())
+    before = "_OPEN" if before == "HEAD" else before
     return Failure(Span(at, end), kind, before or _before(text, span.start, at), accepts)
