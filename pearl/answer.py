@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -110,8 +109,8 @@ def heading(
     """What a journal says first: enough to know later what was run on what."""
     head: dict[str, Any] = {"question": question}
     if document:
-        digest = hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest()
-        head["document"] = f"{document.name} ({len(document.text)} characters, sha256 {digest})"
+        size = len(document.text)
+        head["document"] = f"{document.name} ({size} characters, sha256 {document.digest})"
     head["library"] = ", ".join(library.names)
     head["model"] = model.name
     head["pearl"] = version("pearl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -43,6 +44,11 @@ class Source:
             if char == "\n":
                 starts.append(index + 1)
         return starts
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the text, in hexadecimal digits."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of a character offset, both counted from 1."""

@@ -2,9 +2,11 @@
 
 from pearl.llm.calls import Call, CorrectPlan, Demonstration, ExecuteStep, MapAnswer, WritePlan
 from pearl.llm.choose import choose_model
-from pearl.llm.model import Message, Model, ModelError, Reply, Request, Usage
+from pearl.llm.model import Ask, Attempt, Message, Model, ModelError, Reply, Request, Usage
 
 __all__ = [
+    "Ask",
+    "Attempt",
     "Call",
     "CorrectPlan",
     "Demonstration",

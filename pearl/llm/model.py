@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypedDict
+from typing import Protocol, TypeAlias, TypedDict
 
 from pearl.llm.calls import Call
 from pearl.values import canonical_json
@@ -42,21 +43,54 @@ class Request:
         messages: the rendered prompt.
         path: where in the run it stands, as ``step/ross`` or ``plan/1``.
         key: the hash of everything that decides the answer.
+        stable: how many characters of the last message open every prompt on
+            the same document, so that an endpoint may keep them; 0 for none.
+        document: the hash of the document's text; empty where there is none.
     """
 
     call: Call
     messages: tuple[Message, ...]
     path: str
     key: str
+    stable: int = 0
+    document: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A try at a call that got no usable answer, and what it cost."""
+
+    reason: str
+    cause: str
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's answer; ``complete`` is False where it stopped at its token limit."""
+    """A model's answer.
+
+    Args:
+        text: what it wrote.
+        usage: the tokens it took, as far as the endpoint says.
+        complete: False where it stopped at its token limit.
+        kept: whether it was paid for before, or by another call that asked
+            the same: nothing was sent for this one.
+        attempts: what was tried before in vain.
+    """
 
     text: str
     usage: Usage = field(default_factory=Usage)
     complete: bool = True
+    kept: bool = False
+    attempts: tuple[Attempt, ...] = ()
+
+
+PASSING = frozenset({"rate", "connection", "timeout", "server", "reply"})
+"""Reasons that another try may mend."""
+
+FINAL = frozenset({"authentication", "quota", "budget", "stopped"})
+"""Reasons that every further call would meet again."""
 
 
 class ModelError(Exception):
@@ -64,14 +98,32 @@ class ModelError(Exception):
 
     Args:
         reason: one of ``authentication``, ``quota``, ``request``, ``rate``,
-            ``connection``, ``timeout``, ``server``, ``reply``, ``cut``,
-            ``recording``.
+            ``connection``, ``timeout``, ``server``, ``reply``, ``refusal``,
+            ``cut``, ``context``, ``budget``, ``stopped``, ``recording``.
         message: one line for a person, without secrets.
+        retry_after: seconds that the endpoint asks everybody to wait.
+        usage: tokens that were paid for all the same.
+        attempts: what was tried before in vain.
     """
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        usage: Usage | None = None,
+        attempts: tuple[Attempt, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.reason = reason
+        self.retry_after = retry_after
+        self.usage = usage or Usage()
+        self.attempts = attempts
+
+
+Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]
+"""What a model's ``answer`` is, and every layer that is put around it."""
 
 
 class Model(Protocol):
