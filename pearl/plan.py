@@ -71,7 +71,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """An action that needs no model; `runtime.builtins` holds the function of this name."""
+    """An action that needs no model; `pearl.builtins` holds the function of this name."""
 
     function: str
 

@@ -13,11 +13,15 @@ import pytest
 from tests.conftest import ROOT
 
 ROOMS = (
-    "resources", "source", "values", "diagnostics", "plan", "screen", "syntax", "library", "graph",
-    "placing", "draw", "rules", "checker", "render", "llm", "prompts", "planner", "runtime",
-    "strategies", "layout", "replay", "answer", "api", "cli", "__main__",
+    "resources", "source", "values", "diagnostics", "plan", "screen", "syntax", "builtins",
+    "library", "graph", "placing", "draw", "rules", "checker", "passes", "render", "llm", "prompts",
+    "planner", "context", "runtime", "store", "engine", "strategies", "layout", "session",
+    "replay", "answer", "batch", "api", "cli", "__main__",
 )  # fmt: skip
-HEAVY = ("openai", "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich")
+HEAVY = (
+    "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy", "alembic",
+    "distributed",
+)  # fmt: skip
 PACKAGE = ROOT / "pearl"
 
 

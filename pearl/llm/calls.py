@@ -53,12 +53,15 @@ class ExecuteStep:
         step: the step as written.
         arguments: parameter names and the values they have, in order,
             without the document.
+        omitted: the share of the document that is left out of ``document``:
+            0 where it is whole, 0.75 where it is a quarter of it.
     """
 
     document: Source | None
     action: Action
     step: Step
     arguments: tuple[tuple[str, Value], ...]
+    omitted: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ block whose closing tag does not occur in it.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from pearl.library import Library
 from pearl.llm.calls import Call, CorrectPlan, ExecuteStep, MapAnswer, WritePlan, letter
 from pearl.llm.model import Message
 from pearl.plan import DOCUMENT, Action
+from pearl.source import Source
 from pearl.syntax.printer import print_call
 from pearl.values import as_text
 
@@ -51,14 +52,30 @@ def render(call: Call) -> tuple[Message, ...]:
             return _messages(
                 "execute_step",
                 call=call,
-                document=call.document.text if call.document else None,
+                document=document_block(call.document) if call.document else None,
                 written=print_call(call.step),
                 arguments=[(name, as_text(value)) for name, value in call.arguments],
                 returns=RETURNS[call.action.returns],
+                omitted=_percent(call.omitted) if call.omitted else "",
             )
         case MapAnswer():
             options = [(letter(at), option) for at, option in enumerate(call.options)]
             return _messages("map_answer", call=call, options=options)
+
+
+@lru_cache(maxsize=32)
+def document_block(document: Source) -> str:
+    """A document as data: what opens every prompt of a step that reads it.
+
+    Kept, because looking for tags in a long text at every step costs as much
+    as the rest of the prompt.
+    """
+    return fenced("document", document.text)
+
+
+def stable_part(document: Source) -> int:
+    """How many characters at the start of a step's prompt are the same for every step."""
+    return len(document_block(document))
 
 
 def fenced(name: str, text: str) -> str:
@@ -104,7 +121,18 @@ def _environment() -> Environment:
     return environment
 
 
+def _percent(share: float) -> str:
+    """A share as a reader sees it, neither none nor all where it is neither."""
+    percent = round(100 * share)
+    if percent in (0, 100):
+        return "less than 1 %" if percent == 0 else "more than 99 %"
+    return f"about {percent} %"
+
+
 def _listing(library: Library) -> list[Action]:
-    """The actions as the planner sees them, those that read the document first."""
-    actions = library.actions.values()
+    """The actions as the planner sees them, those that read the document first.
+
+    What only Pearl itself puts into plans is not among them.
+    """
+    actions = (one for one in library.actions.values() if "unlisted" not in one.traits)
     return sorted(actions, key=lambda action: all(p.name != DOCUMENT for p in action.params))

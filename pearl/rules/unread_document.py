@@ -1,7 +1,7 @@
 """A plan that never reads the document.
 
 What it does
-    Reports a plan in which no step takes ``CTX``.
+    Reports a plan in which no step takes ``CTX``, or a part of it by its label.
 
 Why
     Its answer would come from the model's memory, not from the document.
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pearl.builtins import read_label
 from pearl.diagnostics import Diagnostic, Severity
 from pearl.plan import DOCUMENT
 from pearl.rules.base import PlanView, Rule
@@ -27,12 +28,19 @@ from pearl.rules.base import PlanView, Rule
 
 def check(view: PlanView) -> Iterator[Diagnostic]:
     steps = view.plan.steps
-    if steps and DOCUMENT not in view.uses and not view.broken:
+    if steps and DOCUMENT not in view.uses and not view.broken and not _reads_part(view):
         yield RULE(
             steps[0].span,
             f"No step reads the document ({DOCUMENT}).",
             help=f"Give {DOCUMENT} to the steps that should look something up.",
         )
+
+
+def _reads_part(view: PlanView) -> bool:
+    return any(
+        isinstance(arg.value, str) and read_label(arg.value) is not None
+        for _, _, arg in view.literals
+    )
 
 
 RULE = Rule("PRL405", "unread-document", Severity.WARNING, __doc__, plan=check)

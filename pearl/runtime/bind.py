@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from pearl.plan import DOCUMENT, Arg, Items, Literal, Mode, Ref, Step, Template, step_refs
+from pearl.builtins import Given, Label, read_label
+from pearl.plan import (
+    DOCUMENT,
+    Action,
+    Arg,
+    Items,
+    Literal,
+    Mode,
+    Ref,
+    Step,
+    Template,
+    step_refs,
+)
 from pearl.values import Pairs, Value, as_text, type_of
 
 
@@ -45,7 +57,11 @@ def value_of(arg: Arg, values: Mapping[str, Value], item: Item | None) -> Value:
     """An argument's value; a reference with a mode stands for the item."""
     match arg:
         case Ref():
-            return item.value if arg.mode and item is not None else values[arg.name]
+            if arg.mode and item is not None:
+                return item.value
+            if arg.name not in values:
+                raise BindError(f"{arg.name} stands inside an argument: make it one of its own.")
+            return values[arg.name]
         case Literal():
             return arg.value
         case Items():
@@ -59,6 +75,42 @@ def _filled(template: Template, values: Mapping[str, Value], item: Item | None) 
         yield part if isinstance(part, str) else as_text(value_of(part, values, item))
 
 
-def takes_document(step: Step) -> bool:
-    """Whether the document is one of the step's arguments."""
-    return any(isinstance(arg, Ref) and arg.name == DOCUMENT for arg in step.args)
+class Bound(NamedTuple):
+    """A call's arguments.
+
+    Args:
+        arguments: what is given for each parameter but the document, in order.
+        document: ``CTX`` where the call reads the whole document, a label
+            where it reads a part, None where it reads none.
+    """
+
+    arguments: tuple[tuple[str, Given], ...]
+    document: str | None
+
+
+def bound(step: Step, action: Action, values: Mapping[str, Value], item: Item | None) -> Bound:
+    """What a call is given: for the whole step, or for one item of its list.
+
+    A label counts as one only where the action takes the document, and only
+    where ``PARTS`` made it or the plan itself says it; no document and no
+    output can name a part.
+    """
+    arguments: list[tuple[str, Given]] = []
+    document: str | None = None
+    for place, arg in enumerate(step.args):
+        if isinstance(arg, Ref) and arg.name == DOCUMENT:
+            document = DOCUMENT
+            continue
+        value = value_of(arg, values, item)
+        param = action.params[place].name if place < len(action.params) else ""
+        if param == DOCUMENT and _names_part(arg, value):
+            document = as_text(value)
+            continue
+        arguments.append((param or f"S{len(arguments) + 1}", Given(arg, value)))
+    return Bound(tuple(arguments), document)
+
+
+def _names_part(arg: Arg, value: Value) -> bool:
+    if isinstance(arg, Literal):
+        return isinstance(value, str) and read_label(value) is not None
+    return isinstance(value, Label)

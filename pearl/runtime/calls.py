@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pearl.llm import Call, Model, ModelError, Reply, Request
+from pearl.llm import Ask, Attempt, Call, ExecuteStep, ModelError, Reply, Request, Usage
 from pearl.llm.model import call_key
-from pearl.prompts import render
+from pearl.prompts import render, stable_part
 from pearl.runtime.journal import Entry, Journal
 
 
@@ -17,37 +17,74 @@ class Caller:
     """Asks a model and keeps the journal.
 
     Args:
-        model: who answers.
+        ask: who answers: a model's ``answer``, bare or in the engine's layers.
+        identity: everything about the model that decides its answers.
         journal: where it is written.
         watch: told the path of each call when it starts and when it ends.
     """
 
-    model: Model
+    ask: Ask
+    identity: str
     journal: Journal
     watch: Callable[[str, bool], None] | None = None
 
-    async def __call__(self, call: Call, path: str) -> Reply:
+    async def __call__(self, call: Call, path: str, sample: int = 0) -> Reply:
         """Ask. The reply is in the journal before it is returned.
+
+        Args:
+            call: what is asked.
+            path: where in the run it stands.
+            sample: which of several answers to the same prompt is wanted.
 
         Raises:
             ModelError: no usable answer; that is in the journal too.
         """
-        messages = render(call)
-        key = call_key(self.model.identity, messages)
+        request = self._request(call, path, sample)
         started = time.monotonic()
         if self.watch:
             self.watch(path, False)
         try:
-            reply = await self.model.answer(Request(call, messages, path, key))
+            reply = await self.ask(request)
         except ModelError as error:
-            spent = round(time.monotonic() - started, 3)
-            cause = f"{error.reason}: {error}"
-            self.journal.record(
-                Entry("call", path, None, key, status="failed", cause=cause, seconds=spent)
-            )
+            self._failed(request, error, time.monotonic() - started)
             raise
+        finally:
+            if self.watch:
+                self.watch(path, True)
+        self._tried(request, reply.attempts)
         spent = round(time.monotonic() - started, 3)
-        self.journal.record(Entry("call", path, reply.text, key, usage=reply.usage, seconds=spent))
-        if self.watch:
-            self.watch(path, True)
+        self.journal.record(
+            Entry(
+                "call", path, reply.text, request.key, len(reply.attempts) + 1,
+                usage=reply.usage, seconds=spent, kept=reply.kept,
+            )
+        )  # fmt: skip
+        await self.journal.flush()
         return reply
+
+    def _request(self, call: Call, path: str, sample: int) -> Request:
+        messages = render(call)
+        key = call_key(self.identity, messages, sample)
+        if isinstance(call, ExecuteStep) and call.document is not None:
+            stable = stable_part(call.document)
+            return Request(call, messages, path, key, stable, call.document.digest)
+        return Request(call, messages, path, key)
+
+    def _tried(self, request: Request, attempts: tuple[Attempt, ...]) -> None:
+        for number, tried in enumerate(attempts, 1):
+            self._fail(request, number, tried.reason, tried.cause, tried.usage, tried.seconds)
+
+    def _failed(self, request: Request, error: ModelError, seconds: float) -> None:
+        tried = error.attempts
+        self._tried(request, tried)
+        if not tried:
+            self._fail(request, 1, error.reason, str(error), error.usage, seconds)
+
+    def _fail(self, request: Request, number: int, reason: str, cause: str, usage: Usage,
+              seconds: float) -> None:  # fmt: skip
+        self.journal.record(
+            Entry(
+                "call", request.path, None, request.key, number, "failed", f"{reason}: {cause}",
+                usage, round(seconds, 3),
+            )
+        )  # fmt: skip

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pearl.builtins import FUNCTIONS, BuiltinError
+from pearl.context import UNLIMITED, Context, ContextError, LabelError, fit_call, part
 from pearl.graph import dependencies
 from pearl.library import Library
 from pearl.llm import Call, ExecuteStep, ModelError, Reply
 from pearl.plan import DOCUMENT, Action, Builtin, Ref, Step
-from pearl.runtime.bind import BindError, Item, items_of, mapped, takes_document, value_of
-from pearl.runtime.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.runtime.bind import BindError, Bound, Item, bound, items_of, mapped
 from pearl.runtime.journal import Entry, Journal
 from pearl.source import Source
 from pearl.values import DecodeError, Pairs, Value, decode, to_json
@@ -24,7 +25,8 @@ class StepFailure:
     Args:
         step: the step's name.
         reason: ``model`` where a call got no answer, ``reply`` where it got one
-            of the wrong type, ``value`` where an input does not fit.
+            of the wrong type, ``value`` where an input does not fit, ``context``
+            where the prompt does not fit the model's window.
         cause: one sentence for a person.
     """
 
@@ -42,12 +44,14 @@ class Executor:
         library: the actions, the plan's own among them.
         ask: puts a call to the model.
         journal: where outputs of builtins and skipped steps are written.
+        context: the model's window, and what to do where a prompt is longer.
     """
 
     document: Source
     library: Library
     ask: Callable[[Call, str], Awaitable[Reply]]
     journal: Journal
+    context: Context = UNLIMITED
 
     async def run(
         self, steps: Sequence[Step], values: Mapping[str, Value]
@@ -84,8 +88,10 @@ class Executor:
                 failures[step.name] = StepFailure(step.name, "model", str(error))
             except DecodeError as error:
                 failures[step.name] = StepFailure(step.name, "reply", str(error))
-            except (BindError, BuiltinError) as error:
+            except (BindError, BuiltinError, LabelError) as error:
                 failures[step.name] = StepFailure(step.name, "value", str(error))
+            except ContextError as error:
+                failures[step.name] = StepFailure(step.name, "context", str(error))
 
         async with asyncio.TaskGroup() as group:
             for step in steps:
@@ -120,28 +126,35 @@ class Executor:
         path: str,
     ) -> Value:
         """One call of the action: for the whole step, or for one item of its list."""
-        given = [
-            Given(arg, value_of(arg, values, item))
-            for arg in step.args
-            if not (isinstance(arg, Ref) and arg.name == DOCUMENT)
-        ]
+        given = bound(step, action, values, item)
         if isinstance(action.body, Builtin):
             function = FUNCTIONS.get(action.body.function)
             if function is None:
                 known = ", ".join(FUNCTIONS)
                 raise BindError(f"There is no builtin {action.body.function}: use {known}.")
-            return function(given)
-        names = [param.name for param in action.params if param.name != DOCUMENT]
-        names += [f"S{at + 1}" for at in range(len(names), len(given))]
-        arguments = tuple(zip(names, (one.value for one in given), strict=False))
-        document = self.document if takes_document(step) else None
+            return function([one for _, one in given.arguments])
         # A filter asks yes or no, whatever its action tells elsewhere.
         returns = "bool" if item is not None and _filters(step) else action.returns
-        call = ExecuteStep(document, replace(action, returns=returns), step, arguments)
+        call, left_out = fit_call(
+            self._call(step, replace(action, returns=returns), given), self.context
+        )
+        if left_out:
+            self.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
         reply = await self.ask(call, path)
         if not reply.complete:
             raise DecodeError("the model stopped at its token limit: raise PEARL_MAX_TOKENS.")
         return decode(reply.text, returns)
+
+    def _call(self, step: Step, action: Action, given: Bound) -> ExecuteStep:
+        arguments = tuple((name, one.value) for name, one in given.arguments)
+        if given.document is None:
+            return ExecuteStep(None, action, step, arguments)
+        if given.document == DOCUMENT:
+            return ExecuteStep(self.document, action, step, arguments)
+        # Only the plan's own labels come here: see `bound`.
+        read = part(self.document, given.document)
+        omitted = 1 - len(read.text) / max(len(self.document.text), 1)
+        return ExecuteStep(read, action, step, arguments, round(omitted, 4))
 
 
 def _filters(step: Step) -> bool:

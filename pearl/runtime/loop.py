@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from pearl.checker import check
+from pearl.context import UNLIMITED, Context, ContextError, Fitted, fit_plan
 from pearl.diagnostics import Diagnostic, Severity
 from pearl.library import Library
 from pearl.plan import Action, Plan, Ref, Step
@@ -99,7 +100,12 @@ class Finished:
 
 
 async def run_strategy(
-    strategy: Strategy, question: str, document: Source, library: Library, caller: Caller
+    strategy: Strategy,
+    question: str,
+    document: Source,
+    library: Library,
+    caller: Caller,
+    context: Context = UNLIMITED,
 ) -> Finished:
     """Run a strategy on a document.
 
@@ -109,9 +115,10 @@ async def run_strategy(
         document: what ``CTX`` is.
         library: the actions steps may call.
         caller: asks the model and keeps the journal.
+        context: the model's window, and what to do with a document that is longer.
 
     Raises:
-        RunError: a step was rejected or has no output.
+        RunError: a step was rejected, does not fit the window, or has no output.
         ModelError: the strategy's own calls got no usable answer.
     """
     run = Run(question, Plan(question=question), MappingProxyType({}))
@@ -121,25 +128,55 @@ async def run_strategy(
             text = "\n\n".join(as_text(run.values[name]) for name in move.outputs)
             caller.journal.decide("answer", {"outputs": list(move.outputs), "text": text})
             return Finished(run.plan, run.values, move.outputs, text)
-        run = await _append(run, move, document, library, caller)
+        run = await _append(run, move, document, library, caller, context)
 
 
-async def _append(run: Run, move: Steps, document: Source, library: Library, caller: Caller) -> Run:
+async def _append(
+    run: Run,
+    move: Steps,
+    document: Source,
+    library: Library,
+    caller: Caller,
+    context: Context,
+) -> Run:
     plan = replace(
         run.plan,
         steps=run.plan.steps + move.steps,
         declares=run.plan.declares + move.declares,
         returns=move.returns or run.plan.returns,
     )
+    printed = _checked(plan, library)
+    fitted = _fitted(plan, len(run.plan.steps), document, library, context)
+    if fitted:
+        plan = fitted.plan
+        printed = _checked(plan, library)
+        caller.journal.decide("context", fitted.decision)
+    caller.journal.decide("plan", printed)
+    executor = Executor(
+        document, library.with_declared(plan.declares), caller, caller.journal, context
+    )
+    values, failures = await executor.run(plan.steps[len(run.plan.steps) :], run.values)
+    if failures:
+        first = failures[0]
+        raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
+    return Run(run.question, plan, MappingProxyType(values))
+
+
+def _checked(plan: Plan, library: Library) -> str:
+    """The plan's text, in which the checker finds no error."""
     printed = print_plan(plan)
     found = check(parse(printed, "plan"), library)
     errors = tuple(one for one in found if one.severity is Severity.ERROR)
     if errors:
         raise RunError(f"The plan cannot run: {errors[0].message}", diagnostics=errors)
-    caller.journal.decide("plan", printed)
-    executor = Executor(document, library.with_declared(plan.declares), caller, caller.journal)
-    values, failures = await executor.run(move.steps, run.values)
-    if failures:
-        first = failures[0]
-        raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
-    return Run(run.question, plan, MappingProxyType(values))
+    return printed
+
+
+def _fitted(
+    plan: Plan, start: int, document: Source, library: Library, context: Context
+) -> Fitted | None:
+    try:
+        return fit_plan(plan, start, document, library, context)
+    except ContextError as error:
+        failure = StepFailure(error.step, "context", str(error))
+        raise RunError(f"Step {error.step} cannot run: {error}", (failure,)) from None

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pearl.plan import Arg, Literal
+from pearl.plan import DOCUMENT, Arg, Literal
 from pearl.syntax.printer import print_value
 from pearl.values import Pairs, Value, as_text, canonical_json, to_json, type_of
+
+MOST = 9999
+"""The most parts or groups."""
+
+_LABEL = re.compile(rf"{re.escape(DOCUMENT)} ([0-9]{{1,6}})/([0-9]{{1,6}})")
 
 
 class BuiltinError(Exception):
     """A builtin that was given a value it cannot work on."""
+
+
+class Label(str):
+    """The name of a part of the document, as ``CTX 1/3``.
+
+    Only the plan makes one, through ``PARTS`` or by writing it: the same words
+    in a document or an output are a text like any other.
+    """
+
+    __slots__ = ()
 
 
 class Given(NamedTuple):
@@ -75,6 +92,43 @@ def count(given: Sequence[Given]) -> Value:
     raise BuiltinError(f"COUNT needs a list, and was given {type_of(value)}.")
 
 
+def label(at: int, of: int) -> Label:
+    """The name of a part of the document; parts are counted from 1."""
+    return Label(f"{DOCUMENT} {at}/{of}")
+
+
+def read_label(text: str) -> tuple[int, int] | None:
+    """Which part of how many a label names; None for a text of another form."""
+    found = _LABEL.fullmatch(text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def parts(given: Sequence[Given]) -> Value:
+    """The names of the document's parts, when it is cut into so many."""
+    of = _number(given[0].value, "PARTS")
+    return [label(at, of) for at in range(1, of + 1)]
+
+
+def groups(given: Sequence[Given]) -> Value:
+    """Neighbouring pairs together, in so many groups, as pairs of pairs."""
+    items = _pairs(given[0].value, "GROUPS").items
+    number = min(_number(given[1].value, "GROUPS"), len(items))
+    ends = [round(at * len(items) / number) for at in range(number + 1)] if number else []
+    together = [items[start:end] for start, end in pairwise(ends)]
+    return Pairs(tuple((_from_to(group), Pairs(group)) for group in together))
+
+
+def _from_to(group: Sequence[tuple[Value, Value]]) -> Value:
+    first, last = group[0][0], group[-1][0]
+    return first if len(group) == 1 else f"{as_text(first)} to {as_text(last)}"
+
+
+def _number(value: Value, name: str) -> int:
+    if type(value) is int and 1 <= value <= MOST:
+        return value
+    raise BuiltinError(f"{name} needs a whole number from 1 to {MOST}.")
+
+
 def _list(value: Value, name: str) -> list[Value]:
     if isinstance(value, list):
         return value
@@ -95,5 +149,7 @@ FUNCTIONS: Mapping[str, Callable[[Sequence[Given]], Value]] = MappingProxyType(
         "keys": keys,
         "values": values,
         "count": count,
+        "parts": parts,
+        "groups": groups,
     }
 )

@@ -1,0 +1,88 @@
+"""Rewrites of plans. A new one is a file in this folder and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pearl.diagnostics import Safety
+from pearl.library import Library
+from pearl.passes import (
+    drop_unreachable,
+    fold_concat,
+    fold_concat_inside,
+    hoist_literals,
+    share_calls,
+    share_samples,
+)
+from pearl.passes.base import Applied, Pass
+from pearl.passes.sharing import Place, Sharing, shared_calls
+from pearl.plan import Plan
+from pearl.source import InputError
+
+# What is taken out first need not be looked at by the others.
+PASSES: tuple[Pass, ...] = (
+    drop_unreachable.PASS,
+    hoist_literals.PASS,
+    fold_concat_inside.PASS,
+    fold_concat.PASS,
+    share_calls.PASS,
+    share_samples.PASS,
+)
+
+DEFAULT_PASSES: tuple[str, ...] = tuple(one.name for one in PASSES if one.safety is Safety.SAFE)
+"""The passes that can never change an answer: what `rewrite` does unless told."""
+
+# One pass makes room for another; a plan needs two or three rounds.
+_ROUNDS = 20
+
+
+def rewrite(plan: Plan, library: Library, names: Sequence[str | Pass] = DEFAULT_PASSES) -> Applied:
+    """Apply passes, in the order given, until none of them finds anything more.
+
+    Args:
+        plan: a whole plan without errors; it is not changed.
+        library: the actions it was checked against, without its own.
+        names: passes by name, or passes.
+
+    Returns:
+        The plan after them, and what each rewrite did.
+
+    Raises:
+        InputError: there is no pass of a name.
+    """
+    chosen = [one if isinstance(one, Pass) else find_pass(one) for one in names]
+    notes: list[str] = []
+    for _ in range(_ROUNDS):
+        before = len(notes)
+        for one in chosen:
+            applied = one.apply(plan, library)
+            plan = applied.plan
+            notes += applied.notes
+        if len(notes) == before:
+            break
+    return Applied(plan, tuple(notes))
+
+
+def find_pass(name: str) -> Pass:
+    """The pass of this name.
+
+    Raises:
+        InputError: there is none.
+    """
+    for one in PASSES:
+        if one.name == name:
+            return one
+    raise InputError(f"no pass is named {name}: use {', '.join(one.name for one in PASSES)}.")
+
+
+__all__ = [
+    "DEFAULT_PASSES",
+    "PASSES",
+    "Applied",
+    "Pass",
+    "Place",
+    "Sharing",
+    "find_pass",
+    "rewrite",
+    "shared_calls",
+]

@@ -1,0 +1,58 @@
+"""Takes out every CONCAT of one text, and lets later steps use the text's own step.
+
+Why
+    The CONCAT says nothing that its input does not, and two plans that differ
+    in it only ask for the same.
+
+Before
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. who = CONCAT(ross) : Who he is
+    3. sale = FIND_OPINION(CTX, who, "the sale") : Find what he thinks of the sale
+
+After
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. sale = FIND_OPINION(CTX, ross, "the sale") : Find what he thinks of the sale
+
+Safety
+    Unsafe: values stay the same, but the prompts of later steps name the
+    input where they named the CONCAT, so that a model may answer in other
+    words. With several outputs, evidence may be looked for one step nearer.
+    Where the input's type is not known to be text, nothing is done, as the
+    CONCAT makes a text of it.
+"""
+
+from __future__ import annotations
+
+from pearl.diagnostics import Safety
+from pearl.library import Library
+from pearl.passes.base import Applied, Pass, declared, sound, without
+from pearl.passes.fold_concat import copied
+from pearl.plan import Plan, Step, step_refs
+
+
+def _apply(plan: Plan, library: Library) -> Applied:
+    if not sound(plan):
+        return Applied(plan)
+    known = declared(plan, library)
+    texts = {step.name for step in plan.steps if _gives_text(step, known)}
+    stand_ins: dict[str, str] = {}
+    for step in plan.steps:
+        source = copied(step, known)
+        if source in texts:
+            stand_ins[step.name] = stand_ins.get(source, source)
+    if not stand_ins:
+        return Applied(plan)
+    notes = (f"Took out {name}, and put {one} in its place." for name, one in stand_ins.items())
+    return Applied(without(plan, stand_ins, stand_ins), tuple(notes))
+
+
+def _gives_text(step: Step, library: Library) -> bool:
+    action = library.get(step.action)
+    return (
+        action is not None
+        and action.returns == "text"
+        and not any(ref.mode for ref in step_refs(step))
+    )
+
+
+PASS = Pass("fold-concat-inside", Safety.UNSAFE, _apply, __doc__)

@@ -1,0 +1,156 @@
+"""Works out what a plan's own texts, numbers and lists come to before it runs.
+
+Why
+    A builtin that is given nothing but what the plan itself writes gives the
+    same every time. Its value stands in the steps that used it, and a text
+    with braces becomes a plain text once all of them are filled.
+
+Before
+    1. suspects = UNIQUE(["Ro", "Mara", "Ro"]) : The suspects
+    2. many = COUNT(suspects) : How many they are
+    3. who = FIND_CHARACTER(CTX, "the one of the {many} who lies") : Find the liar
+
+After
+    1. who = FIND_CHARACTER(CTX, "the one of the 2 who lies") : Find the liar
+
+Safety
+    Unsafe: values stay the same, but prompts show the value where they showed
+    the step's name, so that a model may answer in other words. A value stays
+    a step where it is part of the answer, under ``each`` and ``where``, in the
+    document's place, and as a text in CONCAT, which would put it in quotes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from pearl.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.diagnostics import Safety
+from pearl.graph import outputs
+from pearl.library import Library
+from pearl.passes.base import Applied, Pass, declared, pure_builtin, sound, users, without
+from pearl.plan import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template, step_refs
+from pearl.rules.base import shown
+from pearl.syntax.printer import print_value
+from pearl.values import Value, as_text
+
+
+def _apply(plan: Plan, library: Library) -> Applied:
+    if not sound(plan):
+        return Applied(plan)
+    known = declared(plan, library)
+    values = _constants(plan, known)
+    filled = {step.name: _filled(step, values, known) for step in plan.steps}
+    gone = _idle(plan, filled, values)
+    notes = tuple(_notes(plan, filled, values, gone))
+    if not notes:
+        return Applied(plan)
+    left = without(plan, gone, {})
+    # Comments may have moved to another step.
+    steps = tuple(replace(step, args=filled[step.name].args) for step in left.steps)
+    return Applied(replace(left, steps=steps), notes)
+
+
+def _constants(plan: Plan, library: Library) -> dict[str, Value]:
+    """The values of the steps that need neither a model nor the document."""
+    values: dict[str, Value] = {}
+    for step in plan.steps:
+        action = library.get(step.action)
+        function = FUNCTIONS.get(pure_builtin(step, library) or "")
+        if action is None or function is None or len(step.args) < len(action.params):
+            continue
+        told = [(arg, _fill(arg, values)) for arg in step.args]
+        given = [Given(arg, one.value) for arg, one in told if isinstance(one, Literal)]
+        if len(given) < len(told):
+            continue
+        try:
+            values[step.name] = function(given)
+        except BuiltinError:
+            continue  # it fails when it runs, as it did before
+    return values
+
+
+def _filled(step: Step, values: Mapping[str, Value], library: Library) -> Step:
+    """The step with values in place of names, wherever they may stand."""
+    action = library.get(step.action)
+    if action is None:
+        return step
+    quotes = pure_builtin(step, library) == "concat"
+    params = [param.name for param in action.params]
+    args: list[Arg] = []
+    for place, arg in enumerate(step.args):
+        one = _fill(arg, values)
+        quoted = quotes and isinstance(one, Literal) and isinstance(one.value, str)
+        document = params[place : place + 1] == [DOCUMENT]
+        args.append(arg if quoted or document else one)
+    return replace(step, args=tuple(args))
+
+
+def _fill(arg: Arg, values: Mapping[str, Value]) -> Arg:
+    match arg:
+        case Ref():
+            return Literal(values[arg.name]) if not arg.mode and arg.name in values else arg
+        case Literal():
+            return arg
+        case Template():
+            return _fill_text(arg, values)
+        case Items():
+            items = tuple(_fill(item, values) for item in arg.items)
+            known = [item.value for item in items if isinstance(item, Literal)]
+            return Literal(known) if len(known) == len(items) else replace(arg, items=items)
+
+
+def _fill_text(template: Template, values: Mapping[str, Value]) -> Template | Literal:
+    parts: list[str | Ref] = []
+    for part in template.parts:
+        if isinstance(part, Ref) and (part.mode or part.name not in values):
+            parts.append(part)
+            continue
+        text = part if isinstance(part, str) else as_text(values[part.name])
+        last = parts.pop() if parts and isinstance(parts[-1], str) else ""
+        if isinstance(last, str) and last + text:
+            parts.append(last + text)
+    if any(isinstance(part, Ref) for part in parts):
+        return replace(template, parts=tuple(parts))
+    return Literal("".join(part for part in parts if isinstance(part, str)))
+
+
+def _idle(plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value]) -> set[str]:
+    """The steps whose values stand everywhere they were used."""
+    needed = set(outputs(plan))
+    gone: set[str] = set()
+    for step in reversed(plan.steps):
+        if step.name in values and step.name not in needed and users(plan, step.name):
+            gone.add(step.name)
+        else:
+            needed.update(ref.name for ref in step_refs(filled[step.name]))
+    return gone
+
+
+def _notes(plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value],
+           gone: set[str]) -> Iterator[str]:  # fmt: skip
+    for name, value in values.items():
+        using = [step for step in users(plan, name) if step.name not in gone]
+        put = [step.name for step in using if name in _lost(step, filled[step.name])]
+        end = f", and took out {name}" if name in gone else ""
+        if put:
+            what = shown(print_value(value))
+            yield f"Put {what} in place of {name} in {', '.join(put)}{end}."
+        elif end:
+            yield f"Took out {name}, which only went into other values."
+    for step in plan.steps:
+        changed = filled[step.name].args != step.args and step.name not in gone
+        if changed and not _lost(step, filled[step.name]):
+            yield f"Wrote the text of {step.name} without braces."
+
+
+def _lost(step: Step, filled: Step) -> Counter[str]:
+    """The references of a step that are filled, by how many there were."""
+    return Counter(ref.name for ref in step_refs(step)) - Counter(
+        ref.name for ref in step_refs(filled)
+    )
+
+
+PASS = Pass("hoist-literals", Safety.UNSAFE, _apply, __doc__)

@@ -1,0 +1,81 @@
+"""Makes two steps that make the same call into one.
+
+Why
+    A call that is made once need not be made again. The same action on the
+    same arguments is the same call; for an action that a model carries out
+    the note has to be the same too, as it is in the prompt.
+
+Before
+    1. people = FIND_ALL(CTX, "people") : List the people
+    2. once = UNIQUE(people) : Each of them once
+    3. many = COUNT(once) : Count them
+    4. again = UNIQUE(people) : Each of them once
+    5. ans = CONCAT(many, again) : How many, and who
+
+After
+    1. people = FIND_ALL(CTX, "people") : List the people
+    2. once = UNIQUE(people) : Each of them once
+    3. many = COUNT(once) : Count them
+    4. ans = CONCAT(many, once) : How many, and who
+
+Safety
+    Safe, as far as libraries tell the truth: it asks for the trait `pure` or
+    `cacheable` of the action, by which its author says that one output may
+    stand for another, and leaves a step whose name stands in the prompt of a
+    later one. Absent the trait a model may answer the same call in two ways,
+    and the plan may be meant to ask twice: that is `share-samples`, which is
+    not safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pearl.diagnostics import Safety
+from pearl.library import Library
+from pearl.passes.base import Applied, Pass, declared, renamed, sound, users, without
+from pearl.passes.structure import action_key, arg_key, asks_model
+from pearl.plan import Action, Plan, Step
+from pearl.values import canonical_json
+
+_TRAITS = frozenset({"pure", "cacheable"})
+
+
+def share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) -> Applied:
+    """Make identical calls of a plan into one.
+
+    Args:
+        plan: the plan.
+        library: the actions it may call, the plan's own among them.
+        may: whether a step may go, an earlier one being the same call.
+    """
+    if not sound(plan):
+        return Applied(plan)
+    first: dict[str, str] = {}
+    stand_ins: dict[str, str] = {}
+    for step in plan.steps:
+        args = [arg_key(arg, lambda ref: ref.name) for arg in renamed(step, stand_ins).args]
+        note = step.note if asks_model(step, library) else ""
+        key = canonical_json([action_key(step, library), args, note])
+        action = library.get(step.action)
+        if key in first and action is not None and may(step, action):
+            stand_ins[step.name] = first[key]
+        first.setdefault(key, step.name)
+    if not stand_ins:
+        return Applied(plan)
+    same = stand_ins.items()
+    notes = (f"Took out {name}, which is the same call as {one}." for name, one in same)
+    return Applied(without(plan, stand_ins, stand_ins), tuple(notes))
+
+
+def _apply(plan: Plan, library: Library) -> Applied:
+    known = declared(plan, library)
+
+    def may(step: Step, action: Action) -> bool:
+        seen = any(asks_model(user, known) for user in users(plan, step.name))
+        return bool(action.traits & _TRAITS) and not seen
+
+    return share(plan, known, may)
+
+
+PASS = Pass("share-calls", Safety.SAFE, _apply, __doc__)

@@ -1,0 +1,41 @@
+"""Makes two steps that put the same question to a model into one.
+
+Why
+    As `share-calls`, for actions whose author does not say that one output
+    may stand for another, and also where a later prompt names the step.
+
+Before
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. him = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    3. sale = FIND_OPINION(CTX, him, "the sale") : Find what he thinks of it
+    4. ans = CONCAT(ross, sale) : Who he is, and what he thinks
+
+After
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. sale = FIND_OPINION(CTX, ross, "the sale") : Find what he thinks of it
+    3. ans = CONCAT(ross, sale) : Who he is, and what he thinks
+
+Safety
+    Unsafe: a model may answer the same call in two ways, so that one output
+    in place of two may change the answer; and the prompts of later steps name
+    the step that is left.
+"""
+
+from __future__ import annotations
+
+from pearl.diagnostics import Safety
+from pearl.library import Library
+from pearl.passes.base import Applied, Pass, declared
+from pearl.passes.share_calls import share
+from pearl.plan import Action, Plan, Prompt, Step
+
+
+def _apply(plan: Plan, library: Library) -> Applied:
+    return share(plan, declared(plan, library), _may)
+
+
+def _may(step: Step, action: Action) -> bool:
+    return isinstance(action.body, Prompt) or "pure" in action.traits
+
+
+PASS = Pass("share-samples", Safety.UNSAFE, _apply, __doc__)

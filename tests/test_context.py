@@ -1,0 +1,667 @@
+"""Documents longer than the window: whole, in parts, by passages, or not, but never cut."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pearl.builtins import MOST, BuiltinError, Given, groups, parts
+from pearl.checker import check
+from pearl.context import POLICIES, Context, fit_call
+from pearl.context.parts import LabelError, enough_parts, part, spans
+from pearl.context.passages import choose
+from pearl.context.sizes import _at_most, rest_of
+from pearl.library import load_library
+from pearl.llm import ExecuteStep, Reply, Request
+from pearl.llm.offline import Offline
+from pearl.plan import DOCUMENT, Action, Literal, Param, Ref, Step
+from pearl.prompts import render
+from pearl.replay import read_records, replay
+from pearl.runtime import Caller, Finished, Journal, Return, Run, RunError, Steps, run_strategy
+from pearl.runtime.evidence import evidence
+from pearl.runtime.trace import export_trace
+from pearl.source import InputError, Source
+from pearl.strategies import GivenPlan
+from pearl.syntax import parse, print_plan
+from pearl.values import Pairs
+
+LIBRARY = load_library()
+
+
+def count(text: str) -> int:
+    """A tokenizer whose tokens are words."""
+    return len(text.split())
+
+
+def window(tokens: int | None, policy: str = "auto", reply: int = 100) -> Context:
+    return Context(policy, tokens, reply, count)
+
+
+FACTS = {
+    3: "Ada keeps a lamp in Ulm.",
+    40: "Bo keeps a boat in Kiel.",
+    77: "Cy keeps a lamp in Rest.",
+    99: "Ada keeps a clock in Rest.",
+}
+
+
+def story(paragraphs: int = 110) -> Source:
+    """Paragraphs of fifty words; four of them hold a fact."""
+    told = []
+    for at in range(paragraphs):
+        filler = " ".join(f"Rain fell on street {at} and no one came by." for _ in range(5))
+        told.append(f"{filler} {FACTS[at]}" if at in FACTS else filler)
+    return Source("story.txt", "\n\n".join(told))
+
+
+class Reader:
+    """Answers from what stands in the prompt, and in no other way.
+
+    It finds the sentences of the document, or of the findings, that hold all
+    words of the last argument. No prompt may be longer than the window.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self.asked: list[Request] = []
+
+    async def answer(self, request: Request) -> Reply:
+        self.asked.append(request)
+        words = sum(count(message["content"]) for message in request.messages)
+        assert self.limit is None or words + 100 <= self.limit
+        prompt = request.messages[-1]["content"]
+        read = "".join(re.findall(r"<(document|FINDINGS)>\n(.*?)\n</\1>", prompt, re.DOTALL)[0][1:])
+        asked = re.findall(r"<(X|Y|LIST)>\n(.*?)\n</\1>", prompt, re.DOTALL)
+        wanted = asked[-1][1].split() if asked else []
+        lines = re.findall(r"[A-Z]\w* keeps [^.\n]*\.", read)
+        found = list(dict.fromkeys(one for one in lines if set(wanted) <= set(_words(one))))
+        return Reply("\n".join([_first(prompt, found), *(f"> {one}" for one in found)]))
+
+
+def _words(sentence: str) -> list[str]:
+    return re.findall(r"\w+", sentence)
+
+
+def _first(prompt: str, found: list[str]) -> str:
+    if "Answer with yes or no" in prompt:
+        return "yes" if found else "no"
+    if "Answer with one number" in prompt:
+        return str(len(found)) if found else "unknown"
+    if "Answer with a JSON array" in prompt:
+        return "[" + ", ".join(f'"{one.split()[0]}"' for one in found) + "]"
+    return f"It tells of {len(found)}." if found else "It does not say."
+
+
+def run(
+    plan: str,
+    context: Context,
+    document: Source | None = None,
+    ask: Reader | Offline | None = None,
+) -> tuple[Finished, Reader | Offline, Journal]:
+    model, journal = ask or Reader(context.window), Journal()
+    parsed = parse(plan)
+    assert not parsed.broken
+    caller = Caller(model.answer, "reader", journal)
+    finished = asyncio.run(
+        run_strategy(GivenPlan(parsed.plan), "who?", document or story(), LIBRARY, caller, context)
+    )
+    return finished, model, journal
+
+
+def decisions(journal: Journal, path: str) -> list[object]:
+    return [entry.value for entry in journal.entries if entry.path == path]
+
+
+def replays(journal: Journal, answer: str) -> str:
+    """The run's trace, once it has checked, printed back, and given the answer again."""
+    text = export_trace(journal.entries, "r")
+    source = Source("trace.plan", text)
+    parsed = parse(source)
+    assert not parsed.broken
+    assert not parsed.aside
+    assert check(parsed, LIBRARY) == []
+    bare = parse(print_plan(parsed.plan)).plan
+    assert [(one.name, one.args) for one in bare.steps] == [
+        (one.name, one.args) for one in parsed.plan.steps
+    ]
+    result = replay(list(read_records(source)), LIBRARY)
+    assert (result.executed, result.exact, result.failed) == (1, 1, {}), answer
+    return text
+
+
+# --- when nothing is to be done ---
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("tokens", [None, 20_000])
+def test_what_fits_or_may_fit_stays_as_it_is(policy: str, tokens: int | None):
+    plan = 'a = FIND_CHARACTER(CTX, "Ada") : who\nb = FIND_LOCATION(CTX, a) : where'
+    finished, model, journal = run(plan, window(tokens, policy))
+    assert [step.action for step in finished.plan.steps] == ["FIND_CHARACTER", "FIND_LOCATION"]
+    assert [one.call.omitted for one in model.asked] == [0.0, 0.0]
+    assert all(one.call.document == story() for one in model.asked)
+    assert not [one for one in journal.entries if one.path.startswith("context")]
+
+
+def test_a_step_that_reads_nothing_is_left_alone():
+    finished, _, _ = run('a = CONCAT("x", "y") : both', window(1500))
+    assert [step.name for step in finished.plan.steps] == ["a"]
+
+
+# --- full ---
+
+
+def test_full_sends_nothing_and_names_the_sizes():
+    model = Reader()
+    plan = 'a = FIND_CHARACTER(CTX, "Ada") : who\nb = FIND_LOCATION(CTX, a) : where'
+    with pytest.raises(RunError) as caught:
+        run(plan, window(3000, "full"), ask=model)
+    assert model.asked == []
+    assert [(one.step, one.reason) for one in caught.value.failures] == [("a", "context")]
+    told = str(caught.value)
+    for size in (f"{count(story().text):,}", "3,000", "100"):
+        assert size in told
+    assert "--context chunk" in told
+    assert "\n" not in told
+
+
+# --- chunk ---
+
+
+@pytest.mark.parametrize("policy", ["auto", "chunk"])
+def test_a_text_is_found_in_parts_and_merged(policy: str):
+    plan = 'a = FIND_CHARACTER(CTX, "lamp") : who keeps one\nb = CONCAT(a, "and no more") : all'
+    finished, model, journal = run(plan, window(3000, policy))
+    names = [step.name for step in finished.plan.steps]
+    assert names == ["parts", "a_parts", "a", "b"]
+    assert parse(print_plan(finished.plan)).plan == finished.plan
+    assert finished.values["parts"] == ["CTX 1/3", "CTX 2/3", "CTX 3/3"]
+    assert [key for key, _ in finished.values["a_parts"]] == finished.values["parts"]
+    assert finished.outputs == ("b",)
+    assert "Ada keeps a lamp in Ulm." in finished.text
+    assert "Cy keeps a lamp in Rest." in finished.text
+    read = [one.call.document.text for one in model.asked if one.call.document]
+    assert "".join(read) == story().text
+    assert all("left out here" in one.messages[-1]["content"] for one in model.asked[:3])
+    assert [one.path for one in model.asked][-1] == "step/a"
+    (decided,) = decisions(journal, "context")
+    assert decided["parts"] == 3
+    assert decided["steps"] == ["a"]
+    text = replays(journal, finished.text)
+    assert '# value parts = ["CTX 1/3","CTX 2/3","CTX 3/3"]' in text
+
+
+def test_evidence_stands_in_the_whole_document():
+    finished, _, _ = run('a = FIND_CHARACTER(CTX, "lamp") : who', window(3000))
+    quotes = evidence(finished.plan, finished.values, finished.outputs, story())
+    assert [quote.text for quote in quotes] == [FACTS[3], FACTS[77]]
+    for quote in quotes:
+        assert quote.span
+        assert story().at(quote.span) == quote.text
+
+
+def test_a_list_is_put_together_without_the_model():
+    plan = 'a = FIND_ALL(CTX, "keeps") : who keeps things\nn = COUNT(a) : how many'
+    finished, model, journal = run(plan, window(3000))
+    assert finished.values["a"] == ["Ada", "Bo", "Cy"]
+    assert finished.values["n"] == 3
+    assert len(model.asked) == 3
+    replays(journal, finished.text)
+
+
+def test_a_choice_from_a_list_is_no_list_of_findings():
+    """What no part mentions is not what some part does not mention."""
+    plan = 'a = FIND_ALL(CTX, "keeps")\nb = FIND_NOT_MENTIONED(CTX, a) : who is not there'
+    finished, _, journal = run(plan, window(3000))
+    calls = {step.name: step.action for step in finished.plan.steps}
+    assert calls["b_parts"] == "REPORT_FIND_NOT_MENTIONED"
+    assert calls["b"] == "MERGE_FIND_NOT_MENTIONED"
+    returns = {one.name: one.returns for one in finished.plan.declares}
+    assert returns == {"REPORT_FIND_NOT_MENTIONED": "text", "MERGE_FIND_NOT_MENTIONED": "list"}
+    replays(journal, finished.text)
+
+
+@pytest.mark.parametrize(("thing", "holds"), [("lamp", True), ("piano", False)])
+def test_yes_or_no_is_decided_from_reports(thing: str, holds: bool):
+    finished, model, journal = run(f'a = CHECK_TRUE(CTX, "{thing}") : is it so', window(3000))
+    assert finished.values["a"] is holds
+    kinds = [one.call.action.returns for one in model.asked]
+    assert kinds == ["text", "text", "text", "bool"]
+    replays(journal, finished.text)
+
+
+def test_a_number_that_one_part_tells_is_found():
+    """A part that does not tell it says so, and does not fail the step."""
+    finished, _, journal = run('a = COUNT_INSTANCES(CTX, "boat") : how often', window(3000))
+    assert finished.values["a"] == 1
+    replays(journal, finished.text)
+
+
+def test_each_and_where_go_over_the_same_items_as_before():
+    plan = """
+    who = FIND_ALL(CTX, "keeps") : who keeps things
+    has = FIND_ENTITY(CTX, each who) : what each keeps
+    lit = CHECK_TRUE(CTX, "{where who} lamp") : who keeps a lamp
+    out = CHECK_TRUE(CTX, where values has) : what is so
+    return has, lit, out
+    """
+    finished, _, journal = run(plan, window(4000))
+    values = finished.values
+    assert [key for key, _ in values["has"]] == ["Ada", "Bo", "Cy"]
+    assert FACTS[3] in dict(values["has"])["Ada"]
+    assert FACTS[99] in dict(values["has"])["Ada"]
+    assert values["lit"] == ["Ada", "Cy"]
+    assert isinstance(values["out"], Pairs)
+    assert {key for key, _ in values["out"]} <= {"Ada", "Bo", "Cy"}
+    calls = [step.action for step in finished.plan.steps if step.name.startswith("lit")]
+    assert calls == ["REPORT_CHECK_TRUE"] * 2 + ["MERGE_WHERE_CHECK_TRUE"]
+    replays(journal, finished.text)
+
+
+def test_where_keeps_items_and_their_order_as_without_parts():
+    plan = 'a = CHECK_TRUE(CTX, "{where who} lamp") : who keeps a lamp'
+    listed = 'who = UNIQUE(["Cy", "Bo", "Ada", "Di"]) : the people\n'
+    whole, _, _ = run(listed + plan, window(None))
+    parted, _, journal = run(listed + plan, window(3000))
+    assert whole.values["a"] == parted.values["a"] == ["Cy", "Ada"]
+    replays(journal, parted.text)
+
+
+def test_the_document_is_cut_once_for_a_plan_and_actions_declared_once():
+    plan = """
+    a = FIND_CHARACTER(CTX, "lamp") : one
+    b = FIND_CHARACTER(CTX, "boat") : two
+    parts = FIND_EVENT(CTX, "clock") : the plan's own name
+    return a, b, parts
+    """
+    finished, _, journal = run(plan, window(3000))
+    cutting = [step.name for step in finished.plan.steps if step.action == "PARTS"]
+    assert cutting == ["parts_2"]
+    assert finished.outputs == ("a", "b", "parts")
+    names = [one.name for one in finished.plan.declares]
+    assert names == ["MERGE_FIND_CHARACTER", "MERGE_FIND_EVENT"]
+    replays(journal, finished.text)
+
+
+def test_a_plan_of_one_s_own_may_read_parts():
+    """A trace that was made for another window runs as it is, and `where` keeps labels."""
+    plan = """
+    parts = PARTS(CTX, 4) : cut it
+    good = CHECK_TRUE(where parts, "lamp") : which parts tell of a lamp
+    found = FIND_CHARACTER(each good, "lamp") : who keeps it
+    last = FIND_CHARACTER("CTX 4/4", "clock") : who keeps a clock
+    return found, last
+    """
+    finished, _, journal = run(plan, window(None))
+    assert finished.values["good"] == ["CTX 1/4", "CTX 3/4"]
+    assert FACTS[99] in finished.values["last"]
+    replays(journal, finished.text)
+
+
+def test_many_findings_are_merged_in_groups():
+    document = story(330)
+    finished, _, journal = run('a = FIND_CHARACTER(CTX, "lamp") : who', window(1500), document)
+    calls = [(step.name, step.action) for step in finished.plan.steps]
+    assert ("a_groups", "GROUPS") in calls
+    assert calls[-1] == ("a", "MERGE_FIND_CHARACTER")
+    assert "Cy keeps a lamp in Rest." in finished.text
+    replays(journal, finished.text)
+    number, _, _ = run('a = COUNT_INSTANCES(CTX, "lamp") : how often', window(1500), document)
+    assert number.values["a"] == 2
+    returns = {one.name: one.returns for one in number.plan.declares}
+    assert returns["JOIN_COUNT_INSTANCES"] == "text"
+
+
+def test_an_action_of_the_plan_itself_is_split_too():
+    plan = """
+    New actions:
+    - MERGE_FIND_HOME(CTX, X) : Find what X merges with in CTX
+    - FIND_HOME(CTX, X) -> any : Find "where" {X} lives in CTX: a town
+
+    a = FIND_HOME(CTX, "boat") : where
+    b = MERGE_FIND_HOME(CTX, "lamp") : with what
+    return a, b
+    """
+    finished, _, journal = run(plan, window(3000))
+    calls = {step.name: step.action for step in finished.plan.steps}
+    assert calls["a"] == "MERGE_FIND_HOME_2"
+    assert calls["b"] == "MERGE_MERGE_FIND_HOME"
+    replays(journal, finished.text)
+
+
+@pytest.mark.parametrize("action", [one for one in LIBRARY.actions.values() if not one.is_builtin],
+                         ids=lambda one: one.name)  # fmt: skip
+def test_every_shipped_action_can_be_split_and_checks(action: Action):
+    from pearl.passes.split_context import split_context
+
+    args = ", ".join("CTX" if param.name == DOCUMENT else '"x"' for param in action.params)
+    plan = parse(f"question: who?\n\na = {action.name}({args}) : what").plan
+    split = split_context(["a"], 3, (2,)).apply(plan, LIBRARY)
+    assert len(split.notes) == 1
+    parsed = parse(print_plan(split.plan))
+    assert parsed.plan == split.plan
+    assert check(parsed, LIBRARY) == []
+
+
+def test_a_strategy_that_goes_on_reads_the_same_parts():
+    class Twice:
+        async def next(self, run: Run) -> Steps | Return:
+            if "b" in run.values:
+                return Return(("b",))
+            name, thing = ("b", "boat") if run.plan.steps else ("a", "lamp")
+            plan = parse(f'{name} = FIND_CHARACTER(CTX, "{thing}") : who').plan
+            return Steps(plan.steps)
+
+    journal = Journal()
+    caller = Caller(Reader(3000).answer, "reader", journal)
+    finished = asyncio.run(
+        run_strategy(Twice(), "who?", story(), LIBRARY, caller, window(3000, "chunk"))
+    )
+    names = [step.name for step in finished.plan.steps]
+    assert names == ["parts", "a_parts", "a", "b_parts", "b"]
+    assert [one.name for one in finished.plan.declares] == ["MERGE_FIND_CHARACTER"]
+
+
+def test_arguments_that_turn_out_too_long_fail_their_step_with_the_sizes():
+    class Talker(Reader):
+        async def answer(self, request: Request) -> Reply:
+            return Reply("word " * 900)
+
+    plan = 'a = FIND_CHARACTER(CTX, "x") : one\nb = FIND_RELATION(CTX, a, "y") : two'
+    with pytest.raises(RunError, match="Step a_joined has no output: Its prompt has") as caught:
+        run(plan, window(2000), ask=Talker())
+    first = caught.value.failures[0]
+    assert (first.step, first.reason) == ("a_joined", "context")
+
+
+def test_a_window_too_small_for_parts_says_so():
+    with pytest.raises(RunError, match="too small to read the document in parts"):
+        run('a = FIND_CHARACTER(CTX, "x") : one', window(320), ask=Reader())
+
+
+def test_chunk_splits_every_reader_and_auto_only_what_does_not_fit():
+    plan = 'a = FIND_CHARACTER(CTX, "lamp") : one\nb = FIND_RELATION(CTX, a, "boat") : two'
+    size = count(story().text) + 700
+    auto, _, _ = run(plan, window(size, "auto"))
+    chunk, _, _ = run(plan, window(size, "chunk"))
+    assert [step.name for step in auto.plan.steps] == ["a", "parts", "b_parts", "b"]
+    assert [step.name for step in chunk.plan.steps] == ["parts", "a_parts", "a", "b_parts", "b"]
+
+
+@pytest.mark.parametrize("policy", ["chunk", "retrieve"])
+def test_the_offline_reader_answers_from_the_long_document(policy: str, examples: Path):
+    document = Source("lighthouse.txt", (examples / "lighthouse.txt").read_text(encoding="utf-8"))
+    plan = 'a = FIND_REASON(CTX, "Mara stops at the light") : why she stays'
+    finished, _, journal = run(plan, Context(policy, 4000), document, Offline())
+    quotes = evidence(finished.plan, finished.values, finished.outputs, document)
+    assert quotes
+    assert all(quote.span for quote in quotes)
+    replays(journal, finished.text)
+
+
+# --- labels ---
+
+
+@pytest.mark.parametrize("name", ["CTX 9/3", "CTX 0/3", "CTX 1/0", "CTX 1/99999"])
+def test_a_wrong_label_fails_its_step(name: str):
+    with pytest.raises(RunError, match=f"{name} names no part of the document") as caught:
+        run(f'a = FIND_CHARACTER("{name}", "Ada") : who', window(None))
+    assert caught.value.failures[0].reason == "value"
+
+
+def test_a_label_in_an_output_is_a_text():
+    """A document that tells the words of a label names no part by them."""
+    document = Source("d.txt", "CTX 1/2 keeps watch. The rest keeps silent.")
+    plan = """
+    said = FIND_ALL(CTX, "keeps") : what keeps
+    back = FIND_CHARACTER(each said, "watch") : who
+    """
+
+    class Quoting(Reader):
+        async def answer(self, request: Request) -> Reply:
+            self.asked.append(request)
+            return Reply('["CTX 1/2"]' if request.path == "step/said" else "nobody")
+
+    model = Quoting()
+    run(plan, window(None), document, model)
+    call = model.asked[-1].call
+    assert call.document is None
+    assert call.arguments == (("CTX", "CTX 1/2"), ("X", "watch"))
+
+
+def test_a_label_is_a_text_where_no_document_is_taken():
+    model = Reader()
+    run('a = FIND_CHARACTER(CTX, "CTX 1/2") : who', window(None), ask=model)
+    assert model.asked[0].call.arguments == (("X", "CTX 1/2"),)
+    assert model.asked[0].call.document == story()
+
+
+def test_the_document_inside_an_argument_fails_its_step():
+    with pytest.raises(RunError, match="CTX stands inside an argument"):
+        run('a = FIND_CHARACTER(CTX, [CTX, "b"]) : who', window(None))
+
+
+# --- parts ---
+
+
+@given(st.text(st.sampled_from("ab .\n\u0301é😀。\u2028"), max_size=300), st.integers(1, 40))
+def test_parts_are_the_text(text: str, number: int):
+    found = [text[start:end] for start, end in spans(text, number)]
+    assert len(found) == number
+    assert "".join(found) == text
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("ab c.\n "), min_size=50, max_size=2000), st.integers(1, 9))
+def test_parts_are_of_like_size(text: str, number: int):
+    size = len(text) / number
+    for start, end in spans(text, number):
+        assert end - start <= 1.3 * size + 2
+
+
+def test_parts_end_where_a_reader_would_pause():
+    paragraphs = "\n\n".join(f"{at} " + "word " * 40 + "end." for at in range(30))
+    for start, end in spans(paragraphs, 4)[:-1]:
+        assert paragraphs[start:end].endswith("end.\n\n")
+    sentences = "This is one of them. " * 200
+    for start, end in spans(sentences, 3):
+        assert sentences[start:end].startswith("This")
+    words = "word " * 1000
+    for start, end in spans(words, 7):
+        assert words[start:end].startswith("word")
+        assert words[start:end].endswith(" ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 30_000, "word " * 6_000, "漢字" * 5_000 + "。", "e\u0301" * 9_000, "é\n" * 9_000],
+    ids=["one word", "one paragraph", "no spaces", "combining", "short lines"],
+)
+def test_any_text_is_cut_into_parts_that_fit(text: str):
+    number = enough_parts(text, 800, len)
+    assert number
+    found = [text[start:end] for start, end in spans(text, number)]
+    assert "".join(found) == text
+    assert max(map(len, found)) <= 800
+    assert not any(one.startswith("\u0301") for one in found)
+
+
+def test_a_room_that_no_part_fits_is_none():
+    assert enough_parts("word " * 9, 0, count) is None
+    assert enough_parts("x" * (3 * MOST), 2, len) is None
+
+
+def test_equal_parts_are_cut_once():
+    document = story()
+    assert part(document, "CTX 2/3") is part(story(), "CTX 2/3")
+    assert "".join(part(document, f"CTX {at}/7").text for at in range(1, 8)) == document.text
+    with pytest.raises(LabelError):
+        part(document, "CTX 8/7")
+
+
+def test_builtins_cut_and_group():
+    three = Given(Literal(3), 3)
+    assert parts([three]) == ["CTX 1/3", "CTX 2/3", "CTX 3/3"]
+    for wrong in (0, -1, 2.5, True, "3", MOST + 1):
+        with pytest.raises(BuiltinError, match="PARTS needs a whole number"):
+            parts([Given(Literal(3), wrong)])
+    items = tuple((f"k{at}", at) for at in range(5))
+    grouped = groups([Given(Ref("x"), Pairs(items)), Given(Literal(2), 2)])
+    assert isinstance(grouped, Pairs)
+    assert [key for key, _ in grouped] == ["k0 to k1", "k2 to k4"]
+    assert [len(group) for _, group in grouped] == [2, 3]
+    single = groups([Given(Ref("x"), Pairs(items[:1])), three])
+    assert single == Pairs((("k0", Pairs(items[:1])),))
+    assert groups([Given(Ref("x"), Pairs(())), three]) == Pairs(())
+
+
+# --- retrieve ---
+
+
+def test_retrieve_gives_the_passages_that_bear_on_the_arguments():
+    plan = 'a = FIND_CHARACTER(CTX, "lamp") : who keeps one'
+    finished, model, journal = run(plan, window(1500, "retrieve"))
+    assert [step.name for step in finished.plan.steps] == ["a"]
+    (request,) = model.asked
+    read = request.call.document.text
+    assert FACTS[3] in read
+    assert FACTS[77] in read
+    assert read.index(FACTS[3]) < read.index(FACTS[77])
+    assert re.search(r"\[… [\d,]+ characters left out …\]", read)
+    (decided,) = decisions(journal, "context/a")
+    assert 0 < decided["passages"] < decided["of"]
+    assert decided["omitted"] == request.call.omitted
+    assert decided["characters"] == pytest.approx(
+        (1 - decided["omitted"]) * len(story().text), 0.01
+    )
+    percent = round(100 * decided["omitted"])
+    assert f"about {percent} % of it is left out here" in request.messages[-1]["content"]
+    quotes = evidence(finished.plan, finished.values, finished.outputs, story())
+    assert [quote.text for quote in quotes] == [FACTS[3], FACTS[77]]
+    replays(journal, finished.text)
+
+
+def test_retrieve_leaves_what_fits_whole():
+    plan = 'a = FIND_CHARACTER(CTX, "lamp") : who keeps one'
+    _, model, _ = run(plan, window(9000, "retrieve"))
+    assert model.asked[0].call.document == story()
+
+
+def test_every_item_gets_passages_of_its_own():
+    plan = """
+    who = UNIQUE(["boat", "clock"]) : things
+    a = FIND_CHARACTER(CTX, each who) : who keeps each
+    """
+    finished, _, journal = run(plan, window(700, "retrieve"))
+    found = dict(finished.values["a"])
+    assert FACTS[40] in found["boat"]
+    assert FACTS[99] in found["clock"]
+    assert decisions(journal, "context/a[1]")
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(20, 2000),
+    st.sampled_from(["lamp", "boat clock", "Kiel", "nothing of the kind", "漢字", ""]),
+)
+def test_passages_stay_in_order_and_in_the_room(room: int, words: str):
+    document = story()
+    chosen = choose(document.text, dict.fromkeys(words.split(), 1.0), room, count)
+    if chosen is None:
+        assert room < 200
+        return
+    assert count(chosen.text) <= room
+    pieces = re.split(r"\s*\[… [\d,]+ characters left out …\]\s*", chosen.text)
+    at = 0
+    for piece in filter(None, pieces):
+        at = document.text.index(piece.strip(), at) + len(piece.strip())
+    left = sum(int(one.replace(",", "")) for one in re.findall(r"… ([\d,]+) ch", chosen.text))
+    assert left + chosen.characters == len(document.text)
+
+
+def test_where_nothing_bears_on_the_step_its_opening_is_read_and_that_is_said():
+    chosen = choose(story().text, {"unheard": 1.0}, 400, count)
+    assert chosen
+    assert chosen.found == 0
+    assert chosen.text.startswith("Rain fell on street 0")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("слово дело " * 3000 + "Маяк стоит на скале. " + "слово дело " * 3000, "Маяк"),
+        ("雨が降る。" * 3000 + "灯台は島にある。" + "雨が降る。" * 3000, "灯台"),
+        (
+            "Der Regen fiel. " * 2000 + "Das Größte war der Kühlraum. " + "Es fiel. " * 2000,
+            "Kühlraum",
+        ),
+    ],
+    ids=["Russian", "Japanese", "German"],
+)
+def test_passages_are_found_in_other_languages(text: str, word: str):
+    call = ExecuteStep(
+        Source("d", text),
+        LIBRARY.actions["FIND_CHARACTER"],
+        Step("a", "FIND_CHARACTER", (Ref(DOCUMENT), Literal(word))),
+        (("X", word),),
+    )
+    fitted, decided = fit_call(call, Context("retrieve", 4500, 1000, len))
+    assert fitted.document is None or word in fitted.document.text
+    assert decided
+    assert decided["omitted"] > 0.9
+
+
+def test_retrieve_with_no_room_for_a_passage_names_the_sizes():
+    with pytest.raises(RunError, match="fit: the window has 350"):
+        run('a = FIND_CHARACTER(CTX, "lamp") : who', window(350, "retrieve"), ask=Reader())
+
+
+def test_a_giant_paragraph_is_read_in_passages_and_in_parts():
+    text = "It rained on and on. " * 900 + "Ada keeps a lamp in Ulm. " + "It rained on. " * 900
+    for policy in ("chunk", "retrieve"):
+        finished, _, _ = run(
+            'a = FIND_CHARACTER(CTX, "lamp") : who', window(2000, policy), Source("d", text)
+        )
+        assert "Ada keeps a lamp in Ulm." in finished.text
+
+
+# --- sizes and prompts ---
+
+
+@given(st.text(max_size=200), st.text(max_size=200), st.lists(st.text(max_size=50), max_size=5))
+def test_the_quick_bound_of_a_prompt_is_one(note: str, text: str, items: list[str]):
+    call = ExecuteStep(
+        Source("d", text),
+        LIBRARY.actions["FIND_RELATION"],
+        Step("a", "FIND_RELATION", (Ref(DOCUMENT), Literal(text), Ref("b")), note),
+        (("X", text), ("Y", list(items))),
+        0.5,
+    )
+    context = Context(window=9000, count=lambda words: len(words.encode("utf-8", "replace")))
+    assert _at_most(call) >= rest_of(call, context)
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [(0.001, "less than 1 %"), (0.5, "about 50 %"), (0.996, "more than 99 %")],
+)
+def test_a_prompt_says_what_share_is_left_out(share: str, told: str):
+    action = Action("LOOK", (Param(DOCUMENT), Param("X")), doc="Look for X in CTX.")
+    step = Step("a", "LOOK", (Ref(DOCUMENT), Literal("x")))
+    plain = render(ExecuteStep(Source("d", "text"), action, step, (("X", "x"),)))
+    cut = render(ExecuteStep(Source("d", "text"), action, step, (("X", "x"),), share))
+    assert "left out" not in plain[-1]["content"]
+    said = f"This is not the whole document: {told} of it is left out here."
+    said += " Answer from what is there.\n\n"
+    assert cut[-1]["content"].replace(said, "") == plain[-1]["content"]
+
+
+@pytest.mark.parametrize("wrong", [{"policy": "cut"}, {"window": 900, "reply": 900}])
+def test_a_context_that_cannot_be_is_refused(wrong: dict[str, object]):
+    with pytest.raises(InputError, match="use auto, full|leaves nothing"):
+        Context(**wrong)
