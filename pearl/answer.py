@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from pearl.library import Library
-from pearl.llm import Model, Usage
+from pearl.llm import Model, ModelError, Usage
 from pearl.runtime import Caller, Finished, Journal, Quote, RunError, Strategy, run_strategy
 from pearl.runtime.evidence import evidence, without_quotes
-from pearl.runtime.journal import new_run
 from pearl.runtime.mapping import Option, map_answer
+from pearl.session import Session
 from pearl.source import InputError, Source
 from pearl.syntax import print_plan
 
@@ -37,8 +36,10 @@ class Answer:
         run: the run's name, for ``pearl trace``; empty where nothing was kept.
         model: who answered.
         notice: what a person should know about the model.
-        calls: how many calls were made.
-        usage: the tokens they took, as far as the endpoint says.
+        calls: how many calls the answer took.
+        kept: how many of them needed no sending, as their replies were kept.
+        usage: the tokens they took when they were made, as far as the
+            endpoint says.
     """
 
     question: str
@@ -51,6 +52,7 @@ class Answer:
     model: str
     notice: str
     calls: int
+    kept: int
     usage: Usage
 
     @property
@@ -65,9 +67,8 @@ async def answer(
     document: Source,
     options: Sequence[str],
     library: Library,
-    model: Model,
-    runs: Path | None,
-    watch: Watch | None,
+    session: Session,
+    watch: Watch | None = None,
 ) -> Answer:
     """Run a strategy and put its answer together.
 
@@ -77,8 +78,7 @@ async def answer(
         document: what ``CTX`` is.
         options: answers to choose from, or none.
         library: the actions steps may call.
-        model: who answers calls; it is closed at the end.
-        runs: the folder in which the journal is kept; None keeps none.
+        session: the model in its layers, and the journal.
         watch: told of each call.
 
     Raises:
@@ -86,21 +86,27 @@ async def answer(
         ModelError: the model gave no usable answer.
         RunError: a step has no output, or no option was named.
     """
-    if options and (len(options) < 2 or len(options) > 26 or not all(map(str.strip, options))):
-        raise InputError("Give 2 to 26 options, none of them empty.")
-    journal = Journal(new_run(runs) if runs else None)
+    check_options(options)
+    journal = session.journal
+    caller = Caller(session.engine.ask, session.engine.identity, journal, watch)
     try:
-        journal.decide("run", heading(question, document, library, model))
-        caller = Caller(model, journal, watch)
         finished = await run_strategy(strategy(caller), question, document, library, caller)
         option = await map_answer(question, finished.text, options, caller) if options else None
-        return _result(finished, question, document, option, journal, model)
-    except RunError as error:
+    except (RunError, ModelError) as error:
         journal.decide("failed", str(error))
         raise
-    finally:
-        journal.close()
-        await model.close()
+    await journal.flush()
+    return _result(finished, question, document, option, journal, session.engine.model)
+
+
+def check_options(options: Sequence[str]) -> None:
+    """Make sure that options can be chosen from.
+
+    Raises:
+        InputError: they cannot.
+    """
+    if options and (len(options) < 2 or len(options) > 26 or not all(map(str.strip, options))):
+        raise InputError("Give 2 to 26 options, none of them empty.")
 
 
 def heading(
@@ -125,7 +131,7 @@ def _result(
     journal: Journal,
     model: Model,
 ) -> Answer:
-    calls = [entry for entry in journal.entries if entry.kind == "call"]
+    calls = [entry for entry in journal.entries if entry.kind == "call" and entry.status == "done"]
     quotes = evidence(finished.plan, finished.values, finished.outputs, document)
     return Answer(
         question=question,
@@ -138,5 +144,35 @@ def _result(
         model=model.name,
         notice=model.notice,
         calls=len(calls),
+        kept=sum(entry.kept for entry in calls),
         usage=sum((entry.usage for entry in calls), Usage()),
     )
+
+
+def as_object(answer: Answer, document: Source) -> dict[str, Any]:
+    """An answer as JSON data; spans are character offsets in the document."""
+    return {
+        "question": answer.question,
+        "answer": answer.text,
+        "words": answer.words,
+        "option": {"letter": answer.option.letter, "text": answer.option.text}
+        if answer.option
+        else None,
+        "evidence": [
+            {
+                "text": quote.text,
+                "span": list(quote.span) if quote.span else None,
+                "line": document.position(quote.span.start)[0] if quote.span else None,
+                "step": quote.step,
+            }
+            for quote in answer.evidence
+        ],
+        "plan": answer.plan,
+        "fallback": answer.fallback,
+        "run": answer.run,
+        "model": answer.model,
+        "notice": answer.notice,
+        "calls": answer.calls,
+        "kept": answer.kept,
+        "usage": asdict(answer.usage),
+    }

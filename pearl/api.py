@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pearl.answer import Answer, Watch, answer, heading
+from pearl.answer import Answer, Watch, answer, check_options, heading
 from pearl.checker import DEFAULT, Selection
 from pearl.checker import check as _check
 from pearl.checker import fix as _fix
@@ -19,8 +19,8 @@ from pearl.llm import Model, choose_model
 from pearl.plan import Plan
 from pearl.planner import Planned, choose_demonstrations, load_demonstrations
 from pearl.planner import write_plan as _write_plan
-from pearl.runtime import Caller, Journal, RunError
-from pearl.runtime.journal import new_run
+from pearl.runtime import Caller, RunError
+from pearl.session import Began, open_session
 from pearl.source import InputError, Source, read_source
 from pearl.strategies import GivenPlan, Pearl
 from pearl.syntax import Parsed, parse, print_plan
@@ -67,8 +67,10 @@ async def write_plan(
     *,
     library: Library | None = None,
     model: Model | None = None,
-    runs: Path | None = None,
+    store: str | None = None,
+    cache: bool = True,
     watch: Watch | None = None,
+    began: Began | None = None,
 ) -> Planned:
     """Have a model write a plan. It never sees a document.
 
@@ -76,8 +78,11 @@ async def write_plan(
         question: what the plan is to answer.
         library: the actions it may call; by default those Pearl ships.
         model: who writes it; by default what the environment says.
-        runs: the folder in which the journal is kept; None keeps none.
+        store: where the run and its replies are kept, a file's path or a
+            database's address; None keeps nothing.
+        cache: whether replies of earlier runs in the store count.
         watch: told the path of each call when it starts and when it ends.
+        began: told the run's name.
 
     Raises:
         InputError: an empty question, or a wrong setting.
@@ -85,18 +90,15 @@ async def write_plan(
     """
     question = _question(question)
     library, model = library or load_library(), model or choose_model()
-    journal = Journal(new_run(runs) if runs else None)
-    try:
-        journal.decide("run", heading(question, None, library, model))
+    head = heading(question, None, library, model)
+    async with open_session(model, head, "plan", store, cache=cache, began=began) as session:
+        journal, engine = session.journal, session.engine
         demonstrations = choose_demonstrations(load_demonstrations(), library)
-        caller = Caller(model, journal, watch)
+        caller = Caller(engine.ask, engine.identity, journal, watch)
         planned = await _write_plan(question, library, caller, journal.decide, demonstrations)
         if planned.plan:
             journal.decide("plan", print_plan(planned.plan))
         return planned
-    finally:
-        journal.close()
-        await model.close()
 
 
 async def ask(
@@ -106,8 +108,10 @@ async def ask(
     options: Sequence[str] = (),
     library: Library | None = None,
     model: Model | None = None,
-    runs: Path | None = None,
+    store: str | None = None,
+    cache: bool = True,
     watch: Watch | None = None,
+    began: Began | None = None,
 ) -> Answer:
     """Plan for a question, run the plan on a document, and answer with evidence.
 
@@ -117,8 +121,11 @@ async def ask(
         options: answers to choose from, at least two; the answer is mapped to one.
         library: the actions a plan may call; by default those Pearl ships.
         model: who plans and reads; by default what the environment says.
-        runs: the folder in which the journal is kept; None keeps none.
+        store: where the run and its replies are kept, a file's path or a
+            database's address; None keeps nothing.
+        cache: whether replies of earlier runs in the store count.
         watch: told the path of each call when it starts and when it ends.
+        began: told the run's name.
 
     Raises:
         InputError: an empty question, an unreadable document, a wrong setting.
@@ -127,16 +134,19 @@ async def ask(
     """
     library, model = library or load_library(), model or choose_model()
     demonstrations = choose_demonstrations(load_demonstrations(), library)
-    return await answer(
-        lambda caller: Pearl(library, caller, demonstrations),
-        _question(question),
-        _document(document),
-        options,
-        library,
-        model,
-        runs,
-        watch,
-    )
+    question, source = _question(question), _document(document)
+    check_options(options)
+    head = heading(question, source, library, model)
+    async with open_session(model, head, "ask", store, cache=cache, began=began) as session:
+        return await answer(
+            lambda caller: Pearl(library, caller, demonstrations),
+            question,
+            source,
+            options,
+            library,
+            session,
+            watch,
+        )
 
 
 async def run(
@@ -146,8 +156,10 @@ async def run(
     options: Sequence[str] = (),
     library: Library | None = None,
     model: Model | None = None,
-    runs: Path | None = None,
+    store: str | None = None,
+    cache: bool = True,
     watch: Watch | None = None,
+    began: Began | None = None,
 ) -> Answer:
     """Run a plan on a document.
 
@@ -157,8 +169,11 @@ async def run(
         options: answers to choose from; the plan then needs a question.
         library: the actions it may call; by default those Pearl ships.
         model: who reads; by default what the environment says.
-        runs: the folder in which the journal is kept; None keeps none.
+        store: where the run and its replies are kept, a file's path or a
+            database's address; None keeps nothing.
+        cache: whether replies of earlier runs in the store count.
         watch: told the path of each call when it starts and when it ends.
+        began: told the run's name.
 
     Raises:
         InputError: an unreadable document, a wrong setting, options without a
@@ -176,16 +191,13 @@ async def run(
         )
     if options and not parsed.plan.question:
         raise InputError("Options need a question: put a line question: … at the plan's head.")
-    return await answer(
-        lambda _: GivenPlan(parsed.plan),
-        parsed.plan.question,
-        _document(document),
-        options,
-        library,
-        model or choose_model(),
-        runs,
-        watch,
-    )
+    question, source, model = parsed.plan.question, _document(document), model or choose_model()
+    check_options(options)
+    head = heading(question, source, library, model)
+    async with open_session(model, head, "run", store, cache=cache, began=began) as session:
+        return await answer(
+            lambda _: GivenPlan(parsed.plan), question, source, options, library, session, watch
+        )
 
 
 def _question(text: str) -> str:

@@ -139,7 +139,8 @@ async def _replay(records: Sequence[Record], library: Library) -> Replayed:
 
 async def _executed(plan: Plan, record: Record, library: Library) -> str:
     journal = Journal()
-    caller = Caller(Recorded(record.replies, record.name), journal)
+    model = Recorded(record.replies, record.name)
+    caller = Caller(model.answer, model.identity, journal)
     executor = Executor(Source("document", "-"), _complete(plan, library), caller, journal)
     values, failures = await executor.run(plan.steps, {})
     if failures:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from pearl.store import open_store
+from tests.runs import runs
 from tests.server import Server, dripping
 from tests.shell import BAD, GOOD, STORY, call, command, one_line
 
 ASK = "Why did Mara leave?"
-ENTRY = json.dumps(
-    {"kind": "decision", "path": "answer", "value": "no object", "usage": {}},
-)
-"""A line that is a journal's in form only."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,10 +37,7 @@ def _files() -> None:
         "utf16.txt": "Mara left.".encode("utf-16"),
         "bare16.txt": "Mara left.".encode("utf-16-le"),
         "deep.jsonl": "[" * 100_000,
-        "runs/x-1/journal.jsonl": "",
-        "runs/x-2/journal.jsonl": "",
-        "runs/bytes/journal.jsonl": b"\xff\xfe\x00",
-        "runs/other/journal.jsonl": ENTRY,
+        "bytes.db": b"\xff\xfe\x00" * 500,
         "existing.plan": "as it was",
         "none.actions": "just words\n",
         "array.jsonl": "[1]\n",
@@ -53,9 +50,17 @@ def _files() -> None:
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(data.encode() if isinstance(data, str) else data)
     Path("folder").mkdir()
-    Path("damaged").mkdir()
-    Path("damaged/journal.jsonl").write_text('{"kind": 1\n{"a": 2}\n', encoding="utf-8")
     Path("file").write_text("x", encoding="utf-8")
+    Path("empty").mkdir()
+    store = open_store("two.db")
+    names = [store.start("ask", {"question": "x"}) for _ in range(2)]
+    store.close()
+    assert names[0][:2] == names[1][:2] == "20"
+    open_store("none.db").close()
+    with closing(sqlite3.connect("later.db")) as later:
+        later.execute("CREATE TABLE pearl_version (version_num TEXT)")
+        later.execute("INSERT INTO pearl_version VALUES ('9999')")
+        later.commit()
 
 
 CASES: list[tuple[int, str, Sequence[str]]] = [
@@ -84,15 +89,35 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "none.actions", ["lint", "good.plan", "--library", "none.actions"]),
     (2, "missing.plan does not exist", ["run", "missing.plan", "story.txt"]),
     (2, "standard input", ["run", "-", "-"]),
-    (2, "no runs", ["trace", "last"]),
-    (2, "No run is named zz", ["trace", "zz", "--runs", "."]),
-    (2, "damaged", ["trace", "damaged"]),
-    (2, "damaged", ["trace", "bytes", "--runs", "runs"]),
-    (2, "damaged", ["trace", "other", "--runs", "runs"]),
-    (2, "several runs (x-1, x-2", ["trace", "x", "--runs", "runs"]),
-    (2, "has no plan", ["trace", "x-1", "--runs", "runs"]),
-    (2, "Name a run", ["trace", " ", "--runs", "runs"]),
-    (2, "There are no runs in file", ["trace", "last", "--runs", "file"]),
+    (2, "There is no store at", ["trace", "last"]),
+    (2, "There are no runs in none.db", ["trace", "last", "--store", "none.db"]),
+    (2, "No run is named zz", ["trace", "zz", "--store", "two.db"]),
+    (2, "bytes.db cannot be used: file is not a database", ["trace", "x", "--store", "bytes.db"]),
+    (2, "written by a later Pearl", ["trace", "x", "--store", "later.db"]),
+    (2, "names several runs", ["trace", "20", "--store", "two.db"]),
+    (2, "has no plan", ["trace", "last", "--store", "two.db"]),
+    (2, "Name a run", ["trace", " ", "--store", "two.db"]),
+    (2, "file is not a database", ["runs", "--store", "story.txt"]),
+    (2, "There is no store at nowhere.db", ["runs", "--store", "nowhere.db"]),
+    (2, "There is no store at", ["cache", "stats"]),
+    (2, "is no age", ["cache", "prune", "--older-than", "soon", "--store", "two.db"]),
+    (2, "no replies to export", ["cache", "export", "--store", "two.db"]),
+    (2, "is no batch", ["runs", "diff", "last", "last", "--store", "two.db"]),
+    (2, "address cannot be read", ["runs", "--store", "post gres://x"]),
+    (2, "cannot be used", ["runs", "--store", "postgresql+psycopg://u:secret@127.0.0.1:9/x"]),
+    (2, "missing.jsonl does not exist", ["batch", "missing.jsonl", "-o", "a.jsonl"]),
+    (2, "Missing option", ["batch", "rows.jsonl"]),
+    (2, "rows.jsonl:1 has no document", ["batch", "rows.jsonl", "-o", "a.jsonl"]),
+    (2, "array.jsonl:1 is no object", ["batch", "array.jsonl", "-o", "a.jsonl"]),
+    (2, "text.jsonl:1 is not JSON", ["estimate", "text.jsonl"]),
+    (2, "deep.jsonl:1 is not JSON", ["estimate", "deep.jsonl"]),
+    (2, "empty.txt holds no question", ["batch", "empty.txt", "-o", "a.jsonl"]),
+    (2, "nosuch is no folder", ["batch", "rows.jsonl", "-o", "a.jsonl", "--documents", "nosuch"]),
+    (2, "neither auto nor", ["batch", "rows.jsonl", "-o", "a.jsonl", "--concurrency", "many"]),
+    (2, "no number above 0", ["batch", "rows.jsonl", "-o", "a.jsonl", "--max-tokens", "lots"]),
+    (2, "a file of their own", ["batch", "rows.jsonl", "-o", "-"]),
+    (2, "no such does not exist", ["batch", "rows.jsonl", "-o", "no such/x"]),
+    (2, "file cannot be read", ["estimate", "rows.jsonl", "--prices", "file"]),
     (2, "deep.jsonl:1", ["lint", "deep.jsonl"]),
     (2, "deep.jsonl:1", ["replay", "deep.jsonl"]),
     (2, "deep.jsonl:1", ["ask", "story.txt", ASK, "--model", "recorded:deep.jsonl"]),
@@ -100,11 +125,11 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "The folder no such does not exist", ["graph", "good.plan", "-o", "no such/x.svg"]),
     (2, "existing.plan/x does not exist", ["trace", "last", "-o", "existing.plan/x/y"]),
     (2, "question is empty", ["plan", " ", "-o", "existing.plan"]),
-    (2, "cannot be written", ["plan", ASK, "--runs", "/proc/runs"]),
+    (2, "cannot be written", ["plan", ASK, "--store", "/proc/runs/s.db"]),
     (2, "Options need a question", ["run", "free.plan", "story.txt", *["--option", "x"] * 2]),
     (2, "no/such", ["plan", ASK, "-o", "no/such/file.plan"]),
     (2, "folder", ["plan", ASK, "-o", "folder"]),
-    (2, "file", ["ask", "story.txt", ASK, "--runs", "file"]),
+    (2, "not a database", ["ask", "story.txt", ASK, "--store", "bytes.db"]),
     (2, "array.jsonl:1", ["replay", "array.jsonl"]),
     (2, "text.jsonl:1", ["replay", "text.jsonl"]),
     (2, "rows.jsonl:1", ["replay", "rows.jsonl"]),
@@ -130,7 +155,11 @@ def test_one_clear_line(code: int, said: str, args: Sequence[str]):
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     assert said in one_line(call(*args), code)
     after = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
-    assert {path: data for path, data in after.items() if ".pearl" not in path.parts} == before
+    # A database that is looked into has another header and files beside it.
+    ours = {path for path in after if ".pearl" in path.parts or ".db" in path.name}
+    assert {path: data for path, data in after.items() if path not in ours} == {
+        path: data for path, data in before.items() if path not in ours
+    }
 
 
 @pytest.mark.parametrize(("code", "said", "args"), CASES, ids=lambda value: str(value)[:60])
@@ -226,8 +255,9 @@ def test_ctrl_c_keeps_the_journal(tmp_path: Path):
     assert child.returncode == 130
     assert "Traceback" not in err
     assert len(err.splitlines()) == 1
-    assert list((tmp_path / ".pearl" / "runs").glob("*/journal.jsonl"))
-    assert str(next((tmp_path / ".pearl" / "runs").glob("*/journal.jsonl")).parent.name) in err
+    (run,) = runs(tmp_path / ".pearl" / "store.db")
+    assert f"pearl runs show {run.name}" in err
+    assert run.ended is None
 
 
 def shell(line: str, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -272,14 +302,14 @@ def test_files_and_folders_that_are_shut():
     assert "Permission denied" in one_line(call("lint", "good.plan"), 2)
     Path("folder").chmod(0o500)
     assert "cannot be written" in one_line(call("plan", ASK, "-o", "folder/x.plan"), 2)
-    assert "cannot be written" in one_line(call("plan", ASK, "--runs", "folder"), 2)
+    assert "cannot be written" in one_line(call("plan", ASK, "--store", "folder/s.db"), 2)
     assert "cannot be written" in one_line(call("plan", ASK, "-o", "good.plan"), 2)
 
 
 def test_a_file_is_as_it_was_where_its_new_text_cannot_be_had():
     call("plan", " ", "-o", "existing.plan")
     call("graph", "bad.plan", "-o", "existing.plan")
-    call("trace", "x-1", "--runs", "runs", "-o", "existing.plan")
+    call("trace", "last", "--store", "two.db", "-o", "existing.plan")
     assert Path("existing.plan").read_text(encoding="utf-8") == "as it was"
 
 
@@ -303,9 +333,10 @@ def test_words_that_no_encoding_can_write():
 
 def test_an_endpoint_that_is_not_there_leaves_a_run_to_look_at(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("PEARL_TRIES", "1")
     result = call("ask", "story.txt", ASK, "--model", "m", "--json")
     said = one_line(result, 1)
     assert "cannot be reached" in said
     told = json.loads(result.out)
     assert told["error"] == said
-    assert Path(told["journal"]).is_file()
+    assert runs(Path(".pearl/store.db"))[0].name == told["run"]

@@ -12,12 +12,13 @@ import pytest
 from pearl.cli import COMMANDS
 from pearl.source import Source
 from pearl.syntax import parse
+from tests.runs import runs
 from tests.shell import BAD, GOOD, STORY, call, on_terminal, process
 
 ROOT = Path(__file__).parent.parent
 ANSWER = {
     "question", "answer", "words", "option", "evidence", "plan", "fallback", "run", "model",
-    "notice", "calls", "usage",
+    "notice", "calls", "kept", "usage",
 }  # fmt: skip
 FINDING = {
     "code", "name", "severity", "message", "help", "file", "span", "line", "column", "end_line",
@@ -123,16 +124,14 @@ class TestAsk:
         assert result.json["question"] == "Why does Mara leave?"
 
     def test_runs_are_kept_where_they_are_meant_to_be(self, story: str, tmp_path: Path) -> None:
-        run = call("ask", story, "Why does Mara leave?", "--runs", "kept", "--json").json["run"]
-        assert (tmp_path / "kept" / run / "journal.jsonl").is_file()
+        run = call("ask", story, "Why does Mara leave?", "--store", "k.db", "--json").json["run"]
+        assert [one.name for one in runs(tmp_path / "k.db")] == [run]
         assert not (tmp_path / ".pearl").exists()
 
     def test_a_recorded_run_answers_again(self, story: str, tmp_path: Path) -> None:
         first = call("ask", story, "Why does Mara leave?", "--json").json
-        journal = tmp_path / ".pearl" / "runs" / first["run"] / "journal.jsonl"
-        again = call(
-            "ask", story, "Why does Mara leave?", "--model", f"recorded:{journal}", "--json"
-        )
+        assert call("cache", "export", first["run"], "-o", "r.jsonl").code == 0
+        again = call("ask", story, "Why does Mara leave?", "--model", "recorded:r.jsonl", "--json")
         assert again.json["answer"] == first["answer"]
 
 

@@ -12,9 +12,9 @@ import pearl
 from pearl.library import load_library
 from pearl.llm import CorrectPlan, ExecuteStep, Reply, Request, WritePlan
 from pearl.planner import choose_demonstrations, load_demonstrations
-from pearl.runtime.journal import read_journal
 from pearl.source import Source
 from tests.conftest import ROOT
+from tests.runs import entries
 
 GOOD = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
 WRONG = '1. a = FIND_REASONS_OF(CTX, "Mara leaves") : Find why she leaves'
@@ -47,8 +47,9 @@ class Planner:
         return
 
 
-def ask(model: Planner, runs: Path | None = None) -> pearl.Answer:
-    return asyncio.run(pearl.ask(DOCUMENT, "Why does Mara leave?", model=model, runs=runs))
+def ask(model: Planner, store: Path | None = None) -> pearl.Answer:
+    kept = str(store) if store else None
+    return asyncio.run(pearl.ask(DOCUMENT, "Why does Mara leave?", model=model, store=kept))
 
 
 @pytest.mark.parametrize(
@@ -82,12 +83,12 @@ def test_the_planner_never_sees_the_document():
 
 
 def test_what_was_set_aside_is_in_the_journal(tmp_path: Path):
-    answer = ask(Planner(f"<think>hm, Mara</think>\nFirst of all, this.\n\n{GOOD}"), tmp_path)
-    entries = {entry.path: entry for entry in read_journal(tmp_path / answer.run)}
-    aside = "\n".join(entries["plan/1/aside"].value)
+    ask(Planner(f"<think>hm, Mara</think>\nFirst of all, this.\n\n{GOOD}"), tmp_path / "s.db")
+    found = {entry.path: entry for entry in entries(tmp_path / "s.db")}
+    aside = "\n".join(found["plan/1/aside"].value)
     assert "hm, Mara" in aside
     assert "First of all, this." in aside
-    assert entries["plan/1"].value.endswith(GOOD)
+    assert found["plan/1"].value.endswith(GOOD)
 
 
 def test_a_rejected_plan_is_corrected_with_its_own_findings_only():
@@ -111,17 +112,17 @@ def test_a_rejected_plan_is_corrected_with_its_own_findings_only():
 
 def test_after_seven_corrections_the_question_is_asked_directly(tmp_path: Path):
     model = Planner("I cannot plan.")
-    answer = ask(model, tmp_path)
+    answer = ask(model, tmp_path / "s.db")
     assert len(model.plans) == 8
     assert answer.fallback
     assert answer.text == "output of answer"
     step = model.asked[-1]
     assert isinstance(step.call, ExecuteStep)
     assert step.call.arguments == (("X", "Why does Mara leave?"),)
-    entries = list(read_journal(tmp_path / answer.run))
-    tries = [entry for entry in entries if entry.kind == "call" and "plan/" in entry.path]
+    found = entries(tmp_path / "s.db")
+    tries = [entry for entry in found if entry.kind == "call" and "plan/" in entry.path]
     assert [entry.value for entry in tries] == ["I cannot plan."] * 8
-    paths = [entry.path for entry in entries]
+    paths = [entry.path for entry in found]
     assert [path for path in paths if path.endswith("/rejected")] == [
         f"plan/{attempt}/rejected" for attempt in range(1, 9)
     ]

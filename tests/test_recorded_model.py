@@ -1,4 +1,4 @@
-"""Answers from a file: a run's journal, or one object a line."""
+"""Answers from a file: what `pearl cache export` writes, or one object a line."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import pytest
 import pearl
 from pearl.llm.offline import Offline
 from pearl.llm.recorded import Recorded, load_recording
-from pearl.runtime.journal import read_journal
 from pearl.source import Source
+from tests.runs import entries
+from tests.shell import call
 
 TOWN = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel.\n\nNobody lives in Rest.\n")
+STORE = "s.db"
 PLAN = """
 a = FIND_CHARACTER(CTX, "Ada") : who
 b = FIND_ALL(CTX, "people") : list them
@@ -26,13 +28,15 @@ def write(path: Path, *entries: object) -> str:
     return str(path)
 
 
-def test_a_journal_answers_the_same_question_again(tmp_path: Path, examples: Path):
+def test_a_run_s_replies_answer_the_same_question_again(examples: Path):
     question = "Why does Mara leave the lighthouse?"
     options = ["to nurse her aunt", "to put it right"]
     first = pearl.ask_sync(
-        examples / "lighthouse.txt", question, options=options, model=Offline(), runs=tmp_path
+        examples / "lighthouse.txt", question, options=options, model=Offline(), store=STORE
     )
-    model = pearl.choose_model(f"recorded:{tmp_path / first.run / 'journal.jsonl'}")
+    assert call("cache", "export", "last", "--store", STORE, "-o", "r.jsonl").code == 0
+    model = pearl.choose_model("recorded:r.jsonl")
+    assert model.identity == Offline().identity
     again = pearl.ask_sync(examples / "lighthouse.txt", question, options=options, model=model)
     assert (again.text, again.evidence, again.plan) == (first.text, first.evidence, first.plan)
     assert again.option == first.option
@@ -53,11 +57,13 @@ def test_a_missing_answer_is_an_error_that_names_the_call(tmp_path: Path):
     assert caught.value.reason == "recording"
 
 
-def test_a_key_counts_before_a_path(tmp_path: Path):
+def test_a_key_counts_before_a_path():
     plan = "a = SUMMARIZE(CTX) : all"
-    first = pearl.run_sync(plan, TOWN, model=Recorded({"step/a": "by path"}), runs=tmp_path)
-    (call,) = [entry for entry in read_journal(tmp_path / first.run) if entry.kind == "call"]
-    model = Recorded({"step/a": "by path", call.call_key: "by key"})
+    by_path = Recorded({"step/a": "by path"})
+    pearl.run_sync(plan, TOWN, model=by_path, store=STORE)
+    (made,) = [entry for entry in entries(STORE) if entry.kind == "call"]
+    answers = {"step/a": "by path", made.call_key: "by key"}
+    model = Recorded(answers, identity=by_path.identity)
     assert pearl.run_sync(plan, TOWN, model=model).text == "by key"
 
 
@@ -73,15 +79,33 @@ def test_an_answer_may_be_empty_or_hold_any_line_separator(tmp_path: Path):
     assert pearl.run_sync(plan, TOWN, model=load_recording(str(path))).text == ""
 
 
-def test_decisions_and_failures_of_a_journal_are_no_answers(tmp_path: Path):
+def test_rows_without_a_text_are_no_answers(tmp_path: Path):
     path = write(
         tmp_path / "r.jsonl",
-        {"kind": "decision", "path": "step/a", "value": "no"},
-        {"kind": "call", "path": "step/a", "value": "yes", "call_key": "k"},
-        {"kind": "call", "path": "step/a", "value": None, "status": "failed", "call_key": "k"},
+        {"path": "step/a", "value": "no"},
+        {"path": "step/a", "key": "k", "text": "yes"},
+        {"path": "step/a", "text": None},
         ["neither"],
     )
     assert load_recording(path).answers == {"step/a": "yes", "k": "yes"}
+
+
+def test_answers_of_two_models_are_not_mixed(tmp_path: Path):
+    path = write(
+        tmp_path / "r.jsonl",
+        {"key": "k", "text": "yes", "identity": "one"},
+        {"key": "j", "text": "no", "identity": "two"},
+    )
+    with pytest.raises(pearl.InputError, match="answers of 2 models: export one run"):
+        load_recording(path)
+
+
+def test_two_recordings_do_not_count_as_one_model():
+    one, two = Recorded({"step/a": "yes"}), Recorded({"step/a": "no"})
+    assert one.identity != two.identity
+    plan = "a = SUMMARIZE(CTX) : all"
+    answers = [pearl.run_sync(plan, TOWN, model=model, store=STORE).text for model in (one, two)]
+    assert answers == ["yes", "no"]
 
 
 @pytest.mark.parametrize(

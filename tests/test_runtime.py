@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,13 +12,14 @@ from pearl.library import load_library
 from pearl.llm import ExecuteStep, ModelError, Reply, Request
 from pearl.plan import Step
 from pearl.runtime import Caller, Journal, RunError, run_strategy
-from pearl.runtime.journal import find_run, new_run, read_journal
 from pearl.runtime.mapping import read_option
 from pearl.runtime.trace import export_trace, read_trace
-from pearl.source import InputError, Source
+from pearl.source import Source
+from pearl.store import open_store
 from pearl.strategies import GivenPlan
 from pearl.syntax import parse
 from pearl.values import DecodeError, Pairs, Type, decode
+from tests.runs import entries, runs
 
 DOCUMENT = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel. Nobody lives in Rest.")
 
@@ -46,17 +46,19 @@ class Scripted:
         return
 
 
-def run(plan: str, replies: Mapping[str, str | ModelError], folder: Path | None = None):
-    model, journal = Scripted(replies), Journal(folder)
+def run(plan: str, replies: Mapping[str, str | ModelError], journal: Journal | None = None):
+    model, journal = Scripted(replies), journal or Journal()
     parsed = parse(plan)
     assert not parsed.broken
+    caller = Caller(model.answer, model.identity, journal)
     finished = asyncio.run(
-        run_strategy(
-            GivenPlan(parsed.plan), "who?", DOCUMENT, load_library(), Caller(model, journal)
-        )
+        run_strategy(GivenPlan(parsed.plan), "who?", DOCUMENT, load_library(), caller)
     )
-    journal.close()
     return finished, model, journal
+
+
+def caller_of(model: Scripted, journal: Journal) -> Caller:
+    return Caller(model.answer, model.identity, journal)
 
 
 def test_answer_is_every_unused_output_in_order():
@@ -165,12 +167,13 @@ def test_independent_steps_run_side_by_side():
             return Reply("met")
 
     plan = parse('a = FIND_CHARACTER(CTX, "Ada")\nb = FIND_CHARACTER(CTX, "Bo")').plan
-    caller = Caller(Meeting({}), Journal())
+    caller = caller_of(Meeting({}), Journal())
     finished = asyncio.run(run_strategy(GivenPlan(plan), "", DOCUMENT, load_library(), caller))
     assert finished.text == "met\n\nmet"
 
 
-def test_a_failed_step_skips_what_needs_it_and_leaves_the_rest(tmp_path: Path):
+def test_a_failed_step_skips_what_needs_it_and_leaves_the_rest():
+    journal = Journal()
     plan = """
     a = FIND_CHARACTER(CTX, "Ada") : who
     b = FIND_CHARACTER(CTX, "Bo") : who
@@ -178,15 +181,15 @@ def test_a_failed_step_skips_what_needs_it_and_leaves_the_rest(tmp_path: Path):
     """
     failing = {"step/a": ModelError("server", "The endpoint failed."), "step/b": "Bo"}
     with pytest.raises(RunError, match="Step a has no output: The endpoint failed.") as caught:
-        run(plan, failing, tmp_path / "r")
+        run(plan, failing, journal)
     assert [(one.step, one.reason) for one in caught.value.failures] == [
         ("a", "model"),
         ("c", "model"),
     ]
-    entries = list(read_journal(tmp_path / "r"))
-    statuses = {entry.path: entry.status for entry in entries if entry.path.startswith("step/")}
+    found = journal.entries
+    statuses = {entry.path: entry.status for entry in found if entry.path.startswith("step/")}
     assert statuses == {"step/a": "failed", "step/b": "done", "step/c": "skipped"}
-    assert any(entry.path == "value/b" for entry in entries)
+    assert any(entry.path == "value/b" for entry in found)
 
 
 def test_a_reply_of_the_wrong_type_names_the_step():
@@ -209,7 +212,7 @@ def test_each_over_a_reply_that_is_no_list_is_caught_when_only_running_shows_it(
 def test_a_plan_with_errors_runs_no_step():
     model = Scripted({})
     plan = parse("a = FIND_CHARACTER(CTX, nobody)").plan
-    caller = Caller(model, Journal())
+    caller = caller_of(model, Journal())
     with pytest.raises(RunError, match="nobody is not defined"):
         asyncio.run(run_strategy(GivenPlan(plan), "", DOCUMENT, load_library(), caller))
     assert model.asked == []
@@ -231,20 +234,22 @@ def test_a_document_cannot_add_steps():
 
 def test_the_journal_has_each_reply_before_it_is_used(tmp_path: Path):
     """When the second call starts, the first one's reply is on the disk already."""
-    folder = tmp_path / "r"
+    place = tmp_path / "s.db"
+    store = open_store(str(place))
+    journal = store.journal(store.start("run", {}))
     seen: list[list[str]] = []
 
     class Looking(Scripted):
         async def answer(self, request: Request) -> Reply:
-            seen.append([entry.path for entry in read_journal(folder)])
+            seen.append([entry.path for entry in entries(place)] if runs(place) else [])
             return await super().answer(request)
 
     plan = parse('a = FIND_CHARACTER(CTX, "Ada")\nb = FIND_REASON(CTX, a)').plan
-    journal = Journal(folder)
-    caller = Caller(Looking({"step/a": "x", "step/b": "y"}), journal)
+    caller = caller_of(Looking({"step/a": "x", "step/b": "y"}), journal)
     asyncio.run(run_strategy(GivenPlan(plan), "", DOCUMENT, load_library(), caller))
     assert "step/a" not in seen[0]
     assert "step/a" in seen[1]
+    store.close()
 
 
 def test_equal_calls_have_equal_keys_and_others_do_not():
@@ -258,7 +263,7 @@ def test_equal_calls_have_equal_keys_and_others_do_not():
     assert same != keys('a = FIND_CHARACTER(CTX, "Adam") : who')
 
 
-def test_a_trace_is_a_plan_that_checks_and_replays(tmp_path: Path):
+def test_a_trace_is_a_plan_that_checks_and_replays():
     from pearl.checker import check
     from pearl.replay import read_records, replay
 
@@ -280,8 +285,8 @@ def test_a_trace_is_a_plan_that_checks_and_replays(tmp_path: Path):
         "step/far[0]": "no",
         "step/far[1]": "yes",
     }
-    finished, _, _ = run(plan, replies, tmp_path / "r")
-    text = export_trace(read_journal(tmp_path / "r"), "r")
+    finished, _, journal = run(plan, replies)
+    text = export_trace(journal.entries, "r")
     source = Source("trace.plan", text)
     parsed = parse(source)
     assert not parsed.broken
@@ -292,39 +297,6 @@ def test_a_trace_is_a_plan_that_checks_and_replays(tmp_path: Path):
     assert trace.plan.steps == finished.plan.steps
     result = replay(list(read_records(source)), load_library())
     assert (result.executed, result.exact, result.failed) == (1, 1, {})
-
-
-def test_a_journal_that_was_cut_off_keeps_what_is_whole(tmp_path: Path):
-    run('a = CONCAT("x", "y")', {}, tmp_path / "r")
-    file = tmp_path / "r" / "journal.jsonl"
-    whole = len(list(read_journal(tmp_path / "r")))
-    text = file.read_text(encoding="utf-8")
-    file.write_text(text[: len(text) - 20], encoding="utf-8")
-    assert len(list(read_journal(tmp_path / "r"))) == whole - 1
-    lines = text.splitlines()
-    file.write_text("\n".join([lines[0], "{", *lines[1:]]), encoding="utf-8")
-    with pytest.raises(InputError, match="journal.jsonl:2 is damaged"):
-        list(read_journal(tmp_path / "r"))
-
-
-def test_runs_are_found_by_name_prefix_and_last(tmp_path: Path):
-    folders = [tmp_path / "20260101-000000-aa", tmp_path / "20260102-000000-bb"]
-    for folder in folders:
-        Journal(folder).close()
-    assert find_run("last", tmp_path) == folders[1]
-    assert find_run("20260101", tmp_path) == folders[0]
-    assert find_run(str(folders[0])) == folders[0]
-    with pytest.raises(InputError, match="several runs"):
-        find_run("2026", tmp_path)
-    with pytest.raises(InputError, match="No run is named zz"):
-        find_run("zz", tmp_path)
-    assert new_run(tmp_path).parent == tmp_path
-
-
-def test_entries_hold_no_more_than_json(tmp_path: Path):
-    run('a = CONCAT("x\\ud800", "y")', {}, tmp_path / "r")
-    for line in (tmp_path / "r" / "journal.jsonl").read_text(encoding="utf-8").splitlines():
-        json.loads(line)
 
 
 def test_steps_are_values():
@@ -406,7 +378,7 @@ def test_what_a_model_nests_without_end_is_no_recursion(plan: str):
 def test_a_library_that_names_no_builtin_of_ours_is_told_so(tmp_path: Path):
     file = tmp_path / "own.actions"
     file.write_text("JOIN(X, ...) : Join X.\n  body: builtin glue\n", encoding="utf-8")
-    caller = Caller(Scripted({}), Journal())
+    caller = caller_of(Scripted({}), Journal())
     plan = parse('a = JOIN("x", "y")').plan
     with pytest.raises(RunError, match="no builtin glue: use concat"):
         asyncio.run(run_strategy(GivenPlan(plan), "", DOCUMENT, load_library(str(file)), caller))

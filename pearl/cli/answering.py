@@ -12,20 +12,17 @@ from pearl.cli.failures import NoAnswer, Stopped
 from pearl.cli.options import emit_json
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pearl.answer import Answer
     from pearl.source import Source
 
 _T = TypeVar("_T")
 
 
-def settle(work: Callable[[], Coroutine[Any, Any, _T]], runs: Path) -> _T:
+def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> _T:
     """Run to the end; what went wrong on the way becomes one line.
 
     Args:
-        work: what to run.
-        runs: where its journal is kept.
+        work: what to run, given what is to be told the run's name.
 
     Raises:
         NoAnswer: the model or a step failed.
@@ -34,32 +31,25 @@ def settle(work: Callable[[], Coroutine[Any, Any, _T]], runs: Path) -> _T:
     from pearl.llm import ModelError
     from pearl.runtime import RunError
 
-    before = _journals(runs)
+    names: list[str] = []
     try:
-        return asyncio.run(work())
+        return asyncio.run(work(names.append))
     except (ModelError, RunError) as error:
-        raise NoAnswer(str(error), _kept(_journals(runs) - before)) from None
+        raise NoAnswer(str(error), _named(names)) from None
     except KeyboardInterrupt:
-        kept = _kept(_journals(runs) - before)
-        where = f" What was done until then: {kept['journal']}" if kept else ""
-        raise Stopped(f"Stopped.{where}", kept) from None
+        kept = f" What was done until then: pearl runs show {names[0]}" if names else ""
+        raise Stopped(f"Stopped.{kept}", _named(names)) from None
 
 
-def _journals(runs: Path) -> set[Path]:
-    return set(runs.glob("*/journal.jsonl"))
-
-
-def _kept(new: set[Path]) -> dict[str, Any]:
-    """The run that was made meanwhile; several may be, side by side, and then none is named."""
-    if len(new) != 1:
-        return {}
-    journal = new.pop()
-    return {"run": journal.parent.name, "journal": str(journal)}
+def _named(names: list[str]) -> dict[str, Any]:
+    return {"run": names[0]} if names else {}
 
 
 def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     """Print an answer for a person, or as JSON."""
     if as_json:
+        from pearl.answer import as_object
+
         emit_json(as_object(answer, document))
         return
     from pearl.screen import printable, printable_lines
@@ -91,38 +81,6 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     click.echo(printable_lines(answer.plan).rstrip())
     if answer.run:
         click.echo(click.style(f"\npearl trace {answer.run}", dim=True))
-
-
-def as_object(answer: Answer, document: Source) -> dict[str, Any]:
-    """An answer as JSON data; spans are character offsets in the document."""
-    return {
-        "question": answer.question,
-        "answer": answer.text,
-        "words": answer.words,
-        "option": {"letter": answer.option.letter, "text": answer.option.text}
-        if answer.option
-        else None,
-        "evidence": [
-            {
-                "text": quote.text,
-                "span": list(quote.span) if quote.span else None,
-                "line": document.position(quote.span.start)[0] if quote.span else None,
-                "step": quote.step,
-            }
-            for quote in answer.evidence
-        ],
-        "plan": answer.plan,
-        "fallback": answer.fallback,
-        "run": answer.run,
-        "model": answer.model,
-        "notice": answer.notice,
-        "calls": answer.calls,
-        "usage": {
-            "prompt_tokens": answer.usage.prompt_tokens,
-            "completion_tokens": answer.usage.completion_tokens,
-            "cached_tokens": answer.usage.cached_tokens,
-        },
-    }
 
 
 def _title(text: str) -> None:

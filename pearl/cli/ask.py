@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from pearl.cli.options import (
+    cache_option,
     json_option,
     library_option,
     load,
     model_option,
     options_option,
-    runs_option,
+    store_option,
 )
 
 
@@ -25,7 +24,8 @@ from pearl.cli.options import (
 @options_option
 @library_option
 @model_option
-@runs_option
+@store_option
+@cache_option
 @json_option
 def command(
     document: str,
@@ -33,7 +33,8 @@ def command(
     options: tuple[str, ...],
     libraries: tuple[str, ...],
     model: str,
-    runs: str,
+    store: str,
+    no_cache: bool,
     as_json: bool,
 ) -> None:
     """Answer QUESTION about DOCUMENT (a text file; one of the two may be - for standard input).
@@ -47,6 +48,7 @@ def command(
     from pearl.cli.progress import progress
     from pearl.llm import choose_model
     from pearl.source import InputError, read_source
+    from pearl.store.database import address
 
     if document == question == "-":
         raise InputError("Only one of the document and the question can be standard input.")
@@ -59,15 +61,16 @@ def command(
         question = read_source("-", "question").text
     with progress(quiet=as_json) as watch:
         answer = settle(
-            lambda: ask(
+            lambda began: ask(
                 source,
                 question,
                 options=options,
                 library=library,
                 model=chosen,
-                runs=Path(runs),
+                store=address(store),
+                cache=not no_cache,
                 watch=watch,
-            ),
-            Path(runs),
+                began=began,
+            )
         )
     show(answer, source, as_json=as_json)

@@ -61,14 +61,23 @@ def model_option(command: _F) -> _F:
     )(command)
 
 
-def runs_option(command: _F) -> _F:
-    """``--runs``."""
+def store_option(command: _F) -> _F:
+    """``--store``."""
     return click.option(
-        "--runs",
-        default=str(Path(".pearl") / "runs"),
-        show_default=True,
-        metavar="DIR",
-        help="Where runs are kept.",
+        "--store",
+        default="",
+        metavar="PLACE",
+        help="Where runs and replies are kept: a file, or postgresql+psycopg://… for a team. "
+        f"Default: PEARL_STORE, or {Path('.pearl') / 'store.db'}.",
+    )(command)
+
+
+def cache_option(command: _F) -> _F:
+    """``--no-cache``."""
+    return click.option(
+        "--no-cache",
+        is_flag=True,
+        help="Make every call anew, and keep its reply for this run only.",
     )(command)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from pearl.cli.failures import NoAnswer
 from pearl.cli.options import (
+    cache_option,
     check_output,
     counted,
     emit,
@@ -17,7 +16,7 @@ from pearl.cli.options import (
     load,
     model_option,
     output_option,
-    runs_option,
+    store_option,
 )
 
 
@@ -29,14 +28,16 @@ from pearl.cli.options import (
 @output_option
 @library_option
 @model_option
-@runs_option
+@store_option
+@cache_option
 @json_option
 def command(
     question: str,
     output: str,
     libraries: tuple[str, ...],
     model: str,
-    runs: str,
+    store: str,
+    no_cache: bool,
     as_json: bool,
 ) -> None:
     """Write a plan for QUESTION (or - for standard input). The document is never shown
@@ -48,6 +49,7 @@ def command(
     from pearl.render import Report, terminal
     from pearl.render.json import as_object
     from pearl.source import read_source
+    from pearl.store.database import address
     from pearl.syntax import print_plan
 
     check_output(output)
@@ -57,10 +59,15 @@ def command(
     chosen = choose_model(model)
     with progress(quiet=as_json) as watch:
         planned = settle(
-            lambda: write_plan(
-                question, library=library, model=chosen, runs=Path(runs), watch=watch
-            ),
-            Path(runs),
+            lambda began: write_plan(
+                question,
+                library=library,
+                model=chosen,
+                store=address(store),
+                cache=not no_cache,
+                watch=watch,
+                began=began,
+            )
         )
     text = print_plan(planned.plan) if planned.plan else ""
     result = {

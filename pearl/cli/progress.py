@@ -1,10 +1,21 @@
-"""A bar while a model works, on a terminal's error stream; elsewhere nothing."""
+"""What a person sees while a model works: bars on a terminal's error stream."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pearl.batch import Tally
+
+BAR_EVERY = 0.1
+"""Seconds between two looks of the bar."""
+
+LINE_EVERY = 30.0
+"""Seconds between two lines where there is no terminal."""
 
 
 @contextmanager
@@ -44,3 +55,79 @@ def progress(*, quiet: bool) -> Iterator[Callable[[str, bool], None] | None]:
             bar.update(task, total=counts[0], completed=counts[1], description=shown[:48])
 
         yield watch
+
+
+@contextmanager
+def batch_progress(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
+    """Shows how far a batch is: a bar on a terminal, else a line now and then.
+
+    Yields:
+        A function to tell of each change.
+    """
+    if quiet or sys.stderr is None:
+        yield lambda _: None
+    elif sys.stderr.isatty():
+        with _bar() as changed:
+            yield changed
+    else:
+        yield _Lines()
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[Tally], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading the questions", total=None)
+        shown = 0.0
+
+        def changed(tally: Tally) -> None:
+            nonlocal shown
+            now = time.monotonic()
+            if now - shown > BAR_EVERY or tally.finished == tally.total:
+                shown = now
+                bar.update(
+                    task, total=tally.total, completed=tally.finished, description=told(tally)
+                )
+
+        yield changed
+
+
+class _Lines:
+    """A line every half minute, and one when it is over."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, tally: Tally) -> None:
+        now = time.monotonic()
+        over = tally.finished == tally.total and not tally.running
+        if now - self._last >= LINE_EVERY or over:
+            self._last = now
+            print(told(tally), file=sys.stderr, flush=True)
+
+
+def told(tally: Tally) -> str:
+    """How far a batch is, in one line."""
+    from pearl.llm.prices import dollars
+
+    parts = [
+        f"{tally.finished:,} of {tally.total:,} done",
+        f"{tally.running} running",
+        f"{tally.kept:,} calls cached",
+        f"{tally.failed.total():,} failed",
+        f"{tally.spent.prompt_tokens + tally.spent.completion_tokens:,} tokens",
+    ]
+    if tally.cost is not None:
+        parts.append(dollars(tally.cost))
+    if tally.seconds_left is not None and tally.finished < tally.total:
+        parts.append(f"{_clock(tally.seconds_left)} left")
+    return ", ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"

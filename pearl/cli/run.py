@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from pearl.cli.failures import NoAnswer
 from pearl.cli.options import (
+    cache_option,
     counted,
     json_option,
     library_option,
     load,
     model_option,
     options_option,
-    runs_option,
+    store_option,
 )
 
 
@@ -26,7 +25,8 @@ from pearl.cli.options import (
 @options_option
 @library_option
 @model_option
-@runs_option
+@store_option
+@cache_option
 @json_option
 def command(
     plan: str,
@@ -34,7 +34,8 @@ def command(
     options: tuple[str, ...],
     libraries: tuple[str, ...],
     model: str,
-    runs: str,
+    store: str,
+    no_cache: bool,
     as_json: bool,
 ) -> None:
     """Run PLAN on DOCUMENT (text files; one of them may be - for standard input)."""
@@ -47,6 +48,7 @@ def command(
     from pearl.render import Report, terminal
     from pearl.render.json import as_object
     from pearl.source import InputError, read_source
+    from pearl.store.database import address
     from pearl.syntax import parse
 
     if plan == document == "-":
@@ -66,15 +68,16 @@ def command(
         )
     with progress(quiet=as_json) as watch:
         answer = settle(
-            lambda: run(
+            lambda began: run(
                 source.text,
                 text,
                 options=options,
                 library=library,
                 model=chosen,
-                runs=Path(runs),
+                store=address(store),
+                cache=not no_cache,
                 watch=watch,
-            ),
-            Path(runs),
+                began=began,
+            )
         )
     show(answer, text, as_json=as_json)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from pearl.cli.options import (
@@ -12,7 +10,7 @@ from pearl.cli.options import (
     emit_json,
     json_option,
     output_option,
-    runs_option,
+    store_option,
 )
 
 
@@ -22,35 +20,42 @@ from pearl.cli.options import (
 )  # fmt: skip
 @click.argument("run")
 @output_option
-@runs_option
+@store_option
 @json_option
-def command(run: str, output: str, runs: str, as_json: bool) -> None:
+def command(run: str, output: str, store: str, as_json: bool) -> None:
     """Print RUN (its name, the start of it, or last) as a plan with every step's value.
+
+    A question of a batch is RUN/ID.
 
     The text is a plan: pearl lint checks it, pearl replay runs it again on its values.
     """
-    from pearl.runtime.journal import find_run, read_journal
+    from pearl.cli.stores import open_run
     from pearl.runtime.trace import export_trace, read_trace
     from pearl.source import InputError, Source
+    from pearl.store.history import read_entries, since_last_start
     from pearl.syntax import print_plan
 
     if not run.strip():
         raise InputError("Name a run: its name, the start of it, or last.")
     check_output(output)
-    folder = find_run(run, Path(runs))
-    try:
-        text = export_trace(read_journal(folder), folder.name)
-    except (TypeError, KeyError, AttributeError, ValueError):
-        # Lines that are JSON and yet no journal of Pearl's.
-        raise InputError(f"{folder} holds no run of Pearl's: its journal is damaged.") from None
+    run, _, item = run.partition("/")
+    with open_run(run, store) as (engine, found):
+        entries = since_last_start(list(read_entries(engine, found, item)))
+        name = f"{found.name}/{item}" if item else found.name
+        if not entries and found.kind == "batch":
+            raise InputError(
+                f"The run {found.name} is a batch: name one of its questions, as in "
+                f"pearl trace {found.name}/ID; pearl runs show {found.name} lists them."
+            )
+        text = export_trace(entries, name)
     if output or not as_json:
         emit(text, output)
     if as_json:
-        trace = read_trace(Source(folder.name, text))
+        trace = read_trace(Source(name, text))
         values = {path.removeprefix("step/"): value for path, value in trace.replies.items()}
         emit_json(
             {
-                "run": folder.name,
+                "run": name,
                 "plan": print_plan(trace.plan),
                 "values": values,
                 "answer": trace.answer,

@@ -1,14 +1,15 @@
-"""The SDK's errors as ours: what happened and what to do, in one line, without a key."""
+"""What an endpoint answers instead of a completion: what happened, and what to do, in one line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
 
 from pearl.llm.model import ModelError
-
-if TYPE_CHECKING:
-    import openai
 
 QUOTA = "insufficient_quota"
 """The code of an error that no waiting mends."""
@@ -16,61 +17,110 @@ QUOTA = "insufficient_quota"
 SHOWN = 200
 """Characters of an endpoint's own words that a message repeats."""
 
+CROWDED = frozenset({429, 503, 529})
+"""States that say when to come back."""
 
-def model_error(error: openai.APIError, hidden: Callable[[str], str]) -> ModelError:
-    """An error of the SDK as one of ours.
+_TOO_LONG = re.compile(r"context.{0,20}(?:length|window)|maximum.{0,20}tokens|too long", re.I)
+
+
+def status_error(
+    status: int, headers: Mapping[str, str], data: bytes, hidden: Callable[[str], str]
+) -> ModelError:
+    """An answer with another status than 200 as an error.
 
     Args:
-        error: what the SDK raised, after its own retries.
+        status: its HTTP status.
+        headers: its headers.
+        data: its body.
         hidden: takes the key out of a text.
     """
-    import openai
-
-    said = _said(error, hidden)
-    if QUOTA in (getattr(error, "code", None), getattr(error, "type", None)):
+    body = _error(data)
+    said = _said(body, status, hidden)
+    if QUOTA in (body.get("code"), body.get("type")):
         return ModelError("quota", "The account's quota is used up: nothing more can be asked.")
-    match error:
-        case openai.AuthenticationError() | openai.PermissionDeniedError():
+    wait = retry_after(headers) if status in CROWDED else None
+    match status:
+        case 401 | 403:
             return ModelError(
                 "authentication", "The endpoint refuses the key: check OPENAI_API_KEY."
             )
-        case openai.NotFoundError():
+        case 404:
             return ModelError(
                 "request",
                 f"The endpoint knows no such model or address: {said} "
                 "Check --model and OPENAI_BASE_URL.",
             )
-        case openai.RateLimitError():
-            return ModelError("rate", f"The endpoint turns calls away: {said} Try again later.")
-        case openai.APIConnectionError() if not any(_causes(error, TimeoutError)):
-            # Its transport calls every connection that fails a timeout.
-            return ModelError(
-                "connection", "The endpoint cannot be reached: check OPENAI_BASE_URL."
-            )
-        case openai.APIConnectionError() | openai.APIStatusError(status_code=408):
+        case 408 | 504:
             return ModelError("timeout", "The endpoint did not answer in time.")
-        case openai.InternalServerError():
-            return ModelError("server", f"The endpoint failed: {said}")
-        case openai.APIResponseValidationError():
-            return ModelError("reply", "The endpoint's answer is not a completion.")
+        case 429:
+            return ModelError(
+                "rate",
+                f"The endpoint turns calls away: {said} Try again later.",
+                retry_after=wait,
+            )
+        case 409 | 425:
+            return ModelError("server", f"The endpoint was busy with itself: {said}")
+        case _ if status >= 500:
+            return ModelError("server", f"The endpoint failed: {said}", retry_after=wait)
+        case _ if 300 <= status < 400:
+            return ModelError(
+                "request", "The endpoint sends calls elsewhere: check OPENAI_BASE_URL."
+            )
+        case 400 | 413 if body.get("code") == "context_length_exceeded" or _TOO_LONG.search(said):
+            return ModelError("context", f"The prompt does not fit the model: {said}")
+        case _ if 200 <= status < 300:
+            return ModelError("reply", f"The endpoint answers with status {status} and no text.")
         case _:
             return ModelError("request", f"The endpoint refused the request: {said}")
 
 
-def _causes(error: BaseException, kind: type[BaseException]) -> Iterator[bool]:
-    cause = error.__cause__ or error.__context__
-    while cause is not None:
-        yield isinstance(cause, kind)
-        cause = cause.__cause__ or cause.__context__
+def connection_error(error: Exception) -> ModelError:
+    """A failure below HTTP as an error; its words may hold addresses, and are left out."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.InvalidURL):
+        return ModelError(
+            "request", "The endpoint's address cannot be read: check OPENAI_BASE_URL."
+        )
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return ModelError("connection", "The endpoint broke off in the middle of its answer.")
+    if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):
+        return ModelError("connection", "The endpoint broke the connection off.")
+    if isinstance(error, aiohttp.ClientSSLError):
+        return ModelError("connection", "The endpoint's certificate is not to be trusted.")
+    if isinstance(error, aiohttp.ClientResponseError):
+        return ModelError("reply", "The endpoint does not speak HTTP as it should.")
+    return ModelError("connection", "The endpoint cannot be reached: check OPENAI_BASE_URL.")
 
 
-def _said(error: openai.APIError, hidden: Callable[[str], str]) -> str:
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that an endpoint asks to wait, or None where it does not say."""
+    try:
+        if given := headers.get("retry-after-ms"):
+            return max(0.0, float(given) / 1000)
+        given = headers.get("Retry-After", "").strip()
+        if re.fullmatch(r"\d+(?:\.\d+)?", given):
+            return float(given)
+        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time()) if given else None
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _error(data: bytes) -> dict[str, Any]:
+    """The error object of a body; empty where there is none."""
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    error = body.get("error", body) if isinstance(body, dict) else {}
+    return error if isinstance(error, dict) else {"message": error}
+
+
+def _said(body: Mapping[str, Any], status: int, hidden: Callable[[str], str]) -> str:
     """The endpoint's own words, as one sentence; a web page has none worth repeating."""
-    body = error.body
-    told = body.get("message") if isinstance(body, dict) else body
+    told = body.get("message")
     text = " ".join(hidden(told).split()) if isinstance(told, str) else ""
     if not text or text.startswith("<"):
-        status = getattr(error, "status_code", None)
-        return f"it says {status} and no more." if status else "it does not say why."
+        return f"it says {status} and no more."
     text = text[:SHOWN]
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,13 +1,15 @@
-"""Answers from a file: a run's journal, or lines of ``{"path": …, "text": …}``."""
+"""Answers from a file: what ``pearl cache export`` writes, or ``{"path": …, "text": …}``."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pearl.llm.model import ModelError, Reply, Request
 from pearl.source import InputError, read_source
+from pearl.values import canonical_json
 
 
 @dataclass(frozen=True)
@@ -17,15 +19,21 @@ class Recorded:
     Args:
         answers: text by call key, or by the call's path in the run.
         name: what to call the recording in messages.
+        identity: of the model that was recorded, so that its keys are met
+            again; empty where it is not known.
     """
 
     answers: Mapping[str, str]
     name: str = "recorded"
+    identity: str = ""
     notice: str = field(default="", init=False)
 
-    @property
-    def identity(self) -> str:
-        return "recorded"
+    def __post_init__(self) -> None:
+        if not self.identity:
+            # Two recordings answer differently, and what one said must not count as the other's.
+            data = canonical_json(dict(self.answers))
+            digest = hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
+            object.__setattr__(self, "identity", f"recorded {digest}")
 
     async def answer(self, request: Request) -> Reply:
         text = self.answers.get(request.key)
@@ -43,14 +51,16 @@ def load_recording(path: str) -> Recorded:
     """Read a recording.
 
     Args:
-        path: a run's ``journal.jsonl``, or JSON lines with ``text`` and
-            ``key`` or ``path``.
+        path: what ``pearl cache export`` wrote, or JSON lines with ``text``
+            and ``key`` or ``path``.
 
     Raises:
-        InputError: the file cannot be read, or holds no answers.
+        InputError: the file cannot be read, holds no answers, or holds those
+            of several models.
     """
     source = read_source(path, "recording")
     answers: dict[str, str] = {}
+    identities: set[str] = set()
     for number, line in enumerate(source.text.split("\n"), 1):
         if not line.strip():
             continue
@@ -58,15 +68,21 @@ def load_recording(path: str) -> Recorded:
             entry = json.loads(line)
         except (ValueError, RecursionError):
             raise InputError(f"{path}:{number} is not JSON: give one object a line.") from None
-        # A journal's decisions are not answers.
-        if not isinstance(entry, dict) or entry.get("kind", "call") != "call":
+        if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
             continue
-        text = entry.get("text", entry.get("value"))
-        if not isinstance(text, str):
-            continue
-        for name in ("key", "call_key", "path"):
+        for name in ("key", "path"):
             if isinstance(entry.get(name), str):
-                answers[entry[name]] = text
+                answers[entry[name]] = entry["text"]
+        if isinstance(entry.get("identity"), str):
+            identities.add(entry["identity"])
     if not answers:
-        raise InputError(f"{path} holds no recorded answers: give a run's journal.jsonl.")
-    return Recorded(answers, f"recorded:{path}")
+        raise InputError(
+            f"{path} holds no recorded answers: give what pearl cache export writes, or rows "
+            'such as {"path": "step/ross", "text": "…"}.'
+        )
+    if len(identities) > 1:
+        raise InputError(
+            f"{path} holds answers of {len(identities)} models: export one run, with "
+            "pearl cache export RUN."
+        )
+    return Recorded(answers, f"recorded:{path}", "".join(identities))

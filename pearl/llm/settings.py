@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -11,8 +13,9 @@ class Settings(BaseSettings):
 
     ``OPENAI_API_KEY`` and ``OPENAI_BASE_URL`` are what every OpenAI-compatible
     tool reads; ``PEARL_TEMPERATURE``, ``PEARL_TIMEOUT`` (seconds a call may
-    take in all) and ``PEARL_MAX_TOKENS`` are Pearl's own. An empty one counts
-    as not set.
+    take in all), ``PEARL_MAX_TOKENS`` (of a reply) and ``PEARL_PROMPT_CACHE``
+    (which fields about prompt caching the endpoint takes) are Pearl's own. An
+    empty one counts as not set.
     """
 
     model_config = SettingsConfigDict(env_prefix="PEARL_", extra="ignore", env_ignore_empty=True)
@@ -22,6 +25,7 @@ class Settings(BaseSettings):
     temperature: float | None = Field(None, ge=0, le=2)
     timeout: float = Field(300.0, gt=0)
     max_tokens: int | None = Field(None, gt=0)
+    prompt_cache: Literal["auto", "openai", "anthropic", "off"] = "auto"
 
     @field_validator("api_key")
     @classmethod

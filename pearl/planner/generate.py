@@ -17,8 +17,8 @@ from pearl.rules import truncated_line
 from pearl.source import Source, Span
 from pearl.syntax import Parsed, parse
 
-Ask: TypeAlias = Callable[[Call, str], Awaitable[Reply]]
-"""Puts a call, at a path of the run, to the model."""
+Ask: TypeAlias = Callable[[Call, str, int], Awaitable[Reply]]
+"""Puts a call, at a path of the run, to the model; the number says which sample of it is wanted."""
 
 Decide: TypeAlias = Callable[[str, Any], None]
 """Writes a decision, at a path of the run, into the journal."""
@@ -68,8 +68,11 @@ async def write_plan(
     write = WritePlan(question, library, demonstrations)
     call: Call = write
     seen: frozenset[str] = frozenset()
+    asked: list[Call] = []
     for attempt in range(1, corrections + 2):
-        reply = await ask(call, f"plan/{attempt}")
+        # A model that repeats its mistake is asked the same again: that is to be a new answer.
+        reply = await ask(call, f"plan/{attempt}", asked.count(call))
+        asked.append(call)
         source = Source(f"plan/{attempt}", reply.text)
         parsed = parse(source)
         _take_down(parsed, attempt, decide)

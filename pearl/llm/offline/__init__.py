@@ -8,6 +8,8 @@ option that shares its words.
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from pearl.llm.calls import CorrectPlan, ExecuteStep, MapAnswer, WritePlan
 from pearl.llm.model import Reply, Request
 
@@ -25,10 +27,11 @@ class Offline:
     """
 
     name = "offline"
-    identity = "offline/1"
 
     def __init__(self, *, chosen: bool = False) -> None:
         self.notice = "" if chosen else NOTICE
+        # Another version may read otherwise.
+        self.identity = f"offline {version('pearl')}"
 
     async def answer(self, request: Request) -> Reply:
         from pearl.llm.offline import mapping, planning, reading

@@ -1,0 +1,64 @@
+"""The file of answers: in the order they come while work goes on, in the questions' at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TextIO
+
+from pearl.source import InputError
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """A row as a line of JSON."""
+    text = json.dumps(row, ensure_ascii=False)
+    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
+
+
+class Output:
+    """Appends rows to a file that always holds whole lines.
+
+    Args:
+        path: the file; it is put in place as a whole when it is opened and
+            when it is closed.
+        rows: what it starts with.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+
+    def __init__(self, path: str, rows: Iterable[dict[str, Any]]) -> None:
+        self._path = Path(path)
+        self._file: TextIO | None = None
+        self._replace(rows)
+        self._file = self._path.open("a", encoding="utf-8")
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Append a row; when this returns, the operating system has it."""
+        if self._file is not None:
+            self._file.write(line_of(row))
+            self._file.flush()
+
+    def close(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Put the rows in their final order."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._replace(rows)
+
+    def _replace(self, rows: Iterable[dict[str, Any]]) -> None:
+        target = self._path.resolve()
+        part = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}")
+        try:
+            with part.open("x", encoding="utf-8") as file:
+                file.writelines(map(line_of, rows))
+            os.replace(part, target)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise InputError(
+                f"{self._path} cannot be written ({error.strerror}): name a file in a folder of "
+                "your own."
+            ) from None

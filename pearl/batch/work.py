@@ -1,0 +1,173 @@
+"""One question of a batch: from its row to the row of its answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pearl.answer import Answer, Watch, answer, as_object, heading
+from pearl.batch.questions import Question
+from pearl.checker import check
+from pearl.diagnostics import Severity
+from pearl.library import Library
+from pearl.llm import Demonstration, ModelError, Usage
+from pearl.plan import Action
+from pearl.runtime import Caller, Journal, RunError, Strategy
+from pearl.session import Session
+from pearl.source import InputError, Source
+from pearl.strategies import GivenPlan, Pearl
+from pearl.syntax import parse
+from pearl.values import canonical_json
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How the questions of a batch are answered.
+
+    Args:
+        library: the actions a plan may call.
+        demonstrations: example plans for the planner.
+    """
+
+    library: Library
+    demonstrations: tuple[Demonstration, ...] = ()
+
+    def digest(self) -> str:
+        """The hash of all of it that may change an answer."""
+        actions = [_told(action) for action in self.library.actions.values()]
+        shown = [[one.question, one.plan] for one in self.demonstrations]
+        return digest([actions, shown])
+
+
+def _told(action: Action) -> list[Any]:
+    """All of an action that may change an answer, in an order that is always the same."""
+    params = [[one.name, one.type] for one in action.params]
+    sets = [sorted(action.aliases), sorted(action.traits)]
+    return [
+        action.name,
+        params,
+        action.variadic,
+        action.returns,
+        action.doc,
+        repr(action.body),
+        *sets,
+    ]
+
+
+def row_key(question: Question, document: Source) -> str:
+    """The hash of what is asked: where it is the same, a kept answer still holds."""
+    asked = [question.question, question.options, question.gold, question.plan, document.digest]
+    return digest(asked)
+
+
+async def answer_row(
+    question: Question,
+    document: Source,
+    setup: Setup,
+    session: Session,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """Answer one question.
+
+    Args:
+        question: what is asked.
+        document: its document.
+        setup: how to answer.
+        session: the model in its layers, and the question's journal.
+        watch: told of each call.
+
+    Returns:
+        The row of the output, as JSON data. Where there is no answer it says
+        why, and counts as wrong.
+    """
+    head = heading(question.question, document, setup.library, session.engine.model)
+    session.journal.decide("run", head)
+    try:
+        strategy = _strategy(question, setup, session)
+        found = await answer(
+            strategy, question.question, document, question.options, setup.library, session, watch
+        )
+    except (RunError, ModelError, InputError) as error:
+        return _failed(question, session.journal, error)
+    return _answered(question, found, document)
+
+
+def _strategy(question: Question, setup: Setup, session: Session) -> Any:  # noqa: ANN401
+    if not question.plan:
+        return lambda caller: Pearl(setup.library, caller, setup.demonstrations)
+    parsed = parse(question.plan)
+    errors = [one for one in check(parsed, setup.library) if one.severity is Severity.ERROR]
+    if errors:
+        raise RunError(
+            f"The plan has {len(errors)} error{'s'[: len(errors) != 1]}: {errors[0].message} "
+            f"{errors[0].help}".rstrip(),
+            diagnostics=tuple(errors),
+        )
+
+    def given(_: Caller) -> Strategy:
+        return GivenPlan(parsed.plan)
+
+    return given
+
+
+def _answered(question: Question, found: Answer, document: Source) -> dict[str, Any]:
+    told = as_object(found, document)
+    # The same answers give the same row, whichever run they come from and whoever paid for them.
+    kept = ("answer", "words", "option", "evidence", "plan", "fallback", "calls", "usage")
+    return {
+        **_asked(question),
+        "status": "answered",
+        **_correct(question, found.option.letter if found.option else None),
+        **{name: told[name] for name in kept},
+    }
+
+
+def _failed(
+    question: Question, journal: Journal, error: RunError | ModelError | InputError
+) -> dict[str, Any]:
+    steps: Sequence[Any] = error.failures if isinstance(error, RunError) else ()
+    plans = [entry.value for entry in journal.entries if entry.path == "plan"]
+    done = [one for one in journal.entries if one.kind == "call" and one.status == "done"]
+    return {
+        **_asked(question),
+        "status": "failed",
+        "error": {
+            "reason": _reason(error),
+            "message": str(error),
+            "steps": [asdict(one) for one in steps],
+        },
+        **_correct(question, None),
+        "plan": plans[-1] if plans else question.plan or None,
+        "calls": len(done),
+        "usage": asdict(sum((one.usage for one in done), Usage())),
+    }
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    return {"id": question.id, "question": question.question, "document": question.document}
+
+
+def _correct(question: Question, chosen: str | None) -> dict[str, Any]:
+    """Whether the answer is right; without an answer it is not (accuracies count it as wrong)."""
+    if not question.gold or not question.options:
+        return {"gold": question.gold or None, "correct": None}
+    return {"gold": question.gold, "correct": chosen == question.gold}
+
+
+def _reason(error: RunError | ModelError | InputError) -> str:
+    """The class of what went wrong: the model's reason where there is one, else whose fault."""
+    if isinstance(error, ModelError):
+        return error.reason
+    if isinstance(error, InputError):
+        return "input"
+    if error.diagnostics:
+        return "plan"
+    return error.failures[0].reason if error.failures else "reply"
+
+
+def digest(data: Any) -> str:  # noqa: ANN401 - any JSON
+    """The SHA-256 of JSON data, in hexadecimal digits."""
+    text = canonical_json(data)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

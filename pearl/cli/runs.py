@@ -1,0 +1,234 @@
+"""``pearl runs``, ``pearl runs show``, ``pearl runs diff``"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pearl.cli.options import counted, emit_json, json_option, store_option
+from pearl.cli.stores import open_existing, open_run
+from pearl.screen import printable
+from pearl.source import InputError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from pearl.store.history import RunRow, Totals
+
+
+@click.group(
+    "runs", invoke_without_command=True, short_help="What was run, what it came to, what differs.",
+    epilog="Example:  pearl runs show last",
+)  # fmt: skip
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Runs to list."
+)
+@store_option
+@json_option
+@click.pass_context
+def command(ctx: click.Context, limit: int, store: str, as_json: bool) -> None:
+    """List the runs of a store, the last one first."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from pearl.store.history import list_runs, totals
+
+    with open_existing(store) as engine:
+        found = [(run, totals(engine, run.name)) for run in list_runs(engine, time.time(), limit)]
+    if as_json:
+        emit_json([_as_object(run, total) for run, total in found])
+        return
+    if not found:
+        click.echo("There are no runs yet: make one with pearl ask, run or batch.")
+    for run, total in found:
+        click.echo(
+            f"{run.name}  {run.kind:5} {_state(run):8} {counted(total.made, 'call'):>12}  "
+            f"{printable(_about(run))[:60]}"
+        )
+
+
+@command.command("show", epilog="Example:  pearl runs show last")
+@click.argument("run")
+@store_option
+@json_option
+def show(run: str, store: str, as_json: bool) -> None:
+    """Show RUN: its name, the start of it, or last; RUN/ID is one question of a batch."""
+    from pearl.store.history import totals
+
+    name, _, item = run.partition("/")
+    with open_run(name, store) as (engine, found):
+        total = totals(engine, found.name, item if item else None)
+        rows = _rows(engine, found, item)
+        entries = _entries(engine, found, item) if found.kind != "batch" or item else []
+    if as_json:
+        emit_json({**_as_object(found, total), "rows": rows, "entries": entries})
+        return
+    click.echo(click.style(f"{found.name}  {found.kind}  {_state(found)}", bold=True))
+    for key, value in found.head.items():
+        click.echo(f"{key:10} {printable(str(value))}")
+    for key, value in _totals(total):
+        click.echo(f"{key:10} {value}")
+    if rows and not item:
+        _show_rows(rows)
+    for entry in entries:
+        _show_entry(entry)
+
+
+@command.command("diff", epilog="Example:  pearl runs diff 20261121-101500-ab12cd last")
+@click.argument("first")
+@click.argument("second")
+@store_option
+@json_option
+def diff(first: str, second: str, store: str, as_json: bool) -> None:
+    """Show where the batches FIRST and SECOND answered differently."""
+    from pearl.store.history import totals
+
+    with open_existing(store) as engine:
+        from pearl.store.history import find_run
+
+        place = store or "the store"
+        runs = [find_run(engine, name, place, time.time()) for name in (first, second)]
+        for run in runs:
+            if run.kind != "batch":
+                raise InputError(f"{run.name} is no batch: pearl runs show {run.name} shows it.")
+        sides = [{row["id"]: row for row in _rows(engine, run, "")} for run in runs]
+        sums = [totals(engine, run.name) for run in runs]
+    found = list(_differences(*sides))
+    if as_json:
+        emit_json(
+            {
+                "runs": [_as_object(run, total) for run, total in zip(runs, sums, strict=True)],
+                "same": len(sides[0].keys() & sides[1].keys()) - len(found),
+                "only": [sorted(one.keys() - two.keys()) for one, two in (sides, sides[::-1])],
+                "different": found,
+            }
+        )
+        return
+    _show_differences(runs, sides, sums, found)
+
+
+def _differences(one: dict[str, Any], two: dict[str, Any]) -> Any:  # noqa: ANN401 - an iterator
+    for name in one:
+        if name in two and _outcome(one[name]) != _outcome(two[name]):
+            yield {"id": name, "first": _outcome(one[name]), "second": _outcome(two[name])}
+
+
+def _outcome(row: dict[str, Any]) -> dict[str, Any]:
+    """What two runs may agree or differ in."""
+    option = row.get("option")
+    return {
+        "status": row["status"],
+        "option": option["letter"] if option else None,
+        "correct": row["correct"],
+        "words": row.get("words") if not option else None,
+        "reason": row["error"]["reason"] if row["status"] == "failed" else None,
+    }
+
+
+def _show_differences(
+    runs: list[RunRow],
+    sides: list[dict[str, Any]],
+    sums: list[Totals],
+    found: list[dict[str, Any]],
+) -> None:
+    for run, side, total in zip(runs, sides, sums, strict=True):
+        rows = list(side.values())
+        click.echo(click.style(run.name, bold=True) + f"  {_summary(rows)}")
+        for key, value in _totals(total):
+            click.echo(f"  {key:8} {value}")
+    both = len(sides[0].keys() & sides[1].keys())
+    click.echo(f"\n{counted(both, 'question')} in both, {len(found)} answered differently")
+    for one in found:
+        told = [_told(one[side]) for side in ("first", "second")]
+        click.echo(f"{printable(one['id']):20} {told[0]} → {told[1]}")
+
+
+def _told(outcome: dict[str, Any]) -> str:
+    if outcome["status"] == "failed":
+        return f"failed ({outcome['reason']})"
+    mark = {True: " right", False: " wrong", None: ""}[outcome["correct"]]
+    said = outcome["option"] or " ".join((outcome["words"] or "").split())[:40] or "(quotes only)"
+    return printable(f"{said}{mark}")
+
+
+def _rows(engine: Engine, run: RunRow, item: str) -> list[dict[str, Any]]:
+    from pearl.store.history import read_rows
+
+    if run.kind != "batch":
+        return []
+    return [row for name, row in read_rows(engine, run.name) if not item or name == item]
+
+
+def _entries(engine: Engine, run: RunRow, item: str) -> list[dict[str, Any]]:
+    from dataclasses import asdict
+
+    from pearl.store.history import read_entries, since_last_start
+
+    found = since_last_start(list(read_entries(engine, run, item)))
+    if not found and item:
+        raise InputError(f"The run {run.name} has no question {item}.")
+    return [asdict(entry) for entry in found]
+
+
+def _show_rows(rows: list[dict[str, Any]]) -> None:
+    click.echo(f"{'questions':10} {_summary(rows)}")
+    failed = [row for row in rows if row["status"] == "failed"]
+    for row in failed[:20]:
+        click.echo(f"  {printable(row['id'])}: {printable(row['error']['message'])}")
+    if len(failed) > 20:
+        click.echo(f"  and {len(failed) - 20} more: --json has them all")
+
+
+def _summary(rows: list[dict[str, Any]]) -> str:
+    done = sum(row["status"] == "answered" for row in rows)
+    judged = [row["correct"] for row in rows if row["correct"] is not None]
+    right = f", {sum(judged)} of {len(judged)} right" if judged else ""
+    return f"{done} of {len(rows)} answered{right}"
+
+
+def _show_entry(entry: dict[str, Any]) -> None:
+    mark = {"done": "kept" if entry["kept"] else "", "failed": "failed", "skipped": "skipped"}
+    told = entry["cause"] or " ".join(str(entry["value"]).split())
+    head = f"{entry['kind']:8} {entry['path']:24} {mark[entry['status']]:7}"
+    click.echo(f"{head} {entry['seconds']:7.2f} s  {printable(told)[:80]}")
+
+
+def _totals(total: Totals) -> list[tuple[str, str]]:
+    spent = total.spent
+    return [
+        ("calls", f"{total.made:,} made, {total.kept:,} kept, {total.failed:,} in vain"),
+        (
+            "tokens",
+            f"{spent.prompt_tokens:,} read ({spent.cached_tokens:,} of them from the endpoint's "
+            f"cache), {spent.completion_tokens:,} written",
+        ),
+    ]
+
+
+def _as_object(run: RunRow, total: Totals) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "run": run.name,
+        "kind": run.kind,
+        "state": _state(run),
+        "started": run.started,
+        "ended": run.ended,
+        "head": run.head,
+        "calls": {"made": total.made, "kept": total.kept, "in_vain": total.failed},
+        "usage": asdict(total.spent),
+        "seconds": total.seconds,
+    }
+
+
+def _state(run: RunRow) -> str:
+    if run.ended is not None:
+        return "ended"
+    return "running" if run.alive else "stopped"
+
+
+def _about(run: RunRow) -> str:
+    if run.kind == "batch":
+        return f"{run.head.get('count', '?')} questions of {run.head.get('questions', '')}"
+    return " ".join(str(run.head.get("question", "")).split())

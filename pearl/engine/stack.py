@@ -1,0 +1,145 @@
+"""A model in its layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from pearl.engine.budget import Amount, Budgeted, Ceiling, Ledger, MemoryLedger
+from pearl.engine.keep import Keeper, Kept
+from pearl.engine.limit import CEILING, Limited, Limiter
+from pearl.engine.pace import Pace
+from pearl.engine.retry import Retried
+from pearl.engine.settings import read_tries
+from pearl.engine.warm import Warmed
+from pearl.llm import Ask, Model, ModelError, Reply, Request, Usage
+from pearl.llm.model import FINAL
+from pearl.llm.prices import Price
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How fast, and how much of it.
+
+    Args:
+        concurrency: calls under way at most; 0 leaves it to adapt.
+        rpm: requests a minute; None is no limit.
+        tpm: tokens a minute; None is no limit.
+        max_wait: seconds that an endpoint may ask everybody to wait.
+        max_cost: dollars that may be spent; None is no limit.
+        max_tokens: tokens that may be spent; None is no limit.
+        tries: how often a call is tried in all; by default as `read_tries`.
+    """
+
+    concurrency: int = 0
+    rpm: float | None = None
+    tpm: float | None = None
+    max_wait: float = 120.0
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    tries: int = field(default_factory=read_tries)
+
+    @property
+    def ceiling(self) -> Ceiling:
+        """What may be spent."""
+        cost = None if self.max_cost is None else round(1e6 * self.max_cost)
+        return Ceiling(self.max_tokens, cost)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A model in its layers.
+
+    Args:
+        ask: the outermost layer.
+        model: the model within.
+        limiter: how many calls are under way.
+    """
+
+    ask: Ask
+    model: Model
+    limiter: Limiter
+
+    @property
+    def identity(self) -> str:
+        """Everything about the model that decides its answers."""
+        return self.model.identity
+
+    @property
+    def stopped(self) -> ModelError | None:
+        """Why no further call is made, or None."""
+        return self.limiter.stopped
+
+    def stop(self, error: ModelError) -> None:
+        """Make no further call; those under way go on."""
+        self.limiter.stop(error)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Stops everything at an error that every further call would meet again."""
+
+    ask: Ask
+    limiter: Limiter
+
+    async def __call__(self, request: Request) -> Reply:
+        """Answer.
+
+        Raises:
+            ModelError: as the layer within.
+        """
+        try:
+            return await self.ask(request)
+        except ModelError as error:
+            if error.reason in FINAL:
+                self.limiter.stop(error)
+            raise
+
+
+def start_engine(
+    model: Model,
+    keeper: Keeper | None = None,
+    scope: str = "",
+    limits: Limits | None = None,
+    price: Price | None = None,
+    spent: Usage | None = None,
+    ledger: Ledger | None = None,
+) -> Engine:
+    """Put a model in its layers, from the model outwards.
+
+    Args:
+        model: who answers.
+        keeper: where replies are kept; None keeps none.
+        scope: which of its replies count.
+        limits: how fast, and how much of it.
+        price: what the model's tokens cost, where it is known.
+        spent: what an earlier go of the same run has spent.
+        ledger: where spending is added up; by default in this process.
+    """
+    limits = limits or Limits()
+    limiter = Limiter(limits.concurrency or CEILING)
+    requests = Pace(limits.rpm) if limits.rpm else None
+    tokens = Pace(limits.tpm) if limits.tpm else None
+    expect = partial(_expected, model=model.name)
+    ask: Ask = Limited(model.answer, limiter, requests, tokens, lambda one: _tokens(expect(one)))
+    ask = Retried(ask, limiter, limits.tries, limits.max_wait)
+    ask = Warmed(ask)
+    ceiling = limits.ceiling
+    if ceiling != Ceiling():
+        cost = price.cost if price else lambda _: 0
+        spent = spent or Usage()
+        ledger = ledger or MemoryLedger(ceiling, Amount(_tokens(spent), cost(spent)))
+        ask = Budgeted(ask, ledger, ceiling, expect, cost)
+    if keeper is not None:
+        ask = Kept(ask, keeper, scope, model, limiter.sleep)
+    return Engine(Ending(ask, limiter), model, limiter)
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.prompt_tokens + usage.completion_tokens
+
+
+def _expected(request: Request, model: str) -> Usage:
+    from pearl.llm.expect import upper
+
+    return upper(request, model)

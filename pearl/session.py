@@ -1,0 +1,72 @@
+"""What a piece of work runs in: the model in its layers, and a journal in a store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pearl.engine import Engine, start_engine
+from pearl.llm import Model
+from pearl.runtime import Journal
+
+Began = Callable[[str], None]
+"""Told the run's name once it has one."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """The model in its layers, and the journal of one run or question."""
+
+    engine: Engine
+    journal: Journal
+
+
+@asynccontextmanager
+async def open_session(
+    model: Model,
+    head: dict[str, Any],
+    kind: str,
+    store: str | None = None,
+    *,
+    cache: bool = True,
+    began: Began | None = None,
+) -> AsyncIterator[Session]:
+    """Open a session for one run; model and store are let go at the end.
+
+    Args:
+        model: who answers.
+        head: what is run on what, as JSON data.
+        kind: ``ask``, ``run`` or ``plan``.
+        store: where runs and replies are kept: a file's path or a database's
+            address; None keeps nothing.
+        cache: whether replies of earlier runs count.
+        began: told the run's name.
+
+    Raises:
+        InputError: the store cannot be used.
+    """
+    if store is None:
+        journal = Journal()
+        journal.decide("run", head)
+        try:
+            yield Session(start_engine(model), journal)
+        finally:
+            await model.close()
+        return
+    # The database's library takes long to load.
+    from pearl.store import open_store
+
+    opened = open_store(store)
+    try:
+        run = opened.start(kind, head, own=not cache)
+        if began:
+            began(run)
+        journal = opened.journal(run)
+        journal.decide("run", head)
+        yield Session(start_engine(model, opened, "" if cache else run), journal)
+        opened.end(run)
+    finally:
+        opened.close()
+        await model.close()

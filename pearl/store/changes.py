@@ -1,0 +1,195 @@
+"""What the writer's thread carries out: each function takes all changes of its kind at once."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from sqlalchemy import Table, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from pearl.llm import Reply, Usage
+from pearl.store.owner import is_dead
+from pearl.store.tables import entries, leases, ledger, replies, rows, runs
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+Row: TypeAlias = dict[str, Any]
+
+LEASE = 60.0
+"""Seconds for which a call under way is its maker's, unless it renews the lease."""
+
+_AT_ONCE = 400
+"""Keys in one look-up: databases limit the parameters of a statement."""
+
+
+class Claim(NamedTuple):
+    """A call that somebody wants made."""
+
+    scope: str
+    key: str
+    owner: str
+
+
+def add_entries(connection: Connection, changes: list[Row]) -> None:
+    """Append journal entries."""
+    connection.execute(insert(entries), changes)
+
+
+def add_replies(connection: Connection, changes: list[Row]) -> None:
+    """Keep replies, and give up the leases on their keys."""
+    changes.sort(key=lambda row: (row["scope"], row["key"]))
+    _insert_new(connection, replies, changes)
+    drop_leases(connection, changes)
+
+
+def drop_leases(connection: Connection, changes: list[Row]) -> None:
+    """Give up leases, each a scope and a key."""
+    where = and_(leases.c.scope == bindparam("s"), leases.c.key == bindparam("k"))
+    pairs = [{"s": row["scope"], "k": row["key"]} for row in changes]
+    connection.execute(delete(leases).where(where), pairs)
+
+
+def put_rows(connection: Connection, changes: list[Row]) -> None:
+    """Put a batch's results; a later one of the same question replaces it."""
+    last = {(row["run"], row["id"]): row for row in changes}
+    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = make(rows)
+    replaced = {
+        name: statement.excluded[name] for name in ("position", "row_key", "status", "result")
+    }
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=["run", "id"], set_=replaced),
+        list(last.values()),
+    )
+
+
+_ROW = and_(rows.c.run == bindparam("r"), rows.c.id == bindparam("i"))
+
+
+def move_rows(connection: Connection, changes: list[Row]) -> None:
+    """Give questions another place in their file."""
+    connection.execute(update(rows).where(_ROW).values(position=bindparam("p")), changes)
+
+
+def drop_rows(connection: Connection, changes: list[Row]) -> None:
+    """Forget results."""
+    connection.execute(delete(rows).where(_ROW), changes)
+
+
+def put_runs(connection: Connection, changes: list[Row]) -> None:
+    """Write down that runs start or go on."""
+    for row in changes:
+        changed = {name: row[name] for name in ("owner", "seen", "ended")}
+        done = connection.execute(update(runs).where(runs.c.id == row["id"]).values(changed))
+        if not done.rowcount:
+            connection.execute(insert(runs), row)
+
+
+def end_runs(connection: Connection, changes: list[str]) -> None:
+    """Write down that runs have ended."""
+    connection.execute(update(runs).where(runs.c.id.in_(changes)).values(ended=time.time()))
+
+
+def renew(connection: Connection, changes: list[str]) -> None:
+    """A sign of life of some owners: their leases and runs hold on."""
+    now = time.time()
+    owners = list(dict.fromkeys(changes))
+    connection.execute(update(leases).where(leases.c.owner.in_(owners)).values(expires=now + LEASE))
+    connection.execute(update(runs).where(runs.c.owner.in_(owners)).values(seen=now))
+    connection.execute(update(ledger).where(ledger.c.owner.in_(owners)).values(seen=now))
+
+
+def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
+    """Look calls up, and take those that are neither answered nor under way.
+
+    Each is answered with its reply, with True where the claimer is to make
+    the call, or with False where another process is making it.
+
+    The lease comes first and the look-up second: the other way round, a reply
+    that another process commits in between would be missed, and paid again.
+    """
+    now = time.time()
+    wanted = sorted({(one.scope, one.key): one for one in changes}.values())
+    fresh = [
+        {"scope": one.scope, "key": one.key, "owner": one.owner, "expires": now + LEASE}
+        for one in wanted
+    ]
+    _insert_new(connection, leases, fresh)
+    answered = _replies(connection, wanted)
+    held = _leases(connection, [one for one in wanted if (one.scope, one.key) not in answered])
+    verdicts: dict[tuple[str, str], Reply | bool] = dict(answered)
+    for one in wanted:
+        place = (one.scope, one.key)
+        if place not in answered:
+            owner, expires = held[place]
+            mine = owner == one.owner or _take_over(connection, one, owner, expires, now)
+            verdicts[place] = mine
+    needless = [one for one in wanted if (one.scope, one.key) in answered]
+    if needless:
+        _drop_own(connection, needless)
+    return [verdicts[one.scope, one.key] for one in changes]
+
+
+def _take_over(connection: Connection, one: Claim, owner: str, expires: float, now: float) -> bool:
+    if now < expires and not is_dead(owner, expires - LEASE, now):
+        return False
+    where = and_(leases.c.scope == one.scope, leases.c.key == one.key, leases.c.owner == owner)
+    changed = connection.execute(
+        update(leases).where(where).values(owner=one.owner, expires=now + LEASE)
+    )
+    return changed.rowcount == 1
+
+
+def _drop_own(connection: Connection, claims: list[Claim]) -> None:
+    where = and_(
+        leases.c.scope == bindparam("s"),
+        leases.c.key == bindparam("k"),
+        leases.c.owner == bindparam("o"),
+    )
+    found = [{"s": one.scope, "k": one.key, "o": one.owner} for one in claims]
+    connection.execute(delete(leases).where(where), found)
+
+
+def _insert_new(connection: Connection, table: Table, changes: list[Row]) -> None:
+    """Insert rows; one whose key is there already stays as it is."""
+    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    connection.execute(make(table).on_conflict_do_nothing(), changes)
+
+
+def _by_scope(claims: list[Claim]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in claims:
+        found.setdefault(one.scope, []).append(one.key)
+    return found
+
+
+def _replies(connection: Connection, claims: list[Claim]) -> dict[tuple[str, str], Reply]:
+    found: dict[tuple[str, str], Reply] = {}
+    for scope, keys in _by_scope(claims).items():
+        for at in range(0, len(keys), _AT_ONCE):
+            some = keys[at : at + _AT_ONCE]
+            where = and_(replies.c.scope == scope, replies.c.key.in_(some))
+            for row in connection.execute(select(replies).where(where)):
+                usage = Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens)
+                found[scope, row.key] = Reply(row.text, usage, row.complete, kept=True)
+    return found
+
+
+def _leases(
+    connection: Connection, claims: list[Claim]
+) -> dict[tuple[str, str], tuple[str, float]]:
+    found: dict[tuple[str, str], tuple[str, float]] = {}
+    for scope, keys in _by_scope(claims).items():
+        for at in range(0, len(keys), _AT_ONCE):
+            some = keys[at : at + _AT_ONCE]
+            where = and_(leases.c.scope == scope, leases.c.key.in_(some))
+            for row in connection.execute(select(leases).where(where)):
+                found[scope, row.key] = (row.owner, row.expires)
+    return found
+
+
+def forget_owner(connection: Connection, changes: list[str]) -> None:
+    """Give up every lease of some owners."""
+    connection.execute(delete(leases).where(or_(*(leases.c.owner == one for one in changes))))

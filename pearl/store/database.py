@@ -1,0 +1,148 @@
+"""From an address to a database whose tables are today's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pearl.source import InputError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+HOME = str(Path(".pearl") / "store.db")
+"""Where a store is where none is named: a file below the working folder."""
+
+HEAD = "0001"
+"""The last migration."""
+
+_READS = "pearl_reads"
+
+_LOCK = 7052961
+"""The number under which processes that share a PostgreSQL take turns at migrating."""
+
+
+def address(given: str = "") -> str:
+    """Where the store is: as named, else ``PEARL_STORE``, else `HOME`."""
+    return given or os.environ.get("PEARL_STORE", "").strip() or HOME
+
+
+def is_there(given: str) -> bool:
+    """Whether a store is there to be read; a database of a server is taken to be."""
+    return "://" in given or Path(given).is_file()
+
+
+def open_database(given: str) -> Engine:
+    """Connect, and bring the tables up to date.
+
+    Args:
+        given: a file's path, or an address such as
+            ``postgresql+psycopg://user@host/name``.
+
+    Raises:
+        InputError: it cannot be reached or is no store; the message hides passwords.
+    """
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+    engine = _engine(given)
+    shown = engine.url.render_as_string(hide_password=True) if "://" in given else given
+    try:
+        with engine.begin() as connection:
+            _migrate(connection)
+    except DBAPIError as error:
+        said = " ".join(str(error.orig).split())[:200].rstrip(".")
+        password = engine.url.password
+        said = said.replace(str(password), "***") if password else said
+        raise InputError(f"The store {shown} cannot be used: {said}.") from None
+    except SQLAlchemyError:
+        raise InputError(f"The store {shown} cannot be used: it is no store of Pearl's.") from None
+    return engine
+
+
+def _engine(given: str) -> Engine:
+    from sqlalchemy import create_engine, event, make_url
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        url = make_url(given if "://" in given else "sqlite://")
+        if "://" not in given:
+            url = url.set(database=str(_file(given)))
+        options: dict[str, Any] = {}
+        if url.get_backend_name() == "sqlite":
+            options["connect_args"] = {"timeout": 60.0, "check_same_thread": False}
+        engine = create_engine(url, **options)
+    except (SQLAlchemyError, ValueError):
+        raise InputError(
+            "The store's address cannot be read: name a file, or "
+            "postgresql+psycopg://user@host/name."
+        ) from None
+    except ImportError as error:
+        missing = getattr(error, "name", "") or "its driver"
+        raise InputError(
+            f"The store needs {missing}: install it with pip install 'pearl[postgres]'."
+        ) from None
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare)
+        event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _file(given: str) -> Path:
+    path = Path(given)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab"):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written ({error.strerror}): run in a folder of your own, or name "
+            "a file with --store."
+        ) from None
+    return path
+
+
+def _prepare(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
+    # The driver would begin transactions late, and let two processes read before either writes.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA busy_timeout=60000")
+    cursor.execute("PRAGMA journal_mode=WAL")
+    # A kill loses nothing with NORMAL; a power cut may lose the last moments, and harms nothing.
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    reads = connection.get_execution_options().get(_READS)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def reading(engine: Engine) -> Connection:
+    """A connection that only reads, and so stands in no writer's way."""
+    return engine.connect().execution_options(**{_READS: True})
+
+
+def _migrate(connection: Connection) -> None:
+    from sqlalchemy import inspect, text
+
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    found = None
+    if inspect(connection).has_table("pearl_version"):
+        found = connection.execute(text("SELECT version_num FROM pearl_version")).scalar()
+    if found == HEAD:
+        return
+    if found is not None and found > HEAD:
+        raise InputError(
+            f"The store was written by a later Pearl (its tables are at {found}, this one knows "
+            f"{HEAD}): upgrade Pearl, or name another store."
+        )
+    # Alembic takes long to load, and a store that is up to date never needs it.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "pearl.store:migrations")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

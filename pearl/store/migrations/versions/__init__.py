@@ -1,0 +1,1 @@
+"""Alembic's scripts. A new one names the last as its ``down_revision``."""

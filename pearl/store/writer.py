@@ -1,0 +1,176 @@
+"""One thread that writes: many coroutines' changes in one transaction.
+
+A transaction costs as much as the dozens of rows that it may hold, and a
+database file takes one writer at a time. Changes are handed over in order and
+committed in that order; who needs to know that they are safe waits for `flush`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from pearl.llm import ModelError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+Work: TypeAlias = "Callable[[Connection, list[Any]], list[Any] | None]"
+"""Carries out changes of one kind, as many as came together; answers one by one, or not at all."""
+
+BEAT = 10.0
+"""Seconds between two signs of life."""
+
+TRIES = 4
+"""How often a transaction is tried that another process's stood in the way of."""
+
+
+class _Job(NamedTuple):
+    work: Work | None
+    payload: Any
+    waiting: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None
+
+
+class Writer:
+    """Hands changes to a thread of its own.
+
+    Args:
+        engine: the database.
+        beat: a change that is made every ten seconds for as long as the
+            thread runs, and what to hand it: a sign of life.
+    """
+
+    def __init__(self, engine: Engine, beat: tuple[Work, Any]) -> None:
+        self._engine = engine
+        self._beat = _Job(*beat, None)
+        self._beaten = time.monotonic()
+        self._jobs: deque[_Job] = deque()
+        self._wake = threading.Event()
+        self._closing = False
+        self._broken = ""
+        self._thread: threading.Thread | None = None
+
+    def post(self, work: Work, payload: Any) -> None:  # noqa: ANN401 - the work's own
+        """Hand over a change, and go on."""
+        self._put(_Job(work, payload, None))
+
+    async def ask(self, work: Work, payload: Any) -> Any:  # noqa: ANN401 - the work's own
+        """Hand over a change, and wait for its answer, which stands once it is committed.
+
+        Raises:
+            ModelError: the database takes nothing any more (reason ``stopped``).
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._put(_Job(work, payload, (loop, future)))
+        return await future
+
+    async def flush(self) -> None:
+        """Wait until everything that was handed over so far is committed.
+
+        Raises:
+            ModelError: the database takes nothing any more (reason ``stopped``).
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._put(_Job(None, None, (loop, future)))
+        await future
+
+    def close(self) -> None:
+        """Commit what was handed over, and end the thread."""
+        self._closing = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _put(self, job: _Job) -> None:
+        if self._thread is None:
+            self._closing = False
+            self._thread = threading.Thread(target=self._run, name="pearl-store", daemon=True)
+            self._thread.start()
+        self._jobs.append(job)
+        self._wake.set()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(BEAT)
+            self._wake.clear()
+            if time.monotonic() - self._beaten > BEAT:
+                self._beaten = time.monotonic()
+                self._jobs.append(self._beat)
+            while self._jobs:
+                taken = [self._jobs.popleft() for _ in range(len(self._jobs))]
+                self._carry_out(taken)
+            if self._closing:
+                return
+
+    def _carry_out(self, jobs: list[_Job]) -> None:
+        groups: dict[Work, list[_Job]] = {}
+        for job in jobs:
+            if job.work is not None:
+                groups.setdefault(job.work, []).append(job)
+        answers: dict[int, Any] = {}
+        if not self._broken:
+            try:
+                self._commit(groups, answers)
+            except Exception as error:  # noqa: BLE001 - whatever the driver raises, callers learn of it
+                said = " ".join(str(getattr(error, "orig", None) or error).split())[:200]
+                self._broken = f"The store cannot be written: {said.rstrip('.')}."
+        _tell(jobs, answers, self._broken)
+
+    def _commit(self, groups: dict[Work, list[_Job]], answers: dict[int, Any]) -> None:
+        # Changes that nobody waits for are this process's own rows; those that are answered take
+        # rows that others want too, and two long transactions could wait for each other.
+        for asked in (False, True):
+            some = {
+                work: jobs
+                for work, jobs in groups.items()
+                if (jobs[0].waiting is not None) == asked
+            }
+            if some:
+                self._transaction(some, answers)
+
+    def _transaction(self, groups: dict[Work, list[_Job]], answers: dict[int, Any]) -> None:
+        from sqlalchemy.exc import OperationalError
+
+        for left in reversed(range(TRIES)):
+            try:
+                with self._engine.begin() as connection:
+                    for work, jobs in groups.items():
+                        found = work(connection, [job.payload for job in jobs])
+                        if found is not None:
+                            pairs = zip(jobs, found, strict=True)
+                            answers.update((id(job), answer) for job, answer in pairs)
+            except OperationalError:
+                # A deadlock, or a lock that was held for long: the transaction left no trace.
+                if not left:
+                    raise
+            else:
+                return
+
+
+def _tell(jobs: list[_Job], answers: dict[int, Any], broken: str) -> None:
+    """Wake who waits, with one call into each loop."""
+    waiting: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+    for job in jobs:
+        if job.waiting is not None:
+            loop, future = job.waiting
+            waiting.setdefault(loop, []).append((future, answers.get(id(job))))
+    for loop, futures in waiting.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_settle, futures, broken)
+
+
+def _settle(futures: list[tuple[asyncio.Future[Any], Any]], broken: str) -> None:
+    for future, answer in futures:
+        if future.done():
+            continue
+        if broken:
+            future.set_exception(ModelError("stopped", broken))
+        else:
+            future.set_result(answer)

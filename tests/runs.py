@@ -1,0 +1,29 @@
+"""What a store holds, as tests look at it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from pearl.runtime import Entry
+from pearl.store.database import open_database
+from pearl.store.history import RunRow, list_runs, read_entries
+
+
+def runs(store: Path | str) -> list[RunRow]:
+    """The runs of a store, the last one first."""
+    engine = open_database(str(store))
+    try:
+        return list_runs(engine, time.time())
+    finally:
+        engine.dispose()
+
+
+def entries(store: Path | str, item: str | None = "") -> list[Entry]:
+    """The journal of the last run of a store."""
+    engine = open_database(str(store))
+    try:
+        last = list_runs(engine, time.time())[0]
+        return list(read_entries(engine, last, item))
+    finally:
+        engine.dispose()
