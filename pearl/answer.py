@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
@@ -90,7 +91,9 @@ async def answer(
     journal = session.journal
     caller = Caller(session.engine.ask, session.engine.identity, journal, watch)
     try:
-        finished = await run_strategy(strategy(caller), question, document, library, caller)
+        finished = await run_strategy(
+            strategy(caller), question, document, library, caller, session.context
+        )
         option = await map_answer(question, finished.text, options, caller) if options else None
     except (RunError, ModelError) as error:
         journal.decide("failed", str(error))
@@ -119,8 +122,14 @@ def heading(
         head["document"] = f"{document.name} ({size} characters, sha256 {document.digest})"
     head["library"] = ", ".join(library.names)
     head["model"] = model.name
-    head["pearl"] = version("pearl")
+    head["pearl"] = _version()
     return head
+
+
+@cache
+def _version() -> str:
+    # The package's metadata is read from the disk each time.
+    return version("pearl")
 
 
 def _result(

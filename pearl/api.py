@@ -12,6 +12,7 @@ from pearl.answer import Answer, Watch, answer, check_options, heading
 from pearl.checker import DEFAULT, Selection
 from pearl.checker import check as _check
 from pearl.checker import fix as _fix
+from pearl.context import Context
 from pearl.diagnostics import Diagnostic, Severity
 from pearl.layout import layout
 from pearl.library import Library, load_library
@@ -20,7 +21,7 @@ from pearl.plan import Plan
 from pearl.planner import Planned, choose_demonstrations, load_demonstrations
 from pearl.planner import write_plan as _write_plan
 from pearl.runtime import Caller, RunError
-from pearl.session import Began, open_session
+from pearl.session import Began, context_for, open_session
 from pearl.source import InputError, Source, read_source
 from pearl.strategies import GivenPlan, Pearl
 from pearl.syntax import Parsed, parse, print_plan
@@ -108,6 +109,7 @@ async def ask(
     options: Sequence[str] = (),
     library: Library | None = None,
     model: Model | None = None,
+    context: Context | None = None,
     store: str | None = None,
     cache: bool = True,
     watch: Watch | None = None,
@@ -121,6 +123,8 @@ async def ask(
         options: answers to choose from, at least two; the answer is mapped to one.
         library: the actions a plan may call; by default those Pearl ships.
         model: who plans and reads; by default what the environment says.
+        context: how much fits a prompt, and what to do with a longer document;
+            by default `context_for` the model.
         store: where the run and its replies are kept, a file's path or a
             database's address; None keeps nothing.
         cache: whether replies of earlier runs in the store count.
@@ -137,7 +141,9 @@ async def ask(
     question, source = _question(question), _document(document)
     check_options(options)
     head = heading(question, source, library, model)
-    async with open_session(model, head, "ask", store, cache=cache, began=began) as session:
+    async with open_session(
+        model, head, "ask", store, context=context or context_for(model), cache=cache, began=began
+    ) as session:
         return await answer(
             lambda caller: Pearl(library, caller, demonstrations),
             question,
@@ -156,6 +162,7 @@ async def run(
     options: Sequence[str] = (),
     library: Library | None = None,
     model: Model | None = None,
+    context: Context | None = None,
     store: str | None = None,
     cache: bool = True,
     watch: Watch | None = None,
@@ -169,6 +176,8 @@ async def run(
         options: answers to choose from; the plan then needs a question.
         library: the actions it may call; by default those Pearl ships.
         model: who reads; by default what the environment says.
+        context: how much fits a prompt, and what to do with a longer document;
+            by default `context_for` the model.
         store: where the run and its replies are kept, a file's path or a
             database's address; None keeps nothing.
         cache: whether replies of earlier runs in the store count.
@@ -194,7 +203,9 @@ async def run(
     question, source, model = parsed.plan.question, _document(document), model or choose_model()
     check_options(options)
     head = heading(question, source, library, model)
-    async with open_session(model, head, "run", store, cache=cache, began=began) as session:
+    async with open_session(
+        model, head, "run", store, context=context or context_for(model), cache=cache, began=began
+    ) as session:
         return await answer(
             lambda _: GivenPlan(parsed.plan), question, source, options, library, session, watch
         )

@@ -7,8 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pearl.context import UNLIMITED, Context, Policy
+from pearl.context.policy import REPLY
 from pearl.engine import Engine, start_engine
+from pearl.engine.settings import read_reply, read_window
 from pearl.llm import Model
+from pearl.llm.prices import load_prices
+from pearl.llm.tokens import counter
 from pearl.runtime import Journal
 
 Began = Callable[[str], None]
@@ -17,10 +22,28 @@ Began = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Session:
-    """The model in its layers, and the journal of one run or question."""
+    """The model in its layers, the journal of one run or question, and how much fits a prompt."""
 
     engine: Engine
     journal: Journal
+    context: Context = UNLIMITED
+
+
+def context_for(model: Model, policy: Policy = "auto", window: int | None = None) -> Context:
+    """How much fits a model's prompt.
+
+    Args:
+        model: who answers.
+        policy: what to do with a document that does not fit.
+        window: tokens; by default ``PEARL_CONTEXT``, or what the table of
+            prices says of the model.
+
+    Raises:
+        InputError: a setting is wrong, or the window is smaller than a reply.
+    """
+    price = None if window else load_prices().get(model.name)
+    known = window or read_window() or (price.window if price else None)
+    return Context(policy, known, read_reply() or REPLY, counter(model.name))
 
 
 @asynccontextmanager
@@ -30,6 +53,7 @@ async def open_session(
     kind: str,
     store: str | None = None,
     *,
+    context: Context = UNLIMITED,
     cache: bool = True,
     began: Began | None = None,
 ) -> AsyncIterator[Session]:
@@ -41,6 +65,7 @@ async def open_session(
         kind: ``ask``, ``run`` or ``plan``.
         store: where runs and replies are kept: a file's path or a database's
             address; None keeps nothing.
+        context: how much fits a prompt, and what to do with a longer document.
         cache: whether replies of earlier runs count.
         began: told the run's name.
 
@@ -51,7 +76,7 @@ async def open_session(
         journal = Journal()
         journal.decide("run", head)
         try:
-            yield Session(start_engine(model), journal)
+            yield Session(start_engine(model), journal, context)
         finally:
             await model.close()
         return
@@ -65,7 +90,7 @@ async def open_session(
             began(run)
         journal = opened.journal(run)
         journal.decide("run", head)
-        yield Session(start_engine(model, opened, "" if cache else run), journal)
+        yield Session(start_engine(model, opened, "" if cache else run), journal, context)
         opened.end(run)
     finally:
         opened.close()

@@ -95,11 +95,16 @@ def as_text(value: Value) -> str:
         case str():
             return value
         case Pairs():
-            return "\n".join(f"{as_text(key)}: {as_text(item)}" for key, item in value)
+            return "\n".join(_pair(as_text(key), as_text(item)) for key, item in value)
         case list():
             return "\n".join(as_text(item) for item in value)
         case _:
             return json.dumps(value)
+
+
+def _pair(key: str, item: str) -> str:
+    # Lines that quote must stay lines of their own.
+    return f"{key}:\n{item}" if "\n" in item or item.startswith(">") else f"{key}: {item}"
 
 
 _LINE_END = re.compile("[\x85\u2028\u2029]")

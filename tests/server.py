@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ class Asked:
 
     body: dict[str, Any]
     headers: Mapping[str, str]
+    url: str = ""
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -31,7 +33,7 @@ class Asked:
     @property
     def text(self) -> str:
         """Every message, to look things up in."""
-        return "\n".join(message["content"] for message in self.messages)
+        return "\n".join(_text(message["content"]) for message in self.messages)
 
     @property
     def kind(self) -> str:
@@ -51,11 +53,13 @@ class Server:
         script: what to answer: a function of the request's JSON, or answers
             in order, the last of which repeats. A text is a completion, a
             dictionary is JSON sent as it is, a handler does what it likes.
+        tls: speaks TLS with this certificate, where there is one.
     """
 
     script: Script
     asked: list[Asked] = field(default_factory=list)
     url: str = ""
+    tls: ssl.SSLContext | None = None
 
     def __enter__(self) -> Server:
         started = threading.Event()
@@ -86,9 +90,10 @@ class Server:
         app.router.add_post("/v1/chat/completions", self._answer)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self.tls)
         await site.start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        scheme = "https" if self.tls else "http"
+        self.url = f"{scheme}://127.0.0.1:{runner.addresses[0][1]}/v1"
         started.set()
         await self._stop.wait()
         await runner.cleanup()
@@ -96,7 +101,7 @@ class Server:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         number = len(self.asked)
-        self.asked.append(Asked(body, dict(request.headers)))
+        self.asked.append(Asked(body, dict(request.headers), str(request.url)))
         if callable(self.script):
             answer = self.script(body)
         else:
@@ -123,6 +128,10 @@ def completion(
     }
 
 
+def _text(content: str | list[dict[str, Any]]) -> str:
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
 def failing(
     status: int, message: str = "no", code: str = "", headers: Mapping[str, str] | None = None
 ) -> Handler:
@@ -141,6 +150,51 @@ def sending(body: str | bytes, content_type: str = "application/json") -> Handle
     async def handle(_: web.Request) -> web.StreamResponse:
         data = body.encode() if isinstance(body, str) else body
         return web.Response(body=data, content_type=content_type)
+
+    return handle
+
+
+def answering(
+    status: int, body: str = "", content_type: str = "text/html", **headers: str
+) -> Handler:
+    """Any status, body and headers; an underscore in a header's name stands for a hyphen."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+
+    async def handle(_: web.Request) -> web.StreamResponse:
+        return web.Response(text=body, status=status, content_type=content_type, headers=named)
+
+    return handle
+
+
+def flooding(megabytes: int, declared: bool = False) -> Handler:
+    """An answer of this size, that is declared in its head or only comes."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        if declared:
+            response.content_length = megabytes << 20
+        response.content_type = "application/json"
+        with suppress(ConnectionError, asyncio.CancelledError):
+            await response.prepare(request)
+            for _ in range(megabytes):
+                await response.write(b" " * (1 << 20))
+        return response
+
+    return handle
+
+
+def stalling(status: int = 200, begun: bytes = b"", **headers: str) -> Handler:
+    """Sends a head and the beginning of a body, and then nothing for ever."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=status, headers=named)
+        response.content_type = "application/json"
+        with suppress(ConnectionError, asyncio.CancelledError):
+            await response.prepare(request)
+            await response.write(begun)
+            await asyncio.Event().wait()
+        return response
 
     return handle
 

@@ -467,6 +467,14 @@ def test_half_a_character_in_a_document_is_one_line(serve: Serve):
     ("settings", "words"),
     [
         ({"OPENAI_BASE_URL": "localhost:8000/v1"}, "OPENAI_BASE_URL is wrong: .*http://"),
+        ({"OPENAI_BASE_URL": "http://"}, "OPENAI_BASE_URL is wrong: it names no host"),
+        ({"OPENAI_BASE_URL": "http://here:port/v1"}, "OPENAI_BASE_URL is wrong: it names no host"),
+        ({"OPENAI_BASE_URL": "http://[::1/v1"}, "OPENAI_BASE_URL is wrong: it names no host"),
+        ({"OPENAI_BASE_URL": "http://my host/v1"}, "OPENAI_BASE_URL is wrong: it names no host"),
+        ({"OPENAI_BASE_URL": "https://me:sk-1@here/v1"}, "OPENAI_BASE_URL is wrong: .*password"),
+        ({"OPENAI_ORG_ID": "org\n1"}, "OPENAI_ORG_ID is wrong: .*copy it again"),
+        ({"OPENAI_PROJECT_ID": "проект"}, "OPENAI_PROJECT_ID is wrong"),
+        ({"PEARL_PROMPT_CACHE": "always"}, "PEARL_PROMPT_CACHE is wrong: .*'anthropic' or 'off'"),
         ({"OPENAI_API_KEY": "sk-ключ"}, "OPENAI_API_KEY is wrong: .*copy it again"),
         ({"OPENAI_API_KEY": "sk-a\nsk-b"}, "OPENAI_API_KEY is wrong"),
         ({"PEARL_TIMEOUT": "soon"}, "PEARL_TIMEOUT is wrong"),
@@ -523,3 +531,18 @@ def test_identity_is_all_that_decides_an_answer(serve: Serve):
     assert KEY not in one
     serve(["x"], PEARL_TEMPERATURE="0")
     assert pearl.choose_model().identity != one
+
+
+def test_how_a_document_is_kept_and_who_pays_are_no_part_of_it(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
+    serve(["x"])
+    one = pearl.choose_model().identity
+    for name, value in {
+        "PEARL_PROMPT_CACHE": "anthropic",
+        "PEARL_TIMEOUT": "5",
+        "OPENAI_ORG_ID": "org-1",
+        "OPENAI_API_KEY": "sk-another-key-of-mine",
+    }.items():
+        monkeypatch.setenv(name, value)
+        assert pearl.choose_model().identity == one

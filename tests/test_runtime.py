@@ -183,8 +183,8 @@ def test_a_failed_step_skips_what_needs_it_and_leaves_the_rest():
     with pytest.raises(RunError, match="Step a has no output: The endpoint failed.") as caught:
         run(plan, failing, journal)
     assert [(one.step, one.reason) for one in caught.value.failures] == [
-        ("a", "model"),
-        ("c", "model"),
+        ("a", "server"),
+        ("c", "server"),
     ]
     found = journal.entries
     statuses = {entry.path: entry.status for entry in found if entry.path.startswith("step/")}

@@ -1,22 +1,56 @@
-"""Pearl, with its journal and its cache on."""
+"""Pearl's batch, with its journal and its cache on: questions from a file, answers to a file."""
 
 from __future__ import annotations
 
+import json
+import os
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
-from benchmarks.peers.common import Run, run_peer
+from benchmarks.peers.common import KEY, MODEL, Run, run_peer
+from benchmarks.workload import Plan, documents
+from pearl.batch import Batch, Setup, Tally, read_index, run_batch
+from pearl.engine import start_engine
+from pearl.library import load_library
+from pearl.llm import choose_model
+from pearl.store import open_store
 
 
 @asynccontextmanager
 async def with_pearl(url: str) -> AsyncIterator[Run]:
-    """Plans run by Pearl's engine, each given as `Plan.text` on its document.
+    """Plans run by Pearl's engine, as ``pearl batch`` runs them.
 
     The warm-up's plans ask other things than those on the clock, so a store
     that both share saves nothing.
     """
-    raise NotImplementedError("Pearl's own side of the benchmark is not written yet.")
-    yield
+    os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": KEY}
+    model, setup = choose_model(MODEL), Setup(load_library())
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        for number, text in enumerate(documents()):
+            (home / f"{number}.txt").write_text(text, encoding="utf-8")
+        store = open_store(str(home / "store.db"))
+        engine = start_engine(model, store)
+
+        async def run(work: list[Plan], at_once: int) -> list[str]:
+            questions, answers = home / "questions.jsonl", home / "answers.jsonl"
+            questions.write_text("".join(map(_row, work)), encoding="utf-8")
+            index, name = read_index(str(questions)), store.start("batch", {})
+            tally = Tally(name, len(work))
+            await run_batch(Batch(index, setup, engine, store, name, at_once, tally), str(answers))
+            rows = answers.read_text(encoding="utf-8").splitlines()
+            return [json.loads(row)["answer"] for row in rows]
+
+        yield run
+        await model.close()
+        store.close()
+
+
+def _row(plan: Plan) -> str:
+    row = {"id": plan.name, "document": f"{plan.document}.txt", "plan": plan.text}
+    return json.dumps(row) + "\n"
 
 
 if __name__ == "__main__":

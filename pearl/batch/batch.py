@@ -95,7 +95,7 @@ def _rows(batch: Batch, only: set[str] | None = None) -> Iterator[dict[str, Any]
 
 def _left(batch: Batch) -> tuple[tuple[Place, ...], set[str]]:
     """The questions to be asked, and the ids of those whose answer of an earlier go holds."""
-    places = batch.index.by_document()
+    places = batch.index.by_document(batch.together)
     earlier = read_row_keys(batch.store.engine, batch.run)
     if not earlier:
         return places, set()
@@ -157,7 +157,9 @@ async def _work(
         batch.changed(tally)
         journal = batch.store.journal(batch.run, question.id)
         try:
-            row = await answer_row(question, document, batch.setup, Session(batch.engine, journal))
+            row = await answer_row(
+                question, document, batch.setup, Session(batch.engine, journal, batch.setup.context)
+            )
         finally:
             tally.running -= 1
             for entry in journal.entries:

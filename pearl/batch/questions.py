@@ -76,12 +76,23 @@ class Index:
     folder: Path
     places: tuple[Place, ...]
 
-    def by_document(self) -> tuple[Place, ...]:
-        """The places, those of one document together, documents in order of first mention."""
-        first: dict[str, int] = {}
+    def by_document(self, ahead: int = 0) -> tuple[Place, ...]:
+        """The places, those of one document together, documents in order of first mention.
+
+        Args:
+            ahead: how many places before its own a document's first one
+                stands. A document's first call goes alone; set out early, it
+                has returned when the others come.
+        """
+        groups: dict[str, list[Place]] = {}
         for place in self.places:
-            first.setdefault(place.document, place.position)
-        return tuple(sorted(self.places, key=lambda one: (first[one.document], one.position)))
+            groups.setdefault(place.document, []).append(place)
+        ordered: list[tuple[int, Place]] = []
+        for first, *others in groups.values():
+            start = len(ordered)
+            ordered.append((start - ahead, first))
+            ordered += ((start + at, one) for at, one in enumerate(others, 1))
+        return tuple(one for _, one in sorted(ordered, key=lambda pair: pair[0]))
 
 
 def read_index(path: str, folder: str = "") -> Index:

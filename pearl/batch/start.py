@@ -15,11 +15,13 @@ from pearl.batch.batch import Batch, run_batch
 from pearl.batch.questions import Index, read_index
 from pearl.batch.tally import Tally
 from pearl.batch.work import Setup, digest
+from pearl.context import Context
 from pearl.engine import Engine, Limits, start_engine
 from pearl.library import Library
 from pearl.llm import Model, ModelError
 from pearl.llm.prices import Prices
 from pearl.planner import choose_demonstrations, load_demonstrations
+from pearl.source import InputError
 from pearl.store import Store, open_store
 from pearl.store.history import latest, totals
 
@@ -37,6 +39,8 @@ class Job:
         output: the file of answers.
         library: the actions a plan may call.
         model: who answers.
+        context: how much fits a prompt, and what to do with a longer document.
+        passes: rewrites of plans.
         store: where runs and replies are kept.
         prices: what models cost.
         limits: how fast, and how much of it.
@@ -50,6 +54,8 @@ class Job:
     output: str
     library: Library
     model: Model
+    context: Context
+    passes: tuple[str, ...]
     store: str
     prices: Prices
     limits: Limits = field(default_factory=Limits)
@@ -74,11 +80,17 @@ def start(job: Job, changed: Callable[[Tally], None]) -> Tally:
             that refuses everything. What was answered until then is kept.
     """
     index = read_index(job.questions, job.documents)
-    setup = Setup(job.library, choose_demonstrations(load_demonstrations(), job.library))
+    demonstrations = choose_demonstrations(load_demonstrations(), job.library)
+    setup = Setup(job.library, demonstrations, job.context, job.passes)
     store = open_store(job.store)
     try:
         run = _run(job, index, setup, store)
         price = job.prices.get(job.model.name)
+        if job.limits.max_cost is not None and price is None:
+            raise InputError(
+                f"No price is known for {job.model.name}, so --max-cost cannot be kept: give one "
+                "with --prices, or use --max-tokens."
+            )
         tally = Tally(run, len(index.places), price)
         scope = "" if job.cache else run
         spent = totals(store.engine, run).spent

@@ -10,14 +10,16 @@ from typing import Any
 from pearl.answer import Answer, Watch, answer, as_object, heading
 from pearl.batch.questions import Question
 from pearl.checker import check
+from pearl.context import UNLIMITED, Context
 from pearl.diagnostics import Severity
 from pearl.library import Library
 from pearl.llm import Demonstration, ModelError, Usage
+from pearl.passes import DEFAULT_PASSES
 from pearl.plan import Action
 from pearl.runtime import Caller, Journal, RunError, Strategy
 from pearl.session import Session
 from pearl.source import InputError, Source
-from pearl.strategies import GivenPlan, Pearl
+from pearl.strategies import GivenPlan, Pearl, rewritten
 from pearl.syntax import parse
 from pearl.values import canonical_json
 
@@ -29,16 +31,21 @@ class Setup:
     Args:
         library: the actions a plan may call.
         demonstrations: example plans for the planner.
+        context: how much fits a prompt, and what to do with a longer document.
+        passes: names of rewrites that plans go through.
     """
 
     library: Library
     demonstrations: tuple[Demonstration, ...] = ()
+    context: Context = UNLIMITED
+    passes: tuple[str, ...] = DEFAULT_PASSES
 
     def digest(self) -> str:
         """The hash of all of it that may change an answer."""
         actions = [_told(action) for action in self.library.actions.values()]
         shown = [[one.question, one.plan] for one in self.demonstrations]
-        return digest([actions, shown])
+        fitting = [self.context.policy, self.context.window, self.context.reply]
+        return digest([actions, shown, fitting, self.passes])
 
 
 def _told(action: Action) -> list[Any]:
@@ -96,7 +103,9 @@ async def answer_row(
 
 def _strategy(question: Question, setup: Setup, session: Session) -> Any:  # noqa: ANN401
     if not question.plan:
-        return lambda caller: Pearl(setup.library, caller, setup.demonstrations)
+        return lambda caller: Pearl(
+            setup.library, caller, setup.demonstrations, passes=setup.passes
+        )
     parsed = parse(question.plan)
     errors = [one for one in check(parsed, setup.library) if one.severity is Severity.ERROR]
     if errors:
@@ -106,8 +115,8 @@ def _strategy(question: Question, setup: Setup, session: Session) -> Any:  # noq
             diagnostics=tuple(errors),
         )
 
-    def given(_: Caller) -> Strategy:
-        return GivenPlan(parsed.plan)
+    def given(caller: Caller) -> Strategy:
+        return GivenPlan(rewritten(parsed.plan, setup.library, setup.passes, caller.journal))
 
     return given
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pearl.cli.options import (
     cache_option,
+    context_options,
     json_option,
     library_option,
     load,
@@ -13,6 +16,9 @@ from pearl.cli.options import (
     options_option,
     store_option,
 )
+
+if TYPE_CHECKING:
+    from pearl.context import Policy
 
 
 @click.command(
@@ -24,6 +30,7 @@ from pearl.cli.options import (
 @options_option
 @library_option
 @model_option
+@context_options
 @store_option
 @cache_option
 @json_option
@@ -33,6 +40,8 @@ def command(
     options: tuple[str, ...],
     libraries: tuple[str, ...],
     model: str,
+    context: Policy,
+    window: int | None,
     store: str,
     no_cache: bool,
     as_json: bool,
@@ -47,6 +56,7 @@ def command(
     from pearl.cli.answering import settle, show
     from pearl.cli.progress import progress
     from pearl.llm import choose_model
+    from pearl.session import context_for
     from pearl.source import InputError, read_source
     from pearl.store.database import address
 
@@ -67,6 +77,7 @@ def command(
                 options=options,
                 library=library,
                 model=chosen,
+                context=context_for(chosen, context, window),
                 store=address(store),
                 cache=not no_cache,
                 watch=watch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ from pearl.cli.limits import limits_options, price_options
 from pearl.cli.options import (
     cache_option,
     check_output,
+    context_options,
     counted,
     emit_json,
     json_option,
@@ -22,6 +23,9 @@ from pearl.cli.options import (
     model_option,
     store_option,
 )
+
+if TYPE_CHECKING:
+    from pearl.context import Policy
 
 
 def documents_option(command: Any) -> Any:  # noqa: ANN401 - as click's
@@ -41,6 +45,12 @@ def documents_option(command: Any) -> Any:  # noqa: ANN401 - as click's
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file of answers.")
 @library_option
 @model_option
+@context_options
+@click.option(
+    "--pass", "passes", multiple=True, metavar="NAME",
+    help="A rewrite of plans beside those that never change an answer (docs/passes.md). "
+    "Repeatable; none takes out all.",
+)  # fmt: skip
 @limits_options
 @price_options
 @store_option
@@ -53,6 +63,9 @@ def command(
     output: str,
     libraries: tuple[str, ...],
     model: str,
+    context: Policy,
+    window: int | None,
+    passes: tuple[str, ...],
     prices: str,
     store: str,
     no_cache: bool,
@@ -71,6 +84,8 @@ def command(
     from pearl.engine import Limits
     from pearl.llm import ModelError, choose_model
     from pearl.llm.prices import load_prices
+    from pearl.passes import chosen_passes
+    from pearl.session import context_for
     from pearl.source import InputError
     from pearl.store.database import address
 
@@ -78,12 +93,15 @@ def command(
         raise InputError("The answers need a file of their own: name one with -o.")
     check_output(output)
     grace = limits.pop("grace")
+    chosen = choose_model(model)
     job = Job(
         questions=questions,
         documents=documents,
         output=output,
         library=load(libraries),
-        model=choose_model(model),
+        model=chosen,
+        context=context_for(chosen, context, window),
+        passes=chosen_passes(passes),
         store=address(store),
         prices=load_prices(Path(prices) if prices else None),
         limits=Limits(**limits),

@@ -61,6 +61,26 @@ def model_option(command: _F) -> _F:
     )(command)
 
 
+def context_options(command: _F) -> _F:
+    """``--context`` and ``--window``."""
+    policy = click.option(
+        "--context",
+        type=click.Choice(["auto", "full", "chunk", "retrieve"]),
+        default="auto",
+        show_default=True,
+        help="A document longer than the model's window: full is an error, chunk reads it in "
+        "parts and merges, retrieve reads the passages that bear on a step, auto is full where "
+        "it fits and else chunk.",
+    )
+    window = click.option(
+        "--window",
+        type=click.IntRange(1),
+        metavar="TOKENS",
+        help="The model's window. Default: PEARL_CONTEXT, or what is known of the model.",
+    )
+    return policy(window(command))
+
+
 def store_option(command: _F) -> _F:
     """``--store``."""
     return click.option(

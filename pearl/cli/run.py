@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pearl.cli.failures import NoAnswer
 from pearl.cli.options import (
     cache_option,
+    context_options,
     counted,
     json_option,
     library_option,
@@ -15,6 +18,9 @@ from pearl.cli.options import (
     options_option,
     store_option,
 )
+
+if TYPE_CHECKING:
+    from pearl.context import Policy
 
 
 @click.command(
@@ -25,6 +31,7 @@ from pearl.cli.options import (
 @options_option
 @library_option
 @model_option
+@context_options
 @store_option
 @cache_option
 @json_option
@@ -34,6 +41,8 @@ def command(
     options: tuple[str, ...],
     libraries: tuple[str, ...],
     model: str,
+    context: Policy,
+    window: int | None,
     store: str,
     no_cache: bool,
     as_json: bool,
@@ -47,6 +56,7 @@ def command(
     from pearl.llm import choose_model
     from pearl.render import Report, terminal
     from pearl.render.json import as_object
+    from pearl.session import context_for
     from pearl.source import InputError, read_source
     from pearl.store.database import address
     from pearl.syntax import parse
@@ -74,6 +84,7 @@ def command(
                 options=options,
                 library=library,
                 model=chosen,
+                context=context_for(chosen, context, window),
                 store=address(store),
                 cache=not no_cache,
                 watch=watch,

@@ -26,6 +26,15 @@ def read_window() -> int | None:
     return _whole("PEARL_CONTEXT")
 
 
+def read_reply() -> int | None:
+    """Tokens that a reply may have: ``PEARL_MAX_TOKENS``; None where not set.
+
+    Raises:
+        InputError: it is no number above 0.
+    """
+    return _whole("PEARL_MAX_TOKENS")
+
+
 def _whole(name: str) -> int | None:
     text = os.environ.get(name, "").strip()
     if not text:

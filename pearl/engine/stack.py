@@ -10,7 +10,7 @@ from pearl.engine.keep import Keeper, Kept
 from pearl.engine.limit import CEILING, Limited, Limiter
 from pearl.engine.pace import Pace
 from pearl.engine.retry import Retried
-from pearl.engine.settings import read_tries
+from pearl.engine.settings import read_reply, read_tries
 from pearl.engine.warm import Warmed
 from pearl.llm import Ask, Model, ModelError, Reply, Request, Usage
 from pearl.llm.model import FINAL
@@ -120,7 +120,7 @@ def start_engine(
     limiter = Limiter(limits.concurrency or CEILING)
     requests = Pace(limits.rpm) if limits.rpm else None
     tokens = Pace(limits.tpm) if limits.tpm else None
-    expect = partial(_expected, model=model.name)
+    expect = partial(_expected, model=model.name, reply=read_reply())
     ask: Ask = Limited(model.answer, limiter, requests, tokens, lambda one: _tokens(expect(one)))
     ask = Retried(ask, limiter, limits.tries, limits.max_wait)
     ask = Warmed(ask)
@@ -139,7 +139,7 @@ def _tokens(usage: Usage) -> int:
     return usage.prompt_tokens + usage.completion_tokens
 
 
-def _expected(request: Request, model: str) -> Usage:
-    from pearl.llm.expect import upper
+def _expected(request: Request, model: str, reply: int | None) -> Usage:
+    from pearl.llm.expect import REPLY, upper
 
-    return upper(request, model)
+    return upper(request, model, reply or REPLY)

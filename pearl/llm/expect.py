@@ -13,8 +13,8 @@ from pearl.llm.calls import WritePlan
 from pearl.llm.model import Request, Usage
 from pearl.llm.tokens import count_tokens
 
-BYTES_A_TOKEN = 2.0
-"""Fewer bytes a token than any text of words has, so that a length bounds a count."""
+BYTES_A_TOKEN = 1.4
+"""Fewer than a table of numbers has (1.6; prose has 4), so that a length bounds a count."""
 
 REPLY = 1000
 """Tokens that a reply may have where no limit is set: longer ones are rare."""

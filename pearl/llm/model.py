@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol, TypeAlias, TypedDict
 
 from pearl.llm.calls import Call
@@ -122,6 +123,9 @@ class ModelError(Exception):
         self.attempts = attempts
 
 
+WORTH_KEEPING = 8000
+"""Characters from which a text's hash is kept: it is a document's, and comes again."""
+
 Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]
 """What a model's ``answer`` is, and every layer that is put around it."""
 
@@ -155,13 +159,30 @@ class Model(Protocol):
         ...
 
 
-def call_key(identity: str, messages: tuple[Message, ...], sample: int = 0) -> str:
+def call_key(
+    identity: str, messages: tuple[Message, ...], sample: int = 0, stable: int = 0
+) -> str:
     """The hash of everything that decides an answer (DESIGN, section 7).
 
     Args:
         identity: the model's, with its sampling.
         messages: the rendered prompt.
         sample: which of several answers to the same prompt.
+        stable: how many characters of the last message many prompts share;
+            they are hashed once, and their hash stands for them.
     """
-    data = canonical_json([identity, list(messages), sample])
-    return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
+    *before, last = messages
+    shared = _digest(last["content"][:stable]) if stable else ""
+    rest = [last["role"], shared, last["content"][stable:]]
+    return _digest(canonical_json([identity, before, rest, sample]))
+
+
+def _digest(text: str) -> str:
+    if len(text) < WORTH_KEEPING:
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return _kept_digest(text)
+
+
+@lru_cache(maxsize=64)
+def _kept_digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -11,17 +12,20 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class Settings(BaseSettings):
     """Read from the environment.
 
-    ``OPENAI_API_KEY`` and ``OPENAI_BASE_URL`` are what every OpenAI-compatible
-    tool reads; ``PEARL_TEMPERATURE``, ``PEARL_TIMEOUT`` (seconds a call may
-    take in all), ``PEARL_MAX_TOKENS`` (of a reply) and ``PEARL_PROMPT_CACHE``
-    (which fields about prompt caching the endpoint takes) are Pearl's own. An
-    empty one counts as not set.
+    ``OPENAI_API_KEY``, ``OPENAI_BASE_URL``, ``OPENAI_ORG_ID`` and
+    ``OPENAI_PROJECT_ID`` are what every OpenAI-compatible tool reads;
+    ``PEARL_TEMPERATURE``, ``PEARL_TIMEOUT`` (seconds a call may take in all),
+    ``PEARL_MAX_TOKENS`` and ``PEARL_PROMPT_CACHE`` (in which words an endpoint
+    is asked to keep a document it has read) are Pearl's own. An empty one
+    counts as not set.
     """
 
     model_config = SettingsConfigDict(env_prefix="PEARL_", extra="ignore", env_ignore_empty=True)
 
     api_key: SecretStr = Field(SecretStr(""), validation_alias="OPENAI_API_KEY")
     base_url: str = Field("", validation_alias="OPENAI_BASE_URL")
+    organization: str = Field("", validation_alias="OPENAI_ORG_ID")
+    project: str = Field("", validation_alias="OPENAI_PROJECT_ID")
     temperature: float | None = Field(None, ge=0, le=2)
     timeout: float = Field(300.0, gt=0)
     max_tokens: int | None = Field(None, gt=0)
@@ -29,17 +33,43 @@ class Settings(BaseSettings):
 
     @field_validator("api_key")
     @classmethod
-    def _sendable(cls, key: SecretStr) -> SecretStr:
-        """A key read from a file often ends with a line end, which no header may hold."""
-        text = key.get_secret_value().strip()
-        if not text.isascii() or not text.isprintable():
-            raise ValueError("it holds characters that no key has: copy it again")
-        return SecretStr(text)
+    def _sendable_key(cls, key: SecretStr) -> SecretStr:
+        return SecretStr(_header(key.get_secret_value(), "key"))
+
+    @field_validator("organization", "project")
+    @classmethod
+    def _sendable(cls, text: str) -> str:
+        return _header(text, "name")
 
     @field_validator("base_url")
     @classmethod
     def _address(cls, url: str) -> str:
         url = url.strip()
-        if url and not url.lower().startswith(("http://", "https://")):
+        if not url:
+            return url
+        if not url.lower().startswith(("http://", "https://")):
             raise ValueError("it starts with neither http:// nor https://")
+        try:
+            parts = urlsplit(url)
+            named = parts.hostname and parts.port != 0
+        except ValueError:
+            named = False
+        if not named or any(map(str.isspace, url)):
+            raise ValueError("it names no host and port")
+        if parts.username or parts.password:
+            # It is part of a model's identity, which is kept and shown.
+            raise ValueError("it holds a name or a password: put the key in OPENAI_API_KEY")
         return url
+
+    @field_validator("prompt_cache", mode="before")
+    @classmethod
+    def _folded(cls, text: object) -> object:
+        return text.strip().lower() if isinstance(text, str) else text
+
+
+def _header(text: str, what: str) -> str:
+    """A text read from a file often ends with a line end, which no header may hold."""
+    text = text.strip()
+    if not text.isascii() or not text.isprintable():
+        raise ValueError(f"it holds characters that no {what} has: copy it again")
+    return text

@@ -12,7 +12,8 @@ import gzip
 import hashlib
 import os
 import tempfile
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,12 @@ def count_tokens(text: str, model: str = "") -> int:
             the newest carried vocabulary, which is close for English.
     """
     return _count(text, _encoding_name(model))
+
+
+@lru_cache(maxsize=64)
+def counter(model: str) -> Callable[[str], int]:
+    """`count_tokens` for one model; the same function each time, as counts are kept by it."""
+    return partial(count_tokens, model=model)
 
 
 @lru_cache(maxsize=256)

@@ -1,116 +1,111 @@
-"""What goes over the wire to an OpenAI-compatible endpoint.
+"""A request as the bytes that are sent.
 
-There is no response format in any request: every step is answered in plain
-text, so all steps on a document share one prefix (DESIGN, section 6).
+A document is the same in every prompt of its steps, so it is written as JSON
+once and the rest is put behind it. JSON escapes each character by itself, so
+the escaped pieces of a text make the escaped text.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import sys
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
-from pearl.llm.model import Request
+from pearl.llm.forms import Form
+from pearl.llm.model import Message, Request
 
-Style = Literal["off", "openai", "anthropic"]
+MOST = 64
+"""Documents kept as JSON."""
 
-_VERSION = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
+MOST_BYTES = 16 << 20
+"""Memory that they may take in all."""
 
-BREAKPOINT_SINCE = (5, 6)
-"""The first version of OpenAI's models that keeps a beginning only up to an explicit mark."""
-
-CACHE_FIELDS = ("prompt_cache", "cache_control")
-"""What an endpoint names that does not know a field of ours about caching."""
+_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """How a request is put.
+class _Opening:
+    """What opens every prompt on a document: its text, and as JSON without the last quote."""
 
-    Args:
-        model: the model's name at the endpoint.
-        sampling: fields that decide the answer, as ``temperature``.
-        caching: which fields about prompt caching the endpoint takes.
-        reply_field: the field for the most tokens of a reply.
-    """
-
-    model: str
-    sampling: Mapping[str, Any]
-    caching: Style
-    reply_field: Literal["max_tokens", "max_completion_tokens"]
-    max_tokens: int | None
-
-    def body(self, request: Request) -> bytes:
-        """A request's JSON.
-
-        Raises:
-            UnicodeEncodeError: a message holds half a character.
-        """
-        fields: dict[str, Any] = {"model": self.model, **self.sampling}
-        if self.max_tokens is not None:
-            fields[self.reply_field] = self.max_tokens
-        marked = request.stable > 0 and self.caching != "off"
-        if marked and self.caching == "openai":
-            fields["prompt_cache_key"] = f"pearl-{request.document[:32]}"
-            if self._explicit:
-                fields["prompt_cache_options"] = {"mode": "explicit"}
-        head = json.dumps(fields, ensure_ascii=False)[:-1].encode()
-        return b'%s, "messages": [%s]}' % (head, self._messages(request, marked=marked))
+    text: str
+    data: bytes
 
     @property
-    def _explicit(self) -> bool:
-        found = _VERSION.match(self.model.rpartition("/")[2])
-        version = (int(found[1]), int(found[2] or 0)) if found else (0, 0)
-        return version >= BREAKPOINT_SINCE
-
-    def _messages(self, request: Request, *, marked: bool) -> bytes:
-        *before, last = request.messages
-        parts = [json.dumps(message, ensure_ascii=False).encode() for message in before]
-        shared = escaped(last["content"][: request.stable])
-        rest = json.dumps(last["content"][request.stable :], ensure_ascii=False)[1:-1].encode()
-        role = json.dumps(last["role"]).encode()
-        if marked and self.caching == "anthropic":
-            content = _marked(shared, b'"cache_control": {"type": "ephemeral"}', rest)
-        elif marked and self._explicit:
-            content = _marked(shared, b'"prompt_cache_breakpoint": {"mode": "explicit"}', rest)
-        else:
-            content = b'"%s%s"' % (shared, rest)
-        parts.append(b'{"role": %s, "content": %s}' % (role, content))
-        return b", ".join(parts)
+    def size(self) -> int:
+        return sys.getsizeof(self.text) + sys.getsizeof(self.data)
 
 
-def style_for(chosen: str, base_url: str) -> Style:
-    """The caching fields to send.
+class Writer:
+    """Writes requests to one model.
 
     Args:
-        chosen: a setting: ``auto``, ``off``, ``openai`` or ``anthropic``.
-        base_url: where the endpoint is; empty for OpenAI's own.
+        name: the model's, as the endpoint knows it.
+        temperature: None leaves it to the endpoint.
+        limit: tokens that a reply may have; None leaves it to the endpoint.
     """
-    if chosen == "auto":
-        return "openai" if is_openai(base_url) else "off"
-    return {"openai": "openai", "anthropic": "anthropic"}.get(chosen, "off")  # type: ignore[return-value]
 
+    def __init__(self, name: str, temperature: float | None, limit: int | None) -> None:
+        self._fields: dict[str, Any] = {"model": name}
+        if temperature is not None:
+            self._fields["temperature"] = temperature
+        self._limit = limit
+        self._openings: OrderedDict[tuple[str, int], _Opening] = OrderedDict()
+        self._size = 0
 
-def is_openai(base_url: str) -> bool:
-    """Whether an address is OpenAI's own."""
-    return (
-        not base_url or re.match(r"https://api\.openai\.com(?::443)?(?:/|$)", base_url) is not None
-    )
+    def body(self, request: Request, form: Form) -> bytes:
+        """A request's body.
 
+        Args:
+            request: what is asked.
+            form: what the endpoint takes.
 
-@lru_cache(maxsize=32)
-def escaped(text: str) -> bytes:
-    """A text as the inside of a JSON string; documents are kept, as every step sends one."""
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+        Raises:
+            UnicodeEncodeError: a message holds half a surrogate pair.
+        """
+        fields = self._fields | form.fields(request.document if request.stable else "")
+        if self._limit is not None:
+            fields[form.limit] = self._limit
+        *before, last = request.messages
+        written = b"".join(_write(message).encode() + b"," for message in before)
+        head = _write(fields).encode()[:-1]
+        return b"".join(
+            (head, b',"messages":[', written, *self._last(last, request, form.marker()), b"]}")
+        )
 
+    def _last(
+        self, message: Message, request: Request, marker: Mapping[str, Any]
+    ) -> tuple[bytes, ...]:
+        text = message["content"]
+        if not request.stable:
+            return (_write(message).encode(),)
+        opening = self._opening(text, request)
+        rest = _write(text[request.stable :]).encode()
+        role = b'{"role":%b,"content":' % _write(message["role"]).encode()
+        if not marker or len(rest) <= 2:
+            return (role, opening, rest[1:], b"}")
+        part = b'[{"type":"text","text":'
+        mark = b'",' + _write(marker)[1:].encode()
+        return (role, part, opening, mark, b',{"type":"text","text":', rest, b"}]}")
 
-def _marked(shared: bytes, mark: bytes, rest: bytes) -> bytes:
-    """A message in two parts, with a mark on the first."""
-    return b'[{"type": "text", "text": "%s", %s}, {"type": "text", "text": "%s"}]' % (
-        shared,
-        mark,
-        rest,
-    )
+    def _opening(self, text: str, request: Request) -> bytes:
+        key = (request.document, request.stable)
+        found = self._openings.get(key)
+        if found is not None and text.startswith(found.text):
+            self._openings.move_to_end(key)
+            return found.data
+        start = text[: request.stable]
+        opening = _Opening(start, _write(start)[:-1].encode())
+        if request.document:
+            self._keep(key, opening)
+        return opening.data
+
+    def _keep(self, key: tuple[str, int], opening: _Opening) -> None:
+        replaced = self._openings.pop(key, None)
+        self._size -= replaced.size if replaced else 0
+        self._openings[key] = opening
+        self._size += opening.size
+        while len(self._openings) > MOST or self._size > MOST_BYTES:
+            self._size -= self._openings.popitem(last=False)[1].size

@@ -75,6 +75,21 @@ def find_pass(name: str) -> Pass:
     raise InputError(f"no pass is named {name}: use {', '.join(one.name for one in PASSES)}.")
 
 
+def chosen_passes(names: Sequence[str]) -> tuple[str, ...]:
+    """The passes that a person means, in the order of `PASSES`.
+
+    Args:
+        names: passes beside the default ones; ``none`` means none at all.
+
+    Raises:
+        InputError: there is no pass of a name.
+    """
+    if "none" in names:
+        return ()
+    wanted = {find_pass(name).name for name in names} | set(DEFAULT_PASSES)
+    return tuple(one.name for one in PASSES if one.name in wanted)
+
+
 __all__ = [
     "DEFAULT_PASSES",
     "PASSES",
@@ -82,6 +97,7 @@ __all__ = [
     "Pass",
     "Place",
     "Sharing",
+    "chosen_passes",
     "find_pass",
     "rewrite",
     "shared_calls",

@@ -64,11 +64,10 @@ class Caller:
 
     def _request(self, call: Call, path: str, sample: int) -> Request:
         messages = render(call)
-        key = call_key(self.identity, messages, sample)
-        if isinstance(call, ExecuteStep) and call.document is not None:
-            stable = stable_part(call.document)
-            return Request(call, messages, path, key, stable, call.document.digest)
-        return Request(call, messages, path, key)
+        document = call.document if isinstance(call, ExecuteStep) else None
+        stable = stable_part(document) if document else 0
+        key = call_key(self.identity, messages, sample, stable)
+        return Request(call, messages, path, key, stable, document.digest if document else "")
 
     def _tried(self, request: Request, attempts: tuple[Attempt, ...]) -> None:
         for number, tried in enumerate(attempts, 1):

@@ -17,6 +17,9 @@ from pearl.runtime.journal import Entry, Journal
 from pearl.source import Source
 from pearl.values import DecodeError, Pairs, Value, decode, to_json
 
+SAMPLES = 3
+"""Replies that are read in all where they hold no value of the kind that is wanted."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepFailure:
@@ -24,7 +27,7 @@ class StepFailure:
 
     Args:
         step: the step's name.
-        reason: ``model`` where a call got no answer, ``reply`` where it got one
+        reason: the call's (`ModelError`) where it got no answer, ``reply`` where it got one
             of the wrong type, ``value`` where an input does not fit, ``context``
             where the prompt does not fit the model's window.
         cause: one sentence for a person.
@@ -42,14 +45,14 @@ class Executor:
     Args:
         document: what ``CTX`` is.
         library: the actions, the plan's own among them.
-        ask: puts a call to the model.
+        ask: puts a call to the model; the number says which sample is wanted.
         journal: where outputs of builtins and skipped steps are written.
         context: the model's window, and what to do where a prompt is longer.
     """
 
     document: Source
     library: Library
-    ask: Callable[[Call, str], Awaitable[Reply]]
+    ask: Callable[[Call, str, int], Awaitable[Reply]]
     journal: Journal
     context: Context = UNLIMITED
 
@@ -85,7 +88,7 @@ class Executor:
             try:
                 known[step.name] = await self._step(step, known)
             except ModelError as error:
-                failures[step.name] = StepFailure(step.name, "model", str(error))
+                failures[step.name] = StepFailure(step.name, error.reason, str(error))
             except DecodeError as error:
                 failures[step.name] = StepFailure(step.name, "reply", str(error))
             except (BindError, BuiltinError, LabelError) as error:
@@ -111,9 +114,11 @@ class Executor:
                 *(
                     self._once(step, action, values, item, f"step/{step.name}[{at}]")
                     for at, item in enumerate(items)
-                )
+                ),
+                # One that fails must not cut the others off, which are paid for.
+                return_exceptions=True,
             )
-            value = _together(ref, items, answers)
+            value = _together(ref, items, [_sound(answer) for answer in answers])
         self.journal.decide(f"value/{step.name}", to_json(value))
         return value
 
@@ -140,10 +145,21 @@ class Executor:
         )
         if left_out:
             self.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
-        reply = await self.ask(call, path)
-        if not reply.complete:
-            raise DecodeError("the model stopped at its token limit: raise PEARL_MAX_TOKENS.")
-        return decode(reply.text, returns)
+        return await self._decoded(call, path)
+
+    async def _decoded(self, call: ExecuteStep, path: str) -> Value:
+        """A reply as a value; one of the wrong kind is asked for again."""
+        sample = 0
+        while True:
+            reply = await self.ask(call, path, sample)
+            if not reply.complete:
+                raise DecodeError("the model stopped at its token limit: raise PEARL_MAX_TOKENS.")
+            try:
+                return decode(reply.text, call.action.returns)
+            except DecodeError:
+                sample += 1
+                if sample == SAMPLES:
+                    raise
 
     def _call(self, step: Step, action: Action, given: Bound) -> ExecuteStep:
         arguments = tuple((name, one.value) for name, one in given.arguments)
@@ -155,6 +171,12 @@ class Executor:
         read = part(self.document, given.document)
         omitted = 1 - len(read.text) / max(len(self.document.text), 1)
         return ExecuteStep(read, action, step, arguments, round(omitted, 4))
+
+
+def _sound(answer: Value | BaseException) -> Value:
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 def _filters(step: Step) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from pearl.checker import check
+from pearl.checker import Selection, check
 from pearl.context import UNLIMITED, Context, ContextError, Fitted, fit_plan
 from pearl.diagnostics import Diagnostic, Severity
 from pearl.library import Library
@@ -18,8 +18,11 @@ from pearl.plan import Action, Plan, Ref, Step
 from pearl.runtime.calls import Caller
 from pearl.runtime.execute import Executor, StepFailure
 from pearl.source import Source
-from pearl.syntax import parse, print_plan
+from pearl.syntax import Parsed, parse, print_plan
 from pearl.values import Value, as_text
+
+STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
+"""Rules whose findings keep a plan from running."""
 
 
 class RunError(Exception):
@@ -165,9 +168,10 @@ async def _append(
 def _checked(plan: Plan, library: Library) -> str:
     """The plan's text, in which the checker finds no error."""
     printed = print_plan(plan)
-    found = check(parse(printed, "plan"), library)
-    errors = tuple(one for one in found if one.severity is Severity.ERROR)
-    if errors:
+    if any(one.severity is Severity.ERROR for one in check(Parsed(plan), library, STOPPING)):
+        # Read again, so that the findings have places in the text that is shown.
+        found = check(parse(printed, "plan"), library)
+        errors = tuple(one for one in found if one.severity is Severity.ERROR)
         raise RunError(f"The plan cannot run: {errors[0].message}", diagnostics=errors)
     return printed
 

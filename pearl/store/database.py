@@ -71,6 +71,9 @@ def _engine(given: str) -> Engine:
         options: dict[str, Any] = {}
         if url.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": 60.0, "check_same_thread": False}
+        else:
+            # A server may have closed a connection that lay idle.
+            options["pool_pre_ping"] = True
         engine = create_engine(url, **options)
     except (SQLAlchemyError, ValueError):
         raise InputError(
@@ -115,7 +118,9 @@ def _prepare(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
 
 def _begin(connection: Connection) -> None:
     reads = connection.get_execution_options().get(_READS)
-    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+    cursor = connection.connection.cursor()
+    cursor.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
+    cursor.close()
 
 
 def reading(engine: Engine) -> Connection:

@@ -12,7 +12,7 @@ from pearl.runtime.journal import Entry, Journal
 from pearl.store import changes
 from pearl.store.database import open_database
 from pearl.store.owner import new_owner
-from pearl.store.writer import Writer
+from pearl.store.writer import LoopWriter, ThreadWriter, Writer
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -30,7 +30,9 @@ class Store:
         self.engine = engine
         self.place = place
         self.owner = new_owner()
-        self._writer = Writer(engine, (changes.renew, self.owner))
+        beat = (changes.renew, self.owner)
+        in_file = engine.dialect.name == "sqlite"
+        self._writer: Writer = (LoopWriter if in_file else ThreadWriter)(engine, beat)
 
     def start(
         self, kind: str, head: dict[str, Any], fingerprint: str = "", *, own: bool = False

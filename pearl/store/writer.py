@@ -1,4 +1,4 @@
-"""One thread that writes: many coroutines' changes in one transaction.
+"""Who writes: many coroutines' changes in one transaction.
 
 A transaction costs as much as the dozens of rows that it may hold, and a
 database file takes one writer at a time. Changes are handed over in order and
@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from pearl.llm import ModelError
 
@@ -35,8 +35,171 @@ class _Job(NamedTuple):
     waiting: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None
 
 
-class Writer:
-    """Hands changes to a thread of its own.
+class Writer(Protocol):
+    """Takes changes, and commits them in the order in which they came."""
+
+    def post(self, work: Work, payload: Any) -> None:  # noqa: ANN401 - the work's own
+        """Hand over a change, and go on."""
+        ...
+
+    async def ask(self, work: Work, payload: Any) -> Any:  # noqa: ANN401 - the work's own
+        """Hand over a change, and wait for its answer, which stands once it is committed.
+
+        Raises:
+            ModelError: the database takes nothing any more (reason ``stopped``).
+        """
+        ...
+
+    async def flush(self) -> None:
+        """Wait until everything that was handed over so far is committed.
+
+        Raises:
+            ModelError: the database takes nothing any more (reason ``stopped``).
+        """
+        ...
+
+    def close(self) -> None:
+        """Commit what was handed over, and end."""
+        ...
+
+
+class _Jobs:
+    """Carries out jobs, as many as came together in one transaction.
+
+    Args:
+        engine: the database.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._broken = ""
+
+    def carry_out(self, jobs: list[_Job]) -> tuple[dict[int, Any], str]:
+        """Carry out jobs: their answers by identity, and what is wrong with the database."""
+        groups: dict[Work, list[_Job]] = {}
+        for job in jobs:
+            if job.work is not None:
+                groups.setdefault(job.work, []).append(job)
+        answers: dict[int, Any] = {}
+        if not self._broken:
+            try:
+                self._commit(groups, answers)
+            except Exception as error:  # noqa: BLE001 - whatever the driver raises, callers learn of it
+                said = " ".join(str(getattr(error, "orig", None) or error).split())[:200]
+                self._broken = f"The store cannot be written: {said.rstrip('.')}."
+        return answers, self._broken
+
+    def _commit(self, groups: dict[Work, list[_Job]], answers: dict[int, Any]) -> None:
+        # Changes that nobody waits for are this process's own rows; those that are answered take
+        # rows that others want too, and two long transactions could wait for each other.
+        for asked in (False, True):
+            some = {
+                work: jobs
+                for work, jobs in groups.items()
+                if (jobs[0].waiting is not None) == asked
+            }
+            if some:
+                self._transaction(some, answers)
+
+    def _transaction(self, groups: dict[Work, list[_Job]], answers: dict[int, Any]) -> None:
+        from sqlalchemy.exc import OperationalError
+
+        for left in reversed(range(TRIES)):
+            try:
+                with self._engine.begin() as connection:
+                    for work, jobs in groups.items():
+                        found = work(connection, [job.payload for job in jobs])
+                        if found is not None:
+                            pairs = zip(jobs, found, strict=True)
+                            answers.update((id(job), answer) for job, answer in pairs)
+            except OperationalError:
+                # A deadlock, or a lock that was held for long: the transaction left no trace.
+                if not left:
+                    raise
+            else:
+                return
+
+
+class LoopWriter:
+    """Commits in the event loop's own thread, once for all that is ready at a moment.
+
+    A file takes a few dozen microseconds to write to; handing the work to
+    another thread takes longer, as Python's threads wait for one another.
+
+    Args:
+        engine: the database, a file.
+        beat: a change that is made every ten seconds while a loop runs, and
+            what to hand it: a sign of life.
+    """
+
+    def __init__(self, engine: Engine, beat: tuple[Work, Any]) -> None:
+        self._jobs = _Jobs(engine)
+        self._beat = _Job(*beat, None)
+        self._taken: list[_Job] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pulse: asyncio.TimerHandle | None = None
+
+    def post(self, work: Work, payload: Any) -> None:  # noqa: ANN401 - the work's own
+        """Hand over a change, and go on."""
+        self._put(_Job(work, payload, None))
+
+    async def ask(self, work: Work, payload: Any) -> Any:  # noqa: ANN401 - the work's own
+        """Hand over a change, and wait for its answer.
+
+        Raises:
+            ModelError: the database takes nothing any more (reason ``stopped``).
+        """
+        return await self._awaited(work, payload)
+
+    async def flush(self) -> None:
+        """Wait until everything that was handed over so far is committed.
+
+        Raises:
+            ModelError: the database takes nothing any more (reason ``stopped``).
+        """
+        await self._awaited(None, None)
+
+    def close(self) -> None:
+        """Commit what was handed over."""
+        if self._pulse is not None:
+            self._pulse.cancel()
+            self._pulse = None
+        self._drain()
+
+    async def _awaited(self, work: Work | None, payload: Any) -> Any:  # noqa: ANN401
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._put(_Job(work, payload, (loop, future)))
+        return await future
+
+    def _put(self, job: _Job) -> None:
+        self._taken.append(job)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._drain()
+            return
+        if loop is not self._loop:
+            self._loop = loop
+            self._pulse = loop.call_later(BEAT, self._live)
+        if len(self._taken) == 1:
+            loop.call_soon(self._drain)
+
+    def _live(self) -> None:
+        self._put(self._beat)
+        if self._loop is not None:
+            self._pulse = self._loop.call_later(BEAT, self._live)
+
+    def _drain(self) -> None:
+        taken, self._taken = self._taken, []
+        if not taken:
+            return
+        answers, broken = self._jobs.carry_out(taken)
+        _settle([(one, answers.get(id(one))) for one in taken], broken)
+
+
+class ThreadWriter:
+    """Commits in a thread of its own, for a database that is reached over a network.
 
     Args:
         engine: the database.
@@ -45,13 +208,12 @@ class Writer:
     """
 
     def __init__(self, engine: Engine, beat: tuple[Work, Any]) -> None:
-        self._engine = engine
+        self._carrier = _Jobs(engine)
         self._beat = _Job(*beat, None)
         self._beaten = time.monotonic()
         self._jobs: deque[_Job] = deque()
         self._wake = threading.Event()
         self._closing = False
-        self._broken = ""
         self._thread: threading.Thread | None = None
 
     def post(self, work: Work, payload: Any) -> None:  # noqa: ANN401 - the work's own
@@ -105,72 +267,27 @@ class Writer:
                 self._jobs.append(self._beat)
             while self._jobs:
                 taken = [self._jobs.popleft() for _ in range(len(self._jobs))]
-                self._carry_out(taken)
+                self._tell(taken, *self._carrier.carry_out(taken))
             if self._closing:
                 return
 
-    def _carry_out(self, jobs: list[_Job]) -> None:
-        groups: dict[Work, list[_Job]] = {}
+    def _tell(self, jobs: list[_Job], answers: dict[int, Any], broken: str) -> None:
+        """Wake who waits, with one call into each loop."""
+        waiting: dict[asyncio.AbstractEventLoop, list[tuple[_Job, Any]]] = {}
         for job in jobs:
-            if job.work is not None:
-                groups.setdefault(job.work, []).append(job)
-        answers: dict[int, Any] = {}
-        if not self._broken:
-            try:
-                self._commit(groups, answers)
-            except Exception as error:  # noqa: BLE001 - whatever the driver raises, callers learn of it
-                said = " ".join(str(getattr(error, "orig", None) or error).split())[:200]
-                self._broken = f"The store cannot be written: {said.rstrip('.')}."
-        _tell(jobs, answers, self._broken)
-
-    def _commit(self, groups: dict[Work, list[_Job]], answers: dict[int, Any]) -> None:
-        # Changes that nobody waits for are this process's own rows; those that are answered take
-        # rows that others want too, and two long transactions could wait for each other.
-        for asked in (False, True):
-            some = {
-                work: jobs
-                for work, jobs in groups.items()
-                if (jobs[0].waiting is not None) == asked
-            }
-            if some:
-                self._transaction(some, answers)
-
-    def _transaction(self, groups: dict[Work, list[_Job]], answers: dict[int, Any]) -> None:
-        from sqlalchemy.exc import OperationalError
-
-        for left in reversed(range(TRIES)):
-            try:
-                with self._engine.begin() as connection:
-                    for work, jobs in groups.items():
-                        found = work(connection, [job.payload for job in jobs])
-                        if found is not None:
-                            pairs = zip(jobs, found, strict=True)
-                            answers.update((id(job), answer) for job, answer in pairs)
-            except OperationalError:
-                # A deadlock, or a lock that was held for long: the transaction left no trace.
-                if not left:
-                    raise
-            else:
-                return
+            if job.waiting is not None:
+                waiting.setdefault(job.waiting[0], []).append((job, answers.get(id(job))))
+        for loop, pairs in waiting.items():
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_settle, pairs, broken)
 
 
-def _tell(jobs: list[_Job], answers: dict[int, Any], broken: str) -> None:
-    """Wake who waits, with one call into each loop."""
-    waiting: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
-    for job in jobs:
-        if job.waiting is not None:
-            loop, future = job.waiting
-            waiting.setdefault(loop, []).append((future, answers.get(id(job))))
-    for loop, futures in waiting.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_settle, futures, broken)
-
-
-def _settle(futures: list[tuple[asyncio.Future[Any], Any]], broken: str) -> None:
-    for future, answer in futures:
-        if future.done():
+def _settle(pairs: list[tuple[_Job, Any]], broken: str) -> None:
+    """Wake who waits."""
+    for job, answer in pairs:
+        if job.waiting is None or job.waiting[1].done():
             continue
         if broken:
-            future.set_exception(ModelError("stopped", broken))
+            job.waiting[1].set_exception(ModelError("stopped", broken))
         else:
-            future.set_result(answer)
+            job.waiting[1].set_result(answer)

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from pearl.library import Library
 from pearl.llm import Demonstration
+from pearl.passes import rewrite
 from pearl.plan import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
 from pearl.planner import write_plan
 from pearl.planner.generate import CORRECTIONS
-from pearl.runtime import Caller, Return, Run, Steps
+from pearl.runtime import Caller, Journal, Return, Run, Steps
 from pearl.strategies.given import GivenPlan
 
 ANSWER = Action(
@@ -36,12 +37,14 @@ class Pearl:
         caller: asks the model and keeps the journal.
         demonstrations: example plans for the prompt.
         corrections: how often the model may correct its plan.
+        passes: names of rewrites that the plan goes through.
     """
 
     library: Library
     caller: Caller
     demonstrations: tuple[Demonstration, ...] = ()
     corrections: int = CORRECTIONS
+    passes: tuple[str, ...] = ()
 
     async def next(self, run: Run) -> Steps | Return:
         if run.plan.steps:
@@ -58,7 +61,16 @@ class Pearl:
         if plan is None:
             self.caller.journal.decide("plan/fallback", planned.source.text)
             plan = direct_plan(run.question)
+        plan = rewritten(plan, self.library, self.passes, self.caller.journal)
         return await GivenPlan(plan).next(run)
+
+
+def rewritten(plan: Plan, library: Library, passes: tuple[str, ...], journal: Journal) -> Plan:
+    """A plan after some passes; the journal says what they did."""
+    applied = rewrite(plan, library, passes)
+    if applied.notes:
+        journal.decide("plan/passes", list(applied.notes))
+    return applied.plan
 
 
 def direct_plan(question: str) -> Plan:

@@ -1,0 +1,724 @@
+"""One call to a real HTTP server on loopback, which behaves or does not.
+
+Nothing here is tried again: every failure is one request, but where the test says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from email.utils import formatdate
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import pearl
+from pearl.llm import ExecuteStep, MapAnswer, Message, Model, ModelError, Reply, Request, Usage
+from pearl.llm.forms import Form, first_form
+from pearl.llm.wire import Writer
+from pearl.prompts import render, stable_part
+from pearl.source import Source
+from tests.server import (
+    Script,
+    Server,
+    answering,
+    breaking_off,
+    completion,
+    dripping,
+    failing,
+    flooding,
+    resetting,
+    sending,
+    stalling,
+)
+
+KEY = "sk-feedfeedfeedfeedfeedfeedfeedfeed"
+TOWN = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel.\n\nNobody lives in Rest.\n")
+PAID = {"prompt_tokens": 70, "completion_tokens": 5}
+
+Serve = Callable[..., Server]
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    """Starts a server and points the environment at it."""
+    monkeypatch.delenv("PEARL_PROMPT_CACHE", raising=False)
+    with ExitStack() as stack:
+
+        def start(script: Script, **settings: str) -> Server:
+            server = stack.enter_context(Server(script))
+            environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
+            environment |= {"PEARL_MODEL": "some-model", **settings}
+            for name, value in environment.items():
+                monkeypatch.setenv(name, value)
+            return server
+
+        yield start
+
+
+def short(*words: str) -> Request:
+    """A call without a document."""
+    system, user = words if len(words) == 2 else ("be brief", "A or B?")
+    messages: tuple[Message, ...] = (
+        {"role": "system", "content": system},
+        {"role": "user", "content": user},
+    )
+    return Request(MapAnswer("q", "a", ("x", "y")), messages, "map", "key")
+
+
+def step(document: Source = TOWN, written: str = 'x = FIND_EVENT(CTX, "a fire")') -> Request:
+    """A step's call on a document, as the executor makes it."""
+    parsed = pearl.parse(f"{written} : Find it").plan.steps[0]
+    call = ExecuteStep(document, pearl.load_library().actions[parsed.action], parsed, ())
+    return Request(call, render(call), "step/x", "key", stable_part(document), document.digest)
+
+
+def answered(*requests: Request, model: Model | None = None) -> list[Reply]:
+    """The replies to calls made one after another with one model, which is closed afterwards."""
+    model = model or pearl.choose_model()
+
+    async def each() -> list[Reply]:
+        try:
+            return [await model.answer(request) for request in requests]
+        finally:
+            await model.close()
+
+    return asyncio.run(each())
+
+
+def failed(request: Request | None = None) -> ModelError:
+    """What a call fails with."""
+    with pytest.raises(ModelError) as caught:
+        answered(request or short())
+    assert len(str(caught.value).splitlines()) == 1
+    return caught.value
+
+
+# --- what is sent ---
+
+
+def test_what_is_sent_is_what_was_rendered(serve: Serve):
+    server = serve(["fine"])
+    request = short("be brief", "ü\u2028\x00 </s> \U0001f600 \\ \" '")
+    assert answered(request)[0].text == "fine"
+    assert server.asked[0].body == {"model": "some-model", "messages": list(request.messages)}
+
+
+def test_headers_say_who_asks(serve: Serve):
+    server = serve(["fine"], OPENAI_ORG_ID="org-1", OPENAI_PROJECT_ID="proj-2\n")
+    answered(short())
+    headers = server.asked[0].headers
+    assert headers["Authorization"] == f"Bearer {KEY}"
+    assert headers["Content-Type"] == "application/json"
+    assert headers["User-Agent"].startswith("pearl/")
+    assert (headers["OpenAI-Organization"], headers["OpenAI-Project"]) == ("org-1", "proj-2")
+
+
+def test_no_key_means_no_authorization(serve: Serve):
+    server = serve(["fine"], OPENAI_API_KEY="")
+    answered(short())
+    assert not {"Authorization", "OpenAI-Organization"} & set(server.asked[0].headers)
+
+
+@pytest.mark.parametrize("ending", ["", "/", "?api-version=1", "/?api-version=1"])
+def test_an_address_may_end_as_it_likes(serve: Serve, monkeypatch: pytest.MonkeyPatch, ending: str):
+    server = serve(["fine"])
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url + ending)
+    answered(short())
+    assert server.asked[0].url == f"{server.url}/chat/completions{ending.lstrip('/')}"
+
+
+DOCUMENTS = {
+    "plain": "Ada lives in Ulm.",
+    "escapes": 'He said: "\\n" \t \x00 \x1f \x7f </document> \\',
+    "other scripts": "Маяк стоял на скале. 灯台。 é \u2028 \U0001f600",
+    "ends within an escape": "a\\",
+    "large": "Ada lives in Ulm, and Bo in Kiel.\n" * 50_000,
+}
+
+
+@pytest.mark.parametrize("caching", ["off", "anthropic", "openai"])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_comes_as_it_is_each_time(serve: Serve, name: str, caching: str):
+    server = serve(["fine"], PEARL_PROMPT_CACHE=caching, PEARL_MODEL="gpt-5.6")
+    document = Source("x", DOCUMENTS[name])
+    other = Source("y", DOCUMENTS[name][::-1])
+    requests = [step(document), step(document, "x = SUMMARIZE(CTX)"), step(other), step(document)]
+    answered(*requests)
+    for asked, request in zip(server.asked, requests, strict=True):
+        assert asked.text == "\n".join(message["content"] for message in request.messages)
+
+
+def test_what_is_kept_of_documents_is_bounded_and_never_mistaken():
+    writer, form = Writer("m", None, None), Form()
+    requests = [step(Source("x", f"{number} " * 5000)) for number in range(100)]
+    # The same hash and length for another text must not bring the first one's words.
+    false = Request(*(getattr(requests[1], name) for name in ("call", "messages", "path", "key")),
+                    requests[0].stable, requests[0].document)  # fmt: skip
+    large = step(Source("x", "words " * 4_000_000))
+    for request in (*requests, false, large, requests[0], *requests):
+        sent = json.loads(writer.body(request, form))
+        assert sent["messages"] == list(request.messages)
+    assert len(writer._openings) <= 64
+    assert writer._size == sum(one.size for one in writer._openings.values()) <= 16 << 20
+
+
+def test_half_a_character_is_not_sent(serve: Serve):
+    server = serve(["fine"])
+    for request in (short("a\ud800", "b"), short("a", "b\ud800"), step(Source("x", "a\ud800"))):
+        error = failed(request)
+        assert (error.reason, "half a character" in str(error)) == ("request", True)
+    assert not server.asked
+
+
+# --- prompt caching ---
+
+BREAKPOINT = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+OWN = "https://api.openai.com/v1"
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "caching", "form"),
+    [
+        ("gpt-4o", OWN, "auto", Form("key", "max_completion_tokens")),
+        ("gpt-5", OWN, "auto", Form("key", "max_completion_tokens")),
+        ("gpt-5.5-pro", OWN, "auto", Form("key", "max_completion_tokens")),
+        ("gpt-5.6", OWN, "auto", Form("breakpoint", "max_completion_tokens")),
+        ("gpt-5.10-mini", OWN, "auto", Form("breakpoint", "max_completion_tokens")),
+        ("gpt-6-mini-2027-01-01", OWN, "auto", Form("breakpoint", "max_completion_tokens")),
+        ("ft:gpt-5.6-mini:me::1", OWN, "auto", Form("breakpoint", "max_completion_tokens")),
+        ("o3", OWN, "auto", Form("key", "max_completion_tokens")),
+        ("gpt-6", "https://eu.api.openai.com/v1", "off", Form("off", "max_completion_tokens")),
+        ("gpt-6", "https://api.openai.com.example.org/v1", "auto", Form()),
+        ("gpt-6", "http://localhost:8000/v1", "auto", Form()),
+        ("openai/gpt-5.6", "https://openrouter.ai/api/v1", "openai", Form("breakpoint")),
+        ("gpt-35-turbo", "https://me.openai.azure.com/openai/v1", "openai", Form("key")),
+        ("claude", "https://openrouter.ai/api/v1", "anthropic", Form("anthropic")),
+    ],
+)
+def test_an_endpoint_is_asked_in_its_own_words(name: str, url: str, caching: str, form: Form):
+    assert first_form(name, url, caching) == form
+
+
+def test_openai_itself_is_given_a_key_and_a_breakpoint(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
+    # A proxy stands in for the endpoint, whose host is what decides.
+    server = serve(["fine"], PEARL_MODEL="gpt-5.6-mini", PEARL_MAX_TOKENS="700", no_proxy="")
+    monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://api.openai.com/v1")
+    request = step()
+    answered(request, step(written="x = SUMMARIZE(CTX)"), short())
+    assert server.asked[0].url == "http://api.openai.com/v1/chat/completions"
+    first, second, third = (asked.body for asked in server.asked)
+    assert 8 < len(first["prompt_cache_key"]) <= 64
+    assert second["prompt_cache_key"] == first["prompt_cache_key"]
+    assert first["prompt_cache_options"] == {"mode": "explicit"}
+    start, rest = first["messages"][1]["content"]
+    text = request.messages[1]["content"]
+    assert start == {"type": "text", "text": text[: request.stable], **BREAKPOINT}
+    assert rest == {"type": "text", "text": text[request.stable :]}
+    assert third == {
+        "model": "gpt-5.6-mini",
+        "max_completion_tokens": 700,
+        "messages": list(short().messages),
+    }
+
+
+def test_anthropics_words_mark_the_document(serve: Serve):
+    server = serve(["fine"], PEARL_PROMPT_CACHE="Anthropic ")
+    answered(step(), short())
+    with_document, without = (asked.body for asked in server.asked)
+    assert set(with_document) == {"model", "messages"}
+    start, rest = with_document["messages"][1]["content"]
+    assert start["text"].endswith("</document>")
+    assert start["cache_control"] == {"type": "ephemeral"}
+    assert set(rest) == {"type", "text"}
+    assert without["messages"] == list(short().messages)
+
+
+def test_by_default_a_document_is_an_ordinary_string(serve: Serve):
+    server = serve(["fine"], PEARL_MODEL="gpt-5.6")
+    answered(step())
+    assert server.asked[0].body == {"model": "gpt-5.6", "messages": list(step().messages)}
+
+
+REFUSALS = {
+    "openai": lambda field: failing(400, f"Unknown parameter: '{field}'."),
+    "a validator": lambda field: answering(
+        422,
+        json.dumps({"detail": [{"loc": ["body", field], "msg": "Extra inputs: forbidden"}]}),
+        "application/json",
+    ),
+    "a parameter": lambda field: answering(
+        400,
+        json.dumps({"error": {"message": "No.", "param": field, "code": "unknown_parameter"}}),
+        "application/json",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+@pytest.mark.parametrize(
+    ("caching", "field"),
+    [
+        ("openai", "prompt_cache_key"),
+        ("openai", "messages[1].content[0].prompt_cache_breakpoint"),
+        ("anthropic", "messages.1.content.0.cache_control"),
+    ],
+)
+def test_what_an_endpoint_does_not_take_is_given_up_for_good(
+    serve: Serve, kind: str, caching: str, field: str
+):
+    no = REFUSALS[kind](field)
+    server = serve([no, "fine"], PEARL_PROMPT_CACHE=caching, PEARL_MODEL="gpt-5.6")
+    replies = answered(step(), step())
+    assert [reply.text for reply in replies] == ["fine", "fine"]
+    plain = {"model": "gpt-5.6", "messages": list(step().messages)}
+    assert [asked.body == plain for asked in server.asked] == [False, True, True]
+
+
+def test_it_is_given_up_once(serve: Serve):
+    server = serve([failing(400, "Unknown parameter: 'cache_control'.")])
+    for caching in ("anthropic", "off"):
+        serve([], OPENAI_BASE_URL=server.url, PEARL_PROMPT_CACHE=caching)
+        assert failed(step()).reason == "request"
+    assert len(server.asked) == 3
+
+
+def test_calls_side_by_side_give_it_up_together(serve: Serve):
+    def script(body: dict[str, Any]) -> Any:
+        return "fine" if isinstance(body["messages"][1]["content"], str) else no
+
+    no = failing(400, "cache_control is not supported")
+    server = serve(script, PEARL_PROMPT_CACHE="anthropic")
+    model = pearl.choose_model()
+
+    async def several() -> list[Reply]:
+        replies = await asyncio.gather(*(model.answer(step()) for _ in range(5)))
+        await model.close()
+        return list(replies)
+
+    assert {reply.text for reply in asyncio.run(several())} == {"fine"}
+    assert len(server.asked) <= 10
+
+
+def test_the_token_limit_goes_by_the_name_the_endpoint_knows(serve: Serve):
+    told = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens'."
+    server = serve([failing(400, told), "fine"], PEARL_MAX_TOKENS="700")
+    answered(short(), short())
+    names = [{"max_tokens", "max_completion_tokens"} & set(asked.body) for asked in server.asked]
+    assert names == [{"max_tokens"}, {"max_completion_tokens"}, {"max_completion_tokens"}]
+
+
+@pytest.mark.parametrize(
+    ("told", "settings", "requests"),
+    [
+        ("max_tokens is too large: 700. The model has at most 500.", {"PEARL_MAX_TOKENS": "7"}, 1),
+        ("Unsupported parameter: 'max_tokens'.", {}, 1),
+        # It knows neither name: each is tried once.
+        ("Unsupported: max_tokens, max_completion_tokens", {"PEARL_MAX_TOKENS": "7"}, 2),
+        ("Unsupported: max_tokens, cache_control", {"PEARL_PROMPT_CACHE": "anthropic"}, 2),
+    ],
+)
+def test_a_refusal_is_not_met_for_ever(
+    serve: Serve, told: str, settings: dict[str, str], requests: int
+):
+    server = serve([failing(400, told)], **settings)
+    assert failed(step()).reason == "request"
+    assert len(server.asked) == requests
+
+
+# --- what goes wrong ---
+
+FAILURES: dict[str, tuple[Any, str, str]] = {
+    "401": (failing(401, f"Incorrect key: {KEY}"), "authentication", "OPENAI_API_KEY"),
+    "403": (failing(403), "authentication", "OPENAI_API_KEY"),
+    "402": (failing(402, "Insufficient credits"), "quota", "quota is used up"),
+    "400": (failing(400, "bad"), "request", "refused the request: bad\\."),
+    "400 with the key": (failing(400, f"bad {KEY}"), "request", r"bad \*\*\*"),
+    "400 with the key late": (failing(400, "x" * 190 + KEY), "request", "xxx"),
+    "400 in lines": (failing(400, "a\nb\r\n\tc"), "request", "a b c\\."),
+    "400 of words": (answering(400, "Just no!", "text/plain"), "request", "Just no!$"),
+    "400 of nothing": (answering(400), "request", "says 400 and no more"),
+    "400 of a number": (answering(400, "7"), "request", "says 400 and no more"),
+    "400, error a text": (answering(400, '{"error": "no model"}'), "request", "no model\\."),
+    "400, flat": (answering(400, '{"message": "too hot", "code": 400}'), "request", "too hot"),
+    "400, error null": (answering(400, '{"error": null}'), "request", "says 400 and no more"),
+    "404": (failing(404, "no model x"), "request", r"no model x\. Check --model"),
+    "404, a page": (answering(404, "<html>lost</html>"), "request", "says 404 and no more"),
+    "408": (failing(408), "timeout", "in time"),
+    "409": (failing(409, "locked"), "server", "locked"),
+    "422": (failing(422, "no such role"), "request", "no such role"),
+    "429": (failing(429, "slow down"), "rate", r"slow down\. Try again later"),
+    "429, a page": (answering(429, "<html>"), "rate", "says 429 and no more"),
+    "quota": (failing(429, "You…", code="insufficient_quota"), "quota", "quota is used up"),
+    "quota in words": (answering(429, "insufficient_quota"), "quota", "quota is used up"),
+    "no account": (failing(429, code="billing_not_active"), "quota", "quota is used up"),
+    "a call too large": (
+        failing(429, "Request too large for gpt-4o: Limit 30000, Requested 42069"),
+        "request",
+        "Requested 42069",
+    ),
+    "a long prompt": (
+        failing(400, "This model's maximum context length is 4096 tokens."),
+        "context",
+        "does not fit the model: This model's maximum context length is 4096 tokens\\.",
+    ),
+    "a long prompt, by code": (
+        failing(400, "Too much.", code="context_length_exceeded"), "context", "Too much\\.",
+    ),
+    "a long prompt, Anthropic": (
+        failing(400, "prompt is too long: 250 tokens > 200 maximum"), "context", "250 tokens > 200",
+    ),
+    "413": (answering(413, "<html>nginx</html>"), "context", "says 413 and no more"),
+    "500": (failing(500, "<html>oh</html>"), "server", "it says 500 and no more\\."),
+    "502": (answering(502, "<html>bad gateway</html>"), "server", "it says 502"),
+    "503": (failing(503, "busy"), "server", "failed: busy\\."),
+    "504": (answering(504), "server", "it says 504"),
+    "529": (failing(529, "overloaded"), "server", "failed: overloaded\\."),
+    "a redirect": (
+        answering(301, Location="https://login.example.org/v1?key=1"), "request",
+        r"elsewhere to login\.example\.org: check OPENAI_BASE_URL\.",
+    ),
+    "a redirect on this host": (
+        answering(308, Location="/v2"), "request", "sends calls elsewhere: check OPENAI_BASE_URL",
+    ),
+    "reset": (resetting, "connection", "broke the connection off"),
+    "broken off": (breaking_off, "connection", "in the middle"),
+    "a page": (sending("<html>hi</html>", "text/html"), "reply", "a page.*OPENAI_BASE_URL"),
+    "a page as JSON": (sending("\n <!doctype html>"), "reply", "a page"),
+    "truncated JSON": (sending('{"choices": [{"mess'), "reply", "damaged"),
+    "no bytes": (sending(""), "reply", "something else"),
+    "204": (answering(204), "reply", "something else"),
+    "not UTF-8": (sending(b'{"a": "\xff"}'), "reply", "damaged"),
+    "a deep answer": (sending("[" * 100_000), "reply", "damaged"),
+    "a long number": (sending("1" * 10_000), "reply", "something else"),
+    "a stream": (sending('data: {"choices": []}\n\n'), "reply", "streams its answer"),
+    "an event": (sending('\nevent: x\ndata: {"choices": []}\n\n'), "reply", "streams its answer"),
+    "a list": (sending("[]"), "reply", "instead of a completion"),
+    "an object": (sending("{}"), "reply", "instead of a completion"),
+    "null": (sending("null"), "reply", "instead of a completion"),
+    "no choices": (sending('{"choices": []}'), "reply", "instead of a completion"),
+    "choices an object": (sending('{"choices": {"0": 1}}'), "reply", "instead of a completion"),
+    "choices of another kind": (sending('{"choices": ["x"]}'), "reply", "instead of"),
+    "message a list": (sending('{"choices": [{"message": []}]}'), "reply", "empty answer"),
+    "an error with 200": (sending('{"error": {"message": "oops"}}'), "server", "oops"),
+    "a limit with 200": (sending('{"error": {"message": "slow", "code": 429}}'), "rate", "slow"),
+    "no quota with 200": (
+        sending('{"error": {"message": "no", "code": "insufficient_quota"}}'), "quota", "quota",
+    ),
+    "an error in the choice": (
+        sending('{"choices": [{"error": {"message": "gone", "code": 502}}]}'), "server", "gone",
+    ),
+    "empty": (completion(""), "reply", "empty answer"),
+    "white": (completion(" \n"), "reply", "empty answer"),
+    "null content": (completion(None), "reply", "empty answer"),
+    "a tool": (completion(None, finish="tool_calls", tool_calls=[{}]), "reply", "empty answer"),
+    "all thought": (completion("", finish="length"), "request", "PEARL_MAX_TOKENS"),
+    "filtered": (completion(None, finish="content_filter"), "refusal", "filter"),
+    "half filtered": (completion("It is", finish="content_filter"), "refusal", "filter"),
+    "refusal": (completion(None, refusal="I will\nnot."), "refusal", "refused: I will not\\."),
+    "refusal with the key": (completion("", refusal=f"No {KEY}"), "refusal", r"No \*\*\*"),
+    "content a list": (completion([{"text": "x"}]), "reply", "as a list"),
+    "content a number": (completion(3), "reply", "not as text"),
+    "5 MB": (completion("x" * 5_000_000), "reply", "has 5,000,000 characters.* the 1,000,000 that"),
+    "40 MB": (flooding(40), "reply", "longer than 32 MB"),
+    "40 MB, declared": (flooding(40, declared=True), "reply", "longer than 32 MB"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_a_failing_endpoint_is_told_in_one_line(
+    serve: Serve, case: str, caplog: pytest.LogCaptureFixture
+):
+    answer, reason, words = FAILURES[case]
+    server = serve([answer])
+    with pytest.raises(ModelError, match=words) as caught:
+        answered(short())
+    error = caught.value
+    assert (error.reason, error.retry_after, error.attempts) == (reason, None, ())
+    assert len(str(error).splitlines()) == 1
+    assert len(str(error)) < 400
+    assert len(server.asked) == 1
+    assert not [text for text in (str(error), repr(error), caplog.text) if KEY[:12] in text]
+
+
+UNUSABLE = [
+    completion("", usage=PAID),
+    completion(None, usage=PAID, refusal="no"),
+    completion("", usage=PAID, finish="length"),
+    completion("half", usage=PAID, finish="content_filter"),
+    completion([], usage=PAID),
+    completion("x" * 1_000_001, usage=PAID),
+    {"choices": [], "usage": PAID},
+    {"error": {"message": "x"}, "usage": PAID},
+]
+
+
+@pytest.mark.parametrize("answer", UNUSABLE, ids=range(8))
+def test_what_an_unusable_answer_cost_is_told(serve: Serve, answer: dict[str, Any]):
+    serve([answer])
+    assert failed().usage == Usage(70, 5)
+
+
+def test_a_long_answer_is_returned_whole(serve: Serve):
+    text = "é" * 1_000_000
+    serve([completion(text)])
+    assert answered(short())[0].text == text
+
+
+def test_an_answer_that_was_cut_says_so(serve: Serve):
+    serve([completion("half a", finish="length", usage=PAID), completion("whole", finish="stop")])
+    cut, whole = answered(short(), short())
+    assert cut == Reply("half a", Usage(70, 5), complete=False)
+    assert whole == Reply("whole")
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (PAID | {"prompt_tokens_details": {"cached_tokens": 64}}, Usage(70, 5, 64)),
+        (PAID | {"prompt_cache_hit_tokens": 32}, Usage(70, 5, 32)),
+        (PAID | {"prompt_tokens_details": None}, Usage(70, 5)),
+        ({"prompt_tokens": 10**30, "completion_tokens": 2.5}, Usage()),
+    ],
+)
+def test_usage_is_what_the_endpoint_says(serve: Serve, usage: Any, expected: Usage):
+    serve([completion("x", usage=usage)])
+    assert answered(short())[0].usage == expected
+
+
+IN_A_MINUTE = formatdate(1_900_000_060, usegmt=True)
+NOW = formatdate(1_900_000_000, usegmt=True)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"Retry-After": "7"}, 7),
+        ({"Retry-After": " 1.5 "}, 1.5),
+        ({"Retry-After": "600"}, 600),
+        ({"retry-after-ms": "250", "Retry-After": "7"}, 0.25),
+        ({"retry-after-ms": "soon", "Retry-After": "7"}, 7),
+        ({"Retry-After": IN_A_MINUTE, "Date": NOW}, 60),
+        ({"Retry-After": NOW, "Date": IN_A_MINUTE}, None),
+        ({"Retry-After": "0"}, None),
+        ({"Retry-After": "-3"}, None),
+        ({"Retry-After": "inf"}, None),
+        ({"Retry-After": "nan"}, None),
+        ({"Retry-After": "in a while"}, None),
+        ({"Retry-After": "Fri, 99 Foo 9999 99:99:99 GMT"}, None),
+    ],
+)
+def test_how_long_to_wait_is_passed_on(
+    serve: Serve, status: int, headers: dict[str, str], seconds: float | None
+):
+    serve([failing(status, "wait", headers=headers)])
+    assert failed().retry_after == seconds
+
+
+def test_a_date_counts_from_our_clock_where_the_endpoint_tells_no_other(serve: Serve):
+    serve([failing(429, headers={"Retry-After": "Wed, 01 Jan 2998 00:00:00 GMT", "Date": "?"})])
+    assert (failed().retry_after or 0) > 1e9
+
+
+@pytest.mark.parametrize("handler", [dripping, stalling(), stalling(200, b'{"choices": [')])
+def test_the_deadline_is_the_whole_calls(serve: Serve, handler: Any):
+    server = serve([handler], PEARL_TIMEOUT="0.3")
+    error = failed()
+    assert (error.reason, str(error)) == ("timeout", "No answer within 0.3 seconds.")
+    assert len(server.asked) == 1
+
+
+def test_a_stream_is_known_by_its_head(serve: Serve):
+    async def streaming(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        response.content_type = "text/event-stream"
+        await response.prepare(request)
+        await response.write(b'data: {"choices": []}\n\n')
+        await asyncio.Event().wait()
+        return response
+
+    serve([streaming])
+    assert "streams its answer" in str(failed())
+
+
+def test_an_error_whose_words_stall_is_told_by_its_status(serve: Serve):
+    serve([stalling(429, b'{"error": {', Retry_After="9")], PEARL_TIMEOUT="3")
+    error = failed()
+    assert (error.reason, error.retry_after) == ("rate", 9)
+
+
+def test_an_error_of_any_size_is_told_by_its_beginning(serve: Serve):
+    serve([answering(500, "too bad " * 1_000_000, "text/plain")])
+    error = failed()
+    assert error.reason == "server"
+    assert len(str(error)) < 300
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://nowhere.invalid/v1", "connection"),
+        ("http://a..b/v1", "request"),
+        (f"http://{'a' * 70}.invalid/v1", "request"),
+    ],
+)
+def test_an_address_without_a_machine(serve: Serve, url: str, reason: str):
+    serve([], OPENAI_BASE_URL=url)
+    error = failed()
+    assert (error.reason, "OPENAI_BASE_URL" in str(error)) == (reason, True)
+
+
+def test_an_address_where_nobody_listens(serve: Serve):
+    with Server(["x"]) as server:
+        pass
+    serve([], OPENAI_BASE_URL=server.url)
+    error = failed()
+    assert (error.reason, "cannot be reached" in str(error)) == ("connection", True)
+
+
+def test_what_is_no_http_is_told(serve: Serve):
+    async def babbling(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+        request.transport.close()
+        return web.Response()
+
+    serve([babbling])
+    error = failed()
+    assert (error.reason, "HTTP as it should" in str(error)) == ("reply", True)
+
+
+def test_a_certificate_is_verified(serve: Serve, tmp_path: Path):
+    program = which("openssl")
+    if not program:
+        pytest.skip("openssl, which makes a certificate, is not here")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = [program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1"]
+    subprocess.run([*made, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    with Server(["fine"], tls=context) as server:
+        serve([], OPENAI_BASE_URL=server.url)
+        error = failed()
+    assert (error.reason, "certificate cannot be verified" in str(error)) == ("request", True)
+    assert not server.asked
+
+
+# --- one model over time ---
+
+
+@pytest.mark.parametrize("final", [failing(401), failing(429, code="insufficient_quota")])
+def test_nothing_is_sent_after_a_final_error_until_it_is_closed(serve: Serve, final: Any):
+    server = serve([final, "fine"])
+    model = pearl.choose_model()
+
+    async def twice() -> None:
+        for _ in range(2):
+            with pytest.raises(ModelError, match="check OPENAI_API_KEY|quota"):
+                await model.answer(short())
+        assert len(server.asked) == 1
+        await model.close()
+
+    asyncio.run(twice())
+    assert answered(short(), model=model)[0].text == "fine"
+
+
+def test_a_model_serves_one_event_loop_after_another(serve: Serve):
+    serve(["fine"])
+    model = pearl.choose_model()
+
+    async def several() -> list[str]:
+        replies = await asyncio.gather(*(model.answer(short()) for _ in range(5)))
+        return [reply.text for reply in replies]
+
+    # Nobody closes it: each loop leaves its connections behind.
+    for _ in range(3):
+        assert asyncio.run(several()) == ["fine"] * 5
+    assert answered(short(), model=model)[0].text == "fine"
+    assert answered(short(), model=model)[0].text == "fine"
+
+
+def test_a_model_serves_two_event_loops_at_a_time(serve: Serve):
+    def script(body: dict[str, Any]) -> Any:
+        return held if "first" in body["messages"][1]["content"] else "second"
+
+    async def held(_: web.Request) -> web.StreamResponse:
+        await asyncio.to_thread(over.wait, 10)
+        return web.json_response(completion("first"))
+
+    over, told = threading.Event(), []
+    serve(script)
+    model = pearl.choose_model()
+    first = threading.Thread(
+        target=lambda: told.append(answered(short("s", "first"), model=model)[0].text)
+    )
+    first.start()
+    # Closing it in this loop does no harm to the call under way in the other.
+    told.append(answered(short("s", "other"), model=model)[0].text)
+    over.set()
+    first.join(10)
+    assert told == ["second", "first"]
+
+
+def test_a_cancelled_call_leaves_the_model_whole(serve: Serve):
+    async def held(_: web.Request) -> web.StreamResponse:
+        came.set()
+        await asyncio.Event().wait()
+        return web.Response()
+
+    came = threading.Event()
+    serve([held, "fine"])
+    model = pearl.choose_model()
+
+    async def cancelled() -> Reply:
+        call = asyncio.ensure_future(model.answer(short()))
+        await asyncio.to_thread(came.wait, 10)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        reply = await model.answer(short())
+        await model.close()
+        return reply
+
+    assert asyncio.run(cancelled()).text == "fine"
+
+
+# --- was it read ---
+
+LONG = Source("long.txt", "The keeper went up to the lamp and counted 117 steps.\n" * 400)
+
+
+@pytest.mark.parametrize(
+    ("read", "cut"), [(6000, False), (4400, False), (2048, True), (3000, True), (0, False)]
+)
+def test_a_document_that_was_cut_is_told(serve: Serve, read: int, cut: bool):
+    # It has 5,200 tokens.
+    usage = {"prompt_tokens": read, "completion_tokens": 5}
+    server = serve([completion("x", usage=usage)])
+    if cut:
+        error = failed(step(LONG))
+        assert (error.reason, error.usage) == ("cut", Usage(read, 5))
+        assert f"read {read:,} of about 5,2" in str(error)
+    else:
+        answered(step(LONG), step(LONG))
+    assert len(server.asked) == (1 if cut else 2)
+
+
+def test_dense_text_is_counted_and_not_guessed(serve: Serve):
+    # One token for eight bytes in one script, and one for two marks in another text.
+    serve([completion("x", usage={"prompt_tokens": 6000, "completion_tokens": 5})])
+    answered(step(Source("x", "Смотритель поднялся к лампе и считал ступени. " * 500)))
+    assert failed(step(Source("x", "}{ %$ ;; )) @! " * 2400))).reason == "cut"
