@@ -98,7 +98,6 @@ async def answer(
     except (RunError, ModelError) as error:
         journal.decide("failed", str(error))
         raise
-    await journal.flush()
     return _result(finished, question, document, option, journal, session.engine.model)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from pearl.llm import ModelError
+from pearl.store.database import checkpoint
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -90,14 +91,13 @@ class _Jobs:
         return answers, self._broken
 
     def _commit(self, groups: dict[Work, list[_Job]], answers: dict[int, Any]) -> None:
+        told = {work: jobs for work, jobs in groups.items() if jobs[0].waiting is None}
+        asked = {work: jobs for work, jobs in groups.items() if work not in told}
         # Changes that nobody waits for are this process's own rows; those that are answered take
-        # rows that others want too, and two long transactions could wait for each other.
-        for asked in (False, True):
-            some = {
-                work: jobs
-                for work, jobs in groups.items()
-                if (jobs[0].waiting is not None) == asked
-            }
+        # rows that others want too. On a server two long transactions could wait for each other;
+        # a file has one writer at a time.
+        parts = [told | asked] if self._engine.dialect.name == "sqlite" else [told, asked]
+        for some in parts:
             if some:
                 self._transaction(some, answers)
 
@@ -133,6 +133,7 @@ class LoopWriter:
     """
 
     def __init__(self, engine: Engine, beat: tuple[Work, Any]) -> None:
+        self._engine = engine
         self._jobs = _Jobs(engine)
         self._beat = _Job(*beat, None)
         self._taken: list[_Job] = []
@@ -188,6 +189,7 @@ class LoopWriter:
     def _live(self) -> None:
         self._put(self._beat)
         if self._loop is not None:
+            self._loop.run_in_executor(None, checkpoint, self._engine)
             self._pulse = self._loop.call_later(BEAT, self._live)
 
     def _drain(self) -> None:

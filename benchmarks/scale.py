@@ -1,0 +1,112 @@
+"""Whether a large batch runs as well at its end as at its start.
+
+    python -m benchmarks.scale [--questions N] [--documents N] [--latency MS]
+
+20,000 questions with plans of five calls, over 200 documents of 24,000
+characters, against the stub endpoint. Prints memory and throughput at each
+quarter, and the store's size a call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+if not __package__:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.stub import Stub
+from benchmarks.workload import documents, plans
+from pearl.batch import Tally
+from pearl.batch.start import Job, start
+from pearl.context import UNLIMITED
+from pearl.library import load_library
+from pearl.llm import choose_model
+from pearl.llm.prices import load_prices
+from pearl.passes import DEFAULT_PASSES
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--questions", type=int, default=20_000)
+    options.add_argument("--documents", type=int, default=200)
+    options.add_argument("--latency", type=float, default=0.0, help="milliseconds a call takes")
+    chosen = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder, Stub(latency=chosen.latency / 1000) as stub:
+        os.environ |= {"OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "stub"}
+        home = Path(folder)
+        _write(home, chosen.questions, chosen.documents)
+        job = Job(
+            questions=str(home / "questions.jsonl"),
+            documents="",
+            output=str(home / "answers.jsonl"),
+            library=load_library(),
+            model=choose_model("gpt-4o-mini"),
+            context=UNLIMITED,
+            passes=DEFAULT_PASSES,
+            store=str(home / "store.db"),
+            prices=load_prices(),
+        )
+        quarters = _Quarters()
+        tally = start(job, quarters)
+        size = sum(file.stat().st_size for file in home.glob("store.db*"))
+        told = stub.stats()
+    print(
+        f"{tally.done:,} of {tally.total:,} answered, {tally.calls:,} calls, {tally.seconds:.0f} s"
+    )
+    print(f"the stub answered {told['completed']:,} calls, {told['repeats']} of them twice")
+    rates = quarters.print()
+    print(f"last quarter ÷ first: {rates[-1] / rates[0]:.2f} (goal 0.9)")
+    print(f"store: {size / 1e6:.0f} MB, {size / max(1, tally.calls):,.0f} bytes a call")
+
+
+class _Quarters:
+    """Notes time and memory at each quarter."""
+
+    def __init__(self) -> None:
+        self._next = 1
+        self._marks: list[tuple[float, int, float]] = [(time.monotonic(), 0, _memory())]
+
+    def __call__(self, tally: Tally) -> None:
+        if self._next <= 4 and tally.finished >= self._next * tally.total / 4:
+            self._next += 1
+            self._marks.append((time.monotonic(), tally.finished, _memory()))
+
+    def print(self) -> list[float]:
+        rates = []
+        for number, (before, after) in enumerate(
+            zip(self._marks, self._marks[1:], strict=False), 1
+        ):
+            rates.append((after[1] - before[1]) / (after[0] - before[0]))
+            print(f"{25 * number:3} %  {after[2]:6.1f} MB  {rates[-1]:6.0f} questions/s")
+        return rates
+
+
+def _memory() -> float:
+    """Memory this process holds now, in MB."""
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in line
+    )
+    return int(line.split()[1]) / 1024
+
+
+def _write(home: Path, questions: int, count: int) -> None:
+    texts = documents()
+    for number in range(count):
+        text = f"Document {number}. {texts[number % len(texts)]}"
+        (home / f"{number}.txt").write_text(text, encoding="utf-8")
+    drawn = random.Random(7)
+    with (home / "questions.jsonl").open("w", encoding="utf-8") as file:
+        for plan in plans(questions):
+            row = {"id": plan.name, "document": f"{drawn.randrange(count)}.txt", "plan": plan.text}
+            file.write(json.dumps(row) + "\n")
+
+
+if __name__ == "__main__":
+    main()
