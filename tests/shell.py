@@ -100,7 +100,8 @@ def one_line(result: Result, code: int) -> str:
     assert len(result.told) == 1, result.err
     line = result.told[0]
     assert line.startswith("pearl: ")
-    assert line.endswith((".", "--help")), line
+    # It ends as a sentence, or with the command to run next.
+    assert line.endswith((".", "--help")) or ": pearl " in line, line
     assert 15 < len(line) < 400, line
     assert "Traceback" not in result.err
     assert line.isprintable(), ascii(line)

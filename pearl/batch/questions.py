@@ -133,7 +133,7 @@ def read_index(path: str, folder: str = "") -> Index:
         document = f"inline:{number}" if one.text else one.document
         places.append(Place(one.id, len(places), offset, document))
     if wrong:
-        more = f" ({len(wrong) - 1} more like this)" if len(wrong) > 1 else ""
+        more = f" {len(wrong) - 1} more of its lines cannot be used." if len(wrong) > 1 else ""
         raise InputError(wrong[0] + more)
     if not places:
         raise InputError(f"{path} holds no question: give one JSON object a line.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Table, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Table, and_, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pearl.llm import Reply, Usage
@@ -191,5 +191,6 @@ def _leases(
 
 
 def forget_owner(connection: Connection, changes: list[str]) -> None:
-    """Give up every lease of some owners."""
-    connection.execute(delete(leases).where(or_(*(leases.c.owner == one for one in changes))))
+    """Let go of everything that some owners hold: they end."""
+    connection.execute(delete(leases).where(leases.c.owner.in_(changes)))
+    connection.execute(update(runs).where(runs.c.owner.in_(changes)).values(owner=""))

@@ -20,10 +20,12 @@ def is_dead(owner: str, seen: float, now: float) -> bool:
     """Whether an owner's process is gone.
 
     Args:
-        owner: as `new_owner` made it.
+        owner: as `new_owner` made it; empty where a process has let go.
         seen: when it last gave a sign of life, in seconds since 1970.
         now: the time, likewise.
     """
+    if not owner:
+        return True
     host, pid, born, *_ = (*owner.split(":"), "", "", "")
     if host == socket.gethostname() and pid.isdigit():
         return not _alive(int(pid), born)

@@ -1,0 +1,369 @@
+"""Batches: questions in, answers out; gone on with, edited, limited, compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runs import entries, runs
+from tests.server import Script, Server, completion, failing
+from tests.shell import STORY, Result, call, one_line
+
+STORE = Path(".pearl/store.db")
+PLAN = """\
+1. a = FIND_EVENT(CTX, "{about}") : Find it
+2. b = FIND_REASON(CTX, a) : Find why, of {about}
+3. c = FIND_CHARACTER(CTX, "{about}") : Find who
+4. d = CONCAT(b, c) : Both
+"""
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with ExitStack() as stack:
+
+        def start(script: Script, **settings: str) -> Server:
+            server = stack.enter_context(Server(script))
+            environment = {"OPENAI_BASE_URL": server.url, "PEARL_MODEL": "m", **settings}
+            for name, value in environment.items():
+                monkeypatch.setenv(name, value)
+            return server
+
+        yield start
+
+
+def write(*rows: dict[str, Any], path: str = "q.jsonl") -> str:
+    Path("story.txt").write_text(STORY, encoding="utf-8")
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def question(name: str, about: str = "", **more: Any) -> dict[str, Any]:
+    plan = PLAN.format(about=about or name)
+    return {"id": name, "document": "story.txt", "question": f"About {name}?", "plan": plan, **more}
+
+
+def batch(*args: str) -> Result:
+    return call("batch", "q.jsonl", "-o", "a.jsonl", *args)
+
+
+def answers() -> dict[str, dict[str, Any]]:
+    lines = Path("a.jsonl").read_text(encoding="utf-8").splitlines()
+    return {row["id"]: row for row in map(json.loads, lines)}
+
+
+def saying(words: str) -> Script:
+    """Answers every step with these words, and an option with A."""
+    return lambda body: "A" if "option's letter" in body["messages"][1]["content"] else words
+
+
+def test_every_row_is_answered_in_the_order_of_the_questions(serve: Any):
+    server = serve(saying("It closed."))
+    write(*(question(f"q{at}") for at in range(7)))
+    result = batch("--json")
+    assert result.code == 0
+    assert list(answers()) == [f"q{at}" for at in range(7)]
+    told = result.json
+    assert told["answered"] == told["questions"] == 7
+    assert told["calls"] == {"made": 21, "kept": 0, "in_vain": 0}
+    assert len(server.asked) == 21
+    row = answers()["q3"]
+    assert row["status"] == "answered"
+    assert row["answer"] == "It closed.\nIt closed."
+    assert row["calls"] == 3
+    assert row["correct"] is None
+
+
+def test_a_plan_is_written_where_a_row_has_none(serve: Any):
+    server = serve(lambda body: PLAN.format(about="x") if "reading plans" in str(body) else "Yes.")
+    write({"id": 1, "question": "Why?", "document": "story.txt"})
+    assert batch().code == 0
+    assert server.kinds[0] == "plan"
+    assert answers()["1"]["plan"].startswith("question: Why?")
+
+
+def test_a_document_may_stand_in_its_row(serve: Any):
+    server = serve(saying("Yes."))
+    write(question("a", document="One line.\nAnother."), question("b", document={"text": "Short."}))
+    assert batch().code == 0
+    asked = "".join(one.text for one in server.asked)
+    assert "<document>\nOne line.\nAnother.\n</document>" in asked
+    assert "<document>\nShort.\n</document>" in asked
+    assert answers()["b"]["document"] == "inline"
+
+
+def test_running_it_again_sends_nothing_and_writes_the_same(serve: Any):
+    server = serve(saying("Yes."))
+    write(*(question(f"q{at}") for at in range(4)))
+    batch()
+    first, sent = Path("a.jsonl").read_bytes(), len(server.asked)
+    Path("a.jsonl").unlink()
+    result = batch("--json")
+    assert result.json["calls"]["made"] == 0
+    assert Path("a.jsonl").read_bytes() == first
+    assert len(server.asked) == sent
+    assert len(runs(STORE)) == 1
+
+
+def test_only_what_was_edited_is_asked_again(serve: Any):
+    server = serve(saying("Yes."))
+    write(question("a"), question("b"), question("gone"))
+    batch()
+    sent = len(server.asked)
+    write(question("new"), question("b", about="edited"), question("a"))
+    batch()
+    assert list(answers()) == ["new", "b", "a"]
+    assert 'FIND_EVENT(CTX, "edited")' in answers()["b"]["plan"]
+    assert len(server.asked) == sent + 6
+
+
+def test_another_question_s_identical_call_is_not_made_again(serve: Any):
+    server = serve(saying("Yes."))
+    write(question("a", about="the same"), question("b", about="the same"))
+    result = batch("--json")
+    assert len(server.asked) == 3
+    assert result.json["calls"] == {"made": 3, "kept": 3, "in_vain": 0}
+    one, two = answers().values()
+    assert one["usage"] == two["usage"]
+
+
+def test_no_cache_makes_calls_anew_and_still_goes_on(serve: Any):
+    server = serve(saying("Yes."))
+    write(question("a"))
+    batch()
+    batch("--no-cache")
+    assert len(server.asked) == 6
+    batch("--no-cache")
+    assert len(server.asked) == 6
+    batch("--no-cache", "--restart")
+    assert len(server.asked) == 9
+
+
+def test_a_failed_step_fails_its_question_and_no_other(serve: Any):
+    def answer(body: dict[str, Any]) -> Any:
+        return (
+            failing(400, "no")
+            if 'FIND_EVENT(CTX, "bad")' in str(body).replace("\\", "")
+            else "Yes."
+        )
+
+    server = serve(answer)
+    write(question("good"), question("bad"), question("fine"))
+    result = batch("--json")
+    assert result.code == 1
+    assert "1 question failed, and a.jsonl says why" in result.err
+    assert "To try it again: pearl batch q.jsonl -o a.jsonl --json" in result.err
+    row = answers()["bad"]
+    assert row["status"] == "failed"
+    assert row["error"]["reason"] == "request"
+    steps = {step["step"]: step["cause"] for step in row["error"]["steps"]}
+    assert set(steps) == {"a", "b", "d"}
+    assert steps["b"] == "a has no output"
+    assert answers()["good"]["status"] == answers()["fine"]["status"] == "answered"
+    sent = len(server.asked)
+    server.script = saying("Yes.")
+    assert batch().code == 0
+    assert answers()["bad"]["status"] == "answered"
+    assert len(server.asked) == sent + 2
+
+
+def test_a_failed_question_counts_as_wrong(serve: Any):
+    def answer(body: dict[str, Any]) -> Any:
+        text = str(body)
+        if "option's letter" in text:
+            return "A"
+        return failing(400, "no") if "bad" in text else "Yes."
+
+    serve(answer)
+    options = ["it closed", "she left"]
+    write(
+        question("right", options=options, gold="it closed"),
+        question("wrong", options=options, gold="B"),
+        question("bad", options=options, gold="A"),
+    )
+    result = batch("--json")
+    assert (result.json["right"], result.json["judged"]) == (1, 3)
+    assert [row["correct"] for row in answers().values()] == [True, False, False]
+    assert [row["gold"] for row in answers().values()] == ["A", "B", "A"]
+
+
+def test_a_plan_with_errors_fails_its_row_and_sends_nothing(serve: Any):
+    server = serve(saying("Yes."))
+    write(question("a", plan="1. a = FIND_NOTHING_SUCH(CTX) : x"))
+    assert batch().code == 1
+    row = answers()["a"]
+    assert row["error"]["reason"] == "plan"
+    assert "FIND_NOTHING_SUCH does not exist" in row["error"]["message"]
+    assert not server.asked
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_stops_the_batch(serve: Any, status: int):
+    server = serve([failing(status)])
+    write(*(question(f"q{at}") for at in range(30)))
+    line = one_line(batch("--concurrency", "4"), 1)
+    assert "OPENAI_API_KEY" in line
+    assert "To go on: pearl batch q.jsonl -o a.jsonl --concurrency 4" in line
+    assert len(server.asked) <= 8
+    assert answers() == {}
+    server.script = saying("Yes.")
+    assert batch("--concurrency", "4").code == 0
+    assert len(answers()) == 30
+
+
+def test_a_budget_stops_before_the_call_that_would_exceed_it(serve: Any):
+    usage = {"prompt_tokens": 400, "completion_tokens": 100}
+    server = serve(lambda _: completion("Yes.", usage=usage), PEARL_MAX_TOKENS="200")
+    write(*(question(f"q{at}") for at in range(20)))
+    line = one_line(batch("--max-tokens", "5k"), 1)
+    assert "raise --max-tokens" in line
+    assert 7 <= len(server.asked) <= 10
+    sent = len(server.asked)
+    # What the first go has spent counts in the second.
+    assert batch("--max-tokens", "5k").code == 1
+    assert len(server.asked) == sent
+    assert batch("--max-tokens", "1M").code == 0
+    assert len(server.asked) == 60
+
+
+def test_a_budget_in_money_needs_a_price(serve: Any):
+    usage = {"prompt_tokens": 400, "completion_tokens": 100}
+    server = serve(lambda _: completion("Yes.", usage=usage), PEARL_MAX_TOKENS="100")
+    write(*(question(f"q{at}") for at in range(20)))
+    assert "No price is known for m" in one_line(batch("--max-cost", "0.005"), 2)
+    Path("p.toml").write_text('[models."m"]\ninput = 1.0\noutput = 1.0\n', encoding="utf-8")
+    line = one_line(batch("--max-cost", "0.005", "--prices", "p.toml"), 1)
+    assert "raise --max-cost" in line
+    assert 7 <= len(server.asked) <= 10
+
+
+def test_a_number_that_is_none_is_asked_for_again(serve: Any):
+    script = ["Perhaps.", "Hard to say.", "yes"]
+    server = serve(script)
+    plan = 'a = CHECK_TRUE(CTX, "it closed") : is it so'
+    write(question("a", plan=plan))
+    assert batch().code == 0
+    assert answers()["a"]["answer"] == "yes"
+    assert len(server.asked) == 3
+    server.script = ["Perhaps."]
+    write(question("a", plan=plan.replace("closed", "opened")))
+    assert batch().code == 1
+    assert answers()["a"]["error"]["message"].endswith("expected yes or no, got 'Perhaps.'")
+    assert len(server.asked) == 6
+
+
+def test_a_long_document_is_read_in_parts_that_the_trace_shows(serve: Any):
+    server = serve(saying("Found."))
+    Path("long.txt").write_text("\n\n".join(f"{STORY} {at}" for at in range(60)))
+    plan = 'a = FIND_EVENT(CTX, "the end") : Find it'
+    write(question("a", document="long.txt", plan=plan))
+    assert batch("--window", "3000").code == 0
+    assert "PARTS(CTX, " in answers()["a"]["plan"]
+    assert max(len(one.text) for one in server.asked) < 12_000
+    assert call("trace", "last/a", "-o", "t.plan").code == 0
+    assert call("lint", "t.plan").code == 0
+    assert batch("--window", "3000", "--context", "full", "--restart").code == 1
+    assert answers()["a"]["error"]["reason"] == "context"
+
+
+def test_passes_are_taken_or_left(serve: Any):
+    serve(saying("Yes."))
+    plan = 'a = FIND_EVENT(CTX, "x") : f\nb = FIND_EVENT(CTX, "y") : f\nreturn a'
+    write(question("a", plan=plan))
+    batch()
+    assert '"y"' not in answers()["a"]["plan"]
+    batch("--pass", "none")
+    assert '"y"' in answers()["a"]["plan"]
+    assert "no pass is named fold" in one_line(batch("--pass", "fold"), 2)
+
+
+def test_the_journal_of_a_question_is_its_own(serve: Any):
+    serve(saying("Yes."))
+    write(question("a"), question("b"))
+    batch()
+    paths = [entry.path for entry in entries(STORE, "b")]
+    assert paths[0] == "run"
+    assert paths.count("step/a") == 1
+    assert call("trace", "last/b").out.startswith("# trace of run ")
+    assert "name one of its questions" in one_line(call("trace", "last"), 2)
+    assert "has no question zz" in one_line(call("runs", "show", "last/zz"), 2)
+
+
+def test_runs_are_listed_shown_and_compared(serve: Any):
+    server = serve(saying("Yes."))
+    write(question("a"), question("b"))
+    batch()
+    server.script = saying("No.")
+    batch("--no-cache")
+    listed = call("runs", "--json").json
+    assert [run["kind"] for run in listed] == ["batch", "batch"]
+    shown = call("runs", "show", "last", "--json").json
+    assert [row["id"] for row in shown["rows"]] == ["a", "b"]
+    names = [run["run"] for run in listed]
+    differing = call("runs", "diff", names[1], names[0], "--json").json
+    assert [one["id"] for one in differing["different"]] == ["a", "b"]
+    assert "No." in call("runs", "diff", names[1], names[0]).out
+
+
+def test_the_cache_is_counted_exported_and_let_go(serve: Any):
+    serve(saying("Yes."))
+    write(question("a"))
+    batch()
+    stats = call("cache", "stats", "--json").json
+    assert [model["replies"] for model in stats["models"]] == [3]
+    assert call("cache", "prune", "--older-than", "1d", "--json").json == {"runs": 0, "replies": 0}
+    assert call("cache", "prune", "--older-than", "0m", "--json").json == {"runs": 1, "replies": 3}
+
+
+def test_an_estimate_sends_nothing(serve: Any):
+    server = serve(saying("Yes."))
+    write(question("a"), {"id": "b", "question": "Why?", "document": "story.txt"})
+    result = call("estimate", "q.jsonl", "--model", "gpt-4o-mini", "--json")
+    assert result.code == 0
+    told = result.json
+    assert (told["questions"], told["plans_to_write"], told["documents"]) == (2, 1, 1)
+    assert 6 <= told["calls"] <= 8
+    assert told["cost"] > told["cost_with_prefix_cache"] > 0 or told["cached_tokens"] == 0
+    assert not server.asked
+    assert "no price for m" in call("estimate", "q.jsonl").out
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"id": "a", "document": "story.txt"}, "neither a question nor a plan"),
+        ({"question": "x", "document": "story.txt"}, "has no id"),
+        ({"id": "a", "question": "x"}, "has no document"),
+        ({"id": "a", "question": "x", "document": "../x.txt"}, "../x.txt is not in"),
+        ({"id": "a", "question": "x", "document": "/etc/hostname"}, "/etc/hostname is not in"),
+        ({"id": "a", "question": "x", "document": "gone.txt"}, "gone.txt does not exist"),
+        ({"id": "a", "question": 3, "document": "story.txt"}, "question is to be a text"),
+        ({"id": "a", "question": "x", "document": "story.txt", "options": "y"}, "list of texts"),
+        ({"id": "a", "question": "x", "document": "story.txt", "options": ["y"]}, "2 to 26"),
+        (
+            {"id": "a", "question": "x", "document": "story.txt", "options": ["y", "n"],
+             "gold": "maybe"},
+            "gold is no option's letter",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_row_is_told_before_anything_is_sent(serve: Any, row: dict[str, Any], said: str):
+    server = serve(saying("Yes."))
+    write(question("first"), row)
+    line = one_line(batch(), 2)
+    assert said in line
+    assert "q.jsonl:2" in line
+    assert not server.asked
+    assert not Path("a.jsonl").exists()
+
+
+def test_two_rows_of_one_id(serve: Any):
+    serve(saying("Yes."))
+    write(question("a"), question("b"), question("a"), question("b"))
+    line = one_line(batch(), 2)
+    assert "q.jsonl:3 has the id of line 1: give each its own. 1 more of its lines" in line
