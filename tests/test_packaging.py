@@ -139,7 +139,17 @@ def test_what_the_archives_hold(built: tuple[Path, Path, Path]):
     homes = {name.partition("/")[0].partition("-")[0] for name in names}
     assert homes == {"pearl"}
     endings = {Path(name).suffix for name in names if name.startswith("pearl/")}
-    assert endings == {".py", ".typed", ".jinja", ".lark", ".actions", ".plan", ".txt", ".jsonl", ".toml"}
+    assert endings == {
+        ".py",
+        ".typed",
+        ".jinja",
+        ".lark",
+        ".actions",
+        ".plan",
+        ".txt",
+        ".jsonl",
+        ".toml",
+    }
     inner = {name.split("/")[1] for name in names if name.startswith("pearl/")}
     assert not inner & {"tests", "benchmarks", "docs", "build"}
     with tarfile.open(sdist) as archive:

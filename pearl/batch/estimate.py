@@ -22,6 +22,9 @@ STEPS = 2.94
 AROUND = 220
 """Tokens of a step's prompt around the document, and of its arguments: as Pearl's own runs have."""
 
+SMALLEST_PREFIX = 1024
+"""Tokens below which endpoints keep no beginning of a prompt; they keep steps of 128."""
+
 SAID = 150
 """Tokens of a step's reply."""
 
@@ -75,7 +78,8 @@ def estimate(index: Index, setup: Setup, model: str) -> Estimate:
             calls, read, said = calls + 1, read + writing + 30, said + PLANNED
         read += reads * size + steps * AROUND
         # Each document is read once in full; after that an endpoint may have its beginning ready.
-        kept += max(0.0, reads - fresh) * (size // 128 * 128)
+        if size >= SMALLEST_PREFIX:
+            kept += max(0.0, reads - fresh) * (size // 128 * 128)
         calls, said = calls + steps, said + steps * SAID
         if question.options:
             choosing = _tokens(MapAnswer(question.question, "", question.options), model)
