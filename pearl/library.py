@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from pearl import resources
 from pearl.plan import Action
@@ -28,6 +29,10 @@ class Library:
 
     names: tuple[str, ...]
     actions: Mapping[str, Action]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as a list: a read-only mapping cannot be, and workers elsewhere need it."""
+        return _restored, (self.names, tuple(self.actions.values()))
 
     @cached_property
     def _by_any_name(self) -> Mapping[str, Action]:
@@ -55,6 +60,10 @@ class Library:
         if not own:
             return self
         return Library(self.names, MappingProxyType({**self.actions, **own}))
+
+
+def _restored(names: tuple[str, ...], actions: tuple[Action, ...]) -> Library:
+    return Library(names, MappingProxyType({action.name: action for action in actions}))
 
 
 @cache

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.peers.common import KEY, MODEL, Run, run_peer
 from benchmarks.workload import Plan, documents
-from pearl.batch import Batch, Setup, Tally, read_index, run_batch
+from pearl.batch import Crew, Setup, Tally, read_index, run_batch
 from pearl.engine import start_engine
 from pearl.library import load_library
 from pearl.llm import choose_model
@@ -39,7 +39,7 @@ async def with_pearl(url: str) -> AsyncIterator[Run]:
             questions.write_text("".join(map(_row, work)), encoding="utf-8")
             index, name = read_index(str(questions)), store.start("batch", {})
             tally = Tally(name, len(work))
-            await run_batch(Batch(index, setup, engine, store, name, at_once, tally), str(answers))
+            await run_batch(index, Crew(setup, engine, store, name, at_once, tally), str(answers))
             rows = answers.read_text(encoding="utf-8").splitlines()
             return [json.loads(row)["answer"] for row in rows]
 

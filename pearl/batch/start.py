@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pearl.batch.batch import Batch, run_batch
+from pearl.batch.batch import run_batch
+from pearl.batch.crew import Crew
 from pearl.batch.questions import Index, read_index
 from pearl.batch.tally import Tally
 from pearl.batch.work import Setup, digest
@@ -96,8 +97,8 @@ def start(job: Job, changed: Callable[[Tally], None]) -> Tally:
         spent = totals(store.engine, run).spent
         engine = start_engine(job.model, store, scope, job.limits, price, spent)
         together = job.limits.concurrency or TOGETHER
-        batch = Batch(index, setup, engine, store, run, together, tally, changed)
-        asyncio.run(_until_stopped(batch, job))
+        crew = Crew(setup, engine, store, run, together, tally, changed)
+        asyncio.run(_until_stopped(index, crew, job))
         store.end(run)
         return tally
     finally:
@@ -130,10 +131,10 @@ def _run(job: Job, index: Index, setup: Setup, store: Store) -> str:
     return store.start("batch", head, fingerprint, own=not job.cache)
 
 
-async def _until_stopped(batch: Batch, job: Job) -> None:
-    work = asyncio.create_task(run_batch(batch, job.output))
+async def _until_stopped(index: Index, crew: Crew, job: Job) -> None:
+    work = asyncio.create_task(run_batch(index, crew, job.output))
     loop = asyncio.get_running_loop()
-    stopping = _Stopping(batch.engine, work, job.grace)
+    stopping = _Stopping(crew.engine, work, job.grace)
     signals = (signal.SIGINT, signal.SIGTERM)
     for number in signals:
         with suppress(NotImplementedError, RuntimeError, ValueError):

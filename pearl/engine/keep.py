@@ -27,8 +27,8 @@ class Keeper(Protocol):
         """The reply, or True where the caller is to make the call, or False where another does."""
         ...
 
-    def keep(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> None:
-        """Keep a reply to a call that was claimed."""
+    def keep(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
+        """Keep a reply to a call that was claimed, and give it as `claim` will."""
         ...
 
     def drop(self, scope: str, key: str) -> None:
@@ -100,8 +100,10 @@ class Kept:
         except BaseException:
             self.keeper.drop(self.scope, request.key)
             raise
-        self.keeper.keep(self.scope, request.key, reply, self.model.name, self.model.identity)
-        return reply
+        # What is used now is what is found later, so that a run that goes on ends no differently.
+        return self.keeper.keep(
+            self.scope, request.key, reply, self.model.name, self.model.identity
+        )
 
 
 def _shared(flight: asyncio.Future[Reply]) -> Reply:

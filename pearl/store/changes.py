@@ -122,10 +122,15 @@ def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
     verdicts: dict[tuple[str, str], Reply | bool] = dict(answered)
     for one in wanted:
         place = (one.scope, one.key)
-        if place not in answered:
-            owner, expires = held[place]
-            mine = owner == one.owner or _take_over(connection, one, owner, expires, now)
-            verdicts[place] = mine
+        if place in answered:
+            continue
+        if place not in held:
+            # On a server another process may have kept the reply, or given up, since the look-up
+            # above: the claimer looks again.
+            verdicts[place] = False
+            continue
+        owner, expires = held[place]
+        verdicts[place] = owner == one.owner or _take_over(connection, one, owner, expires, now)
     needless = [one for one in wanted if (one.scope, one.key) in answered]
     if needless:
         _drop_own(connection, needless)

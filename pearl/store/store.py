@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pearl.llm import Reply, Usage
@@ -91,12 +92,13 @@ class Store:
         )
         return found
 
-    def keep(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> None:
-        """Keep a reply, once and for all."""
+    def keep(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
+        """Keep a reply, once and for all; give it as it is kept."""
+        text = storable(reply.text)
         row = {
             "scope": scope,
             "key": key,
-            "text": storable(reply.text),
+            "text": text,
             "complete": reply.complete,
             **_usage(reply.usage),
             "model": model,
@@ -104,10 +106,11 @@ class Store:
             "created": time.time(),
         }
         self._writer.post(changes.add_replies, row)
+        return reply if text is reply.text else replace(reply, text=text)
 
     def drop(self, scope: str, key: str) -> None:
         """Give up a call that was claimed and got no reply."""
-        self._writer.post(changes.drop_leases, {"scope": scope, "key": key})
+        self._writer.post(changes.give_up, changes.Claim(scope, key, self.owner))
 
     def put_row(self, row: dict[str, Any]) -> None:
         """Put the result of a batch's question."""
