@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 ROOMS = (
     "resources", "source", "values", "diagnostics", "plan", "screen", "syntax", "builtins",
     "library", "graph", "placing", "draw", "rules", "checker", "passes", "render", "llm", "prompts",
-    "planner", "context", "runtime", "store", "engine", "strategies", "layout", "session",
+    "planner", "context", "runtime", "engine", "store", "strategies", "layout", "session",
     "replay", "answer", "batch", "api", "cli", "__main__",
 )  # fmt: skip
 HEAVY = (

@@ -17,9 +17,9 @@ from pearl.batch.questions import Index, read_index
 from pearl.batch.tally import Tally
 from pearl.batch.work import Setup, digest
 from pearl.context import Context
-from pearl.engine import Engine, Limits, start_engine
+from pearl.engine import Amount, Engine, Limits, start_engine
 from pearl.library import Library
-from pearl.llm import Model, ModelError
+from pearl.llm import Model, ModelError, Usage
 from pearl.llm.prices import Prices
 from pearl.planner import choose_demonstrations, load_demonstrations
 from pearl.source import InputError
@@ -47,6 +47,7 @@ class Job:
         limits: how fast, and how much of it.
         cache: whether replies of other runs count.
         restart: whether to begin a new run where there is one to go on with.
+        scheduler: a Dask scheduler's address, or ``local``; empty for this process.
         grace: seconds that calls under way get to finish after Ctrl-C.
     """
 
@@ -62,6 +63,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     cache: bool = True
     restart: bool = False
+    scheduler: str = ""
     grace: float = 30.0
 
 
@@ -95,6 +97,10 @@ def start(job: Job, changed: Callable[[Tally], None]) -> Tally:
         tally = Tally(run, len(index.places), price)
         scope = "" if job.cache else run
         spent = totals(store.engine, run).spent
+        if job.scheduler:
+            _on_cluster(job, index, setup, store, tally, changed, spent)
+            store.end(run)
+            return tally
         engine = start_engine(job.model, store, scope, job.limits, price, spent)
         together = job.limits.concurrency or TOGETHER
         crew = Crew(setup, engine, store, run, together, tally, changed)
@@ -103,6 +109,30 @@ def start(job: Job, changed: Callable[[Tally], None]) -> Tally:
         return tally
     finally:
         store.close()
+
+
+def _on_cluster(
+    job: Job,
+    index: Index,
+    setup: Setup,
+    store: Store,
+    tally: Tally,
+    changed: Callable[[Tally], None],
+    spent: Usage,
+) -> None:
+    from pearl.batch.cluster import run_on_cluster
+    from pearl.batch.hand import Order
+    from pearl.store.ledger import StoreLedger
+
+    place = job.store if "://" in job.store else str(Path(job.store).resolve())
+    price = tally.price
+    cost = price.cost(spent) if price else 0
+    tokens = spent.prompt_tokens + spent.completion_tokens
+    StoreLedger(store, tally.run, job.limits.ceiling).open(Amount(tokens, cost))
+    scope = "" if job.cache else tally.run
+    model = job.model
+    order = Order(tally.run, place, scope, model.name, model.identity, setup, job.limits, price)
+    run_on_cluster(job.scheduler, index, order, store, tally, changed, job.output)
 
 
 def _run(job: Job, index: Index, setup: Setup, store: Store) -> str:

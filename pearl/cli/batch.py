@@ -53,6 +53,10 @@ def documents_option(command: Any) -> Any:  # noqa: ANN401 - as click's
 )  # fmt: skip
 @limits_options
 @price_options
+@click.option(
+    "--scheduler", default="", metavar="ADDRESS",
+    help="Run on a Dask cluster: tcp://host:8786, or local for one on this machine.",
+)  # fmt: skip
 @store_option
 @cache_option
 @click.option("--restart", is_flag=True, help="Begin a new run, and leave the last one as it is.")
@@ -67,6 +71,7 @@ def command(
     window: int | None,
     passes: tuple[str, ...],
     prices: str,
+    scheduler: str,
     store: str,
     no_cache: bool,
     restart: bool,
@@ -107,6 +112,7 @@ def command(
         limits=Limits(**limits),
         cache=not no_cache,
         restart=restart,
+        scheduler=scheduler,
         grace=grace,
     )
     with batch_progress(quiet=as_json) as changed:

@@ -41,14 +41,21 @@ def add_replies(connection: Connection, changes: list[Row]) -> None:
     """Keep replies, and give up the leases on their keys."""
     changes.sort(key=lambda row: (row["scope"], row["key"]))
     _insert_new(connection, replies, changes)
-    drop_leases(connection, changes)
-
-
-def drop_leases(connection: Connection, changes: list[Row]) -> None:
-    """Give up leases, each a scope and a key."""
+    # Whoever took such a call over meanwhile finds its reply.
     where = and_(leases.c.scope == bindparam("s"), leases.c.key == bindparam("k"))
     pairs = [{"s": row["scope"], "k": row["key"]} for row in changes]
     connection.execute(delete(leases).where(where), pairs)
+
+
+def give_up(connection: Connection, claims: list[Claim]) -> None:
+    """Give up leases, as far as they are still the claimers' own."""
+    where = and_(
+        leases.c.scope == bindparam("s"),
+        leases.c.key == bindparam("k"),
+        leases.c.owner == bindparam("o"),
+    )
+    found = [{"s": one.scope, "k": one.key, "o": one.owner} for one in claims]
+    connection.execute(delete(leases).where(where), found)
 
 
 def put_rows(connection: Connection, changes: list[Row]) -> None:
@@ -133,7 +140,7 @@ def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
         verdicts[place] = owner == one.owner or _take_over(connection, one, owner, expires, now)
     needless = [one for one in wanted if (one.scope, one.key) in answered]
     if needless:
-        _drop_own(connection, needless)
+        give_up(connection, needless)
     return [verdicts[one.scope, one.key] for one in changes]
 
 
@@ -145,16 +152,6 @@ def _take_over(connection: Connection, one: Claim, owner: str, expires: float, n
         update(leases).where(where).values(owner=one.owner, expires=now + LEASE)
     )
     return changed.rowcount == 1
-
-
-def _drop_own(connection: Connection, claims: list[Claim]) -> None:
-    where = and_(
-        leases.c.scope == bindparam("s"),
-        leases.c.key == bindparam("k"),
-        leases.c.owner == bindparam("o"),
-    )
-    found = [{"s": one.scope, "k": one.key, "o": one.owner} for one in claims]
-    connection.execute(delete(leases).where(where), found)
 
 
 def _insert_new(connection: Connection, table: Table, changes: list[Row]) -> None:

@@ -13,7 +13,7 @@ from pearl.runtime.journal import Entry, Journal
 from pearl.store import changes
 from pearl.store.database import open_database
 from pearl.store.owner import new_owner
-from pearl.store.writer import LoopWriter, ThreadWriter, Writer
+from pearl.store.writer import LoopWriter, ThreadWriter, Work, Writer
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -123,6 +123,18 @@ class Store:
     def drop_row(self, run: str, id: str) -> None:
         """Forget the result of a question that is no longer asked, or not as it was."""
         self._writer.post(changes.drop_rows, {"r": run, "i": id})
+
+    def post(self, work: Work, payload: Any) -> None:  # noqa: ANN401 - the work's own
+        """Hand over a change of another module's."""
+        self._writer.post(work, payload)
+
+    async def ask(self, work: Work, payload: Any) -> Any:  # noqa: ANN401 - the work's own
+        """Hand over a change of another module's, and wait for its answer.
+
+        Raises:
+            ModelError: the store takes nothing any more (reason ``stopped``).
+        """
+        return await self._writer.ask(work, payload)
 
     async def flush(self) -> None:
         """Wait until everything so far is safe."""
