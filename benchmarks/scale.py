@@ -41,7 +41,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Stub(latency=chosen.latency / 1000) as stub:
         os.environ |= {"OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "stub"}
         home = Path(folder)
-        _write(home, chosen.questions, chosen.documents)
+        write_questions(home, chosen.questions, chosen.documents)
         job = Job(
             questions=str(home / "questions.jsonl"),
             documents="",
@@ -96,7 +96,8 @@ def _memory() -> float:
     return int(line.split()[1]) / 1024
 
 
-def _write(home: Path, questions: int, count: int) -> None:
+def write_questions(home: Path, questions: int, count: int) -> None:
+    """Write a file of questions with plans, and as many documents."""
     texts = documents()
     for number in range(count):
         text = f"Document {number}. {texts[number % len(texts)]}"

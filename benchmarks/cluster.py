@@ -1,0 +1,66 @@
+"""A batch in one process, and on a local Dask cluster, against the stub endpoint.
+
+python -m benchmarks.cluster [--questions N] [--latency MS]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+if not __package__:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.scale import write_questions
+from benchmarks.stub import Stub
+from pearl.batch.start import Job, start
+from pearl.context import UNLIMITED
+from pearl.library import load_library
+from pearl.llm import choose_model
+from pearl.llm.prices import load_prices
+from pearl.passes import DEFAULT_PASSES
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--questions", type=int, default=1000)
+    options.add_argument("--latency", type=float, default=50.0, help="milliseconds a call takes")
+    chosen = options.parse_args()
+    rates = {}
+    for name in ("", "local"):
+        with tempfile.TemporaryDirectory() as folder, Stub(latency=chosen.latency / 1000) as stub:
+            os.environ |= {"OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "stub"}
+            home = Path(folder)
+            write_questions(home, chosen.questions, 20)
+            started = time.monotonic()
+            tally = start(_job(home, name), lambda _: None)
+            rates[name] = tally.done / (time.monotonic() - started)
+            told = stub.stats()
+        print(
+            f"{name or 'one process':12} {rates[name]:6.0f} questions/s, {told['completed']:,} "
+            f"calls, {told['repeats']} of them twice"
+        )
+    print(f"cluster ÷ one process: {rates['local'] / rates['']:.2f}, with the cluster's start")
+
+
+def _job(home: Path, scheduler: str) -> Job:
+    return Job(
+        questions=str(home / "questions.jsonl"),
+        documents="",
+        output=str(home / "answers.jsonl"),
+        library=load_library(),
+        model=choose_model("gpt-4o-mini"),
+        context=UNLIMITED,
+        passes=DEFAULT_PASSES,
+        store=str(home / "store.db"),
+        prices=load_prices(),
+        scheduler=scheduler,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""Batches as processes of their own against the stub: for tests and for benchmarks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.stub import Stub
+from tests.shell import Result, command
+
+LONGEST = 120
+"""Seconds after which something is stuck for good."""
+
+SENTENCES = (
+    "Mara kept the lighthouse for nine years.",
+    "Her brother Tom wanted the post, and said so to nobody.",
+    "The Fund closed it in March, after the storm.",
+    "She burned the letter before he came.",
+    "Mrs Vane at the harbour office saw the smoke.",
+)
+
+GIVEN = """\
+1. traits = FIND_TRAITS(CTX, "person {number}") : List what person {number} is like
+2. shown = FIND_EVENT(CTX, "where person {number} is {{each traits}}") : Find where it shows
+3. why = FIND_REASON(CTX, "person {number} leaves") : Find why
+4. both = COMPREHEND(CTX, "{{why}}, given {{shown}}") : Explain it
+5. ans = CONCAT(why, both) : Put together what was found
+"""
+"""A plan with a list that steps run over, and with steps that need others' outputs."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A file of questions, and the command that answers it.
+
+    Args:
+        folder: where the questions, the documents and the answers are.
+        ids: the questions', in order.
+        url: what OPENAI_BASE_URL is to be.
+        store: a file's path or a database's address.
+        output: the name of the file of answers.
+        options: more words of the command.
+    """
+
+    folder: Path
+    ids: tuple[str, ...]
+    url: str
+    store: str
+    output: str = "answers.jsonl"
+    options: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What a person types after ``pearl``."""
+        return ("batch", "questions.jsonl", "-o", self.output, "--json", *self.options)
+
+    @property
+    def answers(self) -> Path:
+        return self.folder / self.output
+
+    def start(self, **settings: str) -> subprocess.Popen[bytes]:
+        """Start it, with more settings in its environment."""
+        return subprocess.Popen(
+            command(*self.command),
+            cwd=self.folder,
+            env=self.environment(**settings),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, **settings: str) -> Result:
+        """Run it to its end."""
+        return ended(self.start(**settings))
+
+    def pearl(self, *words: str) -> Any:
+        """Another command on its store, and the JSON it prints."""
+        done = subprocess.run(
+            command(*words, "--json"),
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            timeout=LONGEST,
+        )
+        assert not done.returncode, done.stderr.decode()
+        return json.loads(done.stdout)
+
+    def environment(self, **settings: str) -> dict[str, str]:
+        own = ("PEARL_", "OPENAI_", "COLUMNS")
+        kept = {name: text for name, text in os.environ.items() if not name.startswith(own)}
+        return {
+            **kept,
+            "OPENAI_BASE_URL": self.url,
+            "OPENAI_API_KEY": "sk-stub",
+            "PEARL_MODEL": "stub",
+            "PEARL_STORE": self.store,
+            **settings,
+        }
+
+    def lines(self) -> list[str]:
+        """The lines of the answers, each of which is a whole one; none where there is no file."""
+        try:
+            data = self.answers.read_bytes()
+        except FileNotFoundError:
+            return []
+        assert not data or data.endswith(b"\n"), data[-100:]
+        return data.decode("utf-8").splitlines()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The answers; none is there twice, and each is to a question of the file."""
+        rows = [json.loads(line) for line in self.lines()]
+        found = [row["id"] for row in rows]
+        assert len(set(found)) == len(found)
+        assert set(found) <= set(self.ids)
+        return rows
+
+    def to(self, **changes: Any) -> Batch:
+        """The same questions with another output, store or options."""
+        return replace(self, **changes)
+
+
+def write_batch(
+    folder: Path, count: int, stub: Stub, store: str = "store.db", documents: int = 6
+) -> Batch:
+    """Write questions and their documents.
+
+    Every third question brings its plan, every second one options and the
+    right one, which for every other of them is the stub's choice; one in
+    twenty holds its document itself.
+
+    Args:
+        folder: where to.
+        count: how many questions.
+        stub: who is asked.
+        store: where runs are kept.
+        documents: how many documents they are about.
+    """
+    for at in range(documents):
+        (folder / f"{at}.txt").write_text(_document(at), encoding="utf-8")
+    rows = [_row(at, documents) for at in range(count)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "questions.jsonl").write_text(text, encoding="utf-8")
+    return Batch(folder, tuple(row["id"] for row in rows), stub.url, store)
+
+
+def ended(process: subprocess.Popen[bytes]) -> Result:
+    """Wait for a process, and tell how it ended."""
+    try:
+        out, err = process.communicate(timeout=LONGEST)
+    finally:
+        process.kill()
+    return Result(process.returncode, out.decode(), err.decode())
+
+
+def until(true: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> bool:
+    """Wait until something is so; False where a process ended before it was.
+
+    Raises:
+        TimeoutError: it never is.
+    """
+    give_up = time.monotonic() + LONGEST
+    while not true():
+        if process is not None and process.poll() is not None:
+            return False
+        if time.monotonic() > give_up:
+            raise TimeoutError("It never came about.")
+        time.sleep(0.005)
+    return True
+
+
+def settled(stub: Stub) -> dict[str, Any]:
+    """The stub's counts once it has seen that its clients are gone."""
+    until(lambda: stub.stats()["in_flight"] == 0)
+    return stub.stats()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a store holds.
+
+    Args:
+        replies: the keys of calls whose reply is kept.
+        leases: the keys of calls that a process has taken on, and has no reply to.
+        rows: questions that have come to an end.
+        runs: batches.
+    """
+
+    replies: frozenset[str] = frozenset()
+    leases: frozenset[str] = frozenset()
+    rows: int = 0
+    runs: int = 0
+
+
+def held(batch: Batch) -> Held:
+    """Count what a batch's store holds; nothing where there is none yet."""
+    from sqlalchemy import func, inspect, select
+
+    from pearl.store import tables
+
+    with opened(batch) as engine:
+        if engine is None or not inspect(engine).has_table("rows"):
+            return Held()
+        with engine.connect() as connection:
+            keys = (
+                frozenset(connection.execute(select(table.c.key)).scalars())
+                for table in (tables.replies, tables.leases)
+            )
+            counts = (
+                int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+                for table in (tables.rows, tables.runs)
+            )
+            return Held(*keys, *counts)
+
+
+@contextmanager
+def opened(batch: Batch) -> Iterator[Any]:
+    """A look into a batch's store as it is, with nothing of Pearl's; None where there is none."""
+    from sqlalchemy import create_engine
+
+    address = batch.store
+    if "://" not in address:
+        file = batch.folder / address
+        if not file.is_file():
+            yield None
+            return
+        address = f"sqlite:///{file}"
+    engine = create_engine(address)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _document(number: int) -> str:
+    lines = [f"{at}. {sentence} ({number})" for at in range(20) for sentence in SENTENCES]
+    return "\n".join(lines) + "\n"
+
+
+def _row(at: int, documents: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": f"q{at:04}", "question": f"Why does person {at} leave?"}
+    row["document"] = {"text": _document(at)} if at % 20 == 19 else f"{at % documents}.txt"
+    if at % 2:
+        row |= {"options": ["for the letter", "for the sea", "for Tom"], "gold": "AB"[at // 2 % 2]}
+    if at % 3 == 2:
+        row["plan"] = GIVEN.format(number=at)
+    return row

@@ -1,0 +1,99 @@
+"""A budget that several processes share, on either kind of database."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from pearl.engine import Amount, Ceiling, Verdict
+from pearl.store import Store, open_store
+from pearl.store.ledger import StoreLedger
+
+pytest_plugins = ["tests.postgres"]
+
+CEILING = Ceiling(tokens=1000, cost=500)
+
+
+def ledger(store: Store, ceiling: Ceiling = CEILING) -> StoreLedger:
+    return StoreLedger(store, "run", ceiling)
+
+
+def test_a_call_is_granted_made_to_wait_or_refused(place: str):
+    async def scenario() -> list[Verdict]:
+        one = ledger(store)
+        one.open(Amount(200, 100))
+        verdicts = [await one.reserve(Amount(500, 50))]
+        verdicts.append(await one.reserve(Amount(500, 50)))
+        verdicts.append(await one.reserve(Amount(801, 50)))
+        verdicts.append(await one.reserve(Amount(10, 401)))
+        await one.settle(Amount(500, 50), Amount(300, 30))
+        verdicts.append(await one.reserve(Amount(500, 50)))
+        assert await one.spent() == Amount(500, 130)
+        return verdicts
+
+    store = open_store(place)
+    granted, wait, refused = Verdict.GRANTED, Verdict.WAIT, Verdict.REFUSED
+    assert asyncio.run(scenario()) == [granted, wait, refused, refused, granted]
+    store.close()
+
+
+def test_two_stores_share_one_ceiling(place: str):
+    async def one(store: Store) -> int:
+        own, granted = ledger(store), 0
+        for _ in range(60):
+            if await own.reserve(Amount(10, 1)) is Verdict.GRANTED:
+                granted += 1
+                await own.settle(Amount(10, 1), Amount(10, 1))
+        return granted
+
+    async def both() -> list[int]:
+        return await asyncio.gather(*(one(store) for store in stores))
+
+    stores = [open_store(place), open_store(place)]
+    ledger(stores[0]).open(Amount())
+    assert sum(asyncio.run(both())) == 100
+    for store in stores:
+        store.close()
+
+
+HOLDING = """
+import asyncio, os, sys
+from pearl.engine import Amount, Ceiling
+from pearl.store import open_store
+from pearl.store.ledger import StoreLedger
+store = open_store(sys.argv[1])
+ledger = StoreLedger(store, "run", Ceiling(tokens=1000))
+async def main():
+    await ledger.reserve(Amount(300, 0))
+    await ledger.settle(Amount(300, 0), Amount(100, 0))
+    print((await ledger.reserve(Amount(800, 0))).name, flush=True)
+    await store.flush()
+asyncio.run(main())
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_dead_process_had_reserved_is_free_and_what_it_spent_is_not(place: str):
+    done = subprocess.run([sys.executable, "-c", HOLDING, place], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (-9, "GRANTED\n"), done.stderr
+
+    async def scenario() -> tuple[Verdict, Verdict, Amount]:
+        own = ledger(store, Ceiling(tokens=1000))
+        verdicts = await own.reserve(Amount(900, 0)), await own.reserve(Amount(901, 0))
+        return *verdicts, await own.spent()
+
+    store = open_store(place)
+    assert asyncio.run(scenario()) == (Verdict.GRANTED, Verdict.REFUSED, Amount(100, 0))
+    store.close()
+
+
+@pytest.mark.parametrize("go", range(2))
+def test_a_run_s_ledger_begins_with_what_it_has_spent(place: str, go: int):
+    store = open_store(place)
+    for spent in (Amount(10, 1), Amount(20, 2))[: go + 1]:
+        ledger(store).open(spent)
+    assert asyncio.run(ledger(store).spent()) == Amount(10 * (go + 1), go + 1)
+    store.close()
