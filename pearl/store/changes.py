@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Table, and_, bindparam, delete, insert, select, update
+from sqlalchemy import Insert, Table, and_, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pearl.llm import Reply, Usage
@@ -123,9 +124,13 @@ def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
         {"scope": one.scope, "key": one.key, "owner": one.owner, "expires": now + LEASE}
         for one in wanted
     ]
-    _insert_new(connection, leases, fresh)
+    all_new = _insert_new(connection, leases, fresh) == len(fresh)
     answered = _replies(connection, wanted)
-    held = _leases(connection, [one for one in wanted if (one.scope, one.key) not in answered])
+    asked = [one for one in wanted if (one.scope, one.key) not in answered]
+    if all_new:
+        held = {(one.scope, one.key): (one.owner, now + LEASE) for one in asked}
+    else:
+        held = _leases(connection, asked)
     verdicts: dict[tuple[str, str], Reply | bool] = dict(answered)
     for one in wanted:
         place = (one.scope, one.key)
@@ -154,10 +159,17 @@ def _take_over(connection: Connection, one: Claim, owner: str, expires: float, n
     return changed.rowcount == 1
 
 
-def _insert_new(connection: Connection, table: Table, changes: list[Row]) -> None:
-    """Insert rows; one whose key is there already stays as it is."""
-    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    connection.execute(make(table).on_conflict_do_nothing(), changes)
+def _insert_new(connection: Connection, table: Table, changes: list[Row]) -> int:
+    """Insert rows, and say how many are new; one whose key is there stays as it is."""
+    statement = _inserting(table, connection.dialect.name)
+    return connection.execute(statement, changes).rowcount
+
+
+@cache
+def _inserting(table: Table, dialect: str) -> Insert:
+    make = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    # Where many rows are inserted at once, their number is otherwise not told.
+    return make(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
 
 def _by_scope(claims: list[Claim]) -> dict[str, list[str]]:
