@@ -24,7 +24,7 @@ CEILING = 256
 CROWDED = frozenset({"rate", "timeout"})
 """Reasons that say there are too many calls at a time."""
 
-SLOW = 3.0
+SLOW = 2.5
 """A round that takes this many times the fastest one's time is a sign of a crowd."""
 
 
@@ -205,7 +205,7 @@ class _Round:
         if not self._times:
             self._since = now - seconds
         self._times.append(seconds)
-        if len(self._times) < max(32, 2 * int(limit)):
+        if len(self._times) < max(32, int(limit)):
             return False
         middle = sorted(self._times)[len(self._times) // 2]
         rate = len(self._times) / max(now - self._since, 1e-9)

@@ -1,0 +1,537 @@
+"""The layers around a model, each by itself: they know no HTTP, so what they ask is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pearl.engine.budget import Amount, Budgeted, Ceiling, MemoryLedger, Verdict
+from pearl.engine.keep import Kept
+from pearl.engine.limit import HaltError, Limited, Limiter
+from pearl.engine.pace import Pace
+from pearl.engine.retry import TRIES, UNUSABLE, Retried
+from pearl.engine.warm import SMALLEST, Warmed
+from pearl.llm import Attempt, MapAnswer, ModelError, Reply, Request, Usage
+
+T = TypeVar("T")
+CALL = MapAnswer("q", "a", ("x", "y"))
+
+
+def request(key: str = "k", document: str = "", stable: int = 0) -> Request:
+    return Request(CALL, ({"role": "user", "content": "x"},), "map", key, stable, document)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, 60))
+
+
+async def together(works: Iterable[Coroutine[Any, Any, Any]]) -> None:
+    await asyncio.gather(*works)
+
+
+class Clock:
+    """Runs a loop whose time stands still but for sleeping: hours pass in no time."""
+
+    def __enter__(self) -> asyncio.AbstractEventLoop:
+        self._now = 1000.0
+        self._loop = loop = asyncio.new_event_loop()
+        select = loop._selector.select  # type: ignore[attr-defined]
+
+        def skipping(timeout: float | None) -> Any:
+            found = select(0)
+            if not found and timeout:
+                self._now += timeout
+            return found
+
+        loop._selector.select = skipping  # type: ignore[attr-defined]
+        loop.time = lambda: self._now  # type: ignore[method-assign]
+        return loop
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.close()
+
+
+class Endpoint:
+    """Answers after some seconds; more calls than it has room for are turned away."""
+
+    def __init__(self, seconds: float = 0.05, room: int = 10**9) -> None:
+        self.seconds, self.room = seconds, room
+        self.asked = self.refused = self.under_way = self.most = 0
+
+    async def __call__(self, _: Request) -> Reply:
+        self.asked += 1
+        if self.under_way >= self.room:
+            self.refused += 1
+            raise ModelError("rate", "Too many.")
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.under_way -= 1
+        return Reply("fine", Usage(10, 5))
+
+
+def scripted(*answers: Reply | ModelError) -> Callable[[Request], Coroutine[Any, Any, Reply]]:
+    left = list(answers)
+
+    async def ask(_: Request) -> Reply:
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(answer, ModelError):
+            raise answer
+        return answer
+
+    return ask
+
+
+# --- limit ---
+
+
+def test_no_more_calls_are_under_way_than_the_limit_says():
+    async def work() -> Endpoint:
+        endpoint = Endpoint(0.001)
+        limited = Limited(endpoint, Limiter(5), None, None, lambda _: 0)
+        await asyncio.gather(*(limited(request()) for _ in range(100)))
+        return endpoint
+
+    assert run(work()).most == 5
+
+
+def test_the_limit_grows_to_what_the_endpoint_takes_and_stays_there():
+    with Clock() as loop:
+        endpoint, limiter = Endpoint(room=20), Limiter(256)
+        retried = Retried(Limited(endpoint, limiter, None, None, lambda _: 0), limiter, 50)
+
+        async def work() -> float:
+            started = loop.time()
+            await asyncio.gather(*(retried(request()) for _ in range(3000)))
+            return loop.time() - started
+
+        seconds = loop.run_until_complete(work())
+    assert endpoint.refused < 0.1 * endpoint.asked
+    assert 3000 * 0.05 / 20 / seconds > 0.6
+
+
+def test_a_burst_of_refusals_halves_the_limit_once():
+    async def work() -> tuple[int, int]:
+        limiter = Limiter(64)
+        limiter._limit = 64.0
+        entered = [await limiter.enter() for _ in range(64)]
+        await asyncio.sleep(0.001)
+        for one in entered:
+            limiter.leave(one, ModelError("rate", "no"))
+        once = limiter.limit
+        limiter.leave(await limiter.enter(), ModelError("rate", "no"))
+        return once, limiter.limit
+
+    assert run(work()) == (32, 16)
+
+
+def test_slots_are_given_in_the_order_of_asking():
+    async def work() -> list[int]:
+        order: list[int] = []
+        limiter = Limiter(1)
+
+        async def one(number: int) -> None:
+            entered = await limiter.enter()
+            order.append(number)
+            await asyncio.sleep(0)
+            limiter.leave(entered)
+
+        await asyncio.gather(*(one(number) for number in range(20)))
+        return order
+
+    assert run(work()) == list(range(20))
+
+
+def test_a_pause_holds_everybody_and_a_shorter_one_does_not_end_it():
+    with Clock() as loop:
+        limiter = Limiter(4)
+
+        async def work() -> list[float]:
+            started = loop.time()
+            limiter.pause(30)
+            limiter.pause(5)
+
+            async def one() -> float:
+                limiter.leave(await limiter.enter())
+                return loop.time() - started
+
+            return await asyncio.gather(*(one() for _ in range(10)))
+
+        times = loop.run_until_complete(work())
+    assert min(times) >= 30
+    assert max(times) < 31
+
+
+def test_stopping_wakes_whoever_waits_and_leaves_calls_under_way_alone():
+    async def work() -> list[Any]:
+        limiter = Limiter(1)
+        limited = Limited(Endpoint(0.05), limiter, None, None, lambda _: 0)
+        tasks = [asyncio.create_task(limited(request())) for _ in range(4)]
+        tasks.append(asyncio.create_task(limiter.sleep(600)))
+        await asyncio.sleep(0.01)
+        limiter.stop(ModelError("budget", "Enough."))
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        with pytest.raises(HaltError, match="Enough"):
+            await limiter.enter()
+        return results
+
+    first, *others = run(work())
+    assert first.text == "fine"
+    assert all(isinstance(one, HaltError) and one.reason == "budget" for one in others)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_cancelled_calls_lose_no_slot(seed: int):
+    async def work() -> Limiter:
+        drawn, limiter = random.Random(seed), Limiter(3)
+        limited = Limited(Endpoint(0.001), limiter, None, None, lambda _: 0)
+        tasks = [asyncio.create_task(limited(request())) for _ in range(300)]
+        while any(not task.done() for task in tasks):
+            drawn.choice(tasks).cancel()
+            await asyncio.sleep(0.0005 * drawn.random())
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (await limited(request())).text == "fine"
+        return limiter
+
+    assert run(work()).in_flight == 0
+
+
+def test_no_minute_takes_more_than_its_limit_and_a_second():
+    with Clock() as loop:
+        pace = Pace(600)
+        times: list[float] = []
+
+        async def one() -> None:
+            await pace.take(1)
+            times.append(loop.time())
+
+        loop.run_until_complete(together(one() for _ in range(2000)))
+    for start in times[::50]:
+        assert sum(start <= one < start + 60 for one in times) <= 611
+
+
+def test_an_amount_larger_than_a_minute_s_goes_through_and_is_waited_for():
+    with Clock() as loop:
+        pace = Pace(60)
+
+        async def work() -> tuple[float, float]:
+            started = loop.time()
+            await pace.take(120)
+            first = loop.time() - started
+            pace.correct(-60)
+            await pace.take(1)
+            return first, loop.time() - started
+
+        first, second = loop.run_until_complete(work())
+    assert first == 0
+    assert 58 <= second <= 60
+
+
+# --- retry ---
+
+
+def retrying(*answers: Reply | ModelError, tries: int = TRIES) -> Reply:
+    with Clock() as loop:
+        limiter = Limiter(8)
+        return loop.run_until_complete(Retried(scripted(*answers), limiter, tries)(request()))
+
+
+def test_what_passes_is_tried_again_and_told():
+    trouble = ModelError("server", "Broken.", usage=Usage(7, 0))
+    reply = retrying(trouble, ModelError("connection", "Gone."), Reply("fine"))
+    assert reply.text == "fine"
+    assert [(one.reason, one.usage.prompt_tokens) for one in reply.attempts] == [
+        ("server", 7), ("connection", 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "tries"),
+    [("server", TRIES), ("rate", TRIES), ("timeout", TRIES), ("connection", TRIES),
+     ("reply", UNUSABLE), ("request", 1), ("refusal", 1), ("cut", 1), ("authentication", 1),
+     ("quota", 1), ("context", 1), ("recording", 1)],
+)  # fmt: skip
+def test_each_reason_has_its_number_of_tries(reason: str, tries: int):
+    with pytest.raises(ModelError) as caught:
+        retrying(ModelError(reason, "No."))
+    assert caught.value.reason == reason
+    assert len(caught.value.attempts) == tries
+
+
+def test_everybody_waits_as_long_as_the_endpoint_asks():
+    with Clock() as loop:
+        limiter, endpoint = Limiter(8), Endpoint(0.05)
+        first = scripted(ModelError("rate", "Later.", retry_after=40.0), Reply("fine"))
+
+        async def work() -> tuple[float, float]:
+            started = loop.time()
+            inner = Limited(first, limiter, None, None, lambda _: 0)
+            one = asyncio.create_task(Retried(inner, limiter)(request()))
+            await asyncio.sleep(1)
+            other = Limited(endpoint, limiter, None, None, lambda _: 0)
+            await other(request())
+            return loop.time() - started, len((await one).attempts)
+
+        seconds, attempts = loop.run_until_complete(work())
+    assert 40 <= seconds < 41
+    assert attempts == 1
+
+
+def test_too_long_a_wait_fails_at_once_and_holds_nobody():
+    with Clock() as loop:
+        limiter = Limiter(8)
+        ask = scripted(ModelError("rate", "Later.", retry_after=600.0))
+
+        async def work() -> float:
+            with pytest.raises(ModelError, match=r"wait 10 minutes, longer than the 2 minutes"):
+                await Retried(ask, limiter)(request())
+            started = loop.time()
+            limiter.leave(await limiter.enter())
+            return loop.time() - started
+
+        assert loop.run_until_complete(work()) == 0
+
+
+# --- warm ---
+
+
+def document(name: str = "d") -> Request:
+    return request(document=name, stable=SMALLEST)
+
+
+def test_a_document_s_first_call_goes_alone():
+    async def work() -> list[int]:
+        under_way, seen = 0, []
+
+        async def ask(_: Request) -> Reply:
+            nonlocal under_way
+            under_way += 1
+            seen.append(under_way)
+            await asyncio.sleep(0.01)
+            under_way -= 1
+            return Reply("fine")
+
+        await asyncio.gather(*(Warmed(ask)(document()) for _ in range(1)))
+        seen.clear()
+        warmed = Warmed(ask)
+        await asyncio.gather(*(warmed(document()) for _ in range(5)))
+        return seen
+
+    assert run(work()) == [1, 1, 2, 3, 4]
+
+
+def test_after_a_first_call_that_fails_the_next_goes_alone():
+    async def work() -> tuple[int, list[Any]]:
+        calls = most = under_way = 0
+
+        async def ask(_: Request) -> Reply:
+            nonlocal calls, most, under_way
+            calls += 1
+            number, under_way = calls, under_way + 1
+            if number <= 3:
+                most = max(most, under_way)
+            await asyncio.sleep(0.005)
+            under_way -= 1
+            if number <= 2:
+                raise ModelError("server", "No.")
+            return Reply("fine")
+
+        warmed = Warmed(ask)
+        tasks = [asyncio.create_task(warmed(document())) for _ in range(6)]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        return most, results
+
+    most, results = run(work())
+    assert most == 1
+    assert sum(isinstance(one, ModelError) for one in results) == 2
+
+
+def test_a_first_call_that_is_cancelled_lets_the_next_go():
+    async def work() -> list[Any]:
+        warmed = Warmed(Endpoint(0.02))
+        tasks = [asyncio.create_task(warmed(document())) for _ in range(3)]
+        await asyncio.sleep(0.005)
+        tasks[0].cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    first, *others = run(work())
+    assert isinstance(first, asyncio.CancelledError)
+    assert [one.text for one in others] == ["fine", "fine"]
+
+
+@pytest.mark.parametrize("plain", [request(), request(document="d", stable=SMALLEST - 1)])
+def test_other_calls_are_not_held(plain: Request):
+    async def work() -> int:
+        endpoint = Endpoint(0.005)
+        warmed = Warmed(endpoint)
+        await asyncio.gather(*(warmed(plain) for _ in range(5)))
+        return endpoint.most
+
+    assert run(work()) == 5
+
+
+# --- budget ---
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), min_size=1, max_size=60),
+    st.integers(10, 800),
+)
+def test_calls_side_by_side_never_exceed_a_budget(calls: list[tuple[int, int]], ceiling: int):
+    """Each call takes at most what is expected of it."""
+    limit = Ceiling(tokens=ceiling)
+    with Clock() as loop:
+        ledger = MemoryLedger(limit, Amount())
+        sent = 0
+
+        async def one(expected: int, less: int) -> None:
+            nonlocal sent
+            spent = max(0, expected - less)
+
+            async def ask(_: Request) -> Reply:
+                nonlocal sent
+                await asyncio.sleep(0.01)
+                sent += spent
+                return Reply("fine", Usage(spent, 0))
+
+            layer = Budgeted(ask, ledger, limit, lambda _: Usage(expected, 0), lambda _: 0)
+            (told,) = await asyncio.gather(layer(request()), return_exceptions=True)
+            if isinstance(told, ModelError):
+                assert told.reason == "budget"
+                assert sent + expected > ceiling
+
+        loop.run_until_complete(together(one(*call) for call in calls))
+        assert sent <= ceiling
+        assert loop.run_until_complete(ledger.spent()) == Amount(sent, 0)
+
+
+def test_what_was_spent_in_vain_counts():
+    async def work() -> Amount:
+        limit = Ceiling(tokens=1000, cost=1000)
+        ledger = MemoryLedger(limit, Amount())
+        tried = (Attempt("reply", "x", Usage(100, 1)),)
+        failing = ModelError("reply", "x", attempts=(*tried, *tried))
+        for answer in (Reply("fine", Usage(10, 1), attempts=tried), failing):
+            layer = Budgeted(
+                scripted(answer), ledger, limit, lambda _: Usage(300, 0),
+                lambda usage: usage.prompt_tokens,
+            )  # fmt: skip
+            try:
+                await layer(request())
+            except ModelError:
+                assert answer is failing
+        return await ledger.spent()
+
+    assert run(work()) == Amount(101 + 11 + 202, 100 + 10 + 200)
+
+
+def test_a_cancelled_call_gives_its_reservation_back():
+    async def work() -> Verdict:
+        limit = Ceiling(tokens=100)
+        ledger = MemoryLedger(limit, Amount())
+        layer = Budgeted(Endpoint(10), ledger, limit, lambda _: Usage(100, 0), lambda _: 0)
+        task = asyncio.create_task(layer(request()))
+        await asyncio.sleep(0.005)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return await ledger.reserve(Amount(100, 0))
+
+    assert run(work()) is Verdict.GRANTED
+
+
+# --- keep ---
+
+
+class Keeper:
+    """Keeps replies in memory; says so often that another process is at a call."""
+
+    def __init__(self, busy: int = 0) -> None:
+        self.kept: dict[str, Reply] = {}
+        self.busy = busy
+        self.dropped = 0
+
+    async def claim(self, scope: str, key: str) -> Reply | bool:
+        await asyncio.sleep(0)
+        if self.busy:
+            self.busy -= 1
+            return False
+        return self.kept.get(key, True)
+
+    def keep(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
+        self.kept[key] = Reply(reply.text, reply.usage, kept=True)
+        return reply
+
+    def drop(self, scope: str, key: str) -> None:
+        self.dropped += 1
+
+
+class Named:
+    name = identity = "m"
+    notice = ""
+
+    async def answer(self, request: Request) -> Reply:
+        raise AssertionError("it is asked through the layer only")
+
+    async def close(self) -> None:
+        return
+
+
+def test_identical_calls_under_way_are_made_once():
+    async def work() -> tuple[int, list[Reply]]:
+        endpoint = Endpoint(0.01)
+        kept = Kept(endpoint, Keeper(), "", Named())
+        replies = await asyncio.gather(*(kept(request()) for _ in range(10)), kept(request("j")))
+        return endpoint.asked, [*replies, await kept(request())]
+
+    asked, replies = run(work())
+    assert asked == 2
+    assert sum(not reply.kept for reply in replies) == 2
+
+
+def test_whoever_waits_leads_where_the_leader_is_cancelled():
+    async def work() -> list[Any]:
+        kept = Kept(Endpoint(0.02), Keeper(), "", Named())
+        tasks = [asyncio.create_task(kept(request())) for _ in range(3)]
+        await asyncio.sleep(0.005)
+        tasks[0].cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    first, *others = run(work())
+    assert isinstance(first, asyncio.CancelledError)
+    assert [one.text for one in others] == ["fine", "fine"]
+
+
+def test_a_failure_is_shared_without_its_bill():
+    async def work() -> tuple[Keeper, list[Any]]:
+        keeper, error = Keeper(), ModelError("request", "No.", usage=Usage(9, 9))
+
+        async def ask(_: Request) -> Reply:
+            await asyncio.sleep(0.005)
+            raise error
+
+        kept = Kept(ask, keeper, "", Named())
+        tasks = [kept(request()) for _ in range(3)]
+        return keeper, await asyncio.gather(*tasks, return_exceptions=True)
+
+    keeper, errors = run(work())
+    assert [one.reason for one in errors] == ["request"] * 3
+    assert sorted(one.usage.prompt_tokens for one in errors) == [0, 0, 9]
+    assert keeper.dropped == 1
+
+
+def test_a_call_that_another_process_makes_is_waited_for():
+    async def work() -> tuple[int, Reply]:
+        endpoint, keeper = Endpoint(0), Keeper(busy=3)
+        keeper.kept["k"] = Reply("theirs", kept=True)
+        return endpoint.asked, await Kept(endpoint, keeper, "", Named())(request())
+
+    assert run(work()) == (0, Reply("theirs", kept=True))
