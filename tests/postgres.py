@@ -31,7 +31,7 @@ HURRY = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 """No test cuts the power."""
 
 
-class Missing(Exception):
+class NoServerError(Exception):
     """There is no server to start here; the message says why."""
 
 
@@ -72,7 +72,7 @@ def running() -> Iterator[Server]:
     """A server in a folder of its own, from ``with`` to the end of the block.
 
     Raises:
-        Missing: none can be started here.
+        NoServerError: none can be started here.
     """
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="pearl-postgres-"))
@@ -84,7 +84,7 @@ def running() -> Iterator[Server]:
         made = _as_user([programs / "initdb", "-D", data, "-A", "trust", "-U", _user(), "-N",
                          "-E", "UTF8", "--locale=C"], log)  # fmt: skip
         if made.wait():
-            raise Missing(f"initdb failed: {_said(log)}")
+            raise NoServerError(f"initdb failed: {_said(log)}")
         port = _free_port()
         options = [word for one in HURRY for word in ("-c", one)]
         server = _as_user([programs / "postgres", "-D", data, "-p", str(port), "-k", folder,
@@ -93,7 +93,7 @@ def running() -> Iterator[Server]:
             asked = [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
             while subprocess.run(asked).returncode:
                 if server.poll() is not None:
-                    raise Missing(f"PostgreSQL did not start: {_said(log)}")
+                    raise NoServerError(f"PostgreSQL did not start: {_said(log)}")
                 time.sleep(0.05)
             yield Server(port, programs)
         finally:
@@ -110,8 +110,8 @@ def postgres() -> Iterator[Server]:
     with ExitStack() as stack:
         try:
             server = stack.enter_context(running())
-        except Missing as missing:
-            pytest.skip(str(missing))
+        except NoServerError as reason:
+            pytest.skip(str(reason))
         yield server
 
 
@@ -134,17 +134,21 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def _programs() -> Path:
     config = shutil.which("pg_config")
     if config is None:
-        raise Missing("there is no PostgreSQL here: pg_config is not found")
+        raise NoServerError("there is no PostgreSQL here: pg_config is not found")
     told = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=True)
     programs = Path(told.stdout.strip())
     for name in ("initdb", "postgres", "psql"):
         if not (programs / name).is_file():
-            raise Missing(f"there is no PostgreSQL server here: {programs / name} is not there")
+            raise NoServerError(
+                f"there is no PostgreSQL server here: {programs / name} is not there"
+            )
     if os.geteuid() == 0:
         try:
             pwd.getpwnam(USER)
         except KeyError:
-            raise Missing(f"root cannot run PostgreSQL, and there is no user {USER}") from None
+            raise NoServerError(
+                f"root cannot run PostgreSQL, and there is no user {USER}"
+            ) from None
     return programs
 
 

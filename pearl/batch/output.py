@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from pearl.source import InputError
 
@@ -32,15 +35,27 @@ class Output:
 
     def __init__(self, path: str, rows: Iterable[dict[str, Any]]) -> None:
         self._path = Path(path)
-        self._file: TextIO | None = None
+        self._file: FileIO | None = None
         self._replace(rows)
-        self._file = self._path.open("a", encoding="utf-8")
+        self._file = self._path.open("ab", buffering=0)
 
     def add(self, row: dict[str, Any]) -> None:
-        """Append a row; when this returns, the operating system has it."""
-        if self._file is not None:
-            self._file.write(line_of(row))
-            self._file.flush()
+        """Append a row; when this returns, the operating system has it.
+
+        Raises:
+            InputError: it cannot be written; the file is as it was.
+        """
+        if self._file is None:
+            return
+        line = line_of(row).encode()
+        size = self._file.seek(0, os.SEEK_END)
+        try:
+            if self._file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(size)
+            raise self._unwritten(error) from None
 
     def close(self, rows: Iterable[dict[str, Any]]) -> None:
         """Put the rows in their final order."""
@@ -58,7 +73,9 @@ class Output:
             os.replace(part, target)
         except OSError as error:
             part.unlink(missing_ok=True)
-            raise InputError(
-                f"{self._path} cannot be written ({error.strerror}): name a file in a folder of "
-                "your own."
-            ) from None
+            raise self._unwritten(error) from None
+
+    def _unwritten(self, error: OSError) -> InputError:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        advice = "make room, and run it again" if full else "name a file in a folder of your own"
+        return InputError(f"{self._path} cannot be written ({error.strerror}): {advice}.")

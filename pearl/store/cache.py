@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Text, cast, delete, func, select, text
 
 from pearl.store.database import reading
-from pearl.store.tables import entries, ledger, replies, rows, runs
+from pearl.store.tables import entries, leases, ledger, replies, rows, runs
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -105,6 +105,8 @@ def prune(engine: Engine, before: float) -> Pruned:
         let_go = connection.execute(
             delete(replies).where(replies.c.created < before, unused)
         ).rowcount
+        # Left behind by processes that died, for calls that nobody has wanted since.
+        connection.execute(delete(leases).where(leases.c.expires < before))
     if engine.dialect.name == "sqlite":
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.connection.cursor().execute("VACUUM")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ HOME = str(Path(".pearl") / "store.db")
 
 HEAD = "0001"
 """The last migration."""
+
+BUSY = 60.0
+"""Seconds for which another process may hold a file."""
 
 _READS = "pearl_reads"
 
@@ -70,7 +74,7 @@ def _engine(given: str) -> Engine:
             url = url.set(database=str(_file(given)))
         options: dict[str, Any] = {}
         if url.get_backend_name() == "sqlite":
-            options["connect_args"] = {"timeout": 60.0, "check_same_thread": False}
+            options["connect_args"] = {"timeout": BUSY, "check_same_thread": False}
         else:
             # A server may have closed a connection that lay idle.
             options["pool_pre_ping"] = True
@@ -109,8 +113,8 @@ def _prepare(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
     # The driver would begin transactions late, and let two processes read before either writes.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute("PRAGMA busy_timeout=60000")
-    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute(f"PRAGMA busy_timeout={round(1000 * BUSY)}")
+    _keep_log(cursor)
     # Moving the log into the file takes long, and `checkpoint` does it beside the work.
     cursor.execute("PRAGMA wal_autocheckpoint=20000")
     # A kill loses nothing with NORMAL; a power cut may lose the last moments, and harms nothing.
@@ -118,11 +122,37 @@ def _prepare(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
     cursor.close()
 
 
+def _keep_log(cursor: Any) -> None:  # noqa: ANN401 - the driver's
+    """Let readers and a writer work side by side, for all who open the file from now on."""
+    import sqlite3
+
+    give_up = time.monotonic() + BUSY
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait here by itself where others open a fresh file, too.
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)
+
+
 def _begin(connection: Connection) -> None:
+    import sqlite3
+
+    from sqlalchemy.exc import OperationalError
+
     reads = connection.get_execution_options().get(_READS)
     cursor = connection.connection.cursor()
-    cursor.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
-    cursor.close()
+    try:
+        cursor.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
+    except sqlite3.Error as error:
+        # As SQLAlchemy would raise it: a lock that was held for long is tried for again.
+        raise OperationalError("BEGIN", {}, error) from None
+    finally:
+        cursor.close()
 
 
 def checkpoint(engine: Engine) -> None:

@@ -1,0 +1,699 @@
+"""The store: who makes a call, what is kept of it, and what is read back; on either database."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, insert, select, update
+
+from pearl.llm import ModelError, Reply, Request, Usage
+from pearl.llm.recorded import load_recording
+from pearl.runtime import Entry
+from pearl.source import InputError
+from pearl.store import Store, cache, changes, open_store
+from pearl.store.database import open_database
+from pearl.store.history import (
+    RowKey,
+    find_run,
+    latest,
+    list_runs,
+    mean_seconds,
+    read_entries,
+    read_row_keys,
+    read_rows,
+    since_last_start,
+    totals,
+)
+from pearl.store.owner import new_owner
+from pearl.store.tables import entries, leases, metadata, replies, rows, runs
+
+pytest_plugins = ["tests.postgres"]
+
+ROOT = Path(__file__).parent.parent
+KEYS = 200
+ODD = "NUL \0, half of 😀: \ud83d, a line\nand a tab\t"
+STORED = "NUL \ufffd, half of 😀: ?, a line\nand a tab\t"
+
+
+@contextmanager
+def opened(place: str, count: int = 1) -> Iterator[Any]:
+    """One store, or as many as processes would have."""
+    with ExitStack() as stack:
+        found = [open_store(place) for _ in range(count)]
+        for one in found:
+            stack.callback(one.close)
+        yield found[0] if count == 1 else found
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+async def kept(store: Store, key: str, text: str = "said", scope: str = "") -> None:
+    """Claim a call and keep its reply."""
+    assert await store.claim(scope, key) is True
+    store.keep(scope, key, Reply(text, Usage(9, 3, 1)), "m", "model m")
+    await store.flush()
+
+
+async def written(store: Store, name: str, *found: Entry, item: str = "") -> None:
+    journal = store.journal(name, item)
+    for one in found:
+        journal.record(one)
+    await journal.flush()
+
+
+def count(place: str | Store, table: Any) -> int:
+    engine = place.engine if isinstance(place, Store) else open_database(place)
+    with engine.connect() as connection:
+        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def script(text: str, *args: str, **more: Any) -> subprocess.Popen[str]:
+    """A process of its own that uses the store."""
+    return subprocess.Popen(
+        [sys.executable, "-c", text, *args],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
+class TestClaims:
+    def test_a_call_is_claimed_by_one_and_answered_to_the_others(self, place: str):
+        async def scenario(one: Store, two: Store) -> None:
+            assert await one.claim("", "k") is True
+            assert await two.claim("", "k") is False
+            reply = Reply("said", Usage(9, 3, 1), complete=False)
+            one.keep("", "k", reply, "m", "model m")
+            await one.flush()
+            told = Reply("said", Usage(9, 3, 1), complete=False, kept=True)
+            assert await two.claim("", "k") == told
+            assert await one.claim("", "k") == told
+
+        with opened(place, 2) as stores:
+            run(scenario(*stores))
+            assert count(stores[0], leases) == 0
+
+    def test_a_call_that_is_given_up_is_free(self, place: str):
+        async def scenario(one: Store, two: Store) -> None:
+            assert await one.claim("", "k") is True
+            one.drop("", "k")
+            await one.flush()
+            assert await two.claim("", "k") is True
+            # It is no longer the first one's to give up.
+            one.drop("", "k")
+            await one.flush()
+            assert await one.claim("", "k") is False
+
+        with opened(place, 2) as stores:
+            run(scenario(*stores))
+
+    def test_a_store_that_closes_gives_up_its_calls(self, place: str):
+        with opened(place) as one:
+            assert run(one.claim("", "k")) is True
+        with opened(place) as two:
+            assert run(two.claim("", "k")) is True
+
+    def test_many_claims_at_once_keep_their_order(self, place: str):
+        async def scenario(one: Store, two: Store) -> None:
+            await kept(one, "b", "said b")
+            assert await two.claim("", "c") is True
+            found = await asyncio.gather(*(one.claim("", key) for key in "dcba"))
+            assert [item if isinstance(item, bool) else item.text for item in found] == [
+                True, False, "said b", True,
+            ]  # fmt: skip
+
+        with opened(place, 2) as stores:
+            run(scenario(*stores))
+
+    def test_a_dead_process_s_calls_are_taken_over(self, place: str):
+        dying = script(
+            "import asyncio, os, sys\n"
+            "from pearl.store import open_store\n"
+            "store = open_store(sys.argv[1])\n"
+            "print(asyncio.run(store.claim('', 'k')), flush=True)\n"
+            "sys.stdin.read()",
+            place,
+        )
+        assert dying.stdout is not None
+        with opened(place, 2) as (one, two):
+            assert dying.stdout.readline() == "True\n"
+            assert run(one.claim("", "k")) is False or dying.poll() is not None
+            dying.kill()
+            # Not waited for: it is a zombie, and dead all the same.
+            while dying.poll() is None:
+                time.sleep(0.01)
+            assert run(one.claim("", "k")) is True
+            assert run(two.claim("", "k")) is False
+        dying.communicate()
+
+    @pytest.mark.parametrize(("age", "taken"), [(1.0, True), (-30.0, False)])
+    def test_another_machine_s_calls_are_taken_over_when_their_time_is_up(
+        self, place: str, age: float, taken: bool
+    ):
+        with opened(place) as one:
+            lease = {"scope": "", "key": "k", "owner": "elsewhere:1:1:ab"}
+            with one.engine.begin() as connection:
+                connection.execute(insert(leases), {**lease, "expires": time.time() - age})
+            assert run(one.claim("", "k")) is taken
+
+    def test_a_living_process_renews_its_calls_and_runs(self, place: str):
+        with opened(place) as one:
+            name = one.start("batch", {})
+            assert run(one.claim("", "k")) is True
+            with one.engine.begin() as connection:
+                connection.execute(update(leases).values(expires=5.0))
+                connection.execute(update(runs).values(seen=5.0))
+                changes.renew(connection, [one.owner, one.owner])
+            with one.engine.connect() as connection:
+                assert connection.execute(select(leases.c.expires)).scalar_one() > time.time()
+                assert connection.execute(select(runs.c.seen)).scalar_one() > time.time() - 60
+            assert find_run(one.engine, name, place, time.time()).alive
+
+    def test_scopes_keep_apart(self, place: str):
+        async def scenario(store: Store) -> None:
+            await kept(store, "k", "in common")
+            await kept(store, "k", "its own", scope="run-1")
+            for scope, text in (("", "in common"), ("run-1", "its own")):
+                found = await store.claim(scope, "k")
+                assert isinstance(found, Reply)
+                assert found.text == text
+            assert await store.claim("run-2", "k") is True
+
+        with opened(place) as store:
+            run(scenario(store))
+
+    def test_the_first_reply_stands(self, place: str):
+        async def scenario(store: Store) -> None:
+            await kept(store, "k", "first")
+            for _ in range(2):
+                store.keep("", "k", Reply("later"), "m", "model m")
+                await store.flush()
+            found = await store.claim("", "k")
+            assert isinstance(found, Reply)
+            assert found.text == "first"
+
+        with opened(place) as store:
+            run(scenario(store))
+
+    def test_processes_that_want_the_same_calls_make_each_once(self, place: str):
+        with opened(place):
+            pass
+        working = [script(WANT_ALL, place, str(KEYS), str(seed)) for seed in range(3)]
+        made = [one.communicate()[0].split() for one in working]
+        assert [one.returncode for one in working] == [0, 0, 0]
+        assert sorted(key for keys in made for key in keys) == sorted(map(str, range(KEYS)))
+
+    def test_threads_that_want_the_same_calls_make_each_once(self, place: str):
+        made: list[str] = []
+
+        def work(store: Store) -> None:
+            made.extend(asyncio.run(want_all(store)))
+
+        async def want_all(store: Store) -> list[str]:
+            keys = [str(at) for at in range(KEYS)]
+            found = await asyncio.gather(*(store.claim("", key) for key in keys))
+            return [key for key, mine in zip(keys, found, strict=True) if mine is True]
+
+        with opened(place, 3) as stores:
+            threads = [threading.Thread(target=work, args=(one,)) for one in stores]
+            for one in threads:
+                one.start()
+            for one in threads:
+                one.join()
+            assert sorted(made) == sorted(map(str, range(KEYS)))
+
+
+WANT_ALL = """
+import asyncio, random, sys
+from pearl.llm import Reply
+from pearl.store import open_store
+
+async def want(store, key):
+    while True:
+        found = await store.claim("", key)
+        if isinstance(found, Reply):
+            assert found.text == f"said {key}"
+            return
+        if found:
+            # Some calls fail, and are anybody's again.
+            await asyncio.sleep(random.uniform(0, 0.01))
+            if random.random() < 0.2:
+                store.drop("", key)
+                continue
+            print(key)
+            store.keep("", key, Reply(f"said {key}"), "m", "m")
+            await store.flush()
+            return
+        await asyncio.sleep(0.002)
+
+async def main(store, keys):
+    random.shuffle(keys)
+    waiting = iter(keys)
+    async def some():
+        for key in waiting:
+            await want(store, key)
+    await asyncio.gather(*(some() for _ in range(20)))
+
+random.seed(sys.argv[3])
+store = open_store(sys.argv[1])
+asyncio.run(main(store, [str(at) for at in range(int(sys.argv[2]))]))
+store.close()
+"""
+
+
+class TestTexts:
+    def test_every_text_comes_back_as_it_was_used(self, place: str):
+        texts = {"odd": ODD, "long": "ä€😀\n" * 250_000, "empty": "", "plain": "said"}
+
+        async def scenario(store: Store) -> None:
+            for key, text in texts.items():
+                assert await store.claim("", key) is True
+                used = store.keep("", key, Reply(text), "m", ODD)
+                await store.flush()
+                found = await store.claim("", key)
+                assert isinstance(found, Reply)
+                assert found.text == used.text == (STORED if key == "odd" else text)
+
+        with opened(place) as store:
+            run(scenario(store))
+
+    def test_a_journal_s_values_and_causes(self, place: str):
+        with opened(place) as store:
+            name = store.start("ask", {"question": ODD})
+            run(written(
+                store, name,
+                Entry("decision", f"value/{ODD}", ["long " * 200_000, "\0"]),
+                Entry("call", "step/a", None, "k", 2, "failed", ODD),
+            ))  # fmt: skip
+            found = find_run(store.engine, "last", place, time.time())
+            first, second = read_entries(store.engine, found)
+        assert found.head == {"question": STORED.replace("\ufffd", "\0")}
+        assert first.path == f"value/{STORED}"
+        assert first.value == ["long " * 200_000, "\0"]
+        assert (second.cause, second.attempt, second.value) == (STORED, 2, None)
+
+
+class TestHistory:
+    def test_totals_are_what_was_sent(self, place: str):
+        used = Usage(100, 10, 40)
+        made = Entry("call", "step/a", "said", "a", usage=used, seconds=1.5)
+        again = Entry("call", "step/b", "said", "b", usage=used, seconds=0.0, kept=True)
+        vain = Entry("call", "step/c", None, "c", 1, "failed", "reply: empty", Usage(7, 1, 0), 0.5)
+        with opened(place) as store:
+            name, other = store.start("batch", {}), store.start("batch", {})
+            run(written(store, name, made, again, vain, Entry("decision", "answer", 1), item="q1"))
+            run(written(store, name, made, vain, vain, item="q2"))
+            run(written(store, other, made))
+            whole, one = totals(store.engine, name), totals(store.engine, name, "q1")
+            assert totals(store.engine, "none").made == 0
+        assert (whole.made, whole.kept, whole.failed) == (2, 1, 3)
+        assert (whole.spent, whole.saved) == (Usage(221, 23, 80), used)
+        assert whole.seconds == 3.0
+        assert (one.made, one.kept, one.failed, one.spent) == (1, 1, 1, Usage(107, 11, 40))
+
+    def test_a_journal_in_order_by_question(self, place: str):
+        with opened(place) as store:
+            name = store.start("batch", {})
+            run(kept(store, "a", "what a said"))
+            for item in ("q1", "q2", "q1"):
+                head = Entry("decision", "run", item)
+                run(written(store, name, head, Entry("call", "step/a", "?", "a"), item=item))
+            found = find_run(store.engine, name, place, time.time())
+            whole = list(read_entries(store.engine, found, None))
+            own = list(read_entries(store.engine, found, "q1"))
+        assert [entry.value for entry in whole[::2]] == ["q1", "q2", "q1"]
+        assert {entry.value for entry in whole[1::2]} == {"what a said"}
+        assert len(own) == 4
+        assert since_last_start(own) == own[2:]
+
+    def test_rows_are_in_the_order_of_the_questions(self, place: str):
+        def row(name: str, position: int, status: str = "answered", said: str = "x"):
+            return {
+                "run": "r", "id": name, "position": position, "row_key": f"key of {name}",
+                "status": status, "result": json.dumps({"id": name, "answer": said}),
+            }  # fmt: skip
+
+        with opened(place) as store:
+            for one in (row("c", 2), row("a", 0, "failed"), row("b", 1), row("d", 3)):
+                store.put_row(one)
+            store.put_row(row("a", 0, said="later"))
+            store.move_row("r", "d", -1)
+            store.drop_row("r", "c")
+            store.put_row({**row("a", 0), "run": "another"})
+            run(store.flush())
+            found = list(read_rows(store.engine, "r"))
+            keys = read_row_keys(store.engine, "r")
+        assert [name for name, _ in found] == ["d", "a", "b"]
+        assert found[1][1] == {"id": "a", "answer": "later"}
+        assert keys["a"] == RowKey("key of a", 0, "answered")
+
+    def test_runs_are_found_by_name_and_by_work(self, place: str):
+        with opened(place) as store:
+            first = store.start("batch", {"count": 1}, "same")
+            store.end(first)
+            second = store.start("batch", {"count": 2}, "same")
+            run(store.flush())
+            now = time.time()
+            # What is still at work is not gone on with; what has ended may be.
+            assert latest(store.engine, "same", now).name == first
+            assert latest(store.engine, "other", now) is None
+            assert find_run(store.engine, second[:-1], place, now).head == {"count": 2}
+            assert {one.name for one in list_runs(store.engine, now)} == {first, second}
+            assert len(list_runs(store.engine, now, 1)) == 1
+            for name, said in (("nosuch", "No run is named"), (first[:4], "names several")):
+                with pytest.raises(InputError, match=said):
+                    find_run(store.engine, name, place, now)
+        with opened(place) as store:
+            assert latest(store.engine, "same", time.time()).name in (first, second)
+
+    def test_how_long_calls_take(self, place: str):
+        with opened(place) as store:
+            name = store.start("ask", {})
+            run(kept(store, "a"))
+            slow = Entry("call", "step/a", "said", "a", seconds=2.0)
+            run(written(store, name, slow, Entry("call", "step/a", "said", "a", kept=True)))
+            assert mean_seconds(store.engine, "m") == 2.0
+            assert mean_seconds(store.engine, "another") is None
+
+
+class TestCache:
+    def filled(self, store: Store) -> tuple[str, str]:
+        """An old run and a new one, which have a call in common, and a call of nobody's."""
+        old, new = store.start("ask", {}), store.start("batch", {})
+        for key in ("old", "both", "new", "nobody"):
+            run(kept(store, key, f"said {key}"))
+        for name, keys in ((old, ("old", "both")), (new, ("both", "new"))):
+            calls = [Entry("call", f"step/{key}", "", key) for key in keys]
+            run(written(store, name, *calls, item="q"))
+        store.put_row({"run": old, "id": "q", "position": 0, "row_key": "", "status": "answered",
+                       "result": "{}"})  # fmt: skip
+        run(store.flush())
+        with store.engine.begin() as connection:
+            connection.execute(update(runs).where(runs.c.id == old).values(seen=100.0))
+            connection.execute(update(replies).values(created=100.0))
+            lease = {"scope": "", "key": "lost", "owner": "elsewhere:1:1:ab", "expires": 100.0}
+            connection.execute(insert(leases), lease)
+        return old, new
+
+    def test_pruning_leaves_what_a_journal_needs(self, place: str):
+        with opened(place) as store:
+            _, new = self.filled(store)
+            assert cache.prune(store.engine, 50.0) == cache.Pruned(0, 0)
+            assert cache.prune(store.engine, 1000.0) == cache.Pruned(1, 2)
+            assert [one.name for one in list_runs(store.engine, time.time())] == [new]
+            found = find_run(store.engine, new, place, time.time())
+            values = [entry.value for entry in read_entries(store.engine, found, None)]
+            assert values == ["said both", "said new"]
+            assert (count(store, rows), count(store, entries), count(store, leases)) == (0, 2, 0)
+            # The store works on.
+            run(kept(store, "old"))
+
+    def test_what_was_just_kept_is_not_pruned(self, place: str):
+        """A reply comes before the journal's line on it."""
+        with opened(place) as store:
+            run(kept(store, "k"))
+            assert cache.prune(store.engine, time.time() - 60) == cache.Pruned(0, 0)
+
+    def test_stats(self, place: str):
+        with opened(place) as store:
+            self.filled(store)
+            found = cache.stats(store.engine)
+        assert found.models == (cache.ModelStats("m", 4, 8 + 9 + 8 + 11, 36, 12),)
+        assert (found.runs, found.entries, found.saved) == (2, 4, 0)
+        assert found.size > 10_000
+
+    def test_what_is_exported_answers_again(self, place: str, tmp_path: Path):
+        with opened(place) as store:
+            old, _ = self.filled(store)
+            own = store.start("ask", {}, own=True)
+            run(kept(store, "both", "its own", scope=own))
+            run(written(store, own, Entry("call", "step/both", "", "both")))
+            whole = list(cache.export(store.engine))
+            some = list(cache.export(store.engine, old))
+            apart = list(cache.export(store.engine, own))
+        assert len(whole) == 5
+        assert {one["key"]: one["text"] for one in some} == {
+            "old": "said old", "both": "said both",
+        }  # fmt: skip
+        assert [one["text"] for one in apart] == ["its own"]
+        assert some[0]["usage"] == {
+            "prompt_tokens": 9, "completion_tokens": 3, "cached_tokens": 1,
+        }  # fmt: skip
+        path = tmp_path / "replies.jsonl"
+        path.write_text("".join(json.dumps(one) + "\n" for one in some), encoding="utf-8")
+        model = load_recording(str(path))
+        assert model.identity == "model m"
+        request = Request(None, (), "step/x", "both")  # type: ignore[arg-type]
+        assert run(model.answer(request)).text == "said both"
+
+
+class TestDatabase:
+    def test_a_fresh_store_has_exactly_these_tables(self, place: str):
+        from alembic.autogenerate import compare_metadata
+        from alembic.migration import MigrationContext
+
+        engine = open_database(place)
+        try:
+            with engine.connect() as connection:
+                options = {"version_table": "pearl_version", "compare_type": True}
+                found = MigrationContext.configure(connection, opts=options)
+                assert compare_metadata(found, metadata) == []
+        finally:
+            engine.dispose()
+
+    def test_processes_may_open_a_fresh_store_at_once(self, place: str):
+        opening = [script(OPEN, place) for _ in range(4)]
+        assert [one.communicate()[0] for one in opening] == ["opened\n"] * 4
+        assert count(place, runs) == 4
+
+    def test_threads_may_open_a_fresh_store_at_once(self, place: str, tmp_path: Path):
+        """Many times over, as the moment in which it goes wrong is short."""
+        places = [place, *(str(tmp_path / f"{at}.db") for at in range(10))]
+        failed: list[InputError] = []
+
+        def work(one: str, barrier: threading.Barrier) -> None:
+            barrier.wait()
+            try:
+                with opened(one) as store:
+                    store.start("ask", {})
+            except InputError as error:
+                failed.append(error)
+
+        for one in places:
+            barrier = threading.Barrier(4)
+            threads = [threading.Thread(target=work, args=(one, barrier)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert count(one, runs) == 4
+        assert not failed
+
+    def test_who_reads_stands_in_no_writer_s_way(self, place: str):
+        with opened(place, 2) as (store, other):
+            name = store.start("batch", {})
+            lines = [Entry("decision", f"value/{at}", "x" * 200) for at in range(3000)]
+            run(written(store, name, *lines))
+            found = find_run(store.engine, name, place, time.time())
+            reading = read_entries(store.engine, found)
+            assert next(reading).path == "value/0"
+            for one in (store, other):
+                run(kept(one, secrets.token_hex(4)))
+                run(written(one, name, Entry("decision", "later", 1)))
+            # It sees the journal as it was when it began.
+            assert [entry.path for entry in reading] == [f"value/{at}" for at in range(1, 3000)]
+            assert len(list(read_entries(store.engine, found))) == 3002
+
+    def test_a_store_outlives_its_event_loops(self, place: str):
+        with opened(place) as store:
+            name = store.start("ask", {})
+
+            async def leaves_work_behind(number: int) -> None:
+                store.journal(name).decide(f"value/{number}", number)
+
+            for number in range(3):
+                run(leaves_work_behind(number))
+                run(asyncio.wait_for(kept(store, f"k{number}"), 60))
+            run(leaves_work_behind(3))
+            store.end(name)
+        assert (count(place, entries), count(place, replies)) == (4, 3)
+
+    def test_a_store_of_a_later_pearl_is_left_alone(self, place: str):
+        from sqlalchemy import text
+
+        engine = open_database(place)
+        with engine.begin() as connection:
+            connection.execute(text("UPDATE pearl_version SET version_num = '9999'"))
+        engine.dispose()
+        with pytest.raises(InputError, match="later Pearl .*9999.*: upgrade Pearl, or name an"):
+            open_database(place)
+
+    def test_a_database_that_is_not_there(self, place: str, tmp_path: Path):
+        nowhere = place.rpartition("/")[0] + "/no_such" if "://" in place else str(tmp_path)
+        with pytest.raises(InputError) as error:
+            open_database(nowhere)
+        assert "\n" not in str(error.value)
+
+    def test_a_file_that_is_no_store(self, tmp_path: Path):
+        (tmp_path / "notes.txt").write_text("Not a database at all, and long enough. " * 50)
+        with pytest.raises(InputError, match="cannot be used: file is not a database"):
+            open_database(str(tmp_path / "notes.txt"))
+
+    def test_a_server_that_goes_away_is_told_in_one_line(self, database: str):
+        """Whoever waits learns of it, and nothing hangs."""
+        from sqlalchemy import text
+
+        with opened(database) as store, opened(database) as other:
+            run(kept(store, "k"))
+            name = database.rpartition("/")[2]
+            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name "
+            with other.engine.begin() as connection:
+                connection.execute(text(end + "AND pid <> pg_backend_pid()"), {"name": name})
+            # A connection that was cut while it lay idle is made anew.
+            run(kept(store, "another"))
+            with other.engine.begin() as connection:
+                connection.execute(text("DROP TABLE leases"))
+            with pytest.raises(ModelError, match="The store cannot be written: ") as error:
+                run(store.claim("", "third"))
+            assert error.value.reason == "stopped"
+            assert "\n" not in str(error.value)
+
+
+OPEN = """
+import sys
+from pearl.store import open_store
+store = open_store(sys.argv[1])
+store.start("ask", {})
+store.close()
+print("opened")
+"""
+
+LIMITED = """
+import resource, sys
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+from pearl.cli import main
+main()
+"""
+"""A file that may not grow is what a full disk is, and needs no disk."""
+
+
+def pearl(folder: Path, *words: str, limit: int = -1) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, whose files may not grow beyond a limit."""
+    program = ["-c", LIMITED, str(limit)] if limit >= 0 else ["-m", "pearl"]
+    return subprocess.run(
+        [*(mortal() if limit < 0 else ()), sys.executable, *program, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def mortal() -> tuple[str, ...]:
+    """What to put before a command so that a file's mode counts for root, too."""
+    if os.geteuid():
+        return ()
+    lost = "=-dac_override,-dac_read_search"
+    words = ("setpriv", f"--bounding-set{lost}", f"--inh-caps{lost}")
+    if not shutil.which("setpriv") or subprocess.run([*words, "true"]).returncode:
+        pytest.skip("root may write every file, and cannot put that off here")
+    return words
+
+
+def told(done: subprocess.CompletedProcess[str], code: int) -> str:
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+class TestDisk:
+    def questions(self, folder: Path, number: int = 30) -> None:
+        (folder / "a.txt").write_text("Mara left the lighthouse, as the Fund had closed it. " * 50)
+        row = {"question": "Why does Mara leave the lighthouse?", "document": "a.txt"}
+        lines = [json.dumps({**row, "id": str(at)}) + "\n" for at in range(number)]
+        (folder / "q.jsonl").write_text("".join(lines))
+
+    def test_a_store_that_may_not_be_written(self, tmp_path: Path):
+        self.questions(tmp_path)
+        store = tmp_path / "store.db"
+        with opened(str(store)):
+            pass
+        store.chmod(0o444)
+        done = pearl(tmp_path, "batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline",
+                     "--store", "store.db")  # fmt: skip
+        assert "store.db cannot be written (Permission denied)" in told(done, 2)
+
+    def test_a_folder_that_may_not_be_written(self, tmp_path: Path):
+        self.questions(tmp_path)
+        tmp_path.chmod(0o555)
+        done = pearl(tmp_path, "ask", "a.txt", "Why?", "--model", "offline")
+        tmp_path.chmod(0o755)
+        assert "cannot be written (Permission denied)" in told(done, 2)
+
+    @pytest.mark.parametrize("limit", [8_000, 300_000])
+    def test_a_disk_that_is_full(self, tmp_path: Path, limit: int):
+        self.questions(tmp_path)
+        done = pearl(tmp_path, "batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline",
+                     "--store", "store.db", limit=limit)  # fmt: skip
+        line = told(done, done.returncode)
+        assert done.returncode in (1, 2, 130)
+        assert "cannot be" in line
+        answers = tmp_path / "a.jsonl"
+        if answers.exists():
+            assert all(json.loads(one) for one in answers.read_text().splitlines())
+        assert not list(tmp_path.glob(".a.jsonl*"))
+        # There is room again: the same command goes on.
+        again = pearl(tmp_path, "batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline",
+                      "--store", "store.db", limit=1 << 30)  # fmt: skip
+        assert again.returncode == 0, again.stderr
+        assert len(answers.read_text().splitlines()) == 30
+
+    def test_answers_are_whole_lines_where_the_disk_is_full(self, tmp_path: Path):
+        done = script(FILL, str(tmp_path / "a.jsonl"), stderr=subprocess.PIPE)
+        out, err = done.communicate()
+        assert done.returncode == 0, err
+        assert out.startswith("a.jsonl cannot be written (No space left on device): make")
+        data = (tmp_path / "a.jsonl").read_bytes()
+        assert data.endswith(b"\n")
+        assert [json.loads(line)["id"] for line in data.splitlines()] == list(range(4))
+
+
+FILL = """
+import os, resource, sys
+from pathlib import Path
+from pearl.batch.output import Output
+from pearl.source import InputError
+resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))
+folder, _, name = sys.argv[1].rpartition("/")
+os.chdir(folder)
+output = Output(name, [])
+try:
+    for at in range(9):
+        output.add({"id": at, "answer": "x" * 20_000})
+except InputError as error:
+    print(error)
+"""
+
+
+def test_no_two_owners_have_a_name_in_common():
+    assert len({new_owner() for _ in range(100)}) == 100

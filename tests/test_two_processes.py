@@ -1,0 +1,90 @@
+"""Two processes on one store: they share what they pay for, and one outlives the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.stub import Stub
+from tests.batches import Batch, ended, held, settled, until, write_batch
+
+pytest_plugins = ["tests.postgres"]
+
+QUESTIONS = 24
+
+
+def together(batch: Batch, *, kill: bool = False, stub: Stub) -> tuple[Batch, Batch]:
+    """Start the same batch twice at once; let both end, or kill the first on its way."""
+    first, second = (batch.to(output=f"{name}.jsonl") for name in ("one", "two"))
+    processes = [one.start() for one in (first, second)]
+    if kill:
+        assert until(lambda: stub.stats()["completed"] >= 30, processes[0])
+        processes[0].kill()
+    results = [ended(one) for one in processes]
+    assert results[1].code == 0, results[1].err
+    assert results[0].code == (-9 if kill else 0), results[0].err
+    return first, second
+
+
+def test_each_call_is_made_once(tmp_path: Path, place: str):
+    with Stub(latency=0.03, jitter=0.02) as stub:
+        batch = write_batch(tmp_path, QUESTIONS, stub, place)
+        first, second = together(batch, stub=stub)
+        stats, store = stub.stats(), held(batch)
+    assert (stats["repeats"], stats["again"]) == (0, 0)
+    assert stats["requests"] == stats["distinct"] == len(store.replies)
+    assert [row["id"] for row in first.rows()] == list(batch.ids)
+    assert first.lines() == second.lines()
+    assert (store.leases, store.runs, store.rows) == (frozenset(), 2, 2 * QUESTIONS)
+
+
+def test_what_each_spent_adds_up(tmp_path: Path):
+    """A call is in the books of the run that made it, and of no other."""
+    with Stub(latency=0.03) as stub:
+        batch = write_batch(tmp_path, QUESTIONS, stub)
+        together(batch, stub=stub)
+        stats = stub.stats()
+    runs = batch.pearl("runs")
+    assert len(runs) == 2
+    assert sum(run["calls"]["made"] for run in runs) == stats["completed"]
+    for name in ("prompt_tokens", "completion_tokens"):
+        assert sum(run["usage"][name] for run in runs) == stats[name]
+
+
+def test_runs_that_keep_apart_make_their_own_calls(tmp_path: Path):
+    with Stub(latency=0.03) as stub:
+        batch = write_batch(tmp_path, 12, stub).to(options=("--no-cache",))
+        first, second = together(batch, stub=stub)
+        stats = stub.stats()
+    assert stats["repeats"] == stats["distinct"] == stats["repeated"]
+    assert first.lines() == second.lines()
+
+
+def test_one_takes_over_what_a_killed_one_had_begun(tmp_path: Path, place: str):
+    with Stub(latency=0.05) as stub:
+        batch = write_batch(tmp_path, QUESTIONS, stub, place)
+        first, second = together(batch, kill=True, stub=stub)
+        assert [row["id"] for row in second.rows()] == list(batch.ids)
+        assert len(first.rows()) < QUESTIONS
+        repeats = settled(stub)["repeats"]
+        assert not held(batch).leases
+        # The killed one finds all it needs.
+        assert first.run().code == 0
+        stats = stub.stats()
+    assert first.lines() == second.lines()
+    assert stats["repeats"] == repeats < stats["max_in_flight"]
+    assert stats["requests"] == stats["completed"] + stats["cut"]
+
+
+def test_a_call_that_fails_in_one_is_tried_in_the_other(tmp_path: Path):
+    with Stub(latency=0.02, faults=0.2, faults_of=("server_500", "refusal"), seed=4) as stub:
+        batch = write_batch(tmp_path, 12, stub)
+        first, second = (batch.to(output=f"{name}.jsonl") for name in ("one", "two"))
+        for process in [one.start() for one in (first, second)]:
+            done = ended(process)
+            assert done.code in (0, 1), done.err
+        for one in (first, second):
+            assert [row["id"] for row in one.rows()] == list(batch.ids)
+            until(lambda one=one: one.run().code == 0)
+        stats = stub.stats()
+    assert first.lines() == second.lines()
+    assert (stats["again"], stats["repeats"]) == (0, 0)
