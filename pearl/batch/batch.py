@@ -22,10 +22,10 @@ async def run_batch(index: Index, crew: Crew, output: str) -> None:
         output: the file of answers.
 
     Raises:
-        InputError: the output cannot be written, or a document changed while
-            the batch ran and cannot be read.
-        ModelError: nothing more can be asked (`Engine.stopped` says why); what
-            was answered until then is kept.
+        InputError: the output cannot be written.
+        ModelError: nothing more can be asked (`Engine.stopped` says why), or
+            a document cannot be read any more; what was answered until then
+            is kept.
     """
     left = await take_up(index, crew.store, crew.run, crew.tally, ahead=crew.together)
     written = Output(output, stored_rows(crew.store, crew.run, left.kept))

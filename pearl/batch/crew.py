@@ -12,8 +12,9 @@ from pearl.batch.questions import Question
 from pearl.batch.tally import Tally
 from pearl.batch.work import Setup, answer_row, row_key
 from pearl.engine import Engine
+from pearl.llm import ModelError
 from pearl.session import Session
-from pearl.source import Source
+from pearl.source import InputError, Source
 from pearl.store import Store
 from pearl.store.store import storable
 
@@ -59,16 +60,25 @@ async def answer_all(
         todo: the questions, drawn as there is room.
         done: told each row, which is kept by then.
 
-    Raises:
-        InputError: a question or a document cannot be read.
+    What keeps the rest from being answered, as a document that cannot be read
+    any more, stops the engine; calls under way, which are paid for, still
+    come to their end.
     """
+    drawn = _drawn(crew, todo)
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(crew.together):
-                group.create_task(_work(crew, todo, done))
+                group.create_task(_work(crew, drawn, done))
     except ExceptionGroup as several:
         raise several.exceptions[0] from None
     await crew.store.flush()
+
+
+def _drawn(crew: Crew, todo: Iterator[Task]) -> Iterator[Task]:
+    try:
+        yield from todo
+    except InputError as error:
+        crew.engine.stop(ModelError("input", str(error)))
 
 
 async def _work(crew: Crew, todo: Iterator[Task], done: Callable[[dict[str, Any]], None]) -> None:
@@ -91,7 +101,10 @@ async def _work(crew: Crew, todo: Iterator[Task], done: Callable[[dict[str, Any]
             return
         crew.store.put_row(_stored(crew, task, row))
         await crew.store.flush()
-        done(row)
+        try:
+            done(row)
+        except InputError as error:
+            crew.engine.stop(ModelError("input", str(error)))
         tally.count_row(row)
         crew.changed(tally)
 

@@ -90,7 +90,7 @@ class Reply:
 PASSING = frozenset({"rate", "connection", "timeout", "server", "reply"})
 """Reasons that another try may mend."""
 
-FINAL = frozenset({"authentication", "quota", "budget", "stopped"})
+FINAL = frozenset({"authentication", "quota", "budget", "store", "stopped"})
 """Reasons that every further call would meet again."""
 
 
@@ -100,7 +100,8 @@ class ModelError(Exception):
     Args:
         reason: one of ``authentication``, ``quota``, ``request``, ``rate``,
             ``connection``, ``timeout``, ``server``, ``reply``, ``refusal``,
-            ``cut``, ``context``, ``budget``, ``stopped``, ``recording``.
+            ``cut``, ``context``, ``budget``, ``input``, ``store``,
+            ``stopped``, ``recording``.
         message: one line for a person, without secrets.
         retry_after: seconds that the endpoint asks everybody to wait.
         usage: tokens that were paid for all the same.
@@ -159,9 +160,7 @@ class Model(Protocol):
         ...
 
 
-def call_key(
-    identity: str, messages: tuple[Message, ...], sample: int = 0, stable: int = 0
-) -> str:
+def call_key(identity: str, messages: tuple[Message, ...], sample: int = 0, stable: int = 0) -> str:
     """The hash of everything that decides an answer (DESIGN, section 7).
 
     Args:

@@ -21,11 +21,13 @@ class Recorded:
         name: what to call the recording in messages.
         identity: of the model that was recorded, so that its keys are met
             again; empty where it is not known.
+        cut: the keys of answers that stopped at their token limit.
     """
 
     answers: Mapping[str, str]
     name: str = "recorded"
     identity: str = ""
+    cut: frozenset[str] = frozenset()
     notice: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
@@ -41,7 +43,7 @@ class Recorded:
             text = self.answers.get(request.path)
         if text is None:
             raise ModelError("recording", f"{self.name} has no answer for the call {request.path}.")
-        return Reply(text)
+        return Reply(text, complete=request.key not in self.cut)
 
     async def close(self) -> None:
         return
@@ -61,6 +63,7 @@ def load_recording(path: str) -> Recorded:
     source = read_source(path, "recording")
     answers: dict[str, str] = {}
     identities: set[str] = set()
+    cut: set[str] = set()
     for number, line in enumerate(source.text.split("\n"), 1):
         if not line.strip():
             continue
@@ -73,6 +76,8 @@ def load_recording(path: str) -> Recorded:
         for name in ("key", "path"):
             if isinstance(entry.get(name), str):
                 answers[entry[name]] = entry["text"]
+        if entry.get("complete") is False:
+            cut.add(str(entry.get("key")))
         if isinstance(entry.get("identity"), str):
             identities.add(entry["identity"])
     if not answers:
@@ -85,4 +90,4 @@ def load_recording(path: str) -> Recorded:
             f"{path} holds answers of {len(identities)} models: export one run, with "
             "pearl cache export RUN."
         )
-    return Recorded(answers, f"recorded:{path}", "".join(identities))
+    return Recorded(answers, f"recorded:{path}", "".join(identities), frozenset(cut))

@@ -172,6 +172,19 @@ def _inserting(table: Table, dialect: str) -> Insert:
     return make(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
 
+@cache
+def _keeping(dialect: str) -> Insert:
+    """Keep replies; one that was cut off makes room for another, a whole one stays."""
+    make = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    statement = make(replies)
+    names = [column.name for column in replies.c if not column.primary_key]
+    return statement.on_conflict_do_update(
+        index_elements=["scope", "key"],
+        set_={name: statement.excluded[name] for name in names},
+        where=~replies.c.complete,
+    )
+
+
 def _by_scope(claims: list[Claim]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for one in claims:
@@ -184,7 +197,8 @@ def _replies(connection: Connection, claims: list[Claim]) -> dict[tuple[str, str
     for scope, keys in _by_scope(claims).items():
         for at in range(0, len(keys), _AT_ONCE):
             some = keys[at : at + _AT_ONCE]
-            where = and_(replies.c.scope == scope, replies.c.key.in_(some))
+            # A reply that was cut off helps nobody: whoever wants it again asks again.
+            where = and_(replies.c.scope == scope, replies.c.key.in_(some), replies.c.complete)
             for row in connection.execute(select(replies).where(where)):
                 usage = Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens)
                 found[scope, row.key] = Reply(row.text, usage, row.complete, kept=True)

@@ -132,7 +132,7 @@ class Store:
         """Hand over a change of another module's, and wait for its answer.
 
         Raises:
-            ModelError: the store takes nothing any more (reason ``stopped``).
+            ModelError: the store takes nothing any more (reason ``store``).
         """
         return await self._writer.ask(work, payload)
 

@@ -47,7 +47,7 @@ class Writer(Protocol):
         """Hand over a change, and wait for its answer, which stands once it is committed.
 
         Raises:
-            ModelError: the database takes nothing any more (reason ``stopped``).
+            ModelError: the database takes nothing any more (reason ``store``).
         """
         ...
 
@@ -55,7 +55,7 @@ class Writer(Protocol):
         """Wait until everything that was handed over so far is committed.
 
         Raises:
-            ModelError: the database takes nothing any more (reason ``stopped``).
+            ModelError: the database takes nothing any more (reason ``store``).
         """
         ...
 
@@ -148,7 +148,7 @@ class LoopWriter:
         """Hand over a change, and wait for its answer.
 
         Raises:
-            ModelError: the database takes nothing any more (reason ``stopped``).
+            ModelError: the database takes nothing any more (reason ``store``).
         """
         return await self._awaited(work, payload)
 
@@ -156,7 +156,7 @@ class LoopWriter:
         """Wait until everything that was handed over so far is committed.
 
         Raises:
-            ModelError: the database takes nothing any more (reason ``stopped``).
+            ModelError: the database takes nothing any more (reason ``store``).
         """
         await self._awaited(None, None)
 
@@ -226,7 +226,7 @@ class ThreadWriter:
         """Hand over a change, and wait for its answer, which stands once it is committed.
 
         Raises:
-            ModelError: the database takes nothing any more (reason ``stopped``).
+            ModelError: the database takes nothing any more (reason ``store``).
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
@@ -237,7 +237,7 @@ class ThreadWriter:
         """Wait until everything that was handed over so far is committed.
 
         Raises:
-            ModelError: the database takes nothing any more (reason ``stopped``).
+            ModelError: the database takes nothing any more (reason ``store``).
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
@@ -290,6 +290,6 @@ def _settle(pairs: list[tuple[_Job, Any]], broken: str) -> None:
         if job.waiting is None or job.waiting[1].done():
             continue
         if broken:
-            job.waiting[1].set_exception(ModelError("stopped", broken))
+            job.waiting[1].set_exception(ModelError("store", broken))
         else:
             job.waiting[1].set_result(answer)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pearl.llm.calls import ExecuteStep
 from pearl.llm.offline.text import Index, index, words
 from pearl.source import Span
-from pearl.values import as_text
+from pearl.values import Pairs, Value, as_text
 
 QUOTES = 4
 """How many sentences an answer quotes."""
@@ -61,7 +61,7 @@ def carry_out(call: ExecuteStep) -> str:
 
 def _without_document(call: ExecuteStep) -> str:
     """What can be said of the arguments alone: the arguments."""
-    text = "\n".join(as_text(value) for _, value in call.arguments)
+    text = "\n".join(_answers(value) for _, value in call.arguments)
     match call.action.returns:
         case "bool":
             return "no"
@@ -74,6 +74,13 @@ def _without_document(call: ExecuteStep) -> str:
             return json.dumps({"pairs": pairs}, ensure_ascii=False)
         case _:
             return text
+
+
+def _answers(value: Value) -> str:
+    """A value's text; of pairs only what was answered, as a key may be a part's label."""
+    return (
+        "\n".join(as_text(one) for _, one in value) if isinstance(value, Pairs) else as_text(value)
+    )
 
 
 def _query(call: ExecuteStep) -> Mapping[str, float]:
