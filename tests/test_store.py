@@ -98,10 +98,13 @@ class TestClaims:
         async def scenario(one: Store, two: Store) -> None:
             assert await one.claim("", "k") is True
             assert await two.claim("", "k") is False
-            reply = Reply("said", Usage(9, 3, 1), complete=False)
-            one.keep("", "k", reply, "m", "model m")
+            one.keep("", "k", Reply("cut o", Usage(9, 1, 1), complete=False), "m", "model m")
             await one.flush()
-            told = Reply("said", Usage(9, 3, 1), complete=False, kept=True)
+            # A reply that was cut off is in the journal's books, and answers nobody.
+            assert await two.claim("", "k") is True
+            two.keep("", "k", Reply("said", Usage(9, 3, 1)), "m", "model m")
+            await two.flush()
+            told = Reply("said", Usage(9, 3, 1), kept=True)
             assert await two.claim("", "k") == told
             assert await one.claim("", "k") == told
 
@@ -571,7 +574,7 @@ class TestDatabase:
                 connection.execute(text("DROP TABLE leases"))
             with pytest.raises(ModelError, match="The store cannot be written: ") as error:
                 run(store.claim("", "third"))
-            assert error.value.reason == "stopped"
+            assert error.value.reason == "store"
             assert "\n" not in str(error.value)
 
 

@@ -41,7 +41,7 @@ def add_entries(connection: Connection, changes: list[Row]) -> None:
 def add_replies(connection: Connection, changes: list[Row]) -> None:
     """Keep replies, and give up the leases on their keys."""
     changes.sort(key=lambda row: (row["scope"], row["key"]))
-    _insert_new(connection, replies, changes)
+    connection.execute(_keeping(connection.dialect.name), changes)
     # Whoever took such a call over meanwhile finds its reply.
     where = and_(leases.c.scope == bindparam("s"), leases.c.key == bindparam("k"))
     pairs = [{"s": row["scope"], "k": row["key"]} for row in changes]
