@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import time
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Insert, Table, and_, bindparam, delete, insert, select, update
+from sqlalchemy import (
+    BindParameter,
+    Insert,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pearl.llm import Reply, Usage
+from pearl.store.hot import read_all, write_many
 from pearl.store.owner import is_dead
 from pearl.store.tables import entries, leases, ledger, replies, rows, runs
 
@@ -25,6 +37,18 @@ _AT_ONCE = 400
 """Keys in one look-up: databases limit the parameters of a statement."""
 
 
+def _named(table: Table) -> dict[str, Any]:
+    """Each column from the parameter of its name."""
+    columns = (column for column in table.c if column.autoincrement is not True)
+    return {column.name: bindparam(column.name, type_=column.type) for column in columns}
+
+
+_ADD_ENTRY = insert(entries).values(_named(entries))
+_END_LEASE = delete(leases).where(
+    and_(leases.c.scope == bindparam("s"), leases.c.key == bindparam("k"))
+)
+
+
 class Claim(NamedTuple):
     """A call that somebody wants made."""
 
@@ -35,17 +59,15 @@ class Claim(NamedTuple):
 
 def add_entries(connection: Connection, changes: list[Row]) -> None:
     """Append journal entries."""
-    connection.execute(insert(entries), changes)
+    write_many(connection, _ADD_ENTRY, changes)
 
 
 def add_replies(connection: Connection, changes: list[Row]) -> None:
     """Keep replies, and give up the leases on their keys."""
     changes.sort(key=lambda row: (row["scope"], row["key"]))
-    connection.execute(_keeping(connection.dialect.name), changes)
+    write_many(connection, _keeping(connection.dialect.name), changes)
     # Whoever took such a call over meanwhile finds its reply.
-    where = and_(leases.c.scope == bindparam("s"), leases.c.key == bindparam("k"))
-    pairs = [{"s": row["scope"], "k": row["key"]} for row in changes]
-    connection.execute(delete(leases).where(where), pairs)
+    write_many(connection, _END_LEASE, [{"s": row["scope"], "k": row["key"]} for row in changes])
 
 
 def give_up(connection: Connection, claims: list[Claim]) -> None:
@@ -124,7 +146,7 @@ def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
         {"scope": one.scope, "key": one.key, "owner": one.owner, "expires": now + LEASE}
         for one in wanted
     ]
-    all_new = _insert_new(connection, leases, fresh) == len(fresh)
+    all_new = write_many(connection, _leasing(connection.dialect.name), fresh) == len(fresh)
     answered = _replies(connection, wanted)
     asked = [one for one in wanted if (one.scope, one.key) not in answered]
     if all_new:
@@ -159,24 +181,18 @@ def _take_over(connection: Connection, one: Claim, owner: str, expires: float, n
     return changed.rowcount == 1
 
 
-def _insert_new(connection: Connection, table: Table, changes: list[Row]) -> int:
-    """Insert rows, and say how many are new; one whose key is there stays as it is."""
-    statement = _inserting(table, connection.dialect.name)
-    return connection.execute(statement, changes).rowcount
-
-
 @cache
-def _inserting(table: Table, dialect: str) -> Insert:
+def _leasing(dialect: str) -> Insert:
+    """Take leases; one that is there stays as it is."""
     make = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    # Where many rows are inserted at once, their number is otherwise not told.
-    return make(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+    return make(leases).values(_named(leases)).on_conflict_do_nothing()
 
 
 @cache
 def _keeping(dialect: str) -> Insert:
     """Keep replies; one that was cut off makes room for another, a whole one stays."""
     make = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    statement = make(replies)
+    statement = make(replies).values(_named(replies))
     names = [column.name for column in replies.c if not column.primary_key]
     return statement.on_conflict_do_update(
         index_elements=["scope", "key"],
@@ -197,12 +213,19 @@ def _replies(connection: Connection, claims: list[Claim]) -> dict[tuple[str, str
     for scope, keys in _by_scope(claims).items():
         for at in range(0, len(keys), _AT_ONCE):
             some = keys[at : at + _AT_ONCE]
-            # A reply that was cut off helps nobody: whoever wants it again asks again.
-            where = and_(replies.c.scope == scope, replies.c.key.in_(some), replies.c.complete)
-            for row in connection.execute(select(replies).where(where)):
-                usage = Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens)
-                found[scope, row.key] = Reply(row.text, usage, row.complete, kept=True)
+            values = {"scope": scope, **{f"k{number}": key for number, key in enumerate(some)}}
+            for key, text, *tokens in read_all(connection, _looking_up(len(some)), values):
+                found[scope, key] = Reply(text, Usage(*tokens), kept=True)
     return found
+
+
+@lru_cache(maxsize=128)
+def _looking_up(count: int) -> Select[Any]:
+    """Look up so many calls; a reply that was cut off helps nobody, and is asked for again."""
+    keys: list[BindParameter[str]] = [bindparam(f"k{number}") for number in range(count)]
+    told = (replies.c.prompt_tokens, replies.c.completion_tokens, replies.c.cached_tokens)
+    where = and_(replies.c.scope == bindparam("scope"), replies.c.key.in_(keys), replies.c.complete)
+    return select(replies.c.key, replies.c.text, *told).where(where)
 
 
 def _leases(

@@ -104,6 +104,7 @@ class _Jobs:
     def _transaction(self, groups: dict[Work, list[_Job]], answers: dict[int, Any]) -> None:
         from sqlalchemy.exc import OperationalError
 
+        driver = self._engine.dialect.loaded_dbapi
         for left in reversed(range(TRIES)):
             try:
                 with self._engine.begin() as connection:
@@ -112,7 +113,7 @@ class _Jobs:
                         if found is not None:
                             pairs = zip(jobs, found, strict=True)
                             answers.update((id(job), answer) for job, answer in pairs)
-            except OperationalError:
+            except (OperationalError, driver.OperationalError):
                 # A deadlock, or a lock that was held for long: the transaction left no trace.
                 if not left:
                     raise
@@ -137,6 +138,7 @@ class LoopWriter:
         self._jobs = _Jobs(engine)
         self._beat = _Job(*beat, None)
         self._taken: list[_Job] = []
+        self._due = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pulse: asyncio.TimerHandle | None = None
 
@@ -183,16 +185,20 @@ class LoopWriter:
         if loop is not self._loop:
             self._loop = loop
             self._pulse = loop.call_later(BEAT, self._live)
-        if len(self._taken) == 1:
+        if job.waiting is not None and not self._due:
+            # What nobody waits for goes along with the next that somebody does.
+            self._due = True
             loop.call_soon(self._drain)
 
     def _live(self) -> None:
-        self._put(self._beat)
+        self._taken.append(self._beat)
+        self._drain()
         if self._loop is not None:
             self._loop.run_in_executor(None, checkpoint, self._engine)
             self._pulse = self._loop.call_later(BEAT, self._live)
 
     def _drain(self) -> None:
+        self._due = False
         taken, self._taken = self._taken, []
         if not taken:
             return
