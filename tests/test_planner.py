@@ -188,12 +188,16 @@ def test_replies_that_a_language_model_wrote_to_our_prompts(path: Path):
         items = decode(text, "list")
         assert isinstance(items, list)
         assert len(items) == 8
-    if path.stem.startswith("step_"):
+    elif path.stem.startswith("map_"):
+        from pearl.runtime.mapping import read_option
+
+        assert read_option(text, ["one", "two", "three", "four"]) is not None
+    if path.stem.startswith(("step_", "merge_")):
         from pearl.plan import Plan
         from pearl.runtime.evidence import evidence
 
         name = path.stem.split("_")[1]
         story = Source(name, (ROOT / f"plans/examples/{name}.txt").read_text(encoding="utf-8"))
         quotes = evidence(Plan(), {"a": text}, ["a"], story)
-        assert len(quotes) == 4
+        assert len(quotes) == (6 if path.stem.startswith("merge_") else 4)
         assert all(quote.span for quote in quotes)
