@@ -15,14 +15,9 @@ from pathlib import Path
 if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.scale import write_questions
+from benchmarks.scale import job_in, write_questions
 from benchmarks.stub import Stub
-from pearl.batch.start import Job, start
-from pearl.context import UNLIMITED
-from pearl.library import load_library
-from pearl.llm import choose_model
-from pearl.llm.prices import load_prices
-from pearl.passes import DEFAULT_PASSES
+from pearl.batch.start import start
 
 
 def main() -> None:
@@ -37,7 +32,7 @@ def main() -> None:
             home = Path(folder)
             write_questions(home, chosen.questions, 20)
             started = time.monotonic()
-            tally = start(_job(home, name), lambda _: None)
+            tally = start(job_in(home, name), lambda _: None)
             rates[name] = tally.done / (time.monotonic() - started)
             told = stub.stats()
         print(
@@ -45,21 +40,6 @@ def main() -> None:
             f"calls, {told['repeats']} of them twice"
         )
     print(f"cluster ÷ one process: {rates['local'] / rates['']:.2f}, with the cluster's start")
-
-
-def _job(home: Path, scheduler: str) -> Job:
-    return Job(
-        questions=str(home / "questions.jsonl"),
-        documents="",
-        output=str(home / "answers.jsonl"),
-        library=load_library(),
-        model=choose_model("gpt-4o-mini"),
-        context=UNLIMITED,
-        passes=DEFAULT_PASSES,
-        store=str(home / "store.db"),
-        prices=load_prices(),
-        scheduler=scheduler,
-    )
 
 
 if __name__ == "__main__":

@@ -42,19 +42,8 @@ def main() -> None:
         os.environ |= {"OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "stub"}
         home = Path(folder)
         write_questions(home, chosen.questions, chosen.documents)
-        job = Job(
-            questions=str(home / "questions.jsonl"),
-            documents="",
-            output=str(home / "answers.jsonl"),
-            library=load_library(),
-            model=choose_model("gpt-4o-mini"),
-            context=UNLIMITED,
-            passes=DEFAULT_PASSES,
-            store=str(home / "store.db"),
-            prices=load_prices(),
-        )
         quarters = _Quarters()
-        tally = start(job, quarters)
+        tally = start(job_in(home), quarters)
         size = sum(file.stat().st_size for file in home.glob("store.db*"))
         told = stub.stats()
     print(
@@ -64,6 +53,22 @@ def main() -> None:
     rates = quarters.print()
     print(f"last quarter ÷ first: {rates[-1] / rates[0]:.2f} (goal 0.9)")
     print(f"store: {size / 1e6:.0f} MB, {size / max(1, tally.calls):,.0f} bytes a call")
+
+
+def job_in(home: Path, scheduler: str = "") -> Job:
+    """The batch of a folder that `write_questions` filled."""
+    return Job(
+        questions=str(home / "questions.jsonl"),
+        documents="",
+        output=str(home / "answers.jsonl"),
+        library=load_library(),
+        model=choose_model("gpt-4o-mini"),
+        context=UNLIMITED,
+        passes=DEFAULT_PASSES,
+        store=str(home / "store.db"),
+        prices=load_prices(),
+        scheduler=scheduler,
+    )
 
 
 class _Quarters:

@@ -25,6 +25,8 @@ from pearl.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from pearl.batch import Tally
+    from pearl.batch.start import Job
     from pearl.context import Policy
 
 
@@ -120,14 +122,7 @@ def command(
             tally = start(job, changed)
         except ModelError as error:
             raise _ended(error) from None
-    if as_json:
-        emit_json({**tally.as_object(), "output": output})
-    else:
-        if job.model.notice:
-            click.echo(job.model.notice, err=True)
-        for name, value in tally.table():
-            click.echo(f"{name:10} {value}")
-        click.echo(click.style(f"\npearl runs show {tally.run}", dim=True))
+    _show(tally, job, as_json=as_json)
     if tally.failed:
         failed = tally.failed.total()
         click.echo(
@@ -136,6 +131,17 @@ def command(
             err=True,
         )
         raise SystemExit(NoAnswer.exit_code)
+
+
+def _show(tally: Tally, job: Job, *, as_json: bool) -> None:
+    if as_json:
+        emit_json({**tally.as_object(), "output": job.output})
+        return
+    if job.model.notice:
+        click.echo(job.model.notice, err=True)
+    for name, value in tally.table():
+        click.echo(f"{name:10} {value}")
+    click.echo(click.style(f"\npearl runs show {tally.run}", dim=True))
 
 
 def _again() -> str:

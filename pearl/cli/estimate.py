@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +21,10 @@ from pearl.cli.options import (
     model_option,
     store_option,
 )
+
+if TYPE_CHECKING:
+    from pearl.batch.estimate import Estimate
+    from pearl.llm.prices import Price
 
 
 @click.command(
@@ -52,57 +59,20 @@ def command(
     """
     from pearl.batch import Setup, read_index
     from pearl.batch.estimate import estimate
-    from pearl.llm.prices import dollars, load_prices
+    from pearl.llm.prices import load_prices
     from pearl.planner import choose_demonstrations, load_demonstrations
 
-    library = load(libraries)
     name = model or _named()
     price = load_prices(Path(prices) if prices else None).get(name)
-    index = read_index(questions, documents)
+    library = load(libraries)
     setup = Setup(library, choose_demonstrations(load_demonstrations(), library))
-    found = estimate(index, setup, name)
-    usage = found.usage
-    from pearl.llm import Usage
-
-    without = Usage(usage.prompt_tokens, usage.completion_tokens)
-    pace = _seconds_a_call(store, name)
-    time = found.calls / (concurrency or 32) * pace if pace else None
-    costs = [price.cost(one) for one in (without, usage)] if price else None
+    found = estimate(read_index(questions, documents), setup, name)
+    pace, at_once = _seconds_a_call(store, name), concurrency or 32
+    seconds = found.calls / at_once * pace if pace else None
     if as_json:
-        emit_json(
-            {
-                "questions": found.questions,
-                "plans_to_write": found.planned,
-                "documents": found.documents,
-                "calls": round(found.calls),
-                "prompt_tokens": usage.prompt_tokens,
-                "cached_tokens": usage.cached_tokens,
-                "completion_tokens": usage.completion_tokens,
-                "model": name,
-                "cost": costs[0] / 1e6 if costs else None,
-                "cost_with_prefix_cache": costs[1] / 1e6 if costs else None,
-                "seconds": time,
-            }
-        )
+        emit_json(_as_object(found, name, price, seconds))
         return
-    rows: list[tuple[str, Any]] = [
-        ("questions", f"{found.questions:,} on {counted(found.documents, 'document')}"),
-        ("calls", f"about {round(found.calls):,}"),
-        (
-            "tokens",
-            f"about {usage.prompt_tokens:,} read, of which an endpoint with a prefix cache may "
-            f"keep {usage.cached_tokens:,}, and {usage.completion_tokens:,} written",
-        ),
-    ]
-    if costs:
-        rows.append(("cost", f"about {dollars(costs[0])}, with a prefix cache {dollars(costs[1])}"))
-    else:
-        rows.append(("cost", f"not known: no price for {name}; give one with --prices"))
-    if time is None:
-        rows.append(("time", f"not known: no call of {name} is in the store yet"))
-    else:
-        rows.append(("time", f"about {time:,.0f} s with {concurrency or 32} calls at a time"))
-    for label, value in rows:
+    for label, value in _table(found, name, price, seconds, at_once):
         click.echo(f"{label:10} {value}")
     size, document = found.largest
     if price and price.window and size > price.window:
@@ -112,9 +82,53 @@ def command(
         )
 
 
-def _named() -> str:
-    import os
+def _costs(found: Estimate, price: Price) -> tuple[int, int]:
+    """In millionths of a dollar: without a prefix cache, and with one."""
+    return price.cost(replace(found.usage, cached_tokens=0)), price.cost(found.usage)
 
+
+def _as_object(
+    found: Estimate, model: str, price: Price | None, seconds: float | None
+) -> dict[str, Any]:
+    costs = _costs(found, price) if price else None
+    return {
+        "questions": found.questions,
+        "plans_to_write": found.planned,
+        "documents": found.documents,
+        "calls": round(found.calls),
+        **asdict(found.usage),
+        "model": model,
+        "cost": costs[0] / 1e6 if costs else None,
+        "cost_with_prefix_cache": costs[1] / 1e6 if costs else None,
+        "seconds": seconds,
+    }
+
+
+def _table(
+    found: Estimate, model: str, price: Price | None, seconds: float | None, at_once: int
+) -> Iterator[tuple[str, str]]:
+    from pearl.llm.prices import dollars
+
+    usage = found.usage
+    yield "questions", f"{found.questions:,} on {counted(found.documents, 'document')}"
+    yield "calls", f"about {round(found.calls):,}"
+    yield (
+        "tokens",
+        f"about {usage.prompt_tokens:,} read, of which an endpoint with a prefix cache may keep "
+        f"{usage.cached_tokens:,}, and {usage.completion_tokens:,} written",
+    )
+    if price:
+        plain, cached = map(dollars, _costs(found, price))
+        yield "cost", f"about {plain}, with a prefix cache {cached}"
+    else:
+        yield "cost", f"not known: no price for {model}; give one with --prices"
+    if seconds is None:
+        yield "time", f"not known: no call of {model} is in the store yet"
+    else:
+        yield "time", f"about {seconds:,.0f} s with {at_once} calls at a time"
+
+
+def _named() -> str:
     return os.environ.get("PEARL_MODEL", "").strip() or "offline"
 
 
