@@ -21,6 +21,9 @@ HEAD = "0001"
 BUSY = 60.0
 """Seconds for which another process may hold a file."""
 
+LONG_LOG = 1 << 24
+"""Bytes of a file's log from which it is moved into the file."""
+
 _READS = "pearl_reads"
 
 _LOCK = 7052961
@@ -153,6 +156,14 @@ def _begin(connection: Connection) -> None:
         raise OperationalError("BEGIN", {}, error) from None
     finally:
         cursor.close()
+
+
+def is_log_long(engine: Engine) -> bool:
+    """Whether a file's log is worth moving into the file."""
+    try:
+        return Path(f"{engine.url.database}-wal").stat().st_size > LONG_LOG
+    except OSError:
+        return False
 
 
 def checkpoint(engine: Engine) -> None:

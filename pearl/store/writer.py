@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from pearl.llm import ModelError
-from pearl.store.database import checkpoint
+from pearl.store.database import checkpoint, is_log_long
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -194,7 +194,8 @@ class LoopWriter:
         self._taken.append(self._beat)
         self._drain()
         if self._loop is not None:
-            self._loop.run_in_executor(None, checkpoint, self._engine)
+            if is_log_long(self._engine):
+                self._loop.run_in_executor(None, checkpoint, self._engine)
             self._pulse = self._loop.call_later(BEAT, self._live)
 
     def _drain(self) -> None:
