@@ -8,6 +8,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
+from pearl.checker import check
+from pearl.diagnostics import Severity
 from pearl.library import Library
 from pearl.llm import Model, ModelError, Usage
 from pearl.runtime import Caller, Finished, Journal, Quote, RunError, Strategy, run_strategy
@@ -15,7 +17,7 @@ from pearl.runtime.evidence import evidence, without_quotes
 from pearl.runtime.mapping import Option, map_answer
 from pearl.session import Session
 from pearl.source import InputError, Source
-from pearl.syntax import print_plan
+from pearl.syntax import Parsed, parse, print_plan
 
 Watch: TypeAlias = Callable[[str, bool], None]
 """Told the path of each call when it starts (False) and when it ends (True)."""
@@ -99,6 +101,23 @@ async def answer(
         journal.decide("failed", str(error))
         raise
     return _result(finished, question, document, option, journal, session.engine.model)
+
+
+def whole_plan(text: str, library: Library) -> Parsed:
+    """Read a plan that is to be run.
+
+    Raises:
+        RunError: it has errors.
+    """
+    parsed = parse(text)
+    errors = [one for one in check(parsed, library) if one.severity is Severity.ERROR]
+    if errors:
+        raise RunError(
+            f"The plan has {len(errors)} error{'s'[: len(errors) != 1]}: {errors[0].message} "
+            f"{errors[0].help}".rstrip(),
+            diagnostics=tuple(errors),
+        )
+    return parsed
 
 
 def check_options(options: Sequence[str]) -> None:

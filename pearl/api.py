@@ -8,19 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pearl.answer import Answer, Watch, answer, check_options, heading
+from pearl.answer import Answer, Watch, answer, check_options, heading, whole_plan
 from pearl.checker import DEFAULT, Selection
 from pearl.checker import check as _check
 from pearl.checker import fix as _fix
 from pearl.context import Context
-from pearl.diagnostics import Diagnostic, Severity
+from pearl.diagnostics import Diagnostic
 from pearl.layout import layout
 from pearl.library import Library, load_library
 from pearl.llm import Model, choose_model
 from pearl.plan import Plan
 from pearl.planner import Planned, choose_demonstrations, load_demonstrations
 from pearl.planner import write_plan as _write_plan
-from pearl.runtime import Caller, RunError
+from pearl.runtime import Caller
 from pearl.session import Began, context_for, open_session
 from pearl.source import InputError, Source, read_source
 from pearl.strategies import GivenPlan, Pearl
@@ -190,14 +190,7 @@ async def run(
         RunError: the plan has errors, or a step has no output.
     """
     library = library or load_library()
-    parsed = parse(print_plan(plan) if isinstance(plan, Plan) else plan)
-    errors = [one for one in _check(parsed, library) if one.severity is Severity.ERROR]
-    if errors:
-        raise RunError(
-            f"The plan has {len(errors)} error{'s'[: len(errors) != 1]}: {errors[0].message} "
-            f"{errors[0].help}".rstrip(),
-            diagnostics=tuple(errors),
-        )
+    parsed = whole_plan(print_plan(plan) if isinstance(plan, Plan) else plan, library)
     if options and not parsed.plan.question:
         raise InputError("Options need a question: put a line question: … at the plan's head.")
     question, source, model = parsed.plan.question, _document(document), model or choose_model()

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pearl.answer import Answer, Watch, answer, as_object, heading
+from pearl.answer import Answer, Watch, answer, as_object, heading, whole_plan
 from pearl.batch.questions import Question
-from pearl.checker import check
 from pearl.context import UNLIMITED, Context
-from pearl.diagnostics import Severity
 from pearl.library import Library
 from pearl.llm import Demonstration, ModelError, Usage
 from pearl.passes import DEFAULT_PASSES
@@ -20,7 +18,6 @@ from pearl.runtime import Caller, Journal, RunError, Strategy
 from pearl.session import Session
 from pearl.source import InputError, Source
 from pearl.strategies import GivenPlan, Pearl, rewritten
-from pearl.syntax import parse
 from pearl.values import canonical_json
 
 
@@ -106,14 +103,7 @@ def _strategy(question: Question, setup: Setup, session: Session) -> Any:  # noq
         return lambda caller: Pearl(
             setup.library, caller, setup.demonstrations, passes=setup.passes
         )
-    parsed = parse(question.plan)
-    errors = [one for one in check(parsed, setup.library) if one.severity is Severity.ERROR]
-    if errors:
-        raise RunError(
-            f"The plan has {len(errors)} error{'s'[: len(errors) != 1]}: {errors[0].message} "
-            f"{errors[0].help}".rstrip(),
-            diagnostics=tuple(errors),
-        )
+    parsed = whole_plan(question.plan, setup.library)
 
     def given(caller: Caller) -> Strategy:
         return GivenPlan(rewritten(parsed.plan, setup.library, setup.passes, caller.journal))
