@@ -17,7 +17,7 @@ if not __package__:
 
 from benchmarks.scale import job_in, write_questions
 from benchmarks.stub import Stub
-from pearl.batch.start import start
+from pearl.jobs import start
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
             home = Path(folder)
             write_questions(home, chosen.questions, 20)
             started = time.monotonic()
-            tally = start(job_in(home, name), lambda _: None)
+            tally = start(*job_in(home, name))
             rates[name] = tally.done / (time.monotonic() - started)
             told = stub.stats()
         print(

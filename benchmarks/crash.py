@@ -115,29 +115,23 @@ class _Spy:
 
 def uninterrupted(batch: Batch) -> Reference:
     """Run a batch in this process, with nobody to kill it."""
-    from pearl.batch.start import Job, start
+    from pearl.batch import Setup, batch_job
+    from pearl.jobs import Means, start
     from pearl.library import load_library
     from pearl.llm import choose_model
-    from pearl.llm.prices import load_prices
-    from pearl.passes import chosen_passes
+    from pearl.planner import choose_demonstrations, load_demonstrations
     from pearl.session import context_for
 
     with patch.dict(os.environ, batch.environment(), clear=True):
         spy = _Spy(choose_model("stub"))
-        tally = start(
-            Job(
-                questions=str(batch.folder / "questions.jsonl"),
-                documents="",
-                output=str(batch.answers),
-                library=load_library(),
-                model=spy,  # type: ignore[arg-type]
-                context=context_for(spy),  # type: ignore[arg-type]
-                passes=chosen_passes(()),
-                store=batch.store if "://" in batch.store else str(batch.folder / batch.store),
-                prices=load_prices(),
-            ),
-            lambda _: None,
+        questions = str(batch.folder / "questions.jsonl")
+        setup = Setup(
+            load_library(),
+            choose_demonstrations(load_demonstrations(), load_library()),
+            context_for(spy),  # type: ignore[arg-type]
         )
+        place = batch.store if "://" in batch.store else str(batch.folder / batch.store)
+        tally = start(batch_job(questions, "", str(batch.answers), setup), Means(spy, place))  # type: ignore[arg-type]
     assert tally.done == len(batch.ids) == len(batch.rows())
     return Reference(tuple(batch.lines()), spy.asked)
 

@@ -23,13 +23,11 @@ if not __package__:
 
 from benchmarks.stub import Stub
 from benchmarks.workload import documents, plans
-from pearl.batch import Tally
-from pearl.batch.start import Job, start
-from pearl.context import UNLIMITED
+from pearl.batch import Setup, batch_job
+from pearl.jobs import Job, Means, Tally, start
 from pearl.library import load_library
 from pearl.llm import choose_model
-from pearl.llm.prices import load_prices
-from pearl.passes import DEFAULT_PASSES
+from pearl.planner import choose_demonstrations, load_demonstrations
 
 
 def main() -> None:
@@ -43,7 +41,7 @@ def main() -> None:
         home = Path(folder)
         write_questions(home, chosen.questions, chosen.documents)
         quarters = _Quarters()
-        tally = start(job_in(home), quarters)
+        tally = start(*job_in(home), quarters)
         size = sum(file.stat().st_size for file in home.glob("store.db*"))
         told = stub.stats()
     print(
@@ -55,20 +53,13 @@ def main() -> None:
     print(f"store: {size / 1e6:.0f} MB, {size / max(1, tally.calls):,.0f} bytes a call")
 
 
-def job_in(home: Path, scheduler: str = "") -> Job:
+def job_in(home: Path, scheduler: str = "") -> tuple[Job, Means]:
     """The batch of a folder that `write_questions` filled."""
-    return Job(
-        questions=str(home / "questions.jsonl"),
-        documents="",
-        output=str(home / "answers.jsonl"),
-        library=load_library(),
-        model=choose_model("gpt-4o-mini"),
-        context=UNLIMITED,
-        passes=DEFAULT_PASSES,
-        store=str(home / "store.db"),
-        prices=load_prices(),
-        scheduler=scheduler,
-    )
+    library = load_library()
+    setup = Setup(library, choose_demonstrations(load_demonstrations(), library))
+    job = batch_job(str(home / "questions.jsonl"), "", str(home / "answers.jsonl"), setup)
+    model = choose_model("gpt-4o-mini")
+    return job, Means(model, str(home / "store.db"), scheduler=scheduler)
 
 
 class _Quarters:

@@ -88,6 +88,21 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """An older action that another one stands for, and how its calls are written now.
+
+    Args:
+        name: the older action's name.
+        params: the names of its parameters, in order.
+        args: the new call's arguments; a reference names a parameter of the older action.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    args: tuple[Arg, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """A named instruction that steps call.
 
@@ -100,6 +115,9 @@ class Action:
         variadic: whether the last parameter may repeat (written ``...``).
         aliases: other names plans may use for it.
         traits: what a pass may assume; absent a trait, nothing.
+        provenance: ids of the questions that proposed it.
+        replaces: older actions whose calls are written otherwise now; one whose
+            arguments stay as they are is an alias.
         span: where its line stands in the library or plan.
     """
 
@@ -111,6 +129,8 @@ class Action:
     variadic: bool = False
     aliases: tuple[str, ...] = ()
     traits: frozenset[str] = frozenset()
+    provenance: tuple[str, ...] = ()
+    replaces: tuple[Replaced, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
     comments: tuple[str, ...] = ()
 

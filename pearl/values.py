@@ -6,6 +6,7 @@ Values are JSON but for `Pairs`, the key–answer lists that ``each`` makes
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -80,6 +81,11 @@ def from_json(data: Any) -> Value:  # noqa: ANN401 - JSON has no narrower type
 def canonical_json(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower type
     """One text for one value: sorted keys, no spaces, characters as they are."""
     return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def digest(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower type
+    """The SHA-256 of JSON data, in hexadecimal digits."""
+    return hashlib.sha256(canonical_json(data).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def one_line_json(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower type

@@ -146,10 +146,11 @@ def test_keys_do_not_travel(tmp_path: Path):
     """What the client pickles for a worker does not hold the key."""
     import pickle
 
-    from pearl.batch.hand import Order
-    from pearl.batch.work import Setup
+    from pearl.batch import Setup
+    from pearl.batch.job import AnswerRows
     from pearl.context import UNLIMITED
     from pearl.engine import Limits
+    from pearl.jobs.hand import Order
     from pearl.library import load_library
     from pearl.llm import choose_model
 
@@ -158,7 +159,8 @@ def test_keys_do_not_travel(tmp_path: Path):
         patch.setenv("OPENAI_API_KEY", key)
         model = choose_model("m")
         setup = Setup(load_library(), (), UNLIMITED)
-        order = Order("run", "s.db", "", "m", model.identity, setup, Limits(), None)
+        work = AnswerRows(setup)
+        order = Order("run", "s.db", "", "m", model.identity, work, UNLIMITED, Limits(), None)
     sent = pickle.dumps(order)
     assert key.encode() not in sent
-    assert pickle.loads(sent).setup.library.actions == setup.library.actions
+    assert pickle.loads(sent).work.setup.library.actions == setup.library.actions

@@ -14,9 +14,10 @@ from tests.conftest import ROOT
 
 ROOMS = (
     "resources", "source", "values", "diagnostics", "plan", "screen", "syntax", "builtins",
-    "library", "graph", "placing", "draw", "rules", "checker", "passes", "render", "llm", "prompts",
-    "planner", "context", "runtime", "engine", "store", "strategies", "layout", "session",
-    "replay", "answer", "batch", "api", "cli", "__main__",
+    "library", "alike", "graph", "placing", "draw", "rules", "checker", "passes", "render", "llm",
+    "prompts", "planner", "context", "runtime", "engine", "store", "strategies", "layout",
+    "session", "replay", "answer", "jobs", "batch", "mining", "report", "evaluate", "api", "cli",
+    "__main__",
 )  # fmt: skip
 HEAVY = (
     "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy", "alembic",

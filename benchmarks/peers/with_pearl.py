@@ -11,8 +11,9 @@ from pathlib import Path
 
 from benchmarks.peers.common import KEY, MODEL, Run, run_peer
 from benchmarks.workload import Plan, documents
-from pearl.batch import Crew, Setup, Tally, read_index, run_batch
+from pearl.batch import Setup, batch_job
 from pearl.engine import start_engine
+from pearl.jobs import Crew, Tally, run_tasks
 from pearl.library import load_library
 from pearl.llm import choose_model
 from pearl.store import open_store
@@ -37,9 +38,10 @@ async def with_pearl(url: str) -> AsyncIterator[Run]:
         async def run(work: list[Plan], at_once: int) -> list[str]:
             questions, answers = home / "questions.jsonl", home / "answers.jsonl"
             questions.write_text("".join(map(_row, work)), encoding="utf-8")
-            index, name = read_index(str(questions)), store.start("batch", {})
+            job, name = batch_job(str(questions), "", str(answers), setup), store.start("batch", {})
             tally = Tally(name, len(work))
-            await run_batch(index, Crew(setup, engine, store, name, at_once, tally), str(answers))
+            crew = Crew(job.work, job.context, engine, store, name, at_once, tally)
+            await run_tasks(job.tasks, crew, job.sink)
             rows = answers.read_text(encoding="utf-8").splitlines()
             return [json.loads(row)["answer"] for row in rows]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from pearl.runtime import Caller, Journal, RunError, Strategy
 from pearl.session import Session
 from pearl.source import InputError, Source
 from pearl.strategies import GivenPlan, Pearl, rewritten
-from pearl.values import canonical_json
+from pearl.values import digest
 
 
 @dataclass(frozen=True)
@@ -164,9 +163,3 @@ def _reason(error: RunError | ModelError | InputError) -> str:
     if error.diagnostics:
         return "plan"
     return error.failures[0].reason if error.failures else "reply"
-
-
-def digest(data: Any) -> str:  # noqa: ANN401 - any JSON
-    """The SHA-256 of JSON data, in hexadecimal digits."""
-    text = canonical_json(data)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

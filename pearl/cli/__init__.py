@@ -21,6 +21,7 @@ COMMANDS = (
     "estimate",
     "runs",
     "cache",
+    "mine",
     "lint",
     "fmt",
     "rule",

@@ -86,7 +86,7 @@ def export(run: str, output: str, store: str, as_json: bool) -> None:
 
     --model recorded:FILE answers from them.
     """
-    from pearl.batch.output import line_of
+    from pearl.jobs.output import line_of
     from pearl.store import cache
     from pearl.store.history import find_run
 

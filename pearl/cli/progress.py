@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pearl.batch import Tally
+    from pearl.jobs import Tally
 
 BAR_EVERY = 0.1
 """Seconds between two looks of the bar."""

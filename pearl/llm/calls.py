@@ -73,7 +73,75 @@ class MapAnswer:
     options: tuple[str, ...]
 
 
-Call: TypeAlias = WritePlan | CorrectPlan | ExecuteStep | MapAnswer
+@dataclass(frozen=True, slots=True)
+class MineActions:
+    """Propose the actions that a question needs and a library lacks (PEARL, section 2.1).
+
+    Args:
+        question: an example question; its document is not shown.
+        library: the seed actions.
+    """
+
+    question: str
+    library: Library
+
+
+@dataclass(frozen=True, slots=True)
+class CondenseActions:
+    """Make fewer actions of many that are alike (PEARL, section 2.1).
+
+    Args:
+        actions: those to be condensed.
+        target: how many are wanted, at most.
+    """
+
+    actions: tuple[Action, ...]
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefinePlan:
+    """Better a plan whose answer was judged wrong (PEARL, section 2.2, self-refinement).
+
+    Neither the right answer nor the options are shown: a plan that holds them
+    would teach nothing.
+
+    Args:
+        write: the call that the plan answered.
+        plan: its text.
+        outputs: what each step that ran came to, by its name, in order.
+        judgement: what is wrong with the answer, in one sentence.
+    """
+
+    write: WritePlan
+    plan: str
+    outputs: tuple[tuple[str, str], ...]
+    judgement: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelQuestion:
+    """Say which kinds of reasoning a question asks for, at most two.
+
+    Args:
+        question: what is asked; its document is not shown.
+        labels: names, each with what it means.
+    """
+
+    question: str
+    labels: tuple[tuple[str, str], ...]
+
+
+Call: TypeAlias = (
+    WritePlan
+    | CorrectPlan
+    | ExecuteStep
+    | MapAnswer
+    | MineActions
+    | CondenseActions
+    | RefinePlan
+    | LabelQuestion
+)
 
 
 def letter(index: int) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from pearl.llm.model import Model
 from pearl.source import InputError
+
+if TYPE_CHECKING:
+    from pearl.llm.settings import Settings
 
 
 def choose_model(name: str = "") -> Model:
@@ -38,22 +42,31 @@ def choose_model(name: str = "") -> Model:
             "An endpoint is set and no model is named: add --model NAME, set PEARL_MODEL, "
             "or use --model offline."
         )
-    if not key and not url:
+    from pearl.llm.openai import OpenAI
+
+    return OpenAI(name, read_settings(name))
+
+
+def read_settings(name: str) -> Settings:
+    """Where a model of an endpoint is asked, from the environment.
+
+    Args:
+        name: the model's, for messages.
+
+    Raises:
+        InputError: a setting is missing or wrong; the message says which.
+    """
+    from pydantic import ValidationError
+
+    from pearl.llm.settings import Settings
+
+    if not any(os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL")):
         raise InputError(
             f"The model {name} needs an endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
             "server of your own, or use --model offline."
         )
-    return _open(name)
-
-
-def _open(name: str) -> Model:
-    from pydantic import ValidationError
-
-    from pearl.llm.openai import OpenAI
-    from pearl.llm.settings import Settings
-
     try:
-        return OpenAI(name, Settings())
+        return Settings()
     except ValidationError as error:
         first = error.errors()[0]
         setting = str(first["loc"][0]).upper()

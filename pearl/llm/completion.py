@@ -27,7 +27,19 @@ def read_completion(body: bytes, hidden: Hidden) -> Reply:
     Raises:
         ModelError: it holds no usable text; its usage is what was paid all the same.
     """
-    data = _loaded(body)
+    return reply_of(_loaded(body), hidden)
+
+
+def reply_of(data: Any, hidden: Hidden) -> Reply:  # noqa: ANN401 - any JSON
+    """The text and usage of a completion that was read as JSON.
+
+    Args:
+        data: the JSON.
+        hidden: takes the key out of a text.
+
+    Raises:
+        ModelError: as `read_completion`.
+    """
     usage = _usage(_of(data, "usage"))
     try:
         return _reply(data, usage, hidden)

@@ -78,9 +78,9 @@ class Transport:
             data = body if len(body) < WHOLE else io.BytesIO(body)
             async with session.post(url, data=data, allow_redirects=False) as response:
                 if response.status < 300:
-                    read = await _body(response)
+                    read = await read_body(response)
                 else:
-                    read = await _error_body(response, min(ERROR_TIME, self._settings.timeout / 2))
+                    read = await read_error(response, self._settings)
                 return Answer(response.status, response.headers, read)
         except (aiohttp.ClientError, OSError) as error:
             raise connection_failure(error) from None
@@ -113,24 +113,37 @@ class Transport:
         session = aiohttp.ClientSession(
             # The engine limits how many calls are under way; nobody else does.
             connector=aiohttp.TCPConnector(limit=0),
-            headers=_headers(self._settings),
+            headers=headers(self._settings),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(
                 total=None, sock_connect=min(self._settings.timeout, CONNECT)
             ),
             # aiohttp looks for a proxy at every call, in a thread: only where there is one.
-            trust_env=_proxied(url),
+            trust_env=proxied(url),
         )
         return session, url
 
 
-def _proxied(url: URL) -> bool:
+def proxied(url: URL) -> bool:
+    """Whether calls to an address go through a proxy.
+
+    Args:
+        url: of the endpoint.
+    """
     from urllib.request import getproxies, proxy_bypass
 
     return url.scheme in getproxies() and not proxy_bypass(url.host or "")
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes:
+async def read_body(response: aiohttp.ClientResponse) -> bytes:
+    """An answer, as far as any answer may go.
+
+    Args:
+        response: one with a status of success.
+
+    Raises:
+        ModelError: it is longer than `LARGEST`.
+    """
     if response.content_type == "text/event-stream":
         # It may never end; what it is, is known.
         return b"data:"
@@ -151,10 +164,17 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(pieces)
 
 
-async def _error_body(response: aiohttp.ClientResponse, seconds: float) -> bytes:
+async def read_error(response: aiohttp.ClientResponse, settings: Settings) -> bytes:
+    """The beginning of an error, as far as it comes soon.
+
+    Args:
+        response: one with any other status.
+        settings: how long a call may take.
+    """
     import aiohttp
 
     pieces: list[bytes] = []
+    seconds = min(ERROR_TIME, settings.timeout / 2)
     with suppress(TimeoutError, OSError, aiohttp.ClientError):
         async with asyncio.timeout(seconds):
             async for piece in response.content.iter_any():
@@ -165,11 +185,16 @@ async def _error_body(response: aiohttp.ClientResponse, seconds: float) -> bytes
     return b"".join(pieces)[:LARGEST_ERROR]
 
 
-def _headers(settings: Settings) -> dict[str, str]:
+def headers(settings: Settings) -> dict[str, str]:
+    """What is sent with every call; the key is in it.
+
+    Args:
+        settings: who pays.
+    """
     from importlib.metadata import version
 
     key = settings.api_key.get_secret_value()
-    headers = {
+    named = {
         "Content-Type": "application/json",
         "Accept": "application/json",
         # Answers are short: packing them costs more than it saves.
@@ -179,4 +204,4 @@ def _headers(settings: Settings) -> dict[str, str]:
         "OpenAI-Organization": settings.organization,
         "OpenAI-Project": settings.project,
     }
-    return {name: text for name, text in headers.items() if text}
+    return {name: text for name, text in named.items() if text}

@@ -13,7 +13,18 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pearl.library import Library
-from pearl.llm.calls import Call, CorrectPlan, ExecuteStep, MapAnswer, WritePlan, letter
+from pearl.llm.calls import (
+    Call,
+    CondenseActions,
+    CorrectPlan,
+    ExecuteStep,
+    LabelQuestion,
+    MapAnswer,
+    MineActions,
+    RefinePlan,
+    WritePlan,
+    letter,
+)
 from pearl.llm.model import Message
 from pearl.plan import DOCUMENT, Action
 from pearl.source import Source
@@ -61,6 +72,18 @@ def render(call: Call) -> tuple[Message, ...]:
         case MapAnswer():
             options = [(letter(at), option) for at, option in enumerate(call.options)]
             return _messages("map_answer", call=call, options=options)
+        case MineActions():
+            return _messages("mine_actions", call=call, actions=_listing(call.library))
+        case CondenseActions():
+            return _messages("condense_actions", call=call)
+        case RefinePlan():
+            return (
+                *render(call.write),
+                {"role": "assistant", "content": call.plan},
+                {"role": "user", "content": _block("refine_plan", "user", call=call)},
+            )
+        case LabelQuestion():
+            return _messages("label_question", call=call)
 
 
 @lru_cache(maxsize=32)

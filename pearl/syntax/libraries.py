@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from pearl.plan import Action, Builtin
+from pearl.plan import Action, Builtin, Replaced
 from pearl.source import Source, Span
-from pearl.syntax.parsers import Failure, parse_action
+from pearl.syntax.build import unquote
+from pearl.syntax.parsers import Failure, parse_action, parse_step
 from pearl.syntax.tree import Broken, ParsedLibrary
 
 _CALLS = re.compile(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
 # Any other indented line goes on with the definition.
-_META = re.compile(r"\s+(aliases|traits|body(?=\s*:\s*builtin\s+\w+\s*$))\s*:\s*(.*)$")
+_META = re.compile(
+    r"\s+(aliases|traits|provenance(?=\s*:\s*\S)|replaces(?=\s*:\s*\w+\s*[(（])"
+    r"|body(?=\s*:\s*builtin\s+\w+\s*$))\s*:\s*(.*)$"
+)
+_ID = re.compile(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",]+))\s*(?:,|$)")
+_CALL = "_ = _"
 
 
 def parse_library(text: str | Source, name: str = "<actions>") -> ParsedLibrary:
@@ -40,30 +46,28 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ParsedLibrary:
         found = parse_action(source.text, Span(at, end))
         if isinstance(found, Failure):
             named = _CALLS.match(source.text, at, end)
-            broken.append(
-                Broken(
-                    "action",
-                    Span(at, end),
-                    found.at,
-                    found.got,
-                    found.before,
-                    found.accepts,
-                    named[1] if named else "",
-                    last=end >= over,
-                )
-            )
+            broken.append(_broken(Span(at, end), found, named[1] if named else "", over))
             continue
         action = replace(found, comments=tuple(comments))
         comments.clear()
-        for key, value in extra:
-            action = _with_metadata(action, key, value)
+        for key, span in extra:
+            told = _with_metadata(action, key, source.text, span)
+            if isinstance(told, Failure):
+                broken.append(_broken(span, told, action.name, over))
+            else:
+                action = told
         actions.append(action)
     return ParsedLibrary(tuple(actions), tuple(broken))
 
 
-def _library_lines(text: str) -> list[tuple[int, int, list[tuple[str, str]]]]:
-    """Start and end of each action, and the metadata lines under it."""
-    found: list[tuple[int, int, list[tuple[str, str]]]] = []
+def _broken(span: Span, found: Failure, name: str, over: int) -> Broken:
+    last = span.end >= over
+    return Broken("action", span, found.at, found.got, found.before, found.accepts, name, last=last)
+
+
+def _library_lines(text: str) -> list[tuple[int, int, list[tuple[str, Span]]]]:
+    """Start and end of each action, and what its metadata lines say, and where."""
+    found: list[tuple[int, int, list[tuple[str, Span]]]] = []
     start = 0
     for raw in text.splitlines(keepends=True):
         end = start + len(raw.rstrip("\r\n"))
@@ -71,7 +75,8 @@ def _library_lines(text: str) -> list[tuple[int, int, list[tuple[str, str]]]]:
         if not raw.strip():
             pass
         elif meta and found and not text.startswith("#", found[-1][0]):
-            found[-1][2].append((meta[1], meta[2].strip()))
+            told = Span(start + meta.start(2), start + len(raw.rstrip()))
+            found[-1][2].append((meta[1], told))
         elif raw[0] in " \t" and found and not found[-1][2] and not re.match(r"\s*[-*•\d]", raw):
             found[-1] = (found[-1][0], end, found[-1][2])
         else:
@@ -80,7 +85,16 @@ def _library_lines(text: str) -> list[tuple[int, int, list[tuple[str, str]]]]:
     return found
 
 
-def _with_metadata(action: Action, key: str, value: str) -> Action:
+def _with_metadata(action: Action, key: str, text: str, span: Span) -> Action | Failure:
+    if key == "replaces":
+        replaced = _replaced(text, span)
+        if isinstance(replaced, Failure):
+            return replaced
+        return replace(action, replaces=(*action.replaces, replaced))
+    value = text[span.start : span.end]
+    if key == "provenance":
+        ids = _ids(text, span)
+        return ids if isinstance(ids, Failure) else replace(action, provenance=ids)
     names = tuple(name for name in re.split(r"[\s,]+", value) if name)
     match key:
         case "aliases":
@@ -89,3 +103,33 @@ def _with_metadata(action: Action, key: str, value: str) -> Action:
             return replace(action, traits=frozenset(names))
         case _:
             return replace(action, body=Builtin(names[-1]))
+
+
+def _ids(text: str, span: Span) -> tuple[str, ...] | Failure:
+    """Ids between commas; one with a comma or a quote in it stands in quotes."""
+    found: list[str] = []
+    at = span.start
+    while at < span.end:
+        one = _ID.match(text, at, span.end)
+        if not one:
+            return Failure(Span(at, at + 1), "", "_COMMA", frozenset({"NAME", "STRING"}))
+        inner = unquote(one[1], at) if one[1] is not None else one[2].strip()
+        found.append(inner if isinstance(inner, str) else one[1])
+        at = one.end()
+    return tuple(one for one in found if one)
+
+
+def _replaced(text: str, span: Span) -> Replaced | Failure:
+    """``OLD(CTX, X) = (CTX, "all of {X}")``, in the language of plans."""
+    equals = text.find("=", span.start, span.end)
+    middle = equals if equals >= 0 else span.end
+    old = parse_action(text, Span(span.start, middle))
+    if isinstance(old, Failure):
+        return old
+    call = _CALL + text[middle + 1 : span.end].lstrip()
+    step = parse_step(call, Span(0, len(call)))
+    if not isinstance(step, Failure):
+        return Replaced(old.name, tuple(param.name for param in old.params), step.args)
+    # The call was read on its own: its places are counted from the line's end.
+    start, end = (max(middle, span.end - len(call) + place) for place in step.at)
+    return step._replace(at=Span(start, max(start, end)))

@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import Iterable
 
-from pearl.plan import Action, Arg, Builtin, Items, Literal, Plan, Ref, Step, Template
+from pearl.plan import Action, Arg, Builtin, Items, Literal, Plan, Ref, Replaced, Step, Template
 from pearl.values import Value
 
 # Whatever might be taken for a reference, by the reader or by a person.
 _REFERENCE = re.compile(r"\{(?=\s*[\w#$@{])")
 _LAST_BRACE = re.compile(r"\{(?=\s*\Z)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_BARE_ID = re.compile(r"[\w./:#@+-]+")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -94,7 +95,19 @@ def print_library(actions: Iterable[Action]) -> str:
             lines.append(f"  body: builtin {action.body.function}")
         if action.traits:
             lines.append(f"  traits: {', '.join(sorted(action.traits))}")
+        if action.provenance:
+            lines.append(f"  provenance: {', '.join(map(_id, action.provenance))}")
+        lines += [f"  replaces: {print_replaced(one)}" for one in action.replaces]
     return "\n".join(lines) + "\n"
+
+
+def print_replaced(replaced: Replaced) -> str:
+    """``OLD(CTX, X) = (CTX, "all of {X}")``: an older call, and the arguments it has now."""
+    return f"{replaced.name}({', '.join(replaced.params)}) = ({_args(replaced.args)})"
+
+
+def _id(text: str) -> str:
+    return text if _BARE_ID.fullmatch(text) else f'"{_escape(text)}"'
 
 
 def _args(args: Iterable[Arg]) -> str:

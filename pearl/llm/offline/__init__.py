@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from pearl.llm.calls import CorrectPlan, ExecuteStep, MapAnswer, WritePlan
+from pearl.llm.calls import (
+    CondenseActions,
+    CorrectPlan,
+    ExecuteStep,
+    LabelQuestion,
+    MapAnswer,
+    MineActions,
+    RefinePlan,
+    WritePlan,
+)
 from pearl.llm.model import Reply, Request
 
 NOTICE = (
@@ -34,7 +43,7 @@ class Offline:
         self.identity = f"offline {version('pearl')}"
 
     async def answer(self, request: Request) -> Reply:
-        from pearl.llm.offline import mapping, planning, reading
+        from pearl.llm.offline import condensing, labelling, mapping, mining, planning, reading
 
         match request.call:
             case WritePlan() as call:
@@ -45,6 +54,14 @@ class Offline:
                 return Reply(reading.carry_out(call))
             case MapAnswer() as call:
                 return Reply(mapping.choose(call))
+            case MineActions() as call:
+                return Reply(mining.propose(call))
+            case CondenseActions() as call:
+                return Reply(condensing.condense(call))
+            case RefinePlan() as call:
+                return Reply(planning.write_shortest(call.write))
+            case LabelQuestion() as call:
+                return Reply(labelling.label(call))
 
     async def close(self) -> None:
         return

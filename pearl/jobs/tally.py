@@ -1,4 +1,4 @@
-"""How far a batch is, and what it has come to."""
+"""How far a job is, and what it has come to."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pearl.runtime import Entry
 
 @dataclass
 class Tally:
-    """How far a batch is.
+    """How far a job is.
 
     Args:
         run: the run's name.
-        total: questions in the file.
+        total: how many tasks there are.
         price: what the model's tokens cost; None where that is not known.
-        before: questions that an earlier go brought to an end.
+        before: tasks that an earlier go brought to an end.
         done: rows with an answer, those of earlier goes among them.
         failed: rows without one, by reason.
-        running: questions under way.
+        running: tasks under way.
         right: answers that are the gold ones.
         judged: questions whose right answer is known.
         calls: calls that were answered in this go, kept ones among them.
@@ -71,12 +71,12 @@ class Tally:
         return self.seconds / fresh * (self.total - self.finished) if fresh else None
 
     def count_row(self, row: dict[str, Any]) -> None:
-        """Add a question's result."""
+        """Add a task's row."""
         if row["status"] == "answered":
             self.done += 1
         else:
             self.failed[row["error"]["reason"]] += 1
-        if row["correct"] is not None:
+        if row.get("correct") is not None:
             self.judged += 1
             self.right += row["correct"]
 

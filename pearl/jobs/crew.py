@@ -1,47 +1,41 @@
-"""Answers questions, many at a time, and keeps their rows."""
+"""Does tasks, many at a time, and keeps their rows."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from pearl.batch.output import line_of
-from pearl.batch.questions import Question
-from pearl.batch.tally import Tally
-from pearl.batch.work import Setup, answer_row, row_key
+from pearl.context import Context
 from pearl.engine import Engine
+from pearl.jobs.output import line_of
+from pearl.jobs.tally import Tally
+from pearl.jobs.task import Task, Work
 from pearl.llm import ModelError
 from pearl.session import Session
-from pearl.source import InputError, Source
+from pearl.source import InputError
 from pearl.store import Store
 from pearl.store.store import storable
 
 
-class Task(NamedTuple):
-    """A question to be answered, its place in the file, and its document."""
-
-    position: int
-    question: Question
-    document: Source
-
-
 @dataclass(frozen=True)
 class Crew:
-    """What answering takes.
+    """What doing takes.
 
     Args:
-        setup: how questions are answered.
+        work: what is done with each task.
+        context: how much fits a prompt.
         engine: the model in its layers.
         store: where runs and replies are kept.
         run: the run's name.
-        together: questions under way at a time, at most.
+        together: tasks under way at a time, at most.
         tally: how far it is.
         changed: told of each change.
     """
 
-    setup: Setup
+    work: Work
+    context: Context
     engine: Engine
     store: Store
     run: str
@@ -50,17 +44,17 @@ class Crew:
     changed: Callable[[Tally], None] = lambda _: None
 
 
-async def answer_all(
-    crew: Crew, todo: Iterator[Task], done: Callable[[dict[str, Any]], None]
+async def do_all(
+    crew: Crew, todo: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Answer questions, until there are none, or nothing more can be asked.
+    """Do tasks, until there are none, or nothing more can be asked.
 
     Args:
-        crew: who answers.
-        todo: the questions, drawn as there is room.
+        crew: who does them.
+        todo: the tasks, drawn as there is room.
         done: told each row, which is kept by then.
 
-    What keeps the rest from being answered, as a document that cannot be read
+    What keeps the rest from being done, as a document that cannot be read
     any more, stops the engine; calls under way, which are paid for, still
     come to their end.
     """
@@ -74,24 +68,25 @@ async def answer_all(
     await crew.store.flush()
 
 
-def _drawn(crew: Crew, todo: Iterator[Task]) -> Iterator[Task]:
+def _drawn(crew: Crew, todo: Iterator[Task[Any]]) -> Iterator[Task[Any]]:
     try:
         yield from todo
     except InputError as error:
         crew.engine.stop(ModelError("input", str(error)))
 
 
-async def _work(crew: Crew, todo: Iterator[Task], done: Callable[[dict[str, Any]], None]) -> None:
+async def _work(
+    crew: Crew, todo: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
+) -> None:
     tally = crew.tally
     for task in todo:
         if _over(crew):
             return
         tally.running += 1
         crew.changed(tally)
-        journal = crew.store.journal(crew.run, task.question.id)
+        journal = crew.store.journal(crew.run, task.id)
         try:
-            session = Session(crew.engine, journal, crew.setup.context)
-            row = await answer_row(task.question, task.document, crew.setup, session)
+            row = await crew.work(task, Session(crew.engine, journal, crew.context))
         finally:
             tally.running -= 1
             for entry in journal.entries:
@@ -113,12 +108,12 @@ def _over(crew: Crew) -> bool:
     return crew.engine.stopped is not None
 
 
-def _stored(crew: Crew, task: Task, row: dict[str, Any]) -> dict[str, Any]:
+def _stored(crew: Crew, task: Task[Any], row: dict[str, Any]) -> dict[str, Any]:
     return {
         "run": crew.run,
-        "id": task.question.id,
+        "id": task.id,
         "position": task.position,
-        "row_key": row_key(task.question, task.document),
+        "row_key": task.key,
         "status": row["status"],
         "result": storable(line_of(row).rstrip("\n")),
     }

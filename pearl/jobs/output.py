@@ -1,4 +1,4 @@
-"""The file of answers: in the order they come while work goes on, in the questions' at the end."""
+"""Where rows go: in the order they come while work goes on, in the tasks' at the end."""
 
 from __future__ import annotations
 
@@ -6,13 +6,46 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from pearl.source import InputError
+
+
+class Written(Protocol):
+    """Takes rows as they come."""
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Take a row.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        ...
+
+    def close(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Take all rows once more, in their final order."""
+        ...
+
+
+Sink: TypeAlias = Callable[[Iterable[dict[str, Any]]], Written]
+"""Opens a `Written`, given the rows that are there already."""
+
+
+class Unwritten:
+    """For rows that only the store keeps."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+        del rows
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Leave it to the store."""
+
+    def close(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Leave them to the store."""
 
 
 def line_of(row: dict[str, Any]) -> str:

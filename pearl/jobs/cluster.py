@@ -1,4 +1,4 @@
-"""The same batch on a Dask cluster: in chunks, with one store for all workers.
+"""The same job on a Dask cluster: in chunks, with one store for all workers.
 
 Keys never travel: a worker reads its own environment. Rows, journals, replies
 and the budget are in the store, so a worker that dies loses no more than the
@@ -11,15 +11,14 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pearl.batch.crew import Task
-from pearl.batch.hand import Done, Order, answer_chunk, plugin, stop_worker
-from pearl.batch.output import Output
-from pearl.batch.questions import Index
-from pearl.batch.resume import stored_rows, take_up, tasks
-from pearl.batch.tally import Tally
 from pearl.engine import Limits
+from pearl.jobs.hand import Done, Order, do_chunk, plugin, stop_worker
+from pearl.jobs.output import Sink, Written
+from pearl.jobs.resume import stored_rows, take_up
+from pearl.jobs.tally import Tally
+from pearl.jobs.task import Task, Tasks
 from pearl.llm import ModelError
 from pearl.source import InputError
 from pearl.store import Store
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 SMALLEST, LARGEST = 4, 64
-"""Questions in a chunk; in between, so that each worker gets several."""
+"""Tasks in a chunk; in between, so that each worker gets several."""
 
 PATIENCE = 30.0
 """Seconds to wait for a scheduler, and for its first worker."""
@@ -36,37 +35,37 @@ PATIENCE = 30.0
 
 def run_on_cluster(
     address: str,
-    index: Index,
+    tasks: Tasks[Any],
     order: Order,
     store: Store,
     tally: Tally,
     changed: Callable[[Tally], None],
-    output: str,
+    sink: Sink,
 ) -> None:
-    """Answer every question that has no answer yet, on a cluster.
+    """Do every task that has no row yet, on a cluster.
 
     Args:
         address: the scheduler's, as ``tcp://host:8786``, or ``local``.
-        index: the questions.
+        tasks: all there are.
         order: what workers need to know; its limits are for all of them together.
         store: the client's own connection to the store.
-        tally: how far the batch is.
+        tally: how far the job is.
         changed: told of each change.
-        output: the file of answers.
+        sink: where rows go.
 
     Raises:
         InputError: there is no such cluster, or a worker cannot do its work.
-        ModelError: nothing more can be asked; what was answered is kept.
+        ModelError: nothing more can be asked; what was done is kept.
     """
-    left = asyncio.run(take_up(index, store, order.run, tally, ahead=0))
-    written = Output(output, stored_rows(store, order.run, left.kept))
+    left = asyncio.run(take_up(tasks, store, order.run, tally))
+    written = sink(stored_rows(store, order.run, left.kept))
     changed(tally)
     try:
         with _connected(address) as client:
             workers = len(client.scheduler_info(n_workers=-1)["workers"])
             share = replace(order, limits=_share(order.limits, workers))
-            size = max(SMALLEST, min(LARGEST, len(left.places) // (4 * workers)))
-            chunks = _chunks(tasks(index, left.places), size)
+            size = max(SMALLEST, min(LARGEST, len(left.ids) // (4 * workers)))
+            chunks = _chunks(tasks.read(left.ids), size)
             _collect(client, share, chunks, written, tally, changed)
     finally:
         written.close(stored_rows(store, order.run))
@@ -75,8 +74,8 @@ def run_on_cluster(
 def _collect(
     client: Client,
     order: Order,
-    chunks: Iterator[tuple[Task, ...]],
-    written: Output,
+    chunks: Iterator[tuple[Task[Any], ...]],
+    written: Written,
     tally: Tally,
     changed: Callable[[Tally], None],
 ) -> None:
@@ -85,7 +84,7 @@ def _collect(
     name = f"pearl-{order.run}"
     client.register_plugin(plugin(order), name=name)
     stopped: tuple[str, str] | None = None
-    futures = [client.submit(answer_chunk, name, chunk, pure=False) for chunk in chunks]
+    futures = [client.submit(do_chunk, name, chunk, pure=False) for chunk in chunks]
     try:
         for future in as_completed(futures):
             done = future.result()
@@ -117,11 +116,11 @@ def _count(tally: Tally, done: Done) -> None:
     tally.spent += done.spent
 
 
-def _chunks(todo: Iterator[Task], size: int) -> Iterator[tuple[Task, ...]]:
-    """Tasks in order, so many together, and up to twice as many to end with a document."""
-    chunk: list[Task] = []
+def _chunks(todo: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], ...]]:
+    """Tasks in order, so many together, and up to twice as many to end with a group."""
+    chunk: list[Task[Any]] = []
     for task in todo:
-        goes_on = bool(chunk) and chunk[-1].document.name == task.document.name
+        goes_on = bool(chunk) and chunk[-1].group == task.group
         if len(chunk) >= (2 * size if goes_on else size):
             yield tuple(chunk)
             chunk = []

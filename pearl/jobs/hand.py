@@ -1,4 +1,4 @@
-"""A Dask worker's side of a batch.
+"""A Dask worker's side of a job.
 
 Keys never travel: a worker reads its own environment.
 """
@@ -11,10 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pearl.batch.crew import Crew, Task, answer_all
-from pearl.batch.tally import Tally
-from pearl.batch.work import Setup
+from pearl.context import Context
 from pearl.engine import Ceiling, Engine, Limits, start_engine
+from pearl.jobs.crew import Crew, do_all
+from pearl.jobs.tally import Tally
+from pearl.jobs.task import Task, Work
 from pearl.llm import ModelError, Usage, choose_model
 from pearl.llm.prices import Price
 from pearl.llm.tokens import counter
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from distributed import Worker
 
 TOGETHER = 64
-"""Questions under way at a time in one worker, where the number of calls adapts."""
+"""Tasks under way at a time in one worker, where the number of calls adapts."""
 
 PATIENCE = 30.0
 """Seconds that a worker has to let go."""
@@ -34,7 +35,7 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker needs to know of a batch.
+    """What a worker needs to know of a job.
 
     Args:
         run: the run's name.
@@ -42,7 +43,8 @@ class Order:
         scope: which of its replies count.
         model: the model's name.
         identity: all that decides its answers, as the client sees it.
-        setup: how questions are answered.
+        work: what is done with each task.
+        context: how much fits a prompt.
         limits: one worker's share of them, but for the budget, which is whole.
         price: what the model's tokens cost.
     """
@@ -52,7 +54,8 @@ class Order:
     scope: str
     model: str
     identity: str
-    setup: Setup
+    work: Work
+    context: Context
     limits: Limits
     price: Price | None
 
@@ -62,7 +65,7 @@ class Done:
     """What came of a chunk.
 
     Args:
-        rows: the questions that came to an end.
+        rows: of the tasks that came to an end.
         calls: as the `Tally` counts them: answered, kept, in vain.
         spent: tokens of what was sent.
         stopped: reason and message where nothing more can be asked.
@@ -79,6 +82,7 @@ class Hand:
 
     def __init__(self, order: Order) -> None:
         self._order = order
+        self._context = order.context
         self._engine: Engine | None = None
         self._store: Store | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -89,7 +93,7 @@ class Hand:
         threading.Thread(target=self._loop.run_forever, name="pearl", daemon=True).start()
 
     def teardown(self, worker: Worker) -> None:
-        """Called by Dask when the batch is over."""
+        """Called by Dask when the job is over."""
         if self._loop is None:
             return
         with suppress(Exception):
@@ -97,10 +101,10 @@ class Hand:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._loop = None
 
-    def answer(self, todo: tuple[Task, ...]) -> Done:
-        """Answer a chunk's questions."""
+    def do(self, todo: tuple[Task[Any], ...]) -> Done:
+        """Do a chunk's tasks."""
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(self._answer(todo), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self._do(todo), self._loop).result()
 
     def stop(self, reason: str, message: str) -> None:
         """Let calls under way finish, and make no further ones."""
@@ -110,14 +114,14 @@ class Hand:
     def _stop(self, error: ModelError) -> None:
         self._opened()[0].stop(error)
 
-    async def _answer(self, todo: tuple[Task, ...]) -> Done:
+    async def _do(self, todo: tuple[Task[Any], ...]) -> Done:
         order = self._order
         engine, store = self._opened()
         rows: list[dict[str, Any]] = []
         tally = Tally(order.run, len(todo))
         together = min(len(todo), order.limits.concurrency or TOGETHER)
-        crew = Crew(order.setup, engine, store, order.run, together, tally)
-        await answer_all(crew, iter(todo), rows.append)
+        crew = Crew(order.work, self._context, engine, store, order.run, together, tally)
+        await do_all(crew, iter(todo), rows.append)
         stopped = engine.stopped
         return Done(
             tuple(rows),
@@ -144,9 +148,7 @@ class Hand:
             model, store, order.scope, order.limits, order.price, ledger=ledger
         )
         # A count is remembered for the very function that counts.
-        count = counter(order.model)
-        context = replace(order.setup.context, count=count)
-        self._order = replace(order, setup=replace(order.setup, context=context))
+        self._context = replace(order.context, count=counter(order.model))
         return self._engine, store
 
     async def _close(self) -> None:
@@ -166,12 +168,12 @@ def plugin(order: Order) -> Any:  # noqa: ANN401 - its base is Dask's
     return Plugin(order)
 
 
-def answer_chunk(name: str, todo: tuple[Task, ...]) -> Done:
+def do_chunk(name: str, todo: tuple[Task[Any], ...]) -> Done:
     """What a worker does with a chunk."""
     from distributed import get_worker
 
     hand: Hand = get_worker().plugins[name]
-    return hand.answer(todo)
+    return hand.do(todo)
 
 
 def stop_worker(name: str, reason: str, message: str, dask_worker: Worker) -> None:

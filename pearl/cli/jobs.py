@@ -1,0 +1,128 @@
+"""What commands have in common that do a job: their options, running it, saying how it ended."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from pearl.cli.failures import Failure, NoAnswer, Stopped
+from pearl.cli.limits import limits_options, price_options
+from pearl.cli.options import cache_option, counted, json_option, model_option, store_option
+
+if TYPE_CHECKING:
+    from pearl.jobs import Job, Means, Tally
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def job_options(command: _F) -> _F:
+    """``--model``, limits, ``--prices``, ``--scheduler``, ``--store`` and their like."""
+    scheduler = click.option(
+        "--scheduler", default="", metavar="ADDRESS",
+        help="Run on a Dask cluster: tcp://host:8786, or local for one on this machine.",
+    )  # fmt: skip
+    restart = click.option(
+        "--restart", is_flag=True, help="Begin a new run, and leave the last one as it is."
+    )
+    for option in (
+        json_option, restart, cache_option, store_option, scheduler, price_options,
+        limits_options, model_option,
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def means(
+    model: str,
+    prices: str,
+    scheduler: str,
+    store: str,
+    no_cache: bool,
+    restart: bool,
+    grace: float,
+    **limits: Any,  # noqa: ANN401 - those of `limits_options`
+) -> Means:
+    """What the options of `job_options` come to.
+
+    Raises:
+        InputError: one of them cannot be used.
+    """
+    from pearl.engine import Limits
+    from pearl.jobs import Means
+    from pearl.llm import choose_model
+    from pearl.llm.prices import load_prices
+    from pearl.store.database import address
+
+    return Means(
+        model=choose_model(model),
+        store=address(store),
+        prices=load_prices(Path(prices) if prices else None),
+        limits=Limits(**limits),
+        cache=not no_cache,
+        restart=restart,
+        scheduler=scheduler,
+        grace=grace,
+    )
+
+
+def do(job: Job, with_means: Means, *, quiet: bool) -> Tally:
+    """Do a job, with a bar on a terminal.
+
+    Raises:
+        NoAnswer: it could not go on.
+        Stopped: the person stopped it.
+    """
+    from pearl.cli.progress import batch_progress
+    from pearl.jobs import start
+    from pearl.llm import ModelError
+
+    with batch_progress(quiet=quiet) as changed:
+        try:
+            return start(job, with_means, changed)
+        except ModelError as error:
+            raise _ended(error) from None
+
+
+def tell(tally: Tally, with_means: Means) -> None:
+    """Say what a job came to."""
+    if with_means.model.notice:
+        click.echo(with_means.model.notice, err=True)
+    for name, value in tally.table():
+        click.echo(f"{name:10} {value}")
+    click.echo(click.style(f"\npearl runs show {tally.run}", dim=True))
+
+
+def complain(tally: Tally, where: str, noun: str = "question") -> None:
+    """Say that some tasks failed, and end.
+
+    Args:
+        tally: what the job came to.
+        where: what says why.
+        noun: what a task is.
+
+    Raises:
+        SystemExit: some did.
+    """
+    failed = tally.failed.total()
+    if failed:
+        click.echo(
+            f"pearl: {counted(failed, noun)} failed, and {where} says why. "
+            f"To try {'it' if failed == 1 else 'them'} again: {_again()}",
+            err=True,
+        )
+        raise SystemExit(NoAnswer.exit_code)
+
+
+def _again() -> str:
+    """The command that goes on with the run."""
+    return f"pearl {shlex.join(one for one in sys.argv[1:] if one != '--restart')}"
+
+
+def _ended(error: Exception) -> Failure:
+    kind = Stopped if getattr(error, "reason", "") == "stopped" else NoAnswer
+    return kind(f"{error} What was done is kept. To go on: {_again()}")

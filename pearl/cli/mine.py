@@ -1,0 +1,144 @@
+"""``pearl mine``"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pearl.cli.jobs import complain, do, job_options, means, tell
+from pearl.cli.options import check_output, counted, emit_json, write
+
+if TYPE_CHECKING:
+    from pearl.jobs import Means
+    from pearl.mining.gather import Mined, Note
+
+SHOWN = 3
+"""Notes of each kind that are printed; a file gets them all."""
+
+_KINDS = {
+    "unreadable": "lines of replies that cannot be read",
+    "finding": "what rules say of actions",
+    "parameters": "names with several signatures",
+    "meaning": "actions that mean the same as another",
+    "seed": "names that a seed has",
+    "failed": "questions without a reply",
+}
+
+
+@click.command(
+    "mine", short_help="Learn a library of actions from example questions.",
+    epilog="Example:  pearl mine questions.jsonl -o mined.actions --seed-actions core",
+)  # fmt: skip
+@click.argument("questions")
+@click.option("-o", "--output", required=True, metavar="FILE", help="The library to write.")
+@click.option(
+    "--seed-actions", "seeds", multiple=True, metavar="FILE", default=("core",), show_default=True,
+    help="Actions that are there already: a shipped library, or a file. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--mode", type=click.Choice(["live", "batch-api"]), default="live", show_default=True,
+    help="One call after another, or the provider's Batch API: slower and cheaper "
+    "(docs/batch-api.md).",
+)  # fmt: skip
+@click.option("--notes", metavar="FILE", default="", help="Write every note, as JSON lines.")
+@job_options
+def command(
+    questions: str,
+    output: str,
+    seeds: tuple[str, ...],
+    mode: str,
+    notes: str,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - those of `job_options`
+) -> None:
+    """Ask, for each of QUESTIONS, which new actions it needs; write them as one library.
+
+    QUESTIONS is a file with one JSON object a line: question, and id or qid. Every finished call
+    is kept, and the same command goes on where it stopped.
+    """
+    from pearl.jobs import read_results
+    from pearl.library import load_library
+    from pearl.mining.gather import gather
+    from pearl.mining.mine import mine_job
+    from pearl.mining.questions import read_examples
+    from pearl.syntax.printer import print_library
+
+    for path in (output, notes):
+        check_output(path)
+    library = load_library(*seeds)
+    examples = read_examples(questions)
+    given = means(**options)
+    if mode == "batch-api":
+        given = _in_batches(given, Path(f"{output}.batches"), len(examples))
+    tally = do(mine_job(examples, questions, library), given, quiet=as_json)
+    mined = gather(read_results(given.store, tally.run), library)
+    write(output, print_library(mined.actions) if mined.actions else "# No action was proposed.\n")
+    if notes:
+        write(notes, "".join(map(_line, mined.notes)))
+    if as_json:
+        emit_json({**tally.as_object(), **_as_object(mined), "output": output})
+    else:
+        tell(tally, given)
+        _show(mined, output, notes)
+    complain(tally, f"pearl runs show {tally.run}")
+
+
+def _in_batches(given: Means, folder: Path, questions: int) -> Means:
+    """The same, through the provider's Batch API: everything is asked at once."""
+    from pearl.llm.batches import open_batches
+    from pearl.source import InputError
+
+    if given.scheduler:
+        raise InputError("The Batch API needs no cluster: leave out --scheduler, or --mode.")
+    model = open_batches(given.model.name, folder)
+    limits = replace(given.limits, concurrency=questions)
+    return replace(given, model=model, limits=limits)
+
+
+def _show(mined: Mined, output: str, notes: str) -> None:
+    from pearl.screen import printable
+
+    click.echo(
+        f"\n{counted(len(mined.actions), 'action')} from {counted(mined.proposals, 'proposal')}, "
+        f"in {output}"
+    )
+    kinds = Counter(note.kind for note in mined.notes)
+    for kind, count in kinds.items():
+        click.echo(f"\n{_KINDS[kind]}: {count:,}")
+        for note in [one for one in mined.notes if one.kind == kind][:SHOWN]:
+            click.echo(f"  {printable(note.message)} {click.style(_asked(note), dim=True)}")
+        if count > SHOWN:
+            click.echo(f"  … {notes or 'all of them: --notes FILE'}")
+
+
+def _asked(note: Note) -> str:
+    shown = ", ".join(note.questions[:5])
+    more = f" and {len(note.questions) - 5} more" if len(note.questions) > 5 else ""
+    return f"(question {shown}{more})" if shown else ""
+
+
+def _line(note: Note) -> str:
+    from pearl.values import canonical_json
+
+    return canonical_json(asdict(note)) + "\n"
+
+
+def _as_object(mined: Mined) -> dict[str, Any]:
+    return {
+        "actions": [
+            {
+                "name": one.name,
+                "signature": one.signature,
+                "returns": one.returns,
+                "definition": one.doc,
+                "questions": list(one.provenance),
+            }
+            for one in mined.actions
+        ],
+        "proposals": mined.proposals,
+        "notes": [asdict(note) for note in mined.notes],
+    }

@@ -1,0 +1,1 @@
+"""Data sets, one a file; `DATASETS` lists them."""

@@ -1,0 +1,1 @@
+"""Methods, one a file; `METHODS` lists them."""

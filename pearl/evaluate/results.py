@@ -1,0 +1,302 @@
+"""What methods came to on questions: the one shape that runs write and reports read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from pearl.llm import Usage
+from pearl.source import InputError, read_source
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a method came to on one question.
+
+    Args:
+        method: its name.
+        id: the question's, unique within its split.
+        split: the part of the data set, as ``long``; empty where there are none.
+        score: 1 for right, 0 for wrong; in between where a data set scores in parts.
+        gold: the right option's letter, or the right answer.
+        answer: the letter of the option that was chosen, or the answer; None
+            where there is none (the method failed, or named no option).
+        orders: the option chosen under each order of the options, in the
+            letters of the first order; only for methods that try several.
+        labels: kinds the question belongs to, by what they tell apart
+            (``context``, ``reasoning``, ``article``).
+        question: what was asked.
+        options: what there was to choose from.
+        words: the open answer that the option was chosen by.
+        plan: the steps that ran, in canonical form; empty where there are none.
+        error: why there is no answer; empty where there is one.
+        fallback: whether no plan was accepted.
+        calls: calls that the answer took.
+        usage: the tokens they took when they were made.
+        cost: of the same, in millionths of a dollar; None where no price is known.
+    """
+
+    method: str
+    id: str
+    split: str = ""
+    score: float = 0.0
+    gold: str = ""
+    answer: str | None = None
+    orders: tuple[str | None, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    question: str = ""
+    options: tuple[str, ...] = ()
+    words: str = ""
+    plan: str = ""
+    error: str = ""
+    fallback: bool = False
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Methods side by side on the same questions.
+
+    Args:
+        title: what was evaluated on what.
+        about: facts on how it was run, in order: data, model, library …
+        methods: their names, in the order to show them; the first is what the
+            others are compared with.
+        asked: how many questions each split has; every one of them counts in
+            a denominator, whether a method has a result for it or not.
+        results: one a method and question.
+        notes: what a reader must know, in whole sentences.
+        strays: recorded rows that belong to no question. They are rows, so a
+            share of the rows counts them as wrong; nothing else counts them.
+        called: words for methods whose names say little.
+    """
+
+    title: str
+    about: tuple[tuple[str, str], ...]
+    methods: tuple[str, ...]
+    asked: Mapping[str, int]
+    results: tuple[Result, ...]
+    notes: tuple[str, ...] = ()
+    strays: tuple[Result, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
+
+
+def as_row(result: Result) -> dict[str, Any]:
+    """A result as a row of JSON."""
+    return {
+        **{one.name: getattr(result, one.name) for one in fields(Result)},
+        "orders": list(result.orders),
+        "labels": {kind: list(values) for kind, values in result.labels.items()},
+        "options": list(result.options),
+        "usage": asdict(result.usage),
+    }
+
+
+def from_row(row: dict[str, Any]) -> Result:
+    """A result from its row; keys that are not there take their usual values.
+
+    Raises:
+        InputError: it is no row of a result; the message says which key, and
+            begins with it, so that a place can be put before it.
+    """
+    for key in ("method", "id"):
+        if key not in row:
+            raise InputError(f"{key} is missing: give it.")
+    for key, value in row.items():
+        if key not in _READ:
+            raise InputError(f"{_told(key)} is no key of a result: leave it out.")
+        if not _READ[key].fits(value):
+            raise InputError(f"{key} is to be {_READ[key].words}.")
+    return Result(**{key: _READ[key].made(value) for key, value in row.items()})
+
+
+def write_lines(evaluation: Evaluation) -> Iterator[str]:
+    """An evaluation as lines of JSON: what it is, then a row a result.
+
+    A stray row stands after the results, as ``{"stray": {…}}``.
+    """
+    yield _line(
+        {
+            "evaluation": {
+                "title": evaluation.title,
+                "about": [list(pair) for pair in evaluation.about],
+                "methods": list(evaluation.methods),
+                "asked": dict(evaluation.asked),
+                "notes": list(evaluation.notes),
+                "called": dict(evaluation.called),
+            }
+        }
+    )
+    for result in evaluation.results:
+        yield _line(as_row(result))
+    for stray in evaluation.strays:
+        yield _line({"stray": as_row(stray)})
+
+
+def read_evaluation(path: str) -> Evaluation:
+    """Read what `write_lines` wrote.
+
+    Raises:
+        InputError: the file or one of its rows cannot be used.
+    """
+    rows = read_rows(path, "evaluation")
+    where, first = next(rows)
+    head = _head(first.get("evaluation"), where)
+    results: list[Result] = []
+    strays: list[Result] = []
+    seen: dict[tuple[str, str, str], str] = {}
+    for where, row in rows:
+        stray = row.keys() == {"stray"} and isinstance(row["stray"], dict)
+        try:
+            result = from_row(row["stray"] if stray else row)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        _check_place(result, head, where)
+        key = (result.method, result.split, result.id)
+        if stray:
+            strays.append(result)
+            continue
+        if key in seen:
+            raise InputError(f"{where} repeats {seen[key]}: keep one result a method and question.")
+        seen[key] = where
+        results.append(result)
+    return Evaluation(results=tuple(results), strays=tuple(strays), **head)
+
+
+def read_rows(path: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every JSON object of a file of JSON lines, with its file and line.
+
+    Args:
+        path: the file.
+        what: the noun used in messages.
+
+    Raises:
+        InputError: the file cannot be read, or a line is no JSON object.
+    """
+    for number, line in enumerate(read_source(path, what).text.split("\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            raise InputError(f"{where} is not JSON: give one object a line.") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{where} is no object: give one object a line.")
+        yield where, row
+
+
+def _head(given: Any, where: str) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+    """The header as the arguments of an `Evaluation`."""
+    if not isinstance(given, dict):
+        raise InputError(
+            f'{where} has no "evaluation": the first line says what was evaluated, '
+            "as pearl eval writes it."
+        )
+    for key, reader in _HEAD.items():
+        if key not in given and key != "called":
+            raise InputError(f"{where}: {key} is missing in the evaluation: give it.")
+        if key in given and not reader.fits(given[key]):
+            raise InputError(f"{where}: {key} is to be {reader.words}.")
+    head = {key: reader.made(given[key]) for key, reader in _HEAD.items() if key in given}
+    if len(set(head["methods"])) < len(head["methods"]):
+        raise InputError(f"{where}: methods names one twice: give each once.")
+    return head
+
+
+def _check_place(result: Result, head: dict[str, Any], where: str) -> None:
+    if result.method not in head["methods"]:
+        raise InputError(f"{where}: {_told(result.method)} is not among the methods of line 1.")
+    if result.split not in head["asked"]:
+        raise InputError(f"{where}: the split {_told(result.split)} is not in asked of line 1.")
+
+
+def _line(row: dict[str, Any]) -> str:
+    text = json.dumps(row, ensure_ascii=False)
+    # Half a surrogate pair cannot be written as UTF-8, and is to come back as it was.
+    return (text if _is_utf8(text) else json.dumps(row)) + "\n"
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _told(name: str) -> str:
+    return f'"{name[:60]}"'
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """How a value is read from JSON: what fits, in words, and what is made of it."""
+
+    words: str
+    fits: Callable[[Any], bool]
+    made: Callable[[Any], Any] = lambda value: value
+
+
+def _is_number(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_count(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _all(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(kind, value))
+
+
+def _is_text(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    return isinstance(value, str)
+
+
+def _values(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(kind, value.values()))
+
+
+def _is_usage(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    known = {one.name for one in fields(Usage)}
+    return isinstance(value, dict) and value.keys() <= known and all(map(_is_count, value.values()))
+
+
+_TEXT = _Reader("a text", _is_text)
+_TEXTS = _Reader("a list of texts", _all(_is_text), tuple)
+_READ: Mapping[str, _Reader] = {
+    **dict.fromkeys(("method", "id", "split", "gold", "question", "words", "plan", "error"), _TEXT),
+    "score": _Reader("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1),
+    "answer": _Reader("a text or null", lambda value: value is None or _is_text(value)),
+    "orders": _Reader(
+        "a list of texts and nulls", _all(lambda value: value is None or _is_text(value)), tuple
+    ),
+    "labels": _Reader(
+        "lists of texts by kind",
+        _values(_all(_is_text)),
+        lambda value: {kind: tuple(names) for kind, names in value.items()},
+    ),
+    "options": _TEXTS,
+    "fallback": _Reader("true or false", lambda value: isinstance(value, bool)),
+    "calls": _Reader("a whole number from 0", _is_count),
+    "usage": _Reader("counts of tokens", _is_usage, lambda value: Usage(**value)),
+    "cost": _Reader("a whole number or null", lambda value: value is None or _is_count(value)),
+}
+_HEAD: Mapping[str, _Reader] = {
+    "title": _TEXT,
+    "about": _Reader(
+        "a list of pairs of texts",
+        _all(lambda value: _all(_is_text)(value) and len(value) == 2),
+        lambda value: tuple((name, told) for name, told in value),
+    ),
+    "methods": _TEXTS,
+    "asked": _Reader("counts by split", _values(_is_count), dict),
+    "notes": _TEXTS,
+    "called": _Reader("texts by method", _values(_is_text), dict),
+}

@@ -1,0 +1,126 @@
+"""Actions proposed from a question's own words: what it asks for becomes the action's name.
+
+There is no model here to see that two words mean one thing; condensing has
+that to do.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pearl.library import Library
+from pearl.llm.calls import MineActions
+from pearl.llm.offline.question import Question, names, read_question
+from pearl.llm.offline.text import STOP, stems
+from pearl.plan import Action, Param
+from pearl.syntax import print_action
+from pearl.values import Type
+
+_OF = (
+    r"(?: (?P<link>of|for|behind|between|about|regarding)\b"
+    r"| (?:that|who|which|does|did|do|is|was|were|are|has|had|would)\b|[?.,]|$)"
+)
+_THING = re.compile(
+    r"\b(?:what|which)(?: (?:is|was|are|were|would be|seems? to be|best describes))? "
+    r"(?:the |an? |some |his |her |their |its |[\w-]+['’]s? )?"
+    rf"(?P<words>(?:[a-z][a-z-]+ ){{0,2}}[a-z][a-z-]+?){_OF}"
+)
+_OWNED = re.compile(
+    r"\b(?:\w+['’]s?|his|her|their|its) (?P<words>(?:[a-z][a-z-]+ )?[a-z][a-z-]+)\b"
+)
+_VAGUE = frozenset(
+    """
+    answer best choice correct doe does did done following happen happened happening happens
+    kind likely main make makes mean means most option other primary probable reader real sort
+    statement story text true thing things type way one
+    """.split()
+)
+
+
+def _form(asks: str, name: str, doc: str, returns: Type = "text") -> tuple[re.Pattern[str], Action]:
+    params = [one for one in ("X", "Y") if re.search(rf"\b{one}\b", doc)]
+    action = Action(name, (Param("CTX"), *map(Param, params)), returns, doc)
+    return re.compile(asks, re.IGNORECASE), action
+
+
+_FORMS = (
+    _form(
+        r"\bif\b.*\bwould|\bwould\b.*\bif\b",
+        "FIND_HYPOTHETICAL_OUTCOME",
+        "Find what would follow from X, judging by CTX.",
+    ),
+    _form(
+        r"\b(?:not|except)\b.*\?|\bleast\b",
+        "FIND_WHAT_IS_NOT_SO",
+        "Find what CTX gives as untrue of X, or leaves out about X.",
+    ),
+    _form(r"^why\b", "FIND_REASON", "Find the reason for X in CTX."),
+    _form(
+        r"\bhow (?:many|much|often)\b",
+        "FIND_QUANTITY",
+        "Find how much or how many X there is in CTX.",
+        "number",
+    ),
+    _form(
+        r"\bhow long\b|\bhow much time\b",
+        "FIND_DURATION",
+        "Find how long X lasts or takes in CTX.",
+    ),
+    _form(r"^where\b", "FIND_PLACE", "Find where X is or takes place in CTX."),
+    _form(r"^when\b", "FIND_TIME", "Find when X takes place in CTX."),
+    _form(r"\bfeel|\bfelt\b", "FIND_FEELING", "Find how X feels about Y in CTX."),
+    _form(r"\bthink|\bthought\b", "FIND_THOUGHT", "Find what X thinks of Y in CTX."),
+    _form(r"\bmean\b|\bmeans\b|\bmeant\b", "FIND_MEANING", "Find what X means in CTX."),
+    _form(r"\bimply|\binfer|\bsuggest", "FIND_IMPLICATION", "Find what CTX implies about X."),
+    _form(r"\breact|\brespon[ds]", "FIND_REACTION", "Find how X reacts to Y in CTX."),
+    _form(r"\bchange[sd]?\b|\bbecome", "FIND_CHANGE", "Find how X changes in the course of CTX."),
+    _form(r"^how\b", "FIND_MANNER", "Find how X comes about or is done in CTX."),
+)
+
+
+def propose(call: MineActions) -> str:
+    """At most one new action for the question, or ``None`` where the seeds will do."""
+    action = _proposed(read_question(call.question))
+    if action is None or _known(action, call.library):
+        return "None"
+    return f"- {print_action(action)}"
+
+
+def _proposed(asked: Question) -> Action | None:
+    own = _named(asked)
+    if own is not None:
+        return own
+    for asks, action in _FORMS:
+        if asks.search(asked.asked):
+            return action
+    return None
+
+
+def _named(asked: Question) -> Action | None:
+    """The action that finds the thing a question names: the purpose of X, the conflict of X, Y."""
+    text = asked.asked[:1].lower() + asked.asked[1:]
+    found = _THING.search(text) or (_OWNED.search(text) if text.startswith("what ") else None)
+    if found is None:
+        return None
+    people = {part.lower() for name in names(asked.text) for part in name.split()}
+    words = [one for one in re.split(r"[ -]+", found["words"]) if one not in STOP]
+    words = [one for one in words if one not in _VAGUE and one not in people and one.isascii()]
+    if not words or len(words[-1]) < 3:
+        return None
+    link = found.groupdict().get("link") or "of"
+    two = link == "between" or asked.pair is not None
+    parties = ("X and Y" if link == "between" else "X towards Y") if two else "X"
+    params = (Param("CTX"), Param("X"), *((Param("Y"),) if two else ()))
+    link = "of" if two and link != "between" else link
+    doc = f"Find the {' '.join(words)} {link} {parties} in CTX."
+    return Action("_".join(["FIND", *words]).upper(), params, "text", doc)
+
+
+def _known(action: Action, library: Library) -> bool:
+    """Whether the library has an action of this name, whatever its parameters."""
+    wanted = _stemmed(action.name)
+    return any(_stemmed(name) == wanted for name in library.every_name())
+
+
+def _stemmed(name: str) -> tuple[str, ...]:
+    return tuple(stems(name.lower().split("_")))

@@ -1,0 +1,1 @@
+"""Actions learnt from example questions (PEARL, section 2.1)."""

@@ -1,0 +1,25 @@
+"""One `Report`, many forms. A new one is a file here and a line in `FORMS`.
+
+Forms read fields, never prose, and escape what they show: whatever stands in
+a report, somebody else may have written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from pearl.report import html, json, latex, markdown, terminal
+from pearl.report.document import Block, Chart, Column, Point, Report, Series, Table, Text
+
+FORMS: Mapping[str, Callable[[Report], str]] = MappingProxyType(
+    {
+        "terminal": terminal.render,
+        "markdown": markdown.render,
+        "latex": latex.render,
+        "html": html.render,
+        "json": json.render,
+    }
+)
+
+__all__ = ["FORMS", "Block", "Chart", "Column", "Point", "Report", "Series", "Table", "Text"]

@@ -1,0 +1,73 @@
+"""For a README or an issue: pipe tables, and charts as blocks of characters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pearl.report.bars import drawn
+from pearl.report.document import Block, Chart, Report, Table
+from pearl.screen import printable
+
+WIDTH = 92
+"""Columns of a chart: as many as a page of code has."""
+
+_MARKS = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&@])")
+_OPENS = re.compile(r"^(\s*)(\d+)([.)])|^(\s*)([-=:])")
+
+
+def render(report: Report) -> str:
+    """The report as Markdown."""
+    parts = [f"# {_text(report.title)}"]
+    if report.about:
+        # A list whose points have names; a table without a head is none.
+        parts.append(
+            "\n".join(f"- **{_text(name)}:** {_text(told)}" for name, told in report.about)
+        )
+    for block in report.blocks:
+        parts += _block(block)
+    return "\n\n".join(parts) + "\n"
+
+
+def _block(block: Block) -> Iterator[str]:
+    if isinstance(block, Table):
+        yield f"## {_text(block.title)}"
+        yield "\n".join(_table(block))
+        if block.note:
+            yield _text(block.note)
+    elif isinstance(block, Chart):
+        over = f" by {block.x_label}" if block.kind == "line" else ""
+        yield f"## {_text(f'{block.title} ({block.y_label}{over})')}"
+        lines = "\n".join(drawn(block, WIDTH))
+        # A fence longer than any run of its mark within.
+        fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", lines)), default=0))
+        yield f"{fence}text\n{lines}\n{fence}"
+    else:
+        yield from map(_text, block.paragraphs)
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield _row([column.title for column in table.columns])
+    marks = {"left": ":---", "right": "---:"}
+    yield "| " + " | ".join(marks[column.align] for column in table.columns) + " |"
+    for row in table.rows:
+        yield _row(row)
+
+
+def _row(cells: list[str] | tuple[str, ...]) -> str:
+    return "| " + " | ".join(map(_text, cells)) + " |"
+
+
+def _text(text: str) -> str:
+    """Words that stand for themselves: nothing in them marks up, links or begins a list."""
+    shown = " ".join(printable(text).split())
+    shown = _MARKS.sub(r"\\\1", shown)
+    # An address would become a link by itself.
+    shown = re.sub(r"(?i)\b(https?|ftp|mailto)(:)|\b(www)(\.)", r"\1\3&#8203;\2\4", shown)
+    return _OPENS.sub(lambda found: _held(found), shown)
+
+
+def _held(found: re.Match[str]) -> str:
+    if found[2]:
+        return f"{found[1]}{found[2]}\\{found[3]}"
+    return f"{found[4]}\\{found[5]}"
