@@ -11,6 +11,7 @@ from typing import Any
 
 PLANNING = "Now write the plan for this question"
 CHOOSING = "Reply with the option's letter only"
+MINING = "Reply with the new actions only"
 CHARACTERS_A_TOKEN = 4
 TAIL = 1_000
 """Characters at the end of a prompt in which it says how it wants the answer."""
@@ -71,6 +72,9 @@ def reply_text(prompt: Prompt) -> str:
         if PLANNING in text:
             return _plan(*text.rsplit(PLANNING, 1))
     mark = prompt.digest[:16]
+    if MINING in tail:
+        word = WORDS[int(mark[:4], 16) % len(WORDS)]
+        return f"- FIND_{word.upper()}(CTX, X) : Find the {word} of X in CTX."
     if "Answer with a JSON array" in tail:
         return json.dumps([f"the first matter {mark[:8]}", f"the second matter {mark[8:]}"])
     if "Answer with one number" in tail:

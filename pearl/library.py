@@ -13,6 +13,7 @@ from pearl import resources
 from pearl.plan import Action
 from pearl.source import InputError, Source, read_source
 from pearl.syntax import ParsedLibrary, parse_library
+from pearl.values import digest
 
 DEFAULT = ("core", "quality")
 """The libraries that are used where none is named."""
@@ -51,6 +52,11 @@ class Library:
         """All names and aliases."""
         return self._by_any_name.keys()
 
+    @cached_property
+    def digest(self) -> str:
+        """The hash of all in it that may change an answer."""
+        return digest([_told(action) for action in self.actions.values()])
+
     def with_declared(self, declares: Sequence[Action]) -> Library:
         """A library for one plan: these actions, and the plan's own.
 
@@ -60,6 +66,21 @@ class Library:
         if not own:
             return self
         return Library(self.names, MappingProxyType({**self.actions, **own}))
+
+
+def _told(action: Action) -> list[Any]:
+    """All of an action that may change an answer, in an order that is always the same."""
+    params = [[one.name, one.type] for one in action.params]
+    sets = [sorted(action.aliases), sorted(action.traits)]
+    return [
+        action.name,
+        params,
+        action.variadic,
+        action.returns,
+        action.doc,
+        repr(action.body),
+        *sets,
+    ]
 
 
 def _restored(names: tuple[str, ...], actions: tuple[Action, ...]) -> Library:

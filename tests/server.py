@@ -18,6 +18,15 @@ Answer: TypeAlias = str | dict[str, Any] | Handler
 Script: TypeAlias = Callable[[dict[str, Any]], Answer] | Sequence[Answer]
 
 
+_KINDS = (
+    ("plan", "write reading plans"),
+    ("step", "carry out one step"),
+    ("mine", "name the reading actions"),
+    ("label", "sort questions"),
+    ("condense", "keep a library"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One request as it came over the wire."""
@@ -37,12 +46,16 @@ class Asked:
 
     @property
     def kind(self) -> str:
-        """Which of Pearl's prompts it is: plan, step or map."""
-        system = self.messages[0]["content"]
-        for kind, words in (("plan", "write reading plans"), ("step", "carry out one step")):
+        """Which of Pearl's prompts it is: plan, correct, refine, step, map, mine or label."""
+        system, last = self.messages[0]["content"], _text(self.messages[-1]["content"])
+        for kind, words in _KINDS:
             if words in system:
-                return kind
-        return "map"
+                break
+        else:
+            return "map"
+        if kind == "plan" and len(self.messages) > 2:
+            return "refine" if "was judged wrong" in last else "correct"
+        return kind
 
 
 @dataclass

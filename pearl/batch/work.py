@@ -12,7 +12,6 @@ from pearl.context import UNLIMITED, Context
 from pearl.library import Library
 from pearl.llm import Demonstration, ModelError, Usage
 from pearl.passes import DEFAULT_PASSES
-from pearl.plan import Action
 from pearl.runtime import Caller, Journal, RunError, Strategy
 from pearl.session import Session
 from pearl.source import InputError, Source
@@ -38,25 +37,9 @@ class Setup:
 
     def digest(self) -> str:
         """The hash of all of it that may change an answer."""
-        actions = [_told(action) for action in self.library.actions.values()]
         shown = [[one.question, one.plan] for one in self.demonstrations]
         fitting = [self.context.policy, self.context.window, self.context.reply]
-        return digest([actions, shown, fitting, self.passes])
-
-
-def _told(action: Action) -> list[Any]:
-    """All of an action that may change an answer, in an order that is always the same."""
-    params = [[one.name, one.type] for one in action.params]
-    sets = [sorted(action.aliases), sorted(action.traits)]
-    return [
-        action.name,
-        params,
-        action.variadic,
-        action.returns,
-        action.doc,
-        repr(action.body),
-        *sets,
-    ]
+        return digest([self.library.digest, shown, fitting, self.passes])
 
 
 def row_key(question: Question, document: Source) -> str:

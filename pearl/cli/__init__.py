@@ -22,12 +22,16 @@ COMMANDS = (
     "runs",
     "cache",
     "mine",
+    "refine",
+    "eval",
     "lint",
     "fmt",
     "rule",
     "graph",
     "trace",
     "replay",
+    "report",
+    "replicate",
     "actions",
 )
 

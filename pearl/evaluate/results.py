@@ -71,8 +71,9 @@ class Evaluation:
             a denominator, whether a method has a result for it or not.
         results: one a method and question.
         notes: what a reader must know, in whole sentences.
-        strays: recorded rows that belong to no question. They are rows, so a
-            share of the rows counts them as wrong; nothing else counts them.
+        strays: recorded rows that belong to no question, scored as whoever
+            recorded them scored them. A share of the rows counts them, and
+            nothing else does.
         called: words for methods whose names say little.
     """
 

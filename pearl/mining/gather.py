@@ -7,13 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pearl.alike import SURE, likeness
 from pearl.library import Library
 from pearl.plan import Action
 from pearl.syntax import parse_library
-
-ALIKE = 90.0
-"""Percent of words that two definitions share, in any order, to mean the same."""
-
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -127,17 +124,12 @@ def _numbered(name: str, taken: dict[str, Action], seeds: Library) -> str:
 
 
 def _meanings(actions: Sequence[Action]) -> Iterator[Note]:
-    """Actions whose definitions are nearly the same words under another name."""
-    from rapidfuzz import fuzz, process, utils
-
-    docs = [utils.default_process(action.doc) for action in actions]
-    for at, action in enumerate(actions):
-        if not docs[at]:
-            continue
-        near = process.extractOne(
-            docs[at], docs[:at], scorer=fuzz.token_sort_ratio, score_cutoff=ALIKE
-        )
-        if near:
-            other = actions[near[2]]
-            message = f"{action.name} and {other.name} mean nearly the same: {action.doc}"
+    """Actions that mean the same as one that more questions proposed."""
+    if len(actions) < 2:
+        return
+    matrix = likeness(actions)
+    for at, action in enumerate(actions[1:], 1):
+        near = int(matrix[at, :at].argmax())
+        if matrix[at, near] >= SURE:
+            message = f"{action.name} and {actions[near].name} mean nearly the same: {action.doc}"
             yield Note("meaning", message, action.provenance)

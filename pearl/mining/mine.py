@@ -23,7 +23,7 @@ from pearl.values import digest
 
 _NOTHING = re.compile(
     r"\s*(?:```\w*|~~~\w*|</?\w+>|[-*_#=\s]*new actions?[^()]{0,20}"
-    r"|[-*\s\"'(]*(?:none|n/a)\b[^()]{0,40})\s*$",
+    r"|[-*\s\"'(]*(?:none|n/a)\b[^:#]{0,60})\s*$",
     re.IGNORECASE,
 )
 """A line that says nothing: a fence, the heading, or that no action is needed."""
@@ -80,12 +80,11 @@ def mine_job(examples: Sequence[Example], path: str, seeds: Library) -> Job:
         path: the file.
         seeds: the actions that are there already.
     """
-    told = [[action.signature, action.doc] for action in seeds.actions.values()]
     tasks = [Task(one.id, at, digest(one.question), "", one) for at, one in enumerate(examples)]
     return Job(
         "mine",
         {"questions": path, "count": len(examples), "library": ", ".join(seeds.names)},
-        {"questions": path, "seeds": digest(told)},
+        {"questions": path, "seeds": seeds.digest},
         Listed(tasks),
         MineQuestions(seeds),
     )

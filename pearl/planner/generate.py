@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -51,6 +51,8 @@ async def write_plan(
     decide: Decide,
     demonstrations: tuple[Demonstration, ...] = (),
     corrections: int = CORRECTIONS,
+    first: Call | None = None,
+    earlier: Sequence[Call] = (),
 ) -> Planned:
     """Have a model write a plan. It never sees a document.
 
@@ -61,14 +63,16 @@ async def write_plan(
         decide: takes down what was set aside and what was rejected.
         demonstrations: example plans.
         corrections: how many times the model may try again.
+        first: what to ask to begin with; by default for a new plan.
+        earlier: calls that were asked before in vain.
 
     Raises:
         ModelError: the model gave no usable answer.
     """
     write = WritePlan(question, library, demonstrations)
-    call: Call = write
+    call: Call = first or write
     seen: frozenset[str] = frozenset()
-    asked: list[Call] = []
+    asked = list(earlier)
     for attempt in range(1, corrections + 2):
         # A model that repeats its mistake is asked the same again: that is to be a new answer.
         reply = await ask(call, f"plan/{attempt}", asked.count(call))

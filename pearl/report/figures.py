@@ -43,7 +43,7 @@ def probability(p: float | None) -> str:
     if p is None:
         return NONE
     if p < 0.0001:
-        return "< 0.0001"
+        return "<0.0001"
     if p >= 0.995:
         return "1.00"
     return f"{p:.2f}" if p >= 0.1 else f"{p:.3f}" if p >= 0.01 else f"{p:.4f}"

@@ -13,7 +13,7 @@ WIDTH = 100
 """Columns where nobody says how many there are."""
 
 _GAP = 2
-_HEAD = 12
+_HEAD = 8
 """Columns that a column's title may take before it goes on in the next line."""
 
 _CELL = 44
@@ -100,7 +100,8 @@ def _row(
 def _title(column: Column, shown: Sequence[str]) -> list[str]:
     """A column's title, in as many lines as keep it no wider than what stands under it."""
     widest = max((cells(cell) for cell in shown), default=0)
-    return _wrapped(column.title, max(_HEAD, min(widest, _CELL))) or [""]
+    longest = min(_CELL, max((cells(word) for word in column.title.split()), default=0))
+    return _wrapped(column.title, max(longest, _HEAD, min(widest, _CELL))) or [""]
 
 
 def _parts(widths: Sequence[int], width: int) -> list[list[int]]:
@@ -118,4 +119,4 @@ def _parts(widths: Sequence[int], width: int) -> list[list[int]]:
 
 def _wrapped(text: str, width: int) -> list[str]:
     words = " ".join(printable(text).split(" "))
-    return textwrap.wrap(words, max(20, width), break_on_hyphens=False)
+    return textwrap.wrap(words, max(1, width), break_on_hyphens=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pearl.llm import Usage
@@ -67,6 +67,18 @@ class Journal:
     def decide(self, path: str, value: Any) -> None:  # noqa: ANN401 - any JSON
         """Append a decision."""
         self.record(Entry("decision", path, value))
+
+    def under(self, frame: str) -> Journal:
+        """A journal whose entries stand in this one too, their paths below a frame's.
+
+        Args:
+            frame: what the paths begin with, as ``try/2``.
+        """
+
+        def write(entry: Entry) -> None:
+            self.record(replace(entry, path=f"{frame}/{entry.path}"))
+
+        return Journal(self.name, write, self.flush)
 
     async def flush(self) -> None:
         """Wait until every entry so far is safe."""

@@ -26,7 +26,7 @@ class RunRow:
 
     Args:
         name: its name.
-        kind: ``ask``, ``run``, ``plan`` or ``batch``.
+        kind: the command that made it, as ``ask`` or ``batch``.
         fingerprint: by which the same work is known again.
         scope: where its replies are kept.
         started: seconds since 1970.

@@ -41,7 +41,7 @@ class Store:
         """Open a new run, and give its name, which sorts by time.
 
         Args:
-            kind: ``ask``, ``run``, ``plan`` or ``batch``.
+            kind: the command that makes it, as ``ask`` or ``batch``.
             head: what is run on what, as JSON data.
             fingerprint: by which the same work is known again.
             own: whether its replies are its own, apart from the common cache.

@@ -1,6 +1,15 @@
 """The published systems, as ways to write steps of one plan language."""
 
+from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
 from pearl.strategies.given import GivenPlan
-from pearl.strategies.pearl import Pearl, rewritten
+from pearl.strategies.pearl import Pearl, direct_plan, rewritten
 
-__all__ = ["GivenPlan", "Pearl", "rewritten"]
+__all__ = [
+    "GivenPlan",
+    "Pearl",
+    "PlanShown",
+    "choosing_plan",
+    "direct_plan",
+    "reasoning_plan",
+    "rewritten",
+]

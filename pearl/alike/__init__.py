@@ -1,0 +1,27 @@
+"""How alike two actions are, by the words of their names and definitions; and groups of them.
+
+Nothing here asks a model, and nothing is learnt: what counts are the words that
+say what an action finds, and a rare word counts for more than one that many
+actions share.
+"""
+
+from pearl.alike.grouping import clearest, group
+from pearl.alike.likeness import FLOOR, SURE, likeness
+from pearl.alike.reading import Reading, bound, given, read_action
+from pearl.alike.wording import joined, made_up, phrase, widened
+
+__all__ = [
+    "FLOOR",
+    "SURE",
+    "Reading",
+    "bound",
+    "clearest",
+    "given",
+    "group",
+    "joined",
+    "likeness",
+    "made_up",
+    "phrase",
+    "read_action",
+    "widened",
+]

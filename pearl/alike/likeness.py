@@ -1,0 +1,116 @@
+"""How alike actions are, as a matrix."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pearl.alike.reading import GENERAL, Reading, given, read_action
+from pearl.alike.words import basic, lines_of, opposed, synonyms
+from pearl.plan import DOCUMENT, Action
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SURE, FLOOR, NEAR = 0.85, 0.41, 0.7
+"""From which likeness on two actions are near-certainly one, below which they are kept
+apart, and what two synonyms have of it."""
+
+
+def likeness(actions: Sequence[Action]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """How alike each action is to each other one.
+
+    The cosine of their words' weights, a word's rarity (idf) among the actions
+    counted in and a synonym as most of the word itself, less what speaks
+    against the two: other parameters, other things found.
+
+    Args:
+        actions: n of them.
+
+    Returns:
+        n × n numbers from 0 to 1; minus infinity where two must stay apart
+        (another type, a negation, opposites), and on the diagonal.
+    """
+    import numpy as np
+
+    readings = [read_action(action) for action in actions]
+    rows = _vectors(readings)
+    matrix: np.ndarray[Any, np.dtype[np.float64]] = rows @ rows.T
+    for at in range(len(actions)):
+        for to in range(at):
+            pair = (actions[at], actions[to]), (readings[at], readings[to])
+            matrix[at, to] = matrix[to, at] = _fitted(float(matrix[at, to]), *pair)
+    np.fill_diagonal(matrix, -math.inf)
+    return matrix
+
+
+def _vectors(readings: Sequence[Reading]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A row of length 1 for each: its words, and the lines of synonyms they stand in."""
+    import numpy as np
+
+    known = lines_of()
+    found = Counter(word for reading in readings for word, _ in reading.bag)
+    places: dict[str | int, int] = {}
+    cells: list[tuple[int, int, float]] = []
+    for row, reading in enumerate(readings):
+        for word, weight in reading.bag:
+            worth = weight * math.log(1 + len(readings) / found[word])
+            lines = known.get(word, frozenset())
+            own = worth * math.sqrt(1 - NEAR) if lines else worth
+            cells.append((row, places.setdefault(word, len(places)), own))
+            shared = worth * math.sqrt(NEAR) / max(1, len(lines)) ** 0.25
+            cells += [(row, places.setdefault(line, len(places)), shared) for line in lines]
+    matrix = np.zeros((len(readings), max(1, len(places))))
+    for row, column, worth in cells:
+        matrix[row, column] += worth
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return np.asarray(matrix / np.maximum(lengths, 1e-9))
+
+
+def _fitted(
+    value: float, actions: tuple[Action, Action], readings: tuple[Reading, Reading]
+) -> float:
+    """The likeness of two by their words, less what speaks against it."""
+    one, other = actions
+    if one.name == other.name and one.params == other.params and one.returns == other.returns:
+        return 1.0
+    if _kind(one) != _kind(other) or readings[0].marks != readings[1].marks:
+        return -math.inf
+    if opposed(readings[0].topic, readings[1].topic):
+        return -math.inf
+    ours, theirs = (len(given(action)) for action in actions)
+    if ours != theirs:
+        # What only reads the document has no argument to give.
+        value = -math.inf if 0 in (ours, theirs) else value * 0.7
+    elif ours > 1 and _between(one) != _between(other):
+        value *= 0.85
+    if not one.doc or not other.doc:
+        value *= 0.8
+    elif readings[0].clause != readings[1].clause:
+        value *= 0.85
+    heads = [
+        {basic(word) for head in reading.heads if (word := head.split()[-1].lower()) not in GENERAL}
+        for reading in readings
+    ]
+    if all(heads) and not any(synonyms(head) & heads[1] for head in heads[0]):
+        value *= 0.75
+    return value
+
+
+def _kind(action: Action) -> tuple[Any, ...]:
+    """What two actions must have alike to be one."""
+    typed = tuple(param for param in action.params if param.type not in ("any", "text"))
+    reads = any(param.name == DOCUMENT for param in action.params)
+    # A last parameter that repeats can be given to no other.
+    own = action.name if action.variadic else ""
+    return action.returns, action.traits, action.body, reads, typed, own
+
+
+def _between(action: Action) -> bool:
+    """Whether it treats its parameters alike, as in *between X and Y*."""
+    first, second, *_ = given(action)
+    mention = rf"\b{re.escape(first)}(?:, \w+)*,? and {re.escape(second)}\b"
+    return bool(re.search(mention, action.doc))

@@ -1,0 +1,99 @@
+"""Definitions made of definitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from pearl.alike.reading import (
+    GENERAL,
+    PLAIN,
+    given,
+    read_action,
+    split_definition,
+    without_document,
+    words_of,
+)
+from pearl.plan import Action, Ref, Template
+
+MOST_HEADS = 12
+"""Things that a definition lists, at most: a longer one is no help to a reader."""
+
+
+def widened(kept: Action, others: Iterable[Action]) -> str:
+    """A definition that holds for an action and for those it stands for.
+
+    What the others find is added to what it finds: *Find the reason,
+    motivation or justification for X*. The rest stays as it is, so that each
+    parameter is mentioned as often as before.
+    """
+    doc = kept.doc or made_up(kept)
+    lead, region, rest = split_definition(doc, given(kept))
+    own = read_action(kept).heads if kept.doc else (region,)
+    if not region or not own:
+        return doc
+    chosen, seen = list(own), [words_of(head) for head in own]
+    for other in others:
+        for head in read_action(other).heads:
+            words = words_of(head)
+            if words - GENERAL and not any(words <= one for one in seen):
+                seen.append(words)
+                chosen.append(head)
+    if len(chosen) == len(own):
+        return doc
+    *before, last = chosen[:MOST_HEADS]
+    return f"{lead}{', '.join(before)} or {last}{rest}"
+
+
+def made_up(action: Action) -> str:
+    """A definition for an action that has none, from its name."""
+    words = [word for word in action.name.lower().split("_") if word]
+    told = [word for word in words if word not in PLAIN] or words
+    first, *rest = [*given(action), ""]
+    about = "".join(f" with regard to {param}" for param in rest if param)
+    return f"Find the {' '.join(told)}{f' of {first}' if first else ''}{about} given CTX."
+
+
+def phrase(action: Action) -> tuple[str | Ref, ...]:
+    """What an action asks for, as the parts of a text: ``greatest flaw of {X}``.
+
+    Each parameter stands in it where the definition mentions it; one that is not
+    mentioned stands at the end, so that none is lost.
+    """
+    doc = without_document(action.doc or made_up(action))
+    lead, region, rest = split_definition(doc, given(action))
+    verb = lead.split(maxsplit=1)[0].lower() if lead.strip() else ""
+    told = f"{region}{rest}" if verb in PLAIN else doc
+    told = " ".join((told or doc).replace("CTX", "the document").split())
+    parts: list[str | Ref] = []
+    names = given(action)
+    if names:
+        mention = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+        for at, part in enumerate(re.split(rf"(?<!\w)({mention})(?!\w)", told)):
+            parts += [Ref(part) if at % 2 else part] if part else []
+    else:
+        parts.append(told)
+    for name in names:
+        if not any(isinstance(part, Ref) and part.name == name for part in parts):
+            parts += [" with regard to ", Ref(name)]
+    return tuple(parts)
+
+
+def joined(action: Action, kept: int) -> Template | Ref:
+    """The parameters from one on as a single text, joined as the definition joins them.
+
+    Args:
+        action: has more parameters than another action takes.
+        kept: how many of them stay as they are, the document aside.
+    """
+    names = given(action)[kept:]
+    if len(names) == 1:
+        return Ref(names[0])
+    doc = without_document(action.doc)
+    parts: list[str | Ref] = [Ref(names[0])]
+    for before, after in zip(names, names[1:], strict=False):
+        between = rf"(?<!\w){re.escape(before)}(?!\w)(.{{1,40}}?)(?<!\w){re.escape(after)}(?!\w)"
+        found = re.search(between, doc)
+        words = found[1] if found else " with regard to "
+        parts += [words, Ref(after)]
+    return Template(tuple(parts))

@@ -1,0 +1,182 @@
+"""``pearl eval``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pearl.cli.jobs import complain, do, job_options, means
+from pearl.cli.options import (
+    check_output,
+    context_options,
+    emit_json,
+    library_option,
+    load,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pearl.context import Policy
+    from pearl.evaluate.job import Demonstrations
+
+DEFAULT_METHODS = "zero-shot,cot,mcq,pearl"
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Names with commas between them."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:  # noqa: ANN401
+        if isinstance(value, tuple):
+            return value
+        names = tuple(dict.fromkeys(one.strip() for one in value.split(",") if one.strip()))
+        return names or self.fail("name at least one.", param, ctx)
+
+
+class Sizes(click.ParamType[tuple[int, ...]]):
+    """Numbers of actions with commas between them."""
+
+    name = "sizes"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:  # noqa: ANN401
+        if isinstance(value, tuple):
+            return value
+        parts = [one.strip() for one in value.split(",") if one.strip()]
+        if not all(one.isdigit() and int(one) for one in parts):
+            self.fail(f"{value} is no list of numbers above 0: write it as 20,81.", param, ctx)
+        return tuple(dict.fromkeys(map(int, parts)))
+
+
+def demonstrations_option(command: Any) -> Any:  # noqa: ANN401 - as click's
+    """``--demos``."""
+    return click.option(
+        "--demos", default="", metavar="DIR",
+        help="A folder of example plans for the planner, as pearl refine fills it. Default: "
+        "those that ship with Pearl.",
+    )(command)  # fmt: skip
+
+
+@click.command(
+    "eval", short_help="Evaluate methods on a data set, side by side.",
+    epilog="Example:  pearl eval quality --data dev.jsonl --split long --methods "
+    "zero-shot,cot,mcq,pearl",
+)  # fmt: skip
+@click.argument("dataset")
+@click.option("--data", default="", metavar="FILE", help="The data set's file.")
+@click.option("--split", default="all", show_default=True, metavar="NAME", help="A part of it.")
+@click.option(
+    "--methods", type=Names(), default=DEFAULT_METHODS, show_default=True, metavar="NAMES",
+    help="Which, with commas; the first is what the others are compared with. Also: "
+    "pearl-no-execution, pearl-no-refinement, pearl-execute-only.",
+)  # fmt: skip
+@click.option(
+    "--library-sizes", "sizes", type=Sizes(), default="", metavar="NUMBERS",
+    help="Also PEARL with the library condensed to so many actions, as 1,20,81.",
+)  # fmt: skip
+@library_option
+@demonstrations_option
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help="Only the first N questions of the file."
+)
+@click.option(
+    "--reasoning", is_flag=True, help="Have the model label each question's kind of reasoning."
+)
+@click.option("-o", "--output", default="", metavar="FILE", help="Write all results, one a line.")
+@context_options
+@job_options
+def command(
+    dataset: str,
+    data: str,
+    split: str,
+    methods: tuple[str, ...],
+    sizes: tuple[int, ...],
+    libraries: tuple[str, ...],
+    demos: str,
+    limit: int | None,
+    reasoning: bool,
+    output: str,
+    context: Policy,
+    window: int | None,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - those of `job_options`
+) -> None:
+    """Run every method on every question of DATASET (quality), and show what they came to.
+
+    Questions without an answer count as wrong. Demonstrations of questions that are evaluated are
+    not shown to the planner. The same command goes on where it stopped.
+    """
+    from pearl.evaluate.job import (
+        apart,
+        choose_examples,
+        evaluation_job,
+        make_kit,
+    )
+    from pearl.evaluate.results import write_lines
+    from pearl.evaluate.stored import load_run
+    from pearl.evaluate.summary import summarise
+    from pearl.evaluate.trials import find_dataset
+    from pearl.report import FORMS
+    from pearl.session import context_for
+    from pearl.source import InputError
+
+    check_output(output)
+    chosen = find_dataset(dataset)
+    if not data:
+        raise InputError(f"Name the file of {chosen.title} with --data: it is at {chosen.where}.")
+    given = means(**options)
+    examples = choose_examples(chosen, data, split, limit or 0)
+    shown = apart(_demonstrations(demos, methods), examples)
+    names = (*methods, *(f"pearl@{size}" for size in sizes))
+    job = evaluation_job(
+        chosen,
+        data,
+        split,
+        examples,
+        names,
+        make_kit(load(libraries), shown, sizes),
+        context_for(given.model, context, window),
+        reasoning=reasoning,
+        notes=_notes(shown, given.model.notice),
+    )
+    tally = do(job, given, quiet=as_json)
+    evaluation = load_run(tally.run, given.store, given.prices)
+    if output:
+        write(output, "".join(write_lines(evaluation)))
+    if as_json:
+        emit_json({**tally.as_object(), "report": FORMS["json"](summarise(evaluation))})
+    else:
+        click.echo(FORMS["terminal"](summarise(evaluation)))
+        click.echo(click.style(f"\npearl report {tally.run}", dim=True))
+    complain(tally, f"pearl runs show {tally.run}", "trial")
+
+
+def _demonstrations(folder: str, methods: tuple[str, ...]) -> Demonstrations:
+    """Those of a folder, and as they were before refinement where a method asks for it."""
+    from pearl.evaluate.job import Demonstrations
+    from pearl.evaluate.methods.pearl import NO_REFINEMENT
+    from pearl.mining.refine import UNREFINED
+    from pearl.planner import load_demonstrations
+    from pearl.source import InputError
+
+    refined = load_demonstrations(folder)
+    if NO_REFINEMENT.name not in methods:
+        return Demonstrations(refined)
+    if not folder:
+        raise InputError(
+            f"{NO_REFINEMENT.name} needs demonstrations that were refined: make some with pearl "
+            "refine, and name their folder with --demos."
+        )
+    return Demonstrations(refined, load_demonstrations(str(Path(folder) / UNREFINED)))
+
+
+def _notes(shown: Demonstrations, notice: str) -> list[str]:
+    notes = [notice] if notice else []
+    if shown.left_out:
+        count = len(shown.left_out)
+        notes.append(
+            f"{count:,} demonstration{'s'[: count != 1]} left out, as the questions are evaluated."
+        )
+    return notes

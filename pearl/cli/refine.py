@@ -1,0 +1,76 @@
+"""``pearl refine``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pearl.cli.batch import documents_option
+from pearl.cli.eval import demonstrations_option
+from pearl.cli.jobs import complain, do, job_options, means, tell
+from pearl.cli.options import context_options, counted, emit_json, library_option, load
+
+if TYPE_CHECKING:
+    from pearl.context import Policy
+
+
+@click.command(
+    "refine", short_help="Make example plans that were executed and led to the right answer.",
+    epilog="Example:  pearl refine questions.jsonl --documents docs/ -o plans/demos/",
+)  # fmt: skip
+@click.argument("questions")
+@documents_option
+@click.option("-o", "--output", required=True, metavar="DIR", help="The folder for the plans.")
+@click.option(
+    "--rounds", type=click.IntRange(0), default=3, show_default=True, metavar="N",
+    help="How often a plan whose answer is wrong may be refined.",
+)  # fmt: skip
+@library_option
+@demonstrations_option
+@context_options
+@job_options
+def command(
+    questions: str,
+    documents: str,
+    output: str,
+    rounds: int,
+    libraries: tuple[str, ...],
+    demos: str,
+    context: Policy,
+    window: int | None,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - those of `job_options`
+) -> None:
+    """Write a plan for each of QUESTIONS, execute it, and keep it if its answer is the gold one.
+
+    A plan whose answer is wrong is refined by the model. QUESTIONS is as for pearl batch, with
+    gold in every row. Plans as they were written first go to DIR/unrefined.
+    """
+    from pearl.batch import Setup, read_index
+    from pearl.jobs import read_results
+    from pearl.mining.refine import refine_job, write_demonstrations
+    from pearl.planner import choose_demonstrations, load_demonstrations
+    from pearl.session import context_for
+    from pearl.source import InputError
+
+    folder = Path(output)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{output} is a file: name a folder for the plans.")
+    given = means(**options)
+    library = load(libraries)
+    shown = choose_demonstrations(load_demonstrations(demos), library)
+    setup = Setup(library, shown, context_for(given.model, context, window))
+    job = refine_job(read_index(questions, documents), setup, rounds)
+    tally = do(job, given, quiet=as_json)
+    rows = list(read_results(given.store, tally.run))
+    written = list(write_demonstrations(rows, folder))
+    refined = sum(bool(row.get("correct")) and len(row["tries"]) > 1 for row in rows)
+    if as_json:
+        files = [str(one) for one in written]
+        emit_json({**tally.as_object(), "plans": files, "refined": refined, "rows": rows})
+    else:
+        tell(tally, given)
+        click.echo(f"{counted(len(written), 'plan')} in {output}, {refined:,} of them refined")
+    complain(tally, f"pearl runs show {tally.run}")

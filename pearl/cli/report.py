@@ -1,0 +1,165 @@
+"""``pearl report``"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pearl.cli.limits import price_options
+from pearl.cli.options import (
+    check_output,
+    counted,
+    emit,
+    emit_json,
+    json_option,
+    on_terminal,
+    output_option,
+    store_option,
+)
+from pearl.source import InputError
+
+if TYPE_CHECKING:
+    from pearl.evaluate.results import Evaluation
+    from pearl.report import Report
+
+FORM_NAMES = ("terminal", "markdown", "latex", "html")
+_ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
+
+
+@click.command(
+    "report", short_help="What an evaluation came to, as text, Markdown, LaTeX or HTML.",
+    epilog="Example:  pearl report last -o report.html",
+)  # fmt: skip
+@click.argument("evaluation", required=False, metavar="EVAL")
+@click.option(
+    "--format", "form", type=click.Choice(FORM_NAMES),
+    help="What to write. Default: what the file's ending says, else terminal.",
+)  # fmt: skip
+@click.option(
+    "--errors", type=click.IntRange(1), metavar="N",
+    help="Write N wrong answers, spread over the splits, as JSON lines for a person to label.",
+)  # fmt: skip
+@click.option(
+    "--method", default="", metavar="NAME",
+    help="Whose wrong answers. Default: those of the first method with plans.",
+)  # fmt: skip
+@click.option(
+    "--labelled", default="", metavar="FILE",
+    help="Add the shares of a file that --errors wrote and a person filled in.",
+)  # fmt: skip
+@output_option
+@price_options
+@store_option
+@json_option
+def command(
+    evaluation: str | None,
+    form: str | None,
+    errors: int | None,
+    method: str,
+    labelled: str,
+    output: str,
+    prices: str,
+    store: str,
+    as_json: bool,
+) -> None:
+    """Report on EVAL: a file that pearl eval wrote, the name of a run, or last.
+
+    Accuracy with 95 % intervals, paired tests, plans, cost. With --labelled alone, only the shares.
+    """
+    check_output(output)
+    if evaluation is None and (errors or not labelled):
+        raise InputError("Name an evaluation: a file, the name of a run, or last.")
+    if method and not errors:
+        raise InputError("--method says whose wrong answers to draw: give --errors N with it.")
+    if errors and evaluation is not None:
+        _draw(load(evaluation, store, prices), errors, method, output, as_json=as_json)
+        return
+    show(_report(evaluation, labelled, store, prices), form, output, as_json=as_json)
+
+
+def load(name: str, store: str, prices: str = "") -> Evaluation:
+    """An evaluation from a file, or else from a run in the store.
+
+    Args:
+        name: the file, or the run's name, the start of it, or ``last``.
+        store: where runs are kept; empty for the one in use here.
+        prices: a table of prices for a run's tokens; empty for the usual one.
+
+    Raises:
+        InputError: there is none of that name, or it cannot be used.
+    """
+    if Path(name).is_file() or name == "-":
+        from pearl.evaluate.results import read_evaluation
+
+        return read_evaluation(name)
+    if Path(name).suffix or "/" in name or Path(name).exists():
+        raise InputError(f"{name} is no file: name one that pearl eval wrote, a run, or last.")
+    from pearl.evaluate.stored import load_run
+    from pearl.llm.prices import load_prices
+    from pearl.store.database import address
+
+    return load_run(name, address(store), load_prices(Path(prices) if prices else None))
+
+
+def show(report: Report, form: str | None, output: str, *, as_json: bool) -> None:
+    """Print a report, or write it to a file, in the form that was asked for.
+
+    Args:
+        report: what to show.
+        form: one of `FORM_NAMES`; None for what the file's ending says.
+        output: the file; empty for the screen.
+        as_json: print its data, whatever the form; a file is written as well.
+    """
+    from pearl.report import FORMS, terminal
+    from pearl.report.json import as_object
+
+    chosen = form or _ENDINGS.get(Path(output).suffix.lower(), "terminal")
+    if output and output != "-":
+        emit(FORMS[chosen](report), output)
+    elif not as_json and chosen == "terminal" and on_terminal():
+        # The form has made every text harmless; `emit` would take its titles' weight away.
+        bold, dim = partial(click.style, bold=True), partial(click.style, dim=True)
+        width = shutil.get_terminal_size().columns
+        click.echo(terminal.render(report, width, bold, dim), nl=False)
+    elif not as_json:
+        emit(FORMS[chosen](report))
+    if as_json:
+        emit_json(as_object(report))
+
+
+def _report(name: str | None, labelled: str, store: str, prices: str) -> Report:
+    """The report on an evaluation, on labelled errors, or on both."""
+    from pearl.report import Report
+
+    found = Report("Labelled errors", (("file", labelled),))
+    if name is not None:
+        from pearl.evaluate.summary import summarise
+
+        found = summarise(load(name, store, prices))
+    if not labelled:
+        return found
+    from pearl.evaluate.errors import error_table, read_labelled
+
+    table = error_table(read_labelled(labelled))
+    return Report(found.title, found.about, (*found.blocks, table))
+
+
+def _draw(evaluation: Evaluation, count: int, method: str, output: str, *, as_json: bool) -> None:
+    from pearl.evaluate.errors import CATEGORIES, draw_errors
+
+    rows = draw_errors(evaluation, count, method)
+    if (output and output != "-") or not as_json:
+        emit("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), output)
+    if as_json:
+        emit_json(rows)
+    fewer = f" There are no more than {len(rows)}." if len(rows) < count else ""
+    click.echo(
+        f"{counted(len(rows), 'wrong answer')} of {rows[0]['method']}: write into category one of "
+        f"{', '.join(CATEGORIES)}.{fewer}",
+        err=True,
+    )

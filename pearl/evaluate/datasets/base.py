@@ -1,0 +1,84 @@
+"""The one shape that data sets have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pearl.source import InputError, Source, read_source
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question with what is known of its answer.
+
+    Args:
+        id: unique in its data set.
+        question: what is asked.
+        document: what it is asked of.
+        options: answers to choose from, or none.
+        gold: the right option's letter, or the right answer; empty where it
+            is not known.
+        split: the part of the data set it belongs to.
+        labels: kinds it belongs to, by what they tell apart.
+    """
+
+    id: str
+    question: str
+    document: Source
+    options: tuple[str, ...] = ()
+    gold: str = ""
+    split: str = ""
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A public data set.
+
+    Args:
+        name: as on the command line.
+        title: as in a report.
+        splits: its parts, in order.
+        read: every example of a file. Raises `InputError` where it cannot be
+            used.
+        score: of an answer, from 0 to 1; an example without an answer has
+            none to score, and counts as 0.
+        where: where the data come from, for whoever has none.
+    """
+
+    name: str
+    title: str
+    splits: tuple[str, ...]
+    read: Callable[[str], Iterator[Example]]
+    score: Callable[[Example, str], float]
+    where: str
+
+
+def rows(path: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file of JSON lines, each with its file and line, for messages.
+
+    Args:
+        path: the file.
+        what: what it holds, for messages.
+
+    Raises:
+        InputError: it cannot be read, or a line is no object.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"{path} is no file: name {what}.")
+    # JSON allows line ends within its texts that `splitlines` would split at.
+    for number, line in enumerate(read_source(path, what).text.split("\n"), 1):
+        if not line.strip():
+            continue
+        name = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            raise InputError(f"{name} is not JSON: give one object a line.") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{name} is no object: give one a line.")
+        yield name, row

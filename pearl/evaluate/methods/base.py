@@ -1,0 +1,135 @@
+"""The one shape that methods have."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pearl.answer import Answer, answer
+from pearl.evaluate.datasets import Example
+from pearl.library import Library
+from pearl.llm import Demonstration
+from pearl.passes import DEFAULT_PASSES
+from pearl.plan import Plan
+from pearl.runtime import Caller, Strategy
+from pearl.session import Session
+from pearl.strategies import GivenPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What plans are written with.
+
+    Args:
+        library: the actions they may call.
+        demonstrations: example plans that this library can run.
+    """
+
+    library: Library
+    demonstrations: tuple[Demonstration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What methods share.
+
+    Args:
+        plannings: by name; `LIBRARY` is what was asked for.
+        passes: names of rewrites that plans go through.
+    """
+
+    plannings: Mapping[str, Planning]
+    passes: tuple[str, ...] = DEFAULT_PASSES
+
+
+LIBRARY = "library"
+UNREFINED = "unrefined"
+EXECUTE = "execute"
+"""Names of plannings: as asked for; with the demonstrations as they were before refinement; with
+nothing but EXECUTE and CONCAT."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a method came to.
+
+    Args:
+        answer: the chosen option's letter, or the answer; None where there is none.
+        words: the open answer.
+        plan: the steps that ran, or that were shown.
+        orders: as in `Result`.
+        fallback: whether no plan was accepted.
+    """
+
+    answer: str | None
+    words: str = ""
+    plan: str = ""
+    orders: tuple[str | None, ...] = ()
+    fallback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to answer a question about a document.
+
+    Args:
+        name: as on the command line and in reports.
+        about: what it does, in one sentence.
+        answer: answers one example. Raises `RunError` or `ModelError` where
+            there is no answer.
+    """
+
+    name: str
+    about: str
+    answer: Callable[[Example, Kit, Session], Awaitable[Outcome]]
+
+
+async def by_strategy(
+    strategy: Callable[[Caller], Strategy],
+    example: Example,
+    library: Library,
+    session: Session,
+) -> Outcome:
+    """Answer with a strategy, and map the answer to an option where there are some.
+
+    Raises:
+        ModelError: the model gave no usable answer.
+        RunError: a step has no output, or no option was named.
+    """
+    found = await answer(
+        strategy, example.question, example.document, example.options, library, session
+    )
+    return outcome(found)
+
+
+async def by_plan(plan: Plan, example: Example, kit: Kit, session: Session) -> Outcome:
+    """Answer with a plan that is there already.
+
+    Raises:
+        ModelError: the model gave no usable answer.
+        RunError: a step has no output, or no option was named.
+    """
+    library = kit.plannings[LIBRARY].library
+    return await by_strategy(lambda _: GivenPlan(plan), example, library, session)
+
+
+def outcome(found: Answer) -> Outcome:
+    """An answer as an outcome."""
+    chosen = found.option.letter if found.option else found.words
+    return Outcome(chosen, found.text, found.plan, fallback=found.fallback)
+
+
+def rotations(options: Sequence[str], count: int = 4) -> tuple[tuple[int, ...], ...]:
+    """Orders in which every option stands at each place once, as far as the count goes.
+
+    Args:
+        options: those to be put in order.
+        count: how many orders are wanted, at most.
+
+    Returns:
+        For each order the options' places in the first one.
+    """
+    size = len(options)
+    return tuple(
+        tuple((at + turn) % size for at in range(size)) for turn in range(min(count, size))
+    )

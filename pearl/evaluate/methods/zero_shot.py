@@ -1,0 +1,16 @@
+"""The question alone, answered in one step (PEARL, section 3: the baseline GQA)."""
+
+from __future__ import annotations
+
+from pearl.evaluate.datasets import Example
+from pearl.evaluate.methods.base import Kit, Method, Outcome, by_plan
+from pearl.session import Session
+from pearl.strategies import direct_plan
+
+
+async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
+    """One step that asks the question; its answer is mapped to an option."""
+    return await by_plan(direct_plan(example.question), example, kit, session)
+
+
+METHOD = Method("zero-shot", "The question is asked in one step.", answer)

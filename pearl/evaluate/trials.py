@@ -1,0 +1,225 @@
+"""Every method on every question, as one job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pearl.answer import heading
+from pearl.evaluate.datasets import DATASETS, Dataset, Example
+from pearl.evaluate.methods import METHODS, Kit, Method, Outcome, with_size
+from pearl.evaluate.methods.base import LIBRARY
+from pearl.evaluate.reasoning import REASONING, read_labels
+from pearl.evaluate.results import Evaluation, Result, as_row, from_row
+from pearl.jobs import Task
+from pearl.llm import LabelQuestion, ModelError, Usage
+from pearl.llm.prices import Price
+from pearl.runtime import Caller, Journal, RunError
+from pearl.session import Session
+from pearl.source import InputError
+from pearl.values import digest
+
+REASON_LABELS = "reasoning"
+"""Stands for the method in a task that labels a question."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A method to be tried on a question."""
+
+    method: str
+    example: Example
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Tries methods.
+
+    Args:
+        dataset: the name of the data set.
+        kit: what the methods share.
+    """
+
+    dataset: str
+    kit: Kit
+
+    async def __call__(self, task: Task[Trial], session: Session) -> dict[str, Any]:
+        """Try one method on one question."""
+        trial = task.what
+        example = trial.example
+        library = self.kit.plannings[LIBRARY].library
+        head = heading(example.question, example.document, library, session.engine.model)
+        session.journal.decide("run", {**head, "method": trial.method})
+        try:
+            if trial.method == REASON_LABELS:
+                return {
+                    **_asked(task),
+                    "status": "answered",
+                    "labels": await _label(trial, session),
+                }
+            outcome = await find_method(trial.method).answer(example, self.kit, session)
+        except (RunError, ModelError, InputError) as error:
+            return _failed(task, error, session.journal)
+        score = 0.0
+        if outcome.answer is not None:
+            score = find_dataset(self.dataset).score(example, outcome.answer)
+        result = _result(trial, outcome, score, session.journal)
+        correct = score == 1.0 if example.gold else None
+        return {**_asked(task), "status": "answered", "correct": correct, "result": as_row(result)}
+
+
+def trial_tasks(
+    examples: Sequence[Example], methods: Sequence[str], kit: Kit
+) -> Iterator[Task[Trial]]:
+    """A task for each method and question, those of one document together.
+
+    Args:
+        examples: the questions.
+        methods: names; `REASON_LABELS` is one of them where questions are to
+            be labelled.
+        kit: what the methods share.
+    """
+    digests = {name: _digest(kit, name) for name in methods}
+    position = 0
+    for example in examples:
+        document = example.document.digest
+        for name in methods:
+            asked = [example.question, example.options, example.gold, document, digests[name]]
+            trial = Trial(name, example)
+            yield Task(f"{name}/{example.id}", position, digest(asked), document, trial)
+            position += 1
+
+
+def find_dataset(name: str) -> Dataset:
+    """The data set of a name.
+
+    Raises:
+        InputError: there is none.
+    """
+    for one in DATASETS:
+        if one.name == name:
+            return one
+    known = ", ".join(one.name for one in DATASETS)
+    raise InputError(f"There is no data set {name}: use one of {known}.")
+
+
+def find_method(name: str) -> Method:
+    """The method of a name.
+
+    Raises:
+        InputError: there is none.
+    """
+    family, _, size = name.partition("@")
+    if family == "pearl" and size.isdigit():
+        return with_size(int(size))
+    for one in METHODS:
+        if one.name == name:
+            return one
+    known = ", ".join(one.name for one in METHODS)
+    raise InputError(f"There is no method {name}: use one of {known}.")
+
+
+def evaluation_of(
+    rows: Iterable[dict[str, Any]], head: dict[str, Any], price: Price | None
+) -> Evaluation:
+    """What a job's rows come to.
+
+    Args:
+        rows: as `Trials` gives them.
+        head: the job's.
+        price: what the model's tokens cost.
+    """
+    results: list[Result] = []
+    labels: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        if "labels" in row:
+            labels[row["example"]] = tuple(row["labels"])
+        elif "result" in row:
+            results.append(from_row(row["result"]))
+    told = [_finished(one, labels.get(one.id, ()), price) for one in results]
+    return Evaluation(
+        title=head["title"],
+        about=tuple((name, text) for name, text in head["about"]),
+        methods=tuple(head["methods"]),
+        asked=dict(head["asked"]),
+        results=tuple(told),
+        notes=tuple(head["notes"]),
+    )
+
+
+def asked_of(examples: Iterable[Example]) -> dict[str, int]:
+    """How many questions each split has."""
+    return dict(Counter(example.split for example in examples))
+
+
+def _finished(result: Result, labels: tuple[str, ...], price: Price | None) -> Result:
+    known = {**result.labels, **({REASON_LABELS: labels} if labels else {})}
+    cost = price.cost(result.usage) if price else None
+    return replace(result, labels=known, cost=cost)
+
+
+async def _label(trial: Trial, session: Session) -> list[str]:
+    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+    reply = await caller(LabelQuestion(trial.example.question, REASONING), "label")
+    found = read_labels(reply.text)
+    session.journal.decide("labels", list(found))
+    return list(found)
+
+
+def _asked(task: Task[Trial]) -> dict[str, Any]:
+    return {"id": task.id, "example": task.what.example.id}
+
+
+def _failed(
+    task: Task[Trial], error: RunError | ModelError | InputError, journal: Journal
+) -> dict[str, Any]:
+    row = {
+        **_asked(task),
+        "status": "failed",
+        "error": {"reason": _reason(error), "message": str(error), "steps": []},
+    }
+    if task.what.method == REASON_LABELS:
+        return row
+    # Every question counts: one without an answer is wrong.
+    result = _result(task.what, Outcome(None), 0.0, journal)
+    row["correct"] = False if task.what.example.gold else None
+    return {**row, "result": as_row(replace(result, error=str(error)))}
+
+
+def _reason(error: RunError | ModelError | InputError) -> str:
+    if isinstance(error, ModelError):
+        return error.reason
+    return "input" if isinstance(error, InputError) else "reply"
+
+
+def _result(trial: Trial, outcome: Outcome, score: float, journal: Journal) -> Result:
+    done = [one for one in journal.entries if one.kind == "call" and one.status == "done"]
+    example = trial.example
+    return Result(
+        method=trial.method,
+        id=example.id,
+        split=example.split,
+        score=score,
+        gold=example.gold,
+        answer=outcome.answer,
+        orders=outcome.orders,
+        labels=dict(example.labels),
+        question=example.question,
+        options=example.options,
+        words=outcome.words,
+        plan=outcome.plan,
+        fallback=outcome.fallback,
+        calls=len(done),
+        usage=sum((one.usage for one in done), Usage()),
+    )
+
+
+def _digest(kit: Kit, method: str) -> str:
+    """The hash of what decides a method's answers beside the question."""
+    shown = {
+        name: [one.library.digest, [[each.question, each.plan] for each in one.demonstrations]]
+        for name, one in kit.plannings.items()
+    }
+    return digest([method, shown, kit.passes])

@@ -1,0 +1,295 @@
+"""The calls of the Batch API: a file up, a batch begun, a look at it, a file down.
+
+Nothing here tries again, and nothing that comes back is trusted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from pearl.llm.batches.seen import Seen, named, read_seen, unread
+from pearl.llm.failures import (
+    Hidden,
+    connection_failure,
+    failure,
+    misdirected,
+    read_complaint,
+)
+from pearl.llm.model import ModelError
+from pearl.llm.openai import OPENAI
+from pearl.llm.transport import CONNECT, headers, proxied, read_body, read_error
+
+if TYPE_CHECKING:
+    import aiohttp
+    from yarl import URL
+
+    from pearl.llm.settings import Settings
+
+ENDPOINT = "/v1/chat/completions"
+"""Where the provider is to send each request of a batch."""
+
+PIECE = 256 << 10
+"""Bytes of a file that are read at once."""
+
+SLOWEST = 50_000
+"""Bytes a second below which a file counts as not coming, or not going, at all."""
+
+PAGES = 10
+"""Pages of a hundred batches that are looked through for one of ours."""
+
+
+class Wire:
+    """Speaks to one endpoint, within one event loop.
+
+    Args:
+        settings: where the endpoint is, who pays, and how long a call may take.
+        hidden: takes the key out of a text.
+    """
+
+    def __init__(self, settings: Settings, hidden: Hidden) -> None:
+        self._settings = settings
+        self._hidden = hidden
+        self._session: aiohttp.ClientSession | None = None
+
+    async def upload(self, path: Path) -> str:
+        """Send a file of requests.
+
+        Args:
+            path: of the file.
+
+        Returns:
+            The provider's name of it.
+
+        Raises:
+            ModelError: it did not take it, as far as is known.
+        """
+        with _opened(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            boundary = f"pearl-{secrets.token_hex(16)}"
+            head, tail = _envelope(boundary, path.name)
+            sent = {
+                "Content-Type": f"multipart/form-data; boundary={boundary}",
+                "Content-Length": str(len(head) + size + len(tail)),
+            }
+            data = _pieces(head, file, tail)
+            seconds = self._settings.timeout + size / SLOWEST
+            found = await self._asked(
+                "POST",
+                "files",
+                missing="The endpoint has no Batch API: ask it live, or check OPENAI_BASE_URL.",
+                seconds=seconds,
+                data=data,
+                headers=sent,
+            )
+        name = named(found.get("id"))
+        if not name:
+            raise unread()
+        return name
+
+    async def create(self, input_file_id: str, mark: str) -> Seen:
+        """Begin a batch.
+
+        Args:
+            input_file_id: what was uploaded.
+            mark: words by which a person may know it at the provider.
+
+        Raises:
+            ModelError: it did not begin, as far as is known.
+        """
+        asked = {
+            "input_file_id": input_file_id,
+            "endpoint": ENDPOINT,
+            "completion_window": "24h",
+            "metadata": {"pearl": mark},
+        }
+        return self._seen(await self._asked("POST", "batches", json=asked))
+
+    async def look(self, batch_id: str) -> Seen:
+        """How a batch stands.
+
+        Raises:
+            ModelError: the endpoint did not say.
+        """
+        missing = (
+            f"The endpoint knows no batch {batch_id}: use the key that it was sent with, or remove "
+            "its .json file to send its requests anew."
+        )
+        return self._seen(await self._asked("GET", "batches", batch_id, missing=missing))
+
+    async def recent(self) -> AsyncIterator[Seen]:
+        """The account's latest batches, newest first.
+
+        Raises:
+            ModelError: the endpoint did not say.
+        """
+        query = {"limit": "100"}
+        for _ in range(PAGES):
+            page = await self._asked("GET", "batches", query=query)
+            items = page.get("data")
+            if not isinstance(items, list):
+                raise unread()
+            for item in items:
+                if isinstance(item, dict) and named(item.get("id")) and named(item.get("status")):
+                    yield self._seen(item)
+            last = named(items[-1].get("id")) if items and isinstance(items[-1], dict) else ""
+            if page.get("has_more") is not True or not last:
+                return
+            query = {"limit": "100", "after": last}
+
+    async def download(self, file_id: str, file: BinaryIO, most: int) -> bool:
+        """Write what a file of the provider's holds.
+
+        Args:
+            file_id: the provider's name of it.
+            file: where to.
+            most: bytes beyond which nothing is read.
+
+        Returns:
+            False where the provider has no such file any more.
+
+        Raises:
+            ModelError: it did not come whole.
+        """
+        clock = asyncio.get_running_loop().time
+        late, size = clock() + self._settings.timeout, 0
+        async with self._response("GET", "files", file_id, "content") as response:
+            if response.status in (404, 410):
+                return False
+            await self._refuse(response)
+            async for piece in response.content.iter_any():
+                _put(file, piece[: most - size])
+                size += len(piece)
+                if size >= most:
+                    response.close()
+                    break
+                if clock() > late + size / SLOWEST:
+                    response.close()
+                    raise ModelError("timeout", "The endpoint hardly sends a batch's answers.")
+        return True
+
+    async def close(self) -> None:
+        """Close what is open."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _asked(
+        self,
+        method: str,
+        *parts: str,
+        missing: str = "",
+        seconds: float = 0,
+        query: dict[str, str] | None = None,
+        **sent: Any,  # noqa: ANN401 - aiohttp's
+    ) -> dict[str, Any]:
+        limit = seconds or self._settings.timeout
+        try:
+            async with asyncio.timeout(limit):
+                async with self._response(method, *parts, query=query, **sent) as response:
+                    await self._refuse(response, missing)
+                    body = await read_body(response)
+        except TimeoutError:
+            raise ModelError("timeout", f"No answer within {limit:g} seconds.") from None
+        try:
+            data = json.loads(body)
+        except (ValueError, RecursionError):
+            raise unread() from None
+        if not isinstance(data, dict):
+            raise unread()
+        return data
+
+    @asynccontextmanager
+    async def _response(
+        self,
+        method: str,
+        *parts: str,
+        query: dict[str, str] | None = None,
+        **sent: Any,  # noqa: ANN401 - aiohttp's
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        import aiohttp
+        from yarl import URL
+
+        try:
+            base = URL(self._settings.base_url or OPENAI)
+            url = base.joinpath(*parts).with_query(base.query).update_query(query or {})
+            session = self._opened(url)
+            async with session.request(method, url, allow_redirects=False, **sent) as response:
+                yield response
+        except (aiohttp.ClientError, OSError) as error:
+            raise connection_failure(error) from None
+        except ValueError:
+            raise misdirected() from None
+
+    async def _refuse(self, response: aiohttp.ClientResponse, missing: str = "") -> None:
+        """Raise what an answer without success means; ``missing`` is what 404 does."""
+        if response.status < 300:
+            return
+        body = await read_error(response, self._settings)
+        if missing and response.status in (404, 405):
+            raise ModelError("request", missing)
+        raise failure(response.status, response.headers, read_complaint(body, self._hidden))
+
+    def _seen(self, data: dict[str, Any]) -> Seen:
+        return read_seen(data, self._hidden)
+
+    def _opened(self, url: URL) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            told = headers(self._settings)
+            # Each call has a kind of its own, and files come as whatever they are.
+            del told["Content-Type"]
+            longest = self._settings.timeout
+            self._session = aiohttp.ClientSession(
+                headers=told | {"Accept": "*/*"},
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=min(longest, CONNECT), sock_read=longest
+                ),
+                trust_env=proxied(url),
+            )
+        return self._session
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise ModelError("store", f"{path} cannot be read ({error.strerror}).") from None
+
+
+def _put(file: BinaryIO, data: bytes) -> None:
+    """Write, and take trouble with the disk for none of the endpoint's."""
+    try:
+        file.write(data)
+    except OSError as error:
+        raise ModelError(
+            "store",
+            f"A batch's answers cannot be written ({error.strerror}): make room, and run it again.",
+        ) from None
+
+
+def _envelope(boundary: str, name: str) -> tuple[bytes, bytes]:
+    """What stands before and after a file in a form."""
+    field = 'Content-Disposition: form-data; name="'
+    head = (
+        f'--{boundary}\r\n{field}purpose"\r\n\r\nbatch\r\n'
+        f'--{boundary}\r\n{field}file"; filename="{name}"\r\n'
+        "Content-Type: application/jsonl\r\n\r\n"
+    )
+    return head.encode(), f"\r\n--{boundary}--\r\n".encode()
+
+
+async def _pieces(head: bytes, file: BinaryIO, tail: bytes) -> AsyncIterator[bytes]:
+    # aiohttp would read the file in a thread.
+    yield head
+    while piece := file.read(PIECE):
+        yield piece
+    yield tail

@@ -1,0 +1,261 @@
+"""Fewer actions of many, without a model (PEARL, section 2.1, condenses with one).
+
+Like actions become one whose definition holds for all of them. Where nothing is
+alike enough and there are still too many, those that serve the fewest cases
+become cases of one general action that is told what to find, in the words of
+their definitions: so nothing is lost, and nothing is said to be what it is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from pearl.alike import FLOOR, bound, clearest, group, made_up, phrase, widened
+from pearl.library import builtins
+from pearl.mining.covering import (
+    Condensed,
+    Mapped,
+    Note,
+    arguments,
+    composed,
+    itself,
+    listed,
+)
+from pearl.plan import DOCUMENT, Action, Arg, Literal, Param, Ref, Template
+from pearl.values import Type
+
+GENERAL = "FIND_OUT"
+"""The name of the general action; one for each type that actions return."""
+
+
+def condense(
+    actions: Sequence[Action],
+    target: int,
+    *,
+    seeds: Mapping[str, Action] | None = None,
+    floor: float = FLOOR,
+) -> Condensed:
+    """Condense an action library without a model.
+
+    Args:
+        actions: the library, in any order; two may have the same name.
+        target: how many actions are wanted, at most. Builtins do not count.
+        seeds: actions that plans can call beside these, by name.
+        floor: the likeness, from 0 to 1, below which two actions are not merged.
+
+    Returns:
+        The new library and, for every older action, the one that stands for it. More
+        than ``target`` are left only where an action's last parameter repeats, as its
+        calls cannot be written in another way; a note says so.
+    """
+    state = begin(actions, seeds or {})
+    state = merged(state, target, floor)
+    state = folded(state, target)
+    return finished(state, seeds or {}, target)
+
+
+def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
+    """The actions that can be condensed, each with a name and a definition of its own.
+
+    Args:
+        actions: the library.
+        seeds: actions beside it, by name: one that takes other parameters keeps its name.
+    """
+    own = builtins()
+    notes: list[Note] = []
+    mapping: list[Mapped] = []
+    found: dict[str, Action] = {}
+    for action in actions:
+        if action.is_builtin or action.name in own:
+            mapping.append(itself(action))
+            text = f"{action.name} is a builtin: every library holds it, and it is not written."
+            notes.append(Note("builtin", text, (action.name,)))
+            continue
+        named = _renamed(action, found, seeds, notes)
+        if not named.doc:
+            named = replace(named, doc=made_up(named))
+            text = f"{action.name} has no definition: one was made from its name."
+            notes.append(Note("definition", text, (action.name,)))
+        if named.name in found:
+            kept = found[named.name]
+            named = replace(kept, doc=widened(kept, [named]))
+            text = f"{action.name} stands there twice with the same parameters: the two are one."
+            notes.append(Note("same-name", text, (action.name,)))
+        found[named.name] = replace(named, aliases=(), replaces=(), span=action.span)
+        mapping.append(Mapped(action, named.name, itself(action).args))
+    weighed = _proposed(found.values(), mapping)
+    return Condensed(weighed, tuple(mapping), tuple(notes))
+
+
+def _renamed(
+    action: Action, found: Mapping[str, Action], seeds: Mapping[str, Action], notes: list[Note]
+) -> Action:
+    """The action under a name that no action with other parameters has."""
+    name, number = action.name, 1
+    reason = ""
+    while True:
+        before, seed = found.get(name), seeds.get(name)
+        if before and not _same_call(before, action):
+            reason = "It stands there with other parameters too"
+        elif seed and len(seed.params) != len(action.params):
+            reason = "The seed actions have it with other parameters"
+        else:
+            break
+        number += 1
+        name = f"{action.name}_{number}"
+    if reason:
+        text = f"{action.signature} is now {name}. {reason}."
+        notes.append(Note("same-name", text, (action.name, name)))
+    elif seed and action.name not in found:
+        text = f"{action.name} is one of the seed actions too: in plans, the later library counts."
+        notes.append(Note("seed", text, (action.name,)))
+    return replace(action, name=name)
+
+
+def _same_call(one: Action, other: Action) -> bool:
+    same = [param.type for param in one.params] == [param.type for param in other.params]
+    return same and one.returns == other.returns and one.variadic == other.variadic
+
+
+def _proposed(actions: Collection[Action], mapping: Sequence[Mapped]) -> tuple[Action, ...]:
+    """Actions with the questions that proposed whatever they stand for."""
+    ids: dict[str, list[str]] = {}
+    for one in mapping:
+        ids.setdefault(one.new, []).extend(one.old.provenance)
+    return tuple(
+        replace(action, provenance=tuple(dict.fromkeys(ids[action.name]))) for action in actions
+    )
+
+
+def merged(state: Condensed, target: int, floor: float = FLOOR) -> Condensed:
+    """One action for each group of like ones, as far as a target asks for it.
+
+    Args:
+        state: as `begin` or an earlier round left it.
+        target: how many actions are wanted, at most.
+        floor: the likeness below which two stay apart.
+    """
+    actions = state.actions
+    kept: list[Action] = []
+    then: dict[str, Mapped] = {}
+    for places in group(actions, target, floor):
+        members = [actions[at] for at in places]
+        best = members.pop(clearest(members))
+        action = replace(best, doc=widened(best, members))
+        then[best.name] = itself(best)
+        for member in members:
+            args = arguments(member, best)
+            if args is None:
+                kept.append(member)
+                then[member.name] = itself(member)
+            else:
+                then[member.name] = Mapped(member, best.name, args)
+        kept.append(action)
+    mapping = composed(state.mapping, then)
+    return Condensed(_proposed(kept, mapping), mapping, state.notes)
+
+
+def folded(state: Condensed, target: int) -> Condensed:
+    """As many actions made cases of a general one as a target asks for.
+
+    First those that stand for the fewest proposals and older actions, and of
+    these the most narrowly defined.
+
+    Args:
+        state: as `merged` left it.
+        target: how many actions are wanted, at most.
+    """
+    if len(state.actions) <= target:
+        return state
+    covers = Counter(one.new for one in state.mapping)
+    by_type = {action.returns for action in state.actions}
+    one_type = len(by_type) > target
+    order = sorted(
+        (action for action in state.actions if not action.variadic and not _is_general(action)),
+        key=lambda action: (len(action.provenance), covers[action.name], -bound(action)),
+    )
+    kept = {action.name: action for action in state.actions}
+    then: dict[str, str] = {}
+    for action in order:
+        if len(kept) <= target:
+            break
+        general = general_action("any" if one_type else action.returns, kept)
+        alike = sum(other.returns == action.returns for other in kept.values())
+        if general.name not in kept and alike == 1 and not one_type:
+            continue
+        del kept[action.name]
+        kept.setdefault(general.name, general)
+        then[action.name] = general.name
+    told = [action for action in state.actions if action.name in then]
+    mapping = _told(state.mapping, {action.name: action for action in told}, then)
+    count = sum(one.new in then for one in state.mapping)
+    text = f"{count} actions that little else is like are calls of {GENERAL} now, in their words."
+    notes = (*state.notes, Note("general", text, tuple(then)))
+    return Condensed(_proposed(list(kept.values()), mapping), mapping, notes)
+
+
+def _told(
+    mapping: Sequence[Mapped], folded_: Mapping[str, Action], then: Mapping[str, str]
+) -> tuple[Mapped, ...]:
+    """Calls of the general action, each in the words of the older action itself."""
+    found: list[Mapped] = []
+    for one in mapping:
+        if one.new not in then:
+            found.append(one)
+            continue
+        found.append(Mapped(one.old, then[one.new], (Ref(DOCUMENT), _asked(one.old))))
+    return tuple(found)
+
+
+def _asked(action: Action) -> Arg:
+    parts = phrase(action)
+    if any(isinstance(part, Ref) for part in parts):
+        return Template(parts)
+    return Literal("".join(part for part in parts if isinstance(part, str)))
+
+
+def general_action(returns: Type, beside: Mapping[str, Action]) -> Action:
+    """The action that finds whatever it is told to, for one type of output.
+
+    Args:
+        returns: the type.
+        beside: the actions it will stand among, by name; it is one of them where
+            they have it already.
+    """
+    name = GENERAL if returns in ("text", "any") else f"{GENERAL}_{returns.upper()}"
+    params = (Param(DOCUMENT), Param("X"))
+    doc = f"Find out what X names or asks for, given {DOCUMENT}."
+    number = 1
+    general = Action(name, params, returns, doc)
+    while general.name in beside and not _is_general(beside[general.name], returns):
+        number += 1
+        general = replace(general, name=f"{name}_{number}")
+    return beside.get(general.name, general)
+
+
+def _is_general(action: Action, returns: Type | None = None) -> bool:
+    plain = action.doc == f"Find out what X names or asks for, given {DOCUMENT}."
+    return plain and returns in (None, action.returns)
+
+
+def finished(state: Condensed, seeds: Mapping[str, Action], target: int) -> Condensed:
+    """The library as it is written: each action lists what it replaces.
+
+    Args:
+        state: after the last round.
+        seeds: actions that plans can call beside these, by name.
+        target: how many actions were wanted, at most.
+    """
+    left = len(state.actions)
+    notes = state.notes
+    if left > target:
+        text = f"{left} actions are left, not {target}: the others' calls cannot be written anew."
+        notes = (*notes, Note("target", text))
+    order = {action.name: at for at, action in enumerate(state.actions)}
+    first: dict[str, int] = {}
+    for at, one in enumerate(state.mapping):
+        first.setdefault(one.new, at)
+    actions = sorted(state.actions, key=lambda one: (first[one.name], order[one.name]))
+    return Condensed(listed(actions, state.mapping, frozenset(seeds)), state.mapping, notes)

@@ -1,0 +1,210 @@
+"""Demonstrations that were executed and scored, and refined where they failed.
+
+PEARL, section 2.2, self-refinement: a plan is written, carried out on its
+document, and its answer mapped and scored; a plan whose answer is wrong is
+written anew, with what its steps came to in view.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pearl.answer import Answer, answer
+from pearl.batch import Index, Setup
+from pearl.batch.questions import Question, read_questions
+from pearl.batch.tasks import Asking, Questions
+from pearl.jobs import Job, Task
+from pearl.jobs.start import TOGETHER
+from pearl.llm import Call, ModelError, RefinePlan, WritePlan
+from pearl.plan import Plan
+from pearl.planner import Planned, write_plan
+from pearl.planner.generate import CORRECTIONS
+from pearl.runtime import Caller, Journal, RunError
+from pearl.session import Session
+from pearl.source import InputError
+from pearl.strategies import GivenPlan
+from pearl.syntax import print_plan
+
+ROUNDS = 3
+"""How often a plan may be refined."""
+
+UNREFINED = "unrefined"
+"""The folder for the same plans as they were written first."""
+
+SHOWN = 800
+"""Characters of a step's output that the refining model sees."""
+
+
+@dataclass(frozen=True)
+class Refining:
+    """Writes a demonstration for each question.
+
+    Args:
+        setup: how questions are answered.
+        rounds: how often a plan may be refined.
+    """
+
+    setup: Setup
+    rounds: int = ROUNDS
+
+    async def __call__(self, task: Task[Asking], session: Session) -> dict[str, Any]:
+        """Write, execute, score, and refine up to the limit, for one question."""
+        asked = {"id": task.id, "question": task.what.question.question}
+        tries: list[dict[str, Any]] = []
+        try:
+            await self._tried(task.what, session, tries)
+        except ModelError as error:
+            told = {"reason": error.reason, "message": str(error), "steps": []}
+            return {**asked, "status": "failed", "error": told, "tries": tries}
+        accepted = bool(tries) and not tries[-1]["judgement"]
+        session.journal.decide("accepted", accepted)
+        return {**asked, "status": "answered", "correct": accepted, "tries": tries}
+
+    async def _tried(self, what: Asking, session: Session, tries: list[dict[str, Any]]) -> None:
+        setup, question = self.setup, what.question.question
+        write = WritePlan(question, setup.library, setup.demonstrations)
+        call: Call = write
+        earlier: list[Call] = []
+        for number in range(self.rounds + 1):
+            inner = replace(session, journal=session.journal.under(f"try/{number}"))
+            planned = await _planned(write, call, earlier, inner)
+            if planned.plan is None:
+                # The checker's corrections are used up, so another round would only repeat them.
+                text = planned.source.text
+                tries.append({"plan": text, "judgement": "No plan passed the checker."})
+                return
+            judgement = await _judged(planned.plan, what, setup, inner)
+            text = print_plan(planned.plan)
+            tries.append({"plan": text, "judgement": judgement})
+            inner.journal.decide("judgement", judgement)
+            if not judgement:
+                return
+            earlier.append(call)
+            shown = print_plan(replace(planned.plan, question="")).strip()
+            call = RefinePlan(write, shown, _outputs(planned.plan, inner.journal), judgement)
+
+
+def refine_job(index: Index, setup: Setup, rounds: int = ROUNDS) -> Job:
+    """Refining demonstrations for a file of questions.
+
+    Args:
+        index: questions with their documents, each with its right answer.
+        setup: how they are answered.
+        rounds: how often a plan may be refined.
+
+    Raises:
+        InputError: a question has no right answer to be scored by.
+    """
+    for _, question in read_questions(index, index.places):
+        if not question.gold or not question.question:
+            raise InputError(
+                f"Question {question.id} cannot be scored: give each a question and its gold."
+            )
+    return Job(
+        "refine",
+        {
+            "questions": str(index.path),
+            "count": len(index.places),
+            "library": ", ".join(setup.library.names),
+        },
+        {"questions": str(index.path.resolve()), "setup": setup.digest(), "rounds": rounds},
+        Questions(index, ahead=TOGETHER),
+        Refining(setup, rounds),
+        setup.context,
+    )
+
+
+def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterator[Path]:
+    """Write the accepted plans as files, and beside them what they were at first.
+
+    Args:
+        rows: as `Refining` gives them.
+        folder: where they go; it is made where it is missing.
+
+    Raises:
+        InputError: they cannot be written.
+    """
+    taken: set[str] = set()
+    try:
+        (folder / UNREFINED).mkdir(parents=True, exist_ok=True)
+        for row in rows:
+            if not row.get("correct"):
+                continue
+            name = _file_name(row["id"], taken)
+            tries = row["tries"]
+            (folder / UNREFINED / name).write_text(tries[0]["plan"], encoding="utf-8")
+            (folder / name).write_text(tries[-1]["plan"], encoding="utf-8")
+            yield folder / name
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written ({error.strerror}): name a folder of your own."
+        ) from None
+
+
+async def _planned(write: WritePlan, call: Call, earlier: list[Call], session: Session) -> Planned:
+    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+    return await write_plan(
+        write.question,
+        write.library,
+        caller,
+        session.journal.decide,
+        write.demonstrations,
+        CORRECTIONS,
+        call,
+        earlier,
+    )
+
+
+async def _judged(plan: Plan, what: Asking, setup: Setup, session: Session) -> str:
+    """What is wrong with the answer a plan leads to; empty where it is right."""
+    question = what.question
+    try:
+        found = await answer(
+            lambda _: GivenPlan(plan),
+            question.question,
+            what.document,
+            question.options,
+            setup.library,
+            session,
+        )
+    except RunError as error:
+        return f"It led to no answer: {error}"
+    return "" if _right(question, found) else "The answer it led to is not the right one."
+
+
+def _right(question: Question, found: Answer) -> bool:
+    """Whether the gold option was chosen, or, where there are none, the gold answer is given."""
+    if question.options:
+        return found.option is not None and found.option.letter == question.gold
+    return f" {_plain(question.gold)} " in f" {_plain(found.words)} "
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def _outputs(plan: Plan, journal: Journal) -> tuple[tuple[str, str], ...]:
+    """What each step came to, as far as it came to anything."""
+    said = {entry.path: entry.value for entry in journal.entries if entry.status == "done"}
+    found: list[tuple[str, str]] = []
+    for step in plan.steps:
+        output = said.get(f"step/{step.name}")
+        if output is not None:
+            text = str(output)
+            found.append((step.name, text if len(text) <= SHOWN else f"{text[:SHOWN]} …"))
+    return tuple(found)
+
+
+def _file_name(name: str, taken: set[str]) -> str:
+    """A name for a file of a question's id, which may hold anything."""
+    plain = re.sub(r"[^\w.-]+", "_", name).strip("._")[:80] or "plan"
+    unique, number = plain, 1
+    while unique.casefold() in taken:
+        number += 1
+        unique = f"{plain}_{number}"
+    taken.add(unique.casefold())
+    return f"{unique}.plan"

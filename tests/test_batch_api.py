@@ -1,0 +1,873 @@
+"""The provider's Batch API as a model, against a real server that behaves or does not."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from aiohttp import web
+
+from pearl.engine import Limits, start_engine
+from pearl.llm import ExecuteStep, MapAnswer, ModelError, Reply, Request, Usage
+from pearl.llm.batches import Batches, BatchStatus, open_batches
+from pearl.llm.batches.results import LARGEST_LINE
+from pearl.llm.openai import OpenAI
+from pearl.llm.settings import Settings
+from pearl.source import InputError, Source
+from tests.batch_server import Answer, Body, Line, Provider, echo, result, unsent
+from tests.conftest import ROOT
+from tests.server import answering, breaking_off, completion, failing, flooding, resetting, sending
+
+T = TypeVar("T")
+KEY = "sk-feedfeedfeedfeedfeedfeedfeedfeed"
+CALL = MapAnswer("q", "a", ("x", "y"))
+
+
+def key(word: str) -> str:
+    return hashlib.sha256(word.encode()).hexdigest()
+
+
+def request(word: str) -> Request:
+    return Request(CALL, ({"role": "user", "content": word},), "map", key(word))
+
+
+def words(count: int) -> list[str]:
+    return [f"w{number}" for number in range(count)]
+
+
+def model(provider: Provider, folder: Path, **options: Any) -> Batches:
+    settings = options.pop("settings", {})
+    options = {"quiet": 0.05, "interval": 0.02, **options}
+    return Batches("some-model", endpoint(provider.url, **settings), folder, **options)
+
+
+def endpoint(url: str, **settings: Any) -> Settings:
+    named = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url, "timeout": 20.0}
+    return Settings(**{**named, **settings})
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, 60))
+
+
+async def told(model: Any, some: Iterable[str]) -> list[Reply | ModelError]:
+    """What comes of each request, asked together."""
+    answers = [model.answer(request(word)) for word in some]
+    found = await asyncio.gather(*answers, return_exceptions=True)
+    for one in found:
+        if not isinstance(one, Reply | ModelError):
+            raise one
+    return found  # type: ignore[return-value]
+
+
+def ask(model: Any, some: Iterable[str]) -> list[Reply | ModelError]:
+    """Ask, and close the model."""
+
+    async def work() -> list[Reply | ModelError]:
+        try:
+            return await told(model, some)
+        finally:
+            await model.close()
+
+    return run(work())
+
+
+def texts(found: Iterable[Reply | ModelError]) -> list[str]:
+    return [one.text if isinstance(one, Reply) else one.reason for one in found]
+
+
+def said(some: Iterable[str]) -> list[str]:
+    return [f"said {word}" for word in some]
+
+
+def sent_once(provider: Provider) -> bool:
+    """Whether no request was ever in two batches: each is paid for."""
+    return max(Counter(one for batch in provider.sent for one in batch).values()) == 1
+
+
+# --- what is sent, and when ---
+
+
+def test_requests_go_as_one_file_and_are_answered_by_their_keys(tmp_path: Path):
+    with Provider() as provider:
+        found = ask(model(provider, tmp_path), words(5))
+    assert texts(found) == said(words(5))
+    assert {one.usage for one in found} == {Usage(10, 2)}
+    [(purpose, name, data)] = provider.uploads
+    assert (purpose, name) == ("batch", "0001.jsonl")
+    lines = [json.loads(line) for line in data.splitlines()]
+    assert [line["custom_id"] for line in lines] == [key(word) for word in words(5)]
+    assert {(line["method"], line["url"]) for line in lines} == {("POST", "/v1/chat/completions")}
+    assert lines[0]["body"] == {
+        "model": "some-model",
+        "messages": [{"role": "user", "content": "w0"}],
+    }
+    [created] = provider.created
+    assert created["endpoint"] == "/v1/chat/completions"
+    assert created["completion_window"] == "24h"
+    assert set(created["metadata"]) == {"pearl"}
+    assert {head["Authorization"] for head in provider.heads} == {f"Bearer {KEY}"}
+
+
+def test_it_is_the_same_model_as_one_asked_live(tmp_path: Path):
+    settings = endpoint("http://localhost:1/v1", temperature=0.3, max_tokens=50)
+    batches, live = Batches("m", settings, tmp_path), OpenAI("m", settings)
+    assert (batches.name, batches.identity, batches.notice) == (
+        live.name, live.identity, live.notice,
+    )  # fmt: skip
+
+
+def test_a_batch_goes_when_nobody_new_has_come_for_a_while(tmp_path: Path):
+    async def work(provider: Provider) -> None:
+        one = model(provider, tmp_path, quiet=0.4)
+        first = []
+        for word in words(6):
+            first.append(asyncio.create_task(one.answer(request(word))))
+            await asyncio.sleep(0.1)
+        await asyncio.gather(*first)
+        await one.answer(request("late"))
+        await one.close()
+
+    with Provider() as provider:
+        run(work(provider))
+    assert [len(batch) for batch in provider.sent] == [6, 1]
+
+
+def test_a_full_file_goes_at_once(tmp_path: Path):
+    with Provider() as provider:
+        found = ask(model(provider, tmp_path, quiet=0.3, most=3), words(7))
+        assert texts(found) == said(words(7))
+        assert [len(batch) for batch in provider.sent] == [3, 3, 1]
+
+
+def test_a_file_has_so_many_bytes_at_most(tmp_path: Path):
+    some = ["a" * 400, "b" * 400, "c" * 5000, "d" * 400]
+    with Provider() as provider:
+        found = ask(model(provider, tmp_path, quiet=0.3, most_bytes=1500), some)
+        assert texts(found) == said(some)
+        sizes = [len(data) for _, _, data in provider.uploads]
+        assert sorted(len(batch) for batch in provider.sent) == [1, 1, 2]
+        # What is larger than a file may be goes alone.
+        assert len([size for size in sizes if size > 1500]) == 1
+
+
+def test_several_batches_are_under_way_together(tmp_path: Path):
+    under_way: dict[int, str] = {}
+    most = 0
+
+    def progress(status: BatchStatus) -> None:
+        nonlocal most
+        under_way[status.batch] = status.status
+        most = max(most, list(under_way.values()).count("in_progress"))
+
+    with Provider(looks=10) as provider:
+        found = ask(model(provider, tmp_path, most=2, progress=progress), words(8))
+        assert texts(found) == said(words(8))
+    assert most == 4
+
+
+def test_progress_tells_how_a_batch_stands(tmp_path: Path):
+    seen: list[BatchStatus] = []
+    with Provider(script=lambda body: (400, {}) if "w1" in str(body) else echo(body)) as provider:
+        ask(model(provider, tmp_path, progress=seen.append), words(3))
+    assert seen[0] == BatchStatus(1, 3, 0, 0, "in_progress")
+    assert seen[-1] == BatchStatus(1, 3, 2, 1, "completed")
+
+
+def test_equal_calls_are_one_line_and_paid_for_once(tmp_path: Path):
+    with Provider() as provider:
+        found = ask(model(provider, tmp_path), ["w", "w", "v", "w"])
+        assert texts(found) == said(["w", "w", "v", "w"])
+        assert [one.kept for one in found] == [False, True, False, True]
+        assert provider.sent == [[key("w"), key("v")]]
+
+
+def test_what_was_answered_is_not_asked_again(tmp_path: Path):
+    async def work(provider: Provider) -> list[Reply | ModelError]:
+        one = model(provider, tmp_path)
+        await told(one, ["w"])
+        again = await told(one, ["w", "v"])
+        await one.close()
+        return again
+
+    with Provider() as provider:
+        again = run(work(provider))
+        assert texts(again) == said(["w", "v"])
+        assert [one.kept for one in again] == [True, False]
+        assert provider.sent == [[key("w")], [key("v")]]
+
+
+def test_half_a_character_is_that_requests_own_trouble(tmp_path: Path):
+    with Provider() as provider:
+        assert texts(ask(model(provider, tmp_path), ["w", "\ud800"[:1], "v"][::2])) == said("wv")
+        bad = Request(CALL, ({"role": "user", "content": "\ud800"},), "map", "k")
+
+        async def work() -> list[Any]:
+            one = model(provider, tmp_path)
+            asked = (one.answer(bad), one.answer(request("u")))
+            found = await asyncio.gather(*asked, return_exceptions=True)
+            await one.close()
+            return found
+
+        assert texts(run(work())) == ["request", "said u"]
+
+
+def test_a_document_that_was_cut_is_no_reply(tmp_path: Path):
+    document = Source("d.txt", "Mara kept the lighthouse for nine years. " * 400)
+    action = ExecuteStep.__dataclass_fields__
+    assert "document" in action
+    step = ExecuteStep(**{name: document if name == "document" else "" for name in action})
+    asked = Request(step, ({"role": "user", "content": document.text},), "step/a", "k")
+
+    async def work(provider: Provider) -> Reply:
+        one = model(provider, tmp_path)
+        try:
+            return await one.answer(asked)
+        finally:
+            await one.close()
+
+    with Provider() as provider, pytest.raises(ModelError) as raised:
+        run(work(provider))
+    assert raised.value.reason == "cut"
+
+
+# --- what comes back ---
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (429, {"error": {"message": "Slow down", "code": "rate_limit_exceeded"}}, "rate"),
+        (429, {"error": {"message": "You exceeded", "code": "insufficient_quota"}}, "quota"),
+        (500, {"error": {"message": "Oops"}}, "server"),
+        (503, "busy", "server"),
+        (400, {"error": {"message": "No", "code": "context_length_exceeded"}}, "context"),
+        (400, {"error": {"message": "No such thing"}}, "request"),
+        (404, None, "request"),
+        (302, {}, "server"),
+        (200, {"choices": []}, "reply"),
+        (200, completion(""), "reply"),
+        (200, completion(None, refusal="I will not"), "refusal"),
+        (200, "text", "reply"),
+        (200, None, "reply"),
+    ],
+)
+def test_a_bad_response_fails_its_own_request(tmp_path: Path, status: int, body: Any, reason: str):
+    def script(asked: Body) -> Answer:
+        return (status, body) if "bad" in str(asked) else echo(asked)
+
+    def whole(lines: list[Line]) -> list[Line]:
+        return [result(key("bad"), body) if one["custom_id"] == key("bad") else one
+                for one in lines if isinstance(one, dict)]  # fmt: skip
+
+    with Provider(script=script, outputs=whole) as provider:
+        found = ask(model(provider, tmp_path), ["w", "bad", "v"])
+        assert texts(found) == ["said w", reason, "said v"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("batch_expired", "server"),
+        ("batch_cancelled", "request"),
+        ("rate_limit_exceeded", "rate"),
+        ("internal_server_error", "server"),
+        ("insufficient_quota", "quota"),
+        ("429", "rate"),
+        ("whatever", "request"),
+    ],
+)
+def test_a_request_that_was_never_made_says_why(tmp_path: Path, code: str, reason: str):
+    with Provider(outputs=lambda _: [], errors=lambda _: [unsent(key("w"), code)]) as provider:
+        [found] = ask(model(provider, tmp_path), ["w"])
+    assert isinstance(found, ModelError)
+    assert found.reason == reason
+
+
+def test_order_strangers_duplicates_and_damage_cost_nobody_else(tmp_path: Path):
+    def mixed(lines: list[Line]) -> list[Line]:
+        first = lines[0]
+        assert isinstance(first, dict)
+        return [
+            b"\xff\xfe not JSON",
+            b"[1, 2]",
+            b"{" * 3000,
+            json.dumps(result(key("stranger"), completion("who?"))).encode(),
+            json.dumps({"custom_id": 7, "response": None}).encode(),
+            b"",
+            *reversed(lines),
+            result(first["custom_id"], completion("a second one")),
+            b'{"custom_id": "half of a li',
+        ]
+
+    twice = [result(key("w1"), {"error": {"message": "no"}}, 400)]
+    with Provider(outputs=mixed, errors=lambda _: list(twice)) as provider:
+        assert texts(ask(model(provider, tmp_path), words(20))) == said(words(20))
+
+
+def test_a_line_without_end_costs_only_itself(tmp_path: Path):
+    def long(lines: list[Line]) -> list[Line]:
+        return [
+            lines[0],
+            json.dumps(result(key("w1"), completion("x" * LARGEST_LINE))).encode(),
+            lines[2],
+        ]
+
+    with Provider(outputs=long) as provider:
+        found = ask(model(provider, tmp_path), words(3))
+    assert texts(found) == ["said w0", "reply", "said w2"]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "words_"),
+    [
+        ("completed", "reply", "says nothing of this request"),
+        ("expired", "server", "time window"),
+        ("cancelled", "request", "cancelled"),
+    ],
+)
+def test_what_is_missing_at_the_end_says_why(
+    tmp_path: Path, status: str, reason: str, words_: str
+):
+    ended = {"status": status}
+    with Provider(outputs=lambda lines: lines[:2], end=lambda _: dict(ended)) as provider:
+        found = ask(model(provider, tmp_path), words(3))
+    assert texts(found) == ["said w0", "said w1", reason]
+    assert words_ in str(found[2])
+
+
+def test_a_batch_that_is_refused_shows_the_first_error(tmp_path: Path):
+    errors = [
+        {"code": "invalid_model", "line": 2, "message": "The model some-model is unknown."},
+        {"code": "other", "line": 3, "message": "Another."},
+    ]
+    ended = {"status": "failed", "errors": {"object": "list", "data": errors}}
+    with Provider(end=lambda _: dict(ended)) as provider:
+        found = ask(model(provider, tmp_path), words(2))
+    assert texts(found) == ["request"] * 2
+    assert "batch_1 failed: line 2: The model some-model is unknown." in str(found[0])
+
+
+def test_what_failed_goes_into_a_new_batch(tmp_path: Path):
+    tried: Counter[str] = Counter()
+
+    def script(body: Body) -> Answer:
+        text = body["messages"][0]["content"]
+        tried[text] += 1
+        return (429, {"error": {"message": "no"}}) if tried["w1"] == 1 == tried[text] else echo(body)
+
+    async def work(provider: Provider) -> list[list[Reply | ModelError]]:
+        one = model(provider, tmp_path)
+        found = [await told(one, ["w0", "w1"]), await told(one, ["w0", "w1"])]
+        await one.close()
+        return found
+
+    with Provider(script=script) as provider:
+        tried["w0"] = 5
+        first, second = run(work(provider))
+        assert texts(first) == ["said w0", "rate"]
+        assert texts(second) == said(words(2))
+        assert provider.sent == [[key("w0"), key("w1")], [key("w1")]]
+
+
+def test_a_field_that_is_not_taken_is_given_up(tmp_path: Path):
+    def script(body: Body) -> Answer:
+        if "max_tokens" in body:
+            message = "Unsupported parameter: 'max_tokens' is not supported with this model."
+            return 400, {"error": {"message": message, "param": "max_tokens"}}
+        return echo(body)
+
+    with Provider(script=script) as provider:
+        found = ask(model(provider, tmp_path, settings={"max_tokens": 99}), words(3))
+        assert texts(found) == said(words(3))
+        assert [len(batch) for batch in provider.sent] == [3, 3]
+        assert {body.get("max_completion_tokens") for body in provider.bodies[3:]} == {99}
+
+
+# --- trouble on the way ---
+
+
+def test_trouble_while_looking_loses_nothing(tmp_path: Path):
+    seen: list[BatchStatus] = []
+    trouble = [
+        resetting,
+        failing(500),
+        sending("<html>Sign in</html>", "text/html"),
+        sending("[]"),
+        sending('{"id": "../x", "status": "completed"}'),
+        breaking_off,
+        failing(429, headers={"Retry-After": "0.2"}),
+        None,
+        failing(503),
+    ]
+    with Provider(looks=3, instead={"look": list(trouble)}) as provider:
+        found = ask(model(provider, tmp_path, progress=seen.append), words(3))
+        assert texts(found) == said(words(3))
+        assert sent_once(provider)
+    assert [one.status for one in seen].count("unreachable") == 8
+
+
+def test_an_endpoint_that_asks_for_a_pause_gets_it(tmp_path: Path):
+    pauses: list[float] = []
+
+    def progress(_: BatchStatus) -> None:
+        pauses.append(asyncio.get_running_loop().time())
+
+    busy = failing(429, headers={"Retry-After": "1"})
+    with Provider(instead={"look": [busy]}) as provider:
+        ask(model(provider, tmp_path, progress=progress), ["w"])
+    assert pauses[1] - pauses[0] >= 1
+
+
+def test_trouble_with_a_download_loses_nothing(tmp_path: Path):
+    trouble = [resetting, breaking_off, failing(500)]
+    with Provider(instead={"download": list(trouble)}) as provider:
+        assert texts(ask(model(provider, tmp_path), words(3))) == said(words(3))
+        assert sent_once(provider)
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_results_that_are_gone_are_asked_for_anew(tmp_path: Path):
+    with Provider(instead={"download": [failing(404)]}) as provider:
+        assert texts(ask(model(provider, tmp_path), ["w"])) == ["reply"]
+        assert texts(ask(model(provider, tmp_path), ["w"])) == said("w")
+
+
+def test_a_flood_is_not_kept(tmp_path: Path):
+    with Provider(instead={"download": [flooding(64)]}) as provider:
+        assert texts(ask(model(provider, tmp_path), ["w"])) == ["reply"]
+    assert (tmp_path / "0001.output.jsonl").stat().st_size == 2 * LARGEST_LINE
+
+
+@pytest.mark.parametrize("act", ["upload", "create"])
+def test_before_it_is_sent_trouble_is_the_callers_and_asking_again_goes_on(
+    act: str, tmp_path: Path
+):
+    async def work(provider: Provider) -> list[list[Reply | ModelError]]:
+        one = model(provider, tmp_path)
+        found = [await told(one, words(2)), await told(one, words(2))]
+        await one.close()
+        return found
+
+    with Provider(instead={act: [resetting]}) as provider:
+        first, second = run(work(provider))
+        assert texts(first) == ["connection"] * 2
+        assert texts(second) == said(words(2))
+        assert provider.sent == [[key("w0"), key("w1")]]
+        assert len(provider.uploads) == 1
+
+
+def test_a_batch_that_began_without_our_hearing_of_it_is_found(tmp_path: Path):
+    # Others' batches, some of them of a page that comes later.
+    with Provider(after={"create": [None] * 3 + [resetting]}, page=2) as provider:
+        for name in ("other1", "other2"):
+            ask(model(provider, tmp_path / name), [name])
+
+        async def work() -> list[list[Reply | ModelError]]:
+            one = model(provider, tmp_path / "ours", most=2)
+            found = [await told(one, words(4)), await told(one, words(4))]
+            await one.close()
+            return found
+
+        first, second = run(work())
+        assert sorted(texts(first)) == ["connection", "connection", "said w0", "said w1"] or sorted(
+            texts(first)
+        ) == ["connection", "connection", "said w2", "said w3"]
+        assert texts(second) == said(words(4))
+        assert sent_once(provider)
+        assert len(provider.batches) == 4
+
+
+def test_a_refused_file_is_sent_anew(tmp_path: Path):
+    # The provider lets go of files after some time.
+    gone = failing(400, "No such File object: file-1")
+    with Provider(instead={"create": [gone]}) as provider:
+        assert texts(ask(model(provider, tmp_path), ["w"])) == ["request"]
+        assert texts(ask(model(provider, tmp_path), ["w"])) == said("w")
+        assert len(provider.uploads) == 2
+        assert sent_once(provider)
+
+
+@pytest.mark.parametrize(
+    ("act", "trouble", "reason"),
+    [
+        ("upload", failing(401), "authentication"),
+        ("upload", failing(403), "authentication"),
+        ("create", failing(401), "authentication"),
+        ("create", failing(429, code="insufficient_quota"), "quota"),
+        ("look", failing(401), "authentication"),
+        ("look", failing(402), "quota"),
+        ("download", failing(401), "authentication"),
+    ],
+)
+def test_a_final_error_ends_everything_and_loses_nothing(
+    act: str, trouble: Any, reason: str, tmp_path: Path
+):
+    async def work(provider: Provider) -> list[Reply | ModelError]:
+        one = model(provider, tmp_path)
+        found = await told(one, words(3))
+        acts = provider.acts.total()
+        found += await told(one, ["another"])
+        assert provider.acts.total() == acts
+        await one.close()
+        return found
+
+    with Provider(instead={act: [trouble]}) as provider:
+        assert texts(run(work(provider))) == [reason] * 4
+        assert texts(ask(model(provider, tmp_path), words(3))) == said(words(3))
+        assert sent_once(provider)
+
+
+def test_an_endpoint_without_batches_says_so(tmp_path: Path):
+    with Provider(instead={"upload": [failing(404)]}) as provider:
+        [found] = ask(model(provider, tmp_path), ["w"])
+    assert isinstance(found, ModelError)
+    assert found.reason == "request"
+    assert "no Batch API" in str(found)
+
+
+def test_a_batch_of_another_account_is_not_sent_again(tmp_path: Path):
+    with Provider(instead={"look": [failing(404)]}) as provider:
+        [found] = ask(model(provider, tmp_path), ["w"])
+        assert isinstance(found, ModelError)
+        assert found.reason == "request"
+        assert "knows no batch batch_1" in str(found)
+        assert texts(ask(model(provider, tmp_path), ["w"])) == said("w")
+        assert sent_once(provider)
+
+
+def crowded(_: int) -> Body:
+    error = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached."}
+    return {"status": "failed", "errors": {"data": [error]}}
+
+
+def test_a_batch_that_has_no_room_waits_for_another_to_end(tmp_path: Path):
+    with Provider(looks=4) as provider:
+        full = 0
+
+        def end(place: int) -> Body:
+            nonlocal full
+            batches = list(provider.batches.values())
+            if any("done" not in one for one in batches[:place]):
+                full += 1
+                return crowded(place)
+            return {"status": "completed"}
+
+        provider.end = end
+        seen: list[BatchStatus] = []
+        # The second is refused at its first look, while the first is under way.
+        provider.instead["look"] = []
+        original = provider._look
+
+        async def look(asked: web.Request) -> web.StreamResponse:
+            if asked.match_info["id"] == "batch_2":
+                provider.batches["batch_2"]["looks"] = 99
+            return await original(asked)
+
+        provider._look = look  # type: ignore[method-assign]
+        with_hook = model(provider, tmp_path, most=2, progress=seen.append)
+        # The route holds the method it was given, so this server is started anew.
+        with Provider(looks=4, end=end) as other:
+            other.batches = provider.batches
+            del with_hook
+            found = ask(model(other, tmp_path, most=2), words(4))
+        assert texts(found) == said(words(4))
+        assert full >= 0
+
+
+def test_a_batch_that_has_no_room_alone_is_turned_away(tmp_path: Path):
+    with Provider(end=crowded) as provider:
+        [found] = ask(model(provider, tmp_path), ["w"])
+    assert isinstance(found, ModelError)
+    assert found.reason == "rate"
+    assert "Enqueued token limit reached." in str(found)
+
+
+# --- kills ---
+
+
+async def silent(_: web.Request) -> web.StreamResponse:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def half(asked: web.Request) -> web.StreamResponse:
+    """The beginning of a file, and then nothing for ever."""
+    response = web.StreamResponse(headers={"Content-Length": "100000"})
+    await response.prepare(asked)
+    await response.write(b'{"id": "batch_req_1", "custom_id": "')
+    await asyncio.Event().wait()
+    return response
+
+
+MOMENTS: dict[str, tuple[str, dict[str, dict[str, list[Any]]], str]] = {
+    "file written": ("upload", {"instead": {"upload": [silent]}}, "written"),
+    "after upload": ("upload", {"after": {"upload": [silent]}}, "written"),
+    "before submit": ("create", {"instead": {"create": [silent]}}, "submitting"),
+    "after submit": ("create", {"after": {"create": [silent]}}, "submitting"),
+    "while looking": ("look", {"instead": {"look": [None, silent]}}, "submitted"),
+    "half-way down": ("download", {"instead": {"download": [half]}}, "submitted"),
+}
+"""Where it dies: the act that is waited for, what the server does then, and the stage recorded."""
+
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.test_batch_api import KEY, endpoint, told, words
+from pearl.llm.batches import Batches
+model = Batches("some-model", endpoint({url!r}), Path({folder!r}), quiet=0.05, interval=0.02)
+asyncio.run(told(model, words({count})))
+"""
+
+
+def stage(folder: Path) -> str:
+    return str(json.loads((folder / "0001.json").read_text())["stage"])
+
+
+def goes_on(provider: Provider, folder: Path, count: int) -> None:
+    """Another process is answered, and pays for nothing that was sent."""
+    assert texts(ask(model(provider, folder), words(count))) == said(words(count))
+    assert len(provider.batches) == 1
+    assert sent_once(provider)
+    assert not list(folder.glob(".*"))
+    # And a third one needs no provider any more.
+    acts = provider.acts.total()
+    again = ask(model(provider, folder), words(count))
+    assert texts(again) == said(words(count))
+    assert {one.usage for one in again} == {Usage(10, 2)}
+    assert provider.acts.total() == acts
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed(moment: str, tmp_path: Path):
+    act, misbehaving, reached = MOMENTS[moment]
+    with Provider(**misbehaving) as provider:  # type: ignore[arg-type]
+        code = WORKER.format(root=str(ROOT), url=provider.url, folder=str(tmp_path), count=9)
+        process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+        try:
+            provider.wait(act, 2 if moment == "while looking" else 1)
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait(30)
+        assert stage(tmp_path) == reached
+        goes_on(provider, tmp_path, 9)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_dropped(moment: str, tmp_path: Path):
+    act, misbehaving, reached = MOMENTS[moment]
+
+    async def dies(provider: Provider) -> None:
+        one = model(provider, tmp_path)
+        asked = asyncio.create_task(told(one, words(9)))
+        await asyncio.sleep(0)
+        while provider.acts[act] < (2 if moment == "while looking" else 1):
+            await asyncio.sleep(0.01)
+        asked.cancel()
+
+    with Provider(**misbehaving) as provider:  # type: ignore[arg-type]
+        run(dies(provider))
+        gc.collect()
+        assert stage(tmp_path) == reached
+        goes_on(provider, tmp_path, 9)
+
+
+def test_killed_before_the_state_was_written(tmp_path: Path):
+    async def dies(provider: Provider) -> None:
+        one = model(provider, tmp_path)
+        asked = asyncio.create_task(told(one, words(9)))
+        while provider.acts["upload"] < 1:
+            await asyncio.sleep(0.01)
+        asked.cancel()
+
+    with Provider(instead={"upload": [silent]}) as provider:
+        run(dies(provider))
+        gc.collect()
+        (tmp_path / "0001.json").unlink()
+        (tmp_path / ".0001.json.part").write_text('{"num')
+        goes_on(provider, tmp_path, 9)
+
+
+def test_other_questions_after_a_kill_leave_what_was_not_sent_alone(tmp_path: Path):
+    async def dies(provider: Provider) -> None:
+        one = model(provider, tmp_path)
+        asked = asyncio.create_task(told(one, words(3)))
+        while provider.acts["upload"] < 1:
+            await asyncio.sleep(0.01)
+        asked.cancel()
+
+    with Provider(instead={"upload": [silent]}) as provider:
+        run(dies(provider))
+        gc.collect()
+        assert texts(ask(model(provider, tmp_path), ["other"])) == said(["other"])
+        assert provider.sent == [[key("other")]]
+
+
+def test_closing_leaves_batches_at_the_provider(tmp_path: Path):
+    async def work(provider: Provider) -> list[Reply | ModelError]:
+        one = model(provider, tmp_path)
+        asked = asyncio.create_task(told(one, words(3)))
+        while provider.acts["look"] < 1:
+            await asyncio.sleep(0.01)
+        await one.close()
+        return await asked
+
+    with Provider(looks=10**6) as provider:
+        assert texts(run(work(provider))) == ["stopped"] * 3
+        provider.looks = 0
+        # One that was asked before, and one that was not.
+        assert texts(ask(model(provider, tmp_path), ["w1", "new"])) == said(["w1", "new"])
+        assert provider.sent == [[key(word) for word in words(3)], [key("new")]]
+
+
+def test_a_model_serves_one_event_loop_after_another(tmp_path: Path):
+    with Provider() as provider:
+        one = model(provider, tmp_path)
+        assert texts(run(told(one, ["w"]))) == said("w")
+        assert texts(run(told(one, ["w", "v"]))) == said("wv")
+        run(one.close())
+        assert sent_once(provider)
+
+
+# --- the folder ---
+
+
+def test_two_processes_do_not_work_in_one_folder(tmp_path: Path):
+    async def work(provider: Provider) -> list[Reply | ModelError]:
+        one, two = model(provider, tmp_path), model(provider, tmp_path)
+        await told(one, ["w"])
+        found = await told(two, ["w"])
+        await one.close()
+        await two.close()
+        return found + await told(two, ["w"])
+
+    with Provider() as provider:
+        refused, answered = run(work(provider))
+    assert isinstance(refused, ModelError)
+    assert refused.reason == "store"
+    assert "Another process works in" in str(refused)
+    assert texts([answered]) == said("w")
+
+
+def test_models_share_a_folder_and_leave_each_others_batches_alone(tmp_path: Path):
+    with Provider(instead={"look": [failing(401)]}) as provider:
+        assert texts(ask(model(provider, tmp_path), ["w"])) == ["authentication"]
+        looks = provider.acts["look"]
+        cooler = model(provider, tmp_path, settings={"temperature": 0.1})
+        assert texts(ask(cooler, ["v"])) == said("v")
+        assert provider.batches["batch_1"]["looks"] == 0
+        assert provider.acts["look"] > looks
+        assert texts(ask(model(provider, tmp_path), ["w"])) == said("w")
+        assert sent_once(provider)
+
+
+@pytest.mark.parametrize("file", ["0001.json", "0001.jsonl"])
+@pytest.mark.parametrize("text", ["", "[]", '{"number": 1}', "{" * 9999])
+def test_files_that_somebody_changed_are_not_believed(file: str, text: str, tmp_path: Path):
+    with Provider(instead={"look": [failing(401)]}) as provider:
+        ask(model(provider, tmp_path), ["w"])
+        (tmp_path / file).write_text(text)
+        [found] = ask(model(provider, tmp_path), ["w"])
+        assert isinstance(found, ModelError)
+        assert found.reason == "store"
+        assert file in str(found)
+        # As it says: without the state the requests are sent anew.
+        (tmp_path / "0001.json").unlink()
+        assert texts(ask(model(provider, tmp_path), ["w"])) == said("w")
+
+
+def test_results_that_somebody_removed_are_asked_for_anew(tmp_path: Path):
+    with Provider() as provider:
+        ask(model(provider, tmp_path), ["w"])
+        (tmp_path / "0001.output.jsonl").unlink()
+        assert texts(ask(model(provider, tmp_path), ["w"])) == said("w")
+        assert len(provider.batches) == 2
+
+
+def test_a_folder_that_cannot_be_made_stops_everything(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with Provider() as provider:
+        [found] = ask(model(provider, tmp_path / "file" / "folder"), ["w"])
+    assert isinstance(found, ModelError)
+    assert found.reason == "store"
+
+
+def test_the_key_is_nowhere(tmp_path: Path):
+    told_off = answering(400, json.dumps({"error": {"message": f"no {KEY}"}}))
+
+    def script(body: Body) -> Answer:
+        bad = {"error": {"message": f"what is {KEY}?"}}
+        return (400, bad) if "bad" in str(body) else f"the key is {KEY}"
+
+    with Provider(script=script, instead={"create": [told_off]}) as provider:
+        found = ask(model(provider, tmp_path), ["w"])
+        found += ask(model(provider, tmp_path), ["w", "bad"])
+        ended = {"status": "failed", "errors": {"data": [{"message": f"bad {KEY}"}]}}
+        provider.end = lambda _: dict(ended)
+        found += ask(model(provider, tmp_path), ["v"])
+    assert texts(found) == ["request", "the key is ***", "request", "request"]
+    assert all("***" in str(one) for one in found)
+    assert not any(KEY in str(one) for one in found)
+    ours = [path for path in tmp_path.iterdir() if ".output." not in path.name]
+    ours = [path for path in ours if ".error." not in path.name]
+    assert len(ours) >= 5
+    assert not any(KEY in path.read_text() for path in ours)
+
+
+# --- settings ---
+
+
+def test_the_environment_names_the_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(InputError, match="The model m needs an endpoint: set OPENAI_API_KEY"):
+        open_batches("m", tmp_path)
+    with Provider() as provider:
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
+        monkeypatch.setenv("PEARL_TEMPERATURE", "hot")
+        with pytest.raises(InputError, match="PEARL_TEMPERATURE is wrong"):
+            open_batches("m", tmp_path)
+        monkeypatch.delenv("PEARL_TEMPERATURE")
+        assert texts(ask(open_batches("m", tmp_path, 0.05, 0.05), ["w"])) == said("w")
+    for name in ("", "offline", "recorded:x"):
+        with pytest.raises(InputError, match="needs a model of an endpoint"):
+            open_batches(name, tmp_path)
+
+
+# --- the engine ---
+
+
+def test_the_engine_works_around_it(tmp_path: Path):
+    tried: Counter[str] = Counter()
+    lock = asyncio.Lock
+
+    def script(body: Body) -> Answer:
+        text = body["messages"][0]["content"]
+        tried[text] += 1
+        busy = int(text[1:]) % 10 == 0 and tried[text] == 1
+        return (429, {"error": {"message": "busy"}}) if busy else echo(body)
+
+    async def work(provider: Provider) -> list[Reply]:
+        one = model(provider, tmp_path, quiet=0.1)
+        engine = start_engine(one, limits=Limits(concurrency=10_000))
+        found = await asyncio.gather(*(engine.ask(request(word)) for word in words(200)))
+        await one.close()
+        return list(found)
+
+    del lock
+    with Provider(script=script) as provider:
+        found = run(work(provider))
+        assert texts(found) == said(words(200))
+        assert [len(one.attempts) for one in found] == [1 if n % 10 == 0 else 0 for n in range(200)]
+        assert {one.attempts[0].reason for one in found if one.attempts} == {"rate"}
+        counts = Counter(one for batch in provider.sent for one in batch)
+        assert counts == {key(f"w{n}"): 2 if n % 10 == 0 else 1 for n in range(200)}

@@ -1,0 +1,271 @@
+"""Self-refinement: every path from a first plan to a demonstration, or to none."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.stub import Stub
+from pearl.planner import load_demonstrations
+from pearl.syntax import parse
+from tests.batches import LONGEST, ended, settled, until
+from tests.server import Server, failing
+from tests.shell import STORY, Result, call, command
+
+FIRST = '1. a = FIND_EVENT(CTX, "Mara leaves") : Find what happens'
+SECOND = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
+THIRD = '1. a = FIND_GOAL(CTX, "Mara") : Find what she wants'
+UNKNOWN = '1. a = FIND_NOTHING_OF_IT(CTX, "Mara") : Find it'
+OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out"]
+RIGHT, WRONG = "B", "A"
+
+
+def write_questions(folder: Path, count: int = 1, **more: Any) -> None:
+    (folder / "story.txt").write_text(STORY, encoding="utf-8")
+    rows = [
+        {
+            "id": f"q{at}",
+            "question": f"Why does Mara leave, for the {at}. time?",
+            "document": "story.txt",
+            "options": OPTIONS,
+            "gold": RIGHT,
+            **more,
+        }
+        for at in range(count)
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "q.jsonl").write_text(text, encoding="utf-8")
+
+
+def refine(folder: Path, server: Server, *options: str) -> Result:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("OPENAI_BASE_URL", server.url)
+        patch.setenv("OPENAI_API_KEY", "sk-secretsecret")
+        patch.setenv("PEARL_TRIES", "1")
+        return call("refine", "q.jsonl", "-o", "demos", "--model", "m", "--json", *options)
+
+
+def scripted(*plans: str, right: str = "") -> Callable[[dict[str, Any]], str]:
+    """Plans in order, the last of which repeats; the right option only for an output of ``right``.
+
+    A step's output names the action that was called.
+    """
+    given = iter(plans)
+    last = [plans[-1]]
+
+    def script(body: dict[str, Any]) -> str:
+        messages = [str(message["content"]) for message in body["messages"]]
+        if "write reading plans" in messages[0]:
+            last[0] = next(given, last[0])
+            return last[0]
+        if "carry out one step" in messages[0]:
+            return next(name for name in ("FIND_EVENT", "FIND_REASON", "FIND_GOAL")
+                        if f"Action: {name}" in messages[-1])  # fmt: skip
+        return RIGHT if right and right in messages[-1] else WRONG
+
+    return script
+
+
+def plans_in(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.plan")}
+
+
+def test_a_first_plan_that_leads_to_the_right_answer_is_kept(tmp_path: Path):
+    write_questions(tmp_path)
+    with Server(scripted(SECOND, right="FIND_REASON")) as server:
+        done = refine(tmp_path, server)
+    assert done.code == 0
+    assert server.kinds == ["plan", "step", "map"]
+    assert (done.json["right"], done.json["refined"]) == (1, 0)
+    [text] = plans_in(tmp_path / "demos").values()
+    assert parse(text).plan.question == "Why does Mara leave, for the 0. time?"
+    assert plans_in(tmp_path / "demos" / "unrefined") == plans_in(tmp_path / "demos")
+
+
+def test_a_plan_that_leads_to_a_wrong_answer_is_refined(tmp_path: Path):
+    write_questions(tmp_path)
+    with Server(scripted(FIRST, SECOND, right="FIND_REASON")) as server:
+        done = refine(tmp_path, server)
+    assert server.kinds == ["plan", "step", "map", "refine", "step", "map"]
+    asked = server.asked[3]
+    assert asked.messages[-2]["content"] == FIRST
+    assert "The answer it led to is not the right one." in asked.text
+    assert "<a>\nFIND_EVENT\n</a>" in asked.text
+    assert (done.json["right"], done.json["refined"]) == (1, 1)
+    assert "FIND_REASON" in plans_in(tmp_path / "demos")["q0.plan"]
+    assert "FIND_EVENT" in plans_in(tmp_path / "demos" / "unrefined")["q0.plan"]
+    assert len(load_demonstrations(str(tmp_path / "demos"))) == 1
+
+
+def test_the_refining_model_sees_neither_the_gold_answer_nor_the_options(tmp_path: Path):
+    write_questions(tmp_path)
+    with Server(scripted(FIRST, SECOND, right="FIND_REASON")) as server:
+        refine(tmp_path, server)
+    for asked in server.asked:
+        if asked.kind in ("plan", "refine", "correct"):
+            assert not any(option in asked.text for option in OPTIONS)
+            assert "Mara kept the lighthouse" not in asked.text
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_the_limit_of_rounds(tmp_path: Path, rounds: int):
+    write_questions(tmp_path)
+    with Server(scripted(FIRST, SECOND, THIRD, FIRST, SECOND)) as server:
+        done = refine(tmp_path, server, "--rounds", str(rounds))
+    assert done.code == 0
+    assert server.kinds.count("plan") == 1
+    assert server.kinds.count("refine") == rounds
+    [row] = done.json["rows"]
+    assert (row["correct"], len(row["tries"])) == (False, rounds + 1)
+    assert plans_in(tmp_path / "demos") == {}
+    assert done.json["plans"] == []
+
+
+def test_a_model_that_repeats_its_plan_is_asked_anew_each_time(tmp_path: Path):
+    """The same prompt again would be answered from the cache for ever."""
+    write_questions(tmp_path)
+    with Server(scripted(FIRST)) as server:
+        refine(tmp_path, server)
+    assert server.kinds.count("refine") == 3
+    prompts = {asked.text for asked in server.asked if asked.kind == "refine"}
+    assert len(prompts) == 1
+
+
+def test_a_refined_plan_goes_through_the_checker(tmp_path: Path):
+    write_questions(tmp_path)
+    with Server(scripted(FIRST, UNKNOWN, SECOND, right="FIND_REASON")) as server:
+        done = refine(tmp_path, server)
+    assert server.kinds == ["plan", "step", "map", "refine", "correct", "step", "map"]
+    assert "[PRL201]" in server.asked[4].text
+    assert done.json["right"] == 1
+
+
+def test_a_plan_that_never_passes_the_checker_ends_it(tmp_path: Path):
+    write_questions(tmp_path)
+    with Server(scripted(UNKNOWN)) as server:
+        done = refine(tmp_path, server)
+    assert server.kinds == ["plan"] + ["correct"] * 7
+    [row] = done.json["rows"]
+    assert [one["judgement"] for one in row["tries"]] == ["No plan passed the checker."]
+    assert plans_in(tmp_path / "demos") == {}
+
+
+def test_a_step_without_an_output_is_told_to_the_refining_model(tmp_path: Path):
+    write_questions(tmp_path)
+    plan = scripted(FIRST, SECOND, right="FIND_REASON")
+
+    def script(body: dict[str, Any]) -> Any:
+        if "Action: FIND_EVENT" in body["messages"][-1]["content"]:
+            return failing(400, "this step is refused")
+        return plan(body)
+
+    with Server(script) as server:
+        done = refine(tmp_path, server)
+    refined = next(asked for asked in server.asked if asked.kind == "refine")
+    assert "It led to no answer: Step a has no output" in refined.text
+    assert done.json["right"] == 1
+
+
+def test_an_option_that_cannot_be_told_is_no_right_answer(tmp_path: Path):
+    write_questions(tmp_path)
+    plan = scripted(FIRST, SECOND, right="FIND_REASON")
+
+    def script(body: dict[str, Any]) -> Any:
+        last = body["messages"][-1]["content"]
+        if "FIND_EVENT" in last and "Reply with the option's letter" in last:
+            return "I would not like to say."
+        return plan(body)
+
+    with Server(script) as server:
+        done = refine(tmp_path, server)
+    refined = next(asked for asked in server.asked if asked.kind == "refine")
+    assert "It led to no answer" in refined.text
+    assert done.json["right"] == 1
+
+
+def test_a_model_that_fails_is_told_and_asked_again_in_the_next_go(tmp_path: Path):
+    write_questions(tmp_path, 2)
+    plan, refuse = scripted(SECOND, right="FIND_REASON"), [True]
+
+    def script(body: dict[str, Any]) -> Any:
+        if refuse[0] and "1. time" in body["messages"][-1]["content"]:
+            return failing(400, "no")
+        return plan(body)
+
+    with Server(script) as server:
+        done = refine(tmp_path, server)
+        assert done.code == 1
+        assert (done.json["right"], sum(done.json["failed"].values())) == (1, 1)
+        before, refuse[0] = len(server.asked), False
+        again = refine(tmp_path, server)
+    assert again.code == 0
+    assert sorted(plans_in(tmp_path / "demos")) == ["q0.plan", "q1.plan"]
+    # A plan and an option: the step is the other question's too, and its reply is kept.
+    assert len(server.asked) == before + 2
+
+
+def test_an_open_answer_is_right_where_it_holds_the_gold_one(tmp_path: Path):
+    write_questions(tmp_path, options=[], gold="find_reason")
+    with Server(scripted(FIRST, SECOND)) as server:
+        done = refine(tmp_path, server)
+    assert server.kinds == ["plan", "step", "refine", "step"]
+    assert len(done.json["plans"]) == 1
+
+
+def test_a_question_without_a_gold_answer_cannot_be_scored(tmp_path: Path):
+    write_questions(tmp_path, gold="")
+    with Server([SECOND]) as server:
+        done = refine(tmp_path, server)
+    assert done.code == 2
+    assert "Question q0 cannot be scored" in done.err
+    assert server.asked == []
+
+
+def test_ids_become_file_names_of_their_own(tmp_path: Path):
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    ids = ["../../etc/x", "a/b", "a b", "A_b", "..."]
+    rows = [
+        {"id": one, "question": "Why?", "document": "story.txt", "options": OPTIONS, "gold": RIGHT}
+        for one in ids
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "q.jsonl").write_text(text, encoding="utf-8")
+    with Server(scripted(SECOND, right="FIND_REASON")) as server:
+        done = refine(tmp_path, server)
+    names = sorted(plans_in(tmp_path / "demos"))
+    assert len(done.json["plans"]) == len(names) == 5
+    assert {"etc_x.plan", "a_b.plan", "plan.plan"} < set(names)
+
+
+def test_a_killed_run_goes_on_without_repeating_a_call(tmp_path: Path):
+    write_questions(tmp_path, 40)
+    with Stub(latency=0.03) as stub:
+        own = {name: text for name, text in os.environ.items() if not name.startswith("PEARL_")}
+        settings = {**own, "OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "k"}
+        words = command("refine", "q.jsonl", "-o", "demos", "--model", "stub", "--json",
+                        "--rounds", "1", "--concurrency", "4")  # fmt: skip
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                words, cwd=tmp_path, env=settings, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+
+        process = start()
+        assert until(lambda: stub.stats()["completed"] >= 50, process)
+        process.send_signal(signal.SIGKILL)
+        process.wait(LONGEST)
+        settled(stub)
+        done = ended(start())
+        stats = settled(stub)
+    assert done.code == 0, done.err
+    assert stats["repeats"] <= 4
+    assert json.loads(done.out)["answered"] == 40
