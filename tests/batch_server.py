@@ -38,6 +38,7 @@ class Provider:
     Args:
         script: what to answer to a request's body.
         looks: how often a batch is looked at before it is over.
+        room: batches that run at a time; more are refused for want of room.
         outputs, errors: what to make of the lines of the two files before they are sent.
         end: the status a batch ends with, and more of its fields, by its place in line.
         instead: what to do in place of an act (``upload``, ``create``, ``look``, ``list``,
@@ -47,6 +48,7 @@ class Provider:
 
     script: Callable[[Body], Answer] = echo
     looks: int = 1
+    room: int = 1000
     outputs: Lines = list
     errors: Lines = list
     end: Callable[[int], Body] = lambda _: {"status": "completed"}
@@ -179,7 +181,10 @@ class Provider:
         if batch is None:
             return web.json_response({"error": {"message": "No batch"}}, status=404)
         batch["looks"] += 1
-        if batch["looks"] <= self.looks:
+        running = [one["id"] for one in self.batches.values() if one["status"] == "in_progress"]
+        if "done" not in batch and batch["id"] not in running and len(running) >= self.room:
+            batch |= crowded() | {"done": True}
+        elif batch["looks"] <= self.looks:
             batch["status"] = "in_progress"
         elif "done" not in batch:
             self._finish(batch)
@@ -215,6 +220,12 @@ class Provider:
 
     def _input(self, batch: Body) -> bytes:
         return self.files[batch["input_file_id"]]
+
+
+def crowded(_: int = 0) -> Body:
+    """How a batch ends that there is no room for."""
+    error = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached."}
+    return {"status": "failed", "errors": {"object": "list", "data": [error]}}
 
 
 def result(key: str, body: Any, status: int = 200) -> Body:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pearl.alike.likeness import FLOOR, likeness
-from pearl.alike.reading import bound, given, read_action
+from pearl.alike.reading import given, narrow, read_action
 from pearl.plan import Action
 
 
@@ -58,7 +58,7 @@ def clearest(actions: Sequence[Action]) -> int:
 
     def rank(at: int) -> tuple[Any, ...]:
         action = actions[at]
-        central = float(matrix[at].mean()) - 0.1 * bound(action)
+        central = float(matrix[at].mean()) - 0.1 * narrow(action)
         ready = len(given(action)) == fewest, bool(action.doc), bool(read_action(action).heads)
         return (*ready, len(set(action.provenance)), round(central, 6), -at)
 

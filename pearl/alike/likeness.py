@@ -90,7 +90,9 @@ def _fitted(
     if not one.doc or not other.doc:
         value *= 0.8
     elif readings[0].clause != readings[1].clause:
-        value *= 0.85
+        value *= 0.6
+    if _roles(one) != _roles(other):
+        value *= 0.7
     heads = [
         {basic(word) for head in reading.heads if (word := head.split()[-1].lower()) not in GENERAL}
         for reading in readings
@@ -107,6 +109,11 @@ def _kind(action: Action) -> tuple[Any, ...]:
     # A last parameter that repeats can be given to no other.
     own = action.name if action.variadic else ""
     return action.returns, action.traits, action.body, reads, typed, own
+
+
+def _roles(action: Action) -> frozenset[str]:
+    """The parameters whose names say what they are for, as LIST does and X does not."""
+    return frozenset(basic(name) for name in given(action) if len(name) > 2)
 
 
 def _between(action: Action) -> bool:

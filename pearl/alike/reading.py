@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pearl.alike.words import basic
+from pearl.alike.words import basic, synonyms
 from pearl.plan import DOCUMENT, Action
 
 _DETERMINER = r"(?:the|an?|all|any|one|some|each|every)\b"
@@ -22,14 +22,16 @@ _BEFORE = (
 )
 _LINK = re.compile(
     rf"\b(?:{_BEFORE}|if|whether|how|that|which|who|whom|whose|where|when|what|why|is|are|was|were|"
-    rf"given|[a-z]{{3,}}(?:ed|ing|own|ade)(?= (?:{_BEFORE}|[A-Z]\w*)\b)|regarding|concerning)\b"
+    rf"given|[a-z]+(?:ed|ing|own|ade)(?= (?:{_BEFORE}|[A-Z]\w*)\b)|regarding|concerning)\b"
 )
-_CLAUSE = re.compile(r"\s*(?:that|which|who|whom|whose|where|when|how|why|if|whether)\b")
+_CLAUSE = re.compile(r"\s*(?:that|which|what|who|whom|whose|where|when|how|why|if|whether)\b")
 _FROM = r"(?:based (?:up)?on|given|as given by|in|from|within|throughout|according to|of|across)"
 _OF_DOCUMENT = re.compile(
     rf",?\s*\b(?:{_FROM} )?(?:the )?(?:information provided in )?(?:the )?"
     rf"(?:(?:given|provided) )?(?:input )?{DOCUMENT}\b(?!['’])",
 )
+# "given the input CTX and a list of X" is given a list of X.
+_AND_MORE = re.compile(rf"(?<=\bgiven )(?:the )?(?:input )?{DOCUMENT} and ")
 _LOOSE = re.compile(r"[\s,]+(?:or|and|of|in|from|for|by)$")
 _ASIDE = re.compile(r"\((?:e\.g\.|for (?:example|instance))[^)]*\)|,? (?:such as|for instance)\b.*")
 _COMMAS = re.compile(r"\s*,\s*(?:(?:or|and)\s+)?|\s+(?:or|and)\s+")
@@ -93,6 +95,7 @@ def given(action: Action) -> tuple[str, ...]:
 
 def without_document(doc: str) -> str:
     """A definition without the words that say where to look."""
+    doc = _AND_MORE.sub("", doc)
     return _LOOSE.sub("", _OF_DOCUMENT.sub("", doc).strip(" ."))
 
 
@@ -139,11 +142,18 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(basic(word) for word in found if word not in EMPTY)
 
 
-def bound(action: Action) -> int:
-    """How many words bind an action to one case, beside what it finds."""
-    rest = read_action(action).rest
-    aside = _ASIDE.search(rest)
-    return len(words_of(rest[: aside.start()] if aside else rest))
+def narrow(action: Action) -> int:
+    """How narrowly an action is defined: the words that bind it beside what it finds.
+
+    One that asks for the least of something, or takes nothing but the document,
+    serves few questions; one that lists examples of what it can be asked serves many.
+    """
+    reading = read_action(action)
+    aside = _ASIDE.search(reading.rest)
+    rest = reading.rest[: aside.start()] if aside else reading.rest
+    found = {like for head in reading.heads for word in words_of(head) for like in synonyms(word)}
+    bound = words_of(rest) - {basic(name) for name in given(action)} - found
+    return len(bound) + len(reading.marks) + (0 if given(action) else 2) - (3 if aside else 0)
 
 
 def _weighed(

@@ -75,7 +75,11 @@ def phrase(action: Action) -> tuple[str | Ref, ...]:
         parts.append(told)
     for name in names:
         if not any(isinstance(part, Ref) and part.name == name for part in parts):
-            parts += [" with regard to ", Ref(name)]
+            if parts and isinstance(parts[-1], str):
+                parts[-1] += " with regard to "
+            else:
+                parts.append(" with regard to ")
+            parts.append(Ref(name))
     return tuple(parts)
 
 

@@ -16,6 +16,9 @@ from pearl.report.figures import number, percent, span
 FEWEST = 5
 """Questions below which a kind of question is no group of its own."""
 
+MOST_DRAWN = 5
+"""Methods that a chart with a bar for each of them and each label shows."""
+
 
 def name_of(evaluation: Evaluation, method: str) -> str:
     """A method's name for a reader."""
@@ -146,7 +149,7 @@ def recorded_table(evaluation: Evaluation) -> Table | None:
         figure("failed", "failed", number),
         *([figure("strays", "fragments", number)] if evaluation.strays else []),
         figure("missing", "questions without a row", number),
-        figure("right_questions", "questions right", number),
+        *([figure("right_questions", "questions right", number)] if evaluation.strays else []),
     ]
     return build("What the rows are", fields, rows)
 
@@ -193,16 +196,31 @@ def size_chart(evaluation: Evaluation) -> Chart | None:
     """Accuracy over the library's size, of methods named as ``pearl@20``; None below two sizes."""
     lines: dict[str, list[Point]] = {}
     for row in accuracy_rows(evaluation):
-        name, _, size = row["method"].rpartition("@")
-        if name and size.isascii() and size.isdigit():
+        name, size = _size(row["method"])
+        if size:
             lines.setdefault(name, []).append(_point("", row, float(size)))
     series = [Series(name, tuple(points)) for name, points in lines.items() if len(points) > 1]
     if not series:
         return None
+    bottom, top = around(series)
     return Chart(
         "line", "Accuracy by size of the action library", tuple(series), "% of all questions",
-        "actions in the library", top=100.0, unit=" %",
+        "actions in the library", bottom=bottom, top=top, unit=" %",
     )  # fmt: skip
+
+
+def around(series: Iterable[Series]) -> tuple[float, float]:
+    """Where an axis of hundredths starts and ends, in tens, so that every interval is on it."""
+    points = [point for one in series for point in one.points]
+    lows = [point.y if point.low is None else point.low for point in points]
+    highs = [point.y if point.high is None else point.high for point in points]
+    return 10.0 * (min(lows) // 10), min(100.0, 10.0 * (max(highs) // 10 + 1))
+
+
+def _size(method: str) -> tuple[str, int]:
+    """A method's name without its library's size, and that size; 0 where it names none."""
+    name, _, size = method.rpartition("@")
+    return (name, int(size)) if name and size.isascii() and size.isdigit() else (method, 0)
 
 
 def label_blocks(evaluation: Evaluation) -> list[Table | Chart]:
@@ -272,16 +290,19 @@ def _cell(row: Mapping[str, Any], method: str) -> str:
 
 def _label_chart(evaluation: Evaluation, kind: str, rows: Iterable[dict[str, Any]]) -> Chart:
     rows = list(rows)
+    # Bars of a method at several sizes, or of many methods, could not be told apart.
+    shown = [method for method in evaluation.methods if not _size(method)[1]] or evaluation.methods
     series = [
         Series(
             name_of(evaluation, method),
             tuple(_labelled(row["label"], row["methods"][method]) for row in rows),
         )
-        for method in evaluation.methods
+        for method in shown[:MOST_DRAWN]
     ]
+    of_some = "" if len(series) == len(evaluation.methods) else f", of {len(series)} methods"
     return Chart(
-        "bars", f"Accuracy by {kind}", tuple(series), "% of the questions with the label",
-        top=100.0, unit=" %",
+        "bars", f"Accuracy by {kind}{of_some}", tuple(series),
+        "% of the questions with the label", top=100.0, unit=" %",
     )  # fmt: skip
 
 

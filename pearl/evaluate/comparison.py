@@ -115,8 +115,9 @@ def _table(
 
 
 def _note(rows: Sequence[dict[str, Any]]) -> str:
-    tests = dict.fromkeys(row["test"] for row in rows)
-    told = [_HOW.get(test, _HOW[""]) for test in tests]
+    told = [_HOW.get(test, _HOW[""]) for test in dict.fromkeys(row["test"] for row in rows)]
     if len(rows) > 1:
         told.append("Holm p: corrected for the comparisons of its table.")
-    return " ".join((*told, "Pairs: the questions compared. Points: the difference in hundredths, with its bootstrap interval."))
+    told.append("Pairs: the questions compared.")
+    told.append("Points: the difference in hundredths, with its bootstrap interval.")
+    return " ".join(told)

@@ -31,7 +31,7 @@ class Result:
         question: what was asked.
         options: what there was to choose from.
         words: the open answer that the option was chosen by.
-        plan: the steps that ran, in canonical form; empty where there are none.
+        plan: the plan that was written, in canonical form; empty where none was.
         error: why there is no answer; empty where there is one.
         fallback: whether no plan was accepted.
         calls: calls that the answer took.

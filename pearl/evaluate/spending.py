@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pearl.evaluate.accuracy import accuracy_rows, name_of, results_of
+from pearl.evaluate.accuracy import accuracy_rows, around, name_of, results_of
 from pearl.evaluate.results import Evaluation, Result
 from pearl.llm import Usage
 from pearl.report import Chart, Point, Series, Table, Text
@@ -117,7 +117,8 @@ def _chart(evaluation: Evaluation, rows: list[dict[str, Any]], *, tokens: bool) 
         )
         for row, one in zip(rows, accuracy_rows(evaluation), strict=True)
     ]
+    series = (Series("", tuple(points)),)
+    bottom, top = around(series)
     return Chart(
-        "scatter", title, (Series("", tuple(points)),), "% of all questions", label, top=100.0,
-        unit=" %",
-    )  # fmt: skip
+        "scatter", title, series, "% of all questions", label, bottom=bottom, top=top, unit=" %"
+    )

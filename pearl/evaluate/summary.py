@@ -37,10 +37,12 @@ def summarise(evaluation: Evaluation) -> Report:
         of the library, consistency across orders of the options, plans, and
         calls, tokens and cost.
     """
+    total, *by_split = accuracy_tables(evaluation)
     blocks: list[Block | None] = [
         Text(evaluation.notes) if evaluation.notes else None,
-        *accuracy_tables(evaluation),
+        total,
         accuracy_chart(evaluation),
+        *by_split,
         *comparison_tables(evaluation),
         recorded_table(evaluation),
         size_chart(evaluation),

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from pearl.alike import FLOOR, bound, clearest, group, made_up, phrase, widened
+from pearl.alike import FLOOR, clearest, group, made_up, narrow, phrase, widened
 from pearl.library import builtins
 from pearl.mining.covering import (
     Condensed,
@@ -174,7 +174,7 @@ def folded(state: Condensed, target: int) -> Condensed:
     one_type = len(by_type) > target
     order = sorted(
         (action for action in state.actions if not action.variadic and not _is_general(action)),
-        key=lambda action: (len(action.provenance), covers[action.name], -bound(action)),
+        key=lambda action: (len(action.provenance), covers[action.name], -narrow(action)),
     )
     kept = {action.name: action for action in state.actions}
     then: dict[str, str] = {}

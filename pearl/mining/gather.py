@@ -12,6 +12,7 @@ from pearl.library import Library
 from pearl.plan import Action
 from pearl.syntax import parse_library
 
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """What a person should know about a mined library.

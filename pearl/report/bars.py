@@ -84,20 +84,20 @@ def _scatter(chart: Chart, width: int) -> Iterator[str]:
     """Letters in a frame, and what each stands for."""
     points = [(one.name, point) for one in chart.series for point in one.points]
     last = max((point.x for _, point in points), default=0.0) * 1.05 or 1.0
-    scale = [chart.shown(chart.end), chart.shown(0)]
+    scale = [chart.shown(chart.end), chart.shown(chart.bottom)]
     margin = max(map(len, scale))
     wide = max(_NARROWEST, min(60, width - margin - 4))
     grid = [[" "] * wide for _ in range(_HIGH)]
     for at, (_, point) in enumerate(points):
-        row = _HIGH - 1 - round(min(1.0, max(0.0, point.y / chart.end)) * (_HIGH - 1))
+        height = (point.y - chart.bottom) / (chart.end - chart.bottom)
+        row = _HIGH - 1 - round(min(1.0, max(0.0, height)) * (_HIGH - 1))
         column = round(min(1.0, max(0.0, point.x / last)) * (wide - 1))
         grid[row][column] = _mark(at) if grid[row][column] == " " else "*"
-    yield fit(chart.y_label, width)
     for number, line in enumerate(grid):
         name = scale[0] if number == 0 else scale[1] if number == _HIGH - 1 else ""
         yield f"{name:>{margin}} │{''.join(line)}".rstrip()
     yield f"{'':{margin}} └{'─' * wide}"
-    start, end = "0", f"{last:,.6g}" if last < 1 else f"{last:,.1f}"
+    start, end = "0", _number(last)
     middle = fit(chart.x_label, wide - len(start) - len(end) - 2)
     yield f"{'':{margin}}  {start}{middle:^{wide - len(start) - len(end)}}{end}"
     names = [", ".join(part for part in (name, point.label) if part) for name, point in points]
@@ -105,9 +105,13 @@ def _scatter(chart: Chart, width: int) -> Iterator[str]:
     for at, ((_, point), name) in enumerate(zip(points, names, strict=True)):
         value, spread = _told(chart, point)
         label = pad(fit(name, margin), margin)
-        yield f"  {_mark(at)}  {label}  {value}  {spread}".rstrip() + f"  at {point.x:,.6g}"
+        yield f"  {_mark(at)}  {label}  {value}  {spread}".rstrip() + f"  at {_number(point.x)}"
     if any("*" in line for line in grid):
         yield "  *  several"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
 
 
 def _mark(at: int) -> str:

@@ -83,7 +83,8 @@ class Chart:
         series: what is drawn.
         y_label: what the values are, with their unit.
         x_label: what they stand over; empty for bars.
-        top: where the axis of the values ends; by default past the largest.
+        bottom: where the axis of the values starts; bars start at 0.
+        top: where it ends; by default past the largest.
         unit: stands behind a value, as `` %``.
         digits: behind the decimal point of a value.
     """
@@ -93,6 +94,7 @@ class Chart:
     series: tuple[Series, ...]
     y_label: str
     x_label: str = ""
+    bottom: float = 0.0
     top: float | None = None
     unit: str = ""
     digits: int = 1

@@ -111,8 +111,10 @@ border-top:2px solid var(--ink);border-bottom:2px solid var(--ink)}
 th,td{padding:.32rem .55rem;text-align:left;vertical-align:baseline;white-space:nowrap}
 thead th{vertical-align:bottom;border-bottom:1px solid var(--ink);white-space:normal;
 font-weight:600;max-width:11rem}
-tbody th{font-weight:400}
-tbody tr:nth-child(even){background:var(--soft)}
+tbody th{font-weight:400;background:var(--page)}
+tr th:first-child{position:sticky;left:0}
+thead th:first-child{background:var(--page)}
+tbody tr:nth-child(even),tbody tr:nth-child(even) th{background:var(--soft)}
 th:first-child,td:first-child{padding-left:.2rem}
 .right{text-align:right}
 figure{margin:2.2rem 0 0}

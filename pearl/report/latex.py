@@ -5,8 +5,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 
+from pearl.report.columns import parts
 from pearl.report.document import Block, Chart, Point, Report, Table
 from pearl.screen import printable
+
+WIDTH = 130
+"""Characters of a row above which a table's columns go on below."""
 
 _HEAD = """\
 % Needs \\usepackage{booktabs,graphicx,pgfplots} and \\pgfplotsset{compat=1.16}."""
@@ -14,8 +18,8 @@ _COLOURS = ("blue!55!black", "orange!75!black", "teal!70!black", "violet!65!blac
 _ESCAPES = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
     "%": r"\%", "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    "'": "'", "`": r"\textasciigrave{}", "-": "-", "–": "--", "—": "---", "…": r"\dots{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''",
+    "'": "'", "`": r"\char96{}", "-": "-", "–": "--", "—": "---", "…": r"\dots{}",
     "×": r"$\times$", "−": "$-$", "÷": r"$\div$", "±": r"$\pm$", "≤": r"$\leq$", "≥": r"$\geq$",
     "→": r"$\to$", "·": r"$\cdot$", "’": "'", "‘": "`", "“": "``", "”": "''", "�": "?",
     "ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "ø": r"\o{}", "Ø": r"\O{}", "œ": r"\oe{}",
@@ -51,19 +55,31 @@ def _block(block: Block) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    sides = "".join(column.align[0] for column in table.columns)
     yield "\\begin{table}[htbp]\n\\centering"
     yield rf"\caption{{{_text(table.title)}}}"
-    # A table wider than the page is made smaller, and no other.
-    yield r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-    yield rf"\begin{{tabular}}{{@{{}}{sides}@{{}}}}" + "\n\\toprule"
-    yield _row([column.title for column in table.columns])
-    yield r"\midrule"
-    yield from map(_row, table.rows)
-    yield "\\bottomrule\n\\end{tabular}}"
+    widths = [
+        max(map(len, (column.title, *(row[at] for row in table.rows))))
+        for at, column in enumerate(table.columns)
+    ]
+    for number, part in enumerate(parts(widths, WIDTH, 2)):
+        if number:
+            yield r"\par\medskip"
+        yield from _tabular(table, part)
     if table.note:
         yield rf"\par\smallskip{{\footnotesize {_text(table.note)}\par}}"
     yield r"\end{table}"
+
+
+def _tabular(table: Table, part: Sequence[int]) -> Iterator[str]:
+    """Some of a table's columns."""
+    sides = "".join(table.columns[at].align[0] for at in part)
+    # What is wider than the page is made smaller, and nothing else.
+    yield r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+    yield rf"\begin{{tabular}}{{@{{}}{sides}@{{}}}}" + "\n\\toprule"
+    yield _row([table.columns[at].title for at in part])
+    yield r"\midrule"
+    yield from (_row([row[at] for at in part]) for row in table.rows)
+    yield "\\bottomrule\n\\end{tabular}}"
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -89,13 +105,15 @@ def _bars(chart: Chart) -> Iterator[str]:
     yield from _axis(
         chart,
         "xbar",
-        f"width=0.72\\linewidth, height={1.6 + 0.5 * rows + 0.2 * len(places):.1f}cm",
+        f"width=0.66\\linewidth, height={1.6 + 0.5 * rows + 0.2 * len(places):.1f}cm",
         f"xlabel={{{_text(chart.y_label)}}}, xmin=0, xmax={chart.end:.6g}",
         f"ytick={{{','.join(map(str, places.values()))}}}, yticklabels={{{names}}}",
         f"y dir=reverse, ymin=-0.6, ymax={len(places) - 0.4:.1f}, bar width={thick}pt",
         "xmajorgrids, axis x line*=bottom, axis y line*=left, ytick style={draw=none}",
+        "reverse legend",
     )
-    for at, one in enumerate(chart.series):
+    # Series stack upwards, whichever way the axis runs.
+    for at, one in reversed(list(enumerate(chart.series))):
         yield _plot(at, "fill, draw=none", "x")
         for point in one.points:
             yield f"({point.y:.6g},{places[point.label]}){_spread(point, 'x')}"
@@ -108,7 +126,7 @@ def _line(chart: Chart) -> Iterator[str]:
         chart,
         "width=0.8\\linewidth, height=6cm",
         f"xlabel={{{_text(chart.x_label)}}}, ylabel={{{_text(chart.y_label)}}}",
-        f"xmin=0, ymin=0, ymax={chart.end:.6g}",
+        f"xmin=0, ymin={chart.bottom:g}, ymax={chart.end:.6g}",
         "ymajorgrids, axis x line*=bottom, axis y line*=left",
     )
     for at, one in enumerate(chart.series):
@@ -124,11 +142,12 @@ def _scatter(chart: Chart) -> Iterator[str]:
     last = max((point.x for one in chart.series for point in one.points), default=0.0)
     yield from _axis(
         chart,
-        "width=0.8\\linewidth, height=6.5cm",
+        "width=0.66\\linewidth, height=6.5cm",
         f"xlabel={{{_text(chart.x_label)}}}, ylabel={{{_text(chart.y_label)}}}",
-        f"xmin=0, xmax={last * 1.1 or 1:.6g}, ymin=0, ymax={chart.end:.6g}",
+        f"xmin=0, xmax={last * 1.1 or 1:.6g}, ymin={chart.bottom:g}, ymax={chart.end:.6g}",
         "grid=major, axis x line*=bottom, axis y line*=left, scaled x ticks=false",
-        "legend pos=outer north east",
+        "xticklabel style={/pgf/number format/fixed, /pgf/number format/precision=4}",
+        "legend style={at={(1.03,1)}, anchor=north west, draw=none, font=\\small}",
         legend=False,
     )
     marks = ("*", "square*", "triangle*", "diamond*", "pentagon*", "o", "square", "triangle")

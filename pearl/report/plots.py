@@ -151,7 +151,7 @@ def _line(axes: Axes, chart: Chart) -> None:
         )  # fmt: skip
     xs = sorted({point.x for one in chart.series for point in one.points})
     axes.set_xlim(0, xs[-1] * 1.06 if xs else 1)
-    axes.set_ylim(0, chart.end)
+    axes.set_ylim(chart.bottom, chart.end)
     axes.grid(axis="y")
     axes.set_xlabel(_word(chart.x_label))
     axes.set_ylabel(_word(chart.y_label))
@@ -167,16 +167,17 @@ def _scatter(axes: Axes, chart: Chart) -> None:
     """Points with their names beside them, moved apart where they would meet."""
     last = max((point.x for one in chart.series for point in one.points), default=0.0)
     axes.set_xlim(0, last * 1.3 or 1)
-    axes.set_ylim(0, chart.end)
+    axes.set_ylim(chart.bottom, chart.end)
     axes.grid()
     taken: list[tuple[float, float, float]] = []
     for at, one in enumerate(chart.series):
         for point in one.points:
             axes.errorbar(
-                [point.x], [point.y], yerr=_spreads([point]), fmt="o",
-                color=_FILLS[at % len(_FILLS)], ecolor=_DIM, elinewidth=0.8, capsize=2.5,
-                markersize=5.5,
+                [point.x], [point.y], yerr=_spreads([point]), fmt="none", ecolor=_DIM,
+                elinewidth=0.8, capsize=2.5,
             )  # fmt: skip
+            colour = _FILLS[at % len(_FILLS)]
+            axes.plot([point.x], [point.y], "o", color=colour, markersize=5.5, zorder=5)
             name = _word(", ".join(part for part in (one.name, point.label) if part))
             _name_beside(axes, name, point, taken)
     axes.set_xlabel(_word(chart.x_label))
@@ -201,7 +202,9 @@ def _name_beside(
     leader = {"arrowstyle": "-", "color": _LINE, "linewidth": 0.7, "shrinkB": 3}
     axes.annotate(
         name, (point.x, point.y), (7, (at - y) / dots), textcoords="offset points", va="center",
-        fontsize=size, arrowprops=leader if step else None,
+        fontsize=size, arrowprops=leader if step else None, zorder=4,
+        # Whiskers pass behind a name.
+        bbox={"facecolor": _PAGE, "edgecolor": "none", "pad": 0.6},
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from pearl.report.bars import drawn, fit, pad
+from pearl.report.columns import parts, wide
 from pearl.report.document import Block, Chart, Column, Report, Table
 from pearl.screen import cells, printable
 
@@ -75,25 +76,31 @@ def _table(table: Table, width: int, dim: Style) -> Iterator[str]:
         max(cells(text) for text in (*heads[at], *(row[at] for row in rows)))
         for at in range(len(table.columns))
     ]
-    for number, part in enumerate(_parts(widths, width)):
+    gap = next((gap for gap in (_GAP, 1) if wide(widths, gap) <= width), _GAP)
+    for number, part in enumerate(parts(widths, width, gap)):
         if number:
             yield ""
         high = max(len(heads[at]) for at in part)
-        for line in range(high):
-            # Titles stand on the line below them.
-            texts = [(["", *[""] * high, *heads[at]])[-high:][line] for at in part]
-            yield _row(texts, part, widths, table.columns)
-        yield dim("─" * (sum(widths[at] for at in part) + _GAP * (len(part) - 1)))
-        for row in rows:
-            yield _row([row[at] for at in part], part, widths, table.columns)
+        # Titles stand on the line below them.
+        titles = [[*[""] * high, *head][-high:] for head in heads]
+        yield from (
+            _row([title[line] for title in titles], part, widths, table.columns, gap)
+            for line in range(high)
+        )
+        yield dim("─" * wide([widths[at] for at in part], gap))
+        yield from (_row(row, part, widths, table.columns, gap) for row in rows)
 
 
 def _row(
-    texts: Sequence[str], part: Sequence[int], widths: Sequence[int], columns: Sequence[Column]
+    texts: Sequence[str],
+    part: Sequence[int],
+    widths: Sequence[int],
+    columns: Sequence[Column],
+    gap: int,
 ) -> str:
-    return (" " * _GAP).join(
-        pad(text, widths[at], right=columns[at].align == "right")
-        for text, at in zip(texts, part, strict=True)
+    """Some of a row's texts, each under its column."""
+    return (" " * gap).join(
+        pad(texts[at], widths[at], right=columns[at].align == "right") for at in part
     )
 
 
@@ -102,19 +109,6 @@ def _title(column: Column, shown: Sequence[str]) -> list[str]:
     widest = max((cells(cell) for cell in shown), default=0)
     longest = min(_CELL, max((cells(word) for word in column.title.split()), default=0))
     return _wrapped(column.title, max(longest, _HEAD, min(widest, _CELL))) or [""]
-
-
-def _parts(widths: Sequence[int], width: int) -> list[list[int]]:
-    """Which columns stand side by side; the first one stands in every part."""
-    parts: list[list[int]] = [[0]]
-    taken = widths[0]
-    for at in range(1, len(widths)):
-        if taken + _GAP + widths[at] > width and len(parts[-1]) > 1:
-            parts.append([0])
-            taken = widths[0]
-        parts[-1].append(at)
-        taken += _GAP + widths[at]
-    return parts
 
 
 def _wrapped(text: str, width: int) -> list[str]:

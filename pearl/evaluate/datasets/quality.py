@@ -75,7 +75,7 @@ def _example(row: dict[str, Any], name: str, document: Source, article: dict[str
     if isinstance(source, str) and "source" in article:
         labels["source"] = (source,)
     return Example(
-        id=str(row.get("question_unique_id") or row.get("qid") or name),
+        id=_id(row, name),
         question=" ".join(question.split()),
         document=document,
         options=tuple(options),
@@ -83,6 +83,14 @@ def _example(row: dict[str, Any], name: str, document: Source, article: dict[str
         split=_split(row, context),
         labels=labels,
     )
+
+
+def _id(row: Mapping[str, Any], name: str) -> str:
+    for key in ("question_unique_id", "qid"):
+        given = row.get(key)
+        if isinstance(given, str | int) and not isinstance(given, bool) and str(given).strip():
+            return str(given)
+    return name
 
 
 def _gold(row: Mapping[str, Any], options: list[str], name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pearl.answer import Answer, answer
 from pearl.evaluate.datasets import Example
@@ -56,7 +56,7 @@ class Outcome:
     Args:
         answer: the chosen option's letter, or the answer; None where there is none.
         words: the open answer.
-        plan: the steps that ran, or that were shown.
+        plan: the plan that was written, in canonical form; empty where none was.
         orders: as in `Result`.
         fallback: whether no plan was accepted.
     """
@@ -103,14 +103,15 @@ async def by_strategy(
 
 
 async def by_plan(plan: Plan, example: Example, kit: Kit, session: Session) -> Outcome:
-    """Answer with a plan that is there already.
+    """Answer with the one step of a baseline, which is no plan that anybody wrote.
 
     Raises:
         ModelError: the model gave no usable answer.
         RunError: a step has no output, or no option was named.
     """
     library = kit.plannings[LIBRARY].library
-    return await by_strategy(lambda _: GivenPlan(plan), example, library, session)
+    found = await by_strategy(lambda _: GivenPlan(plan), example, library, session)
+    return replace(found, plan="")
 
 
 def outcome(found: Answer) -> Outcome:

@@ -18,7 +18,6 @@ from pearl.runtime.mapping import map_answer, read_option
 from pearl.session import Session
 from pearl.source import InputError
 from pearl.strategies import GivenPlan, choosing_plan
-from pearl.syntax import print_plan
 from pearl.values import as_text
 
 
@@ -47,7 +46,7 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
         for step, order in zip(plan.steps, orders, strict=True)
     ]
     words = as_text(finished.values[plan.steps[0].name])
-    return Outcome(chosen[0], words, print_plan(finished.plan), tuple(chosen))
+    return Outcome(chosen[0], words, orders=tuple(chosen))
 
 
 async def _chosen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from pearl.evaluate.datasets import Example
@@ -48,12 +49,14 @@ async def answer_with_plan_shown(example: Example, kit: Kit, session: Session) -
         RunError: the step has no output, or no option was named.
     """
     given = kit.plannings[LIBRARY]
-    return await by_strategy(
+    found = await by_strategy(
         lambda caller: PlanShown(given.library, caller, given.demonstrations),
         example,
         given.library,
         session,
     )
+    shown = [one.value for one in session.journal.entries if one.path == "plan/shown"]
+    return replace(found, plan="".join(shown), fallback=not shown)
 
 
 def with_size(size: int) -> Method:

@@ -87,6 +87,8 @@ class Course:
         return seen
 
     async def _submitted(self, state: State) -> State:
+        if state.stage != "submitted":
+            self.tell(BatchStatus(state.number, state.requests, 0, 0, "submitting"))
         if state.stage == "written":
             name = await self.wire.upload(self.folder.input(state.number))
             state = self.folder.save(replace(state, stage="uploaded", input_file_id=name))

@@ -15,7 +15,8 @@ class BatchStatus:
         requests: how many it has.
         completed: those that were answered.
         failed: those that failed.
-        status: the provider's word, or ``unreachable`` where it could not be asked.
+        status: the provider's word, ``submitting`` before it has one, or ``unreachable`` where it
+            could not be asked.
     """
 
     batch: int

@@ -1,0 +1,366 @@
+"""Data sets, methods, and evaluations as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.stub import Stub
+from pearl.evaluate.datasets import DATASETS, Example
+from pearl.evaluate.job import Demonstrations, apart, choose_examples, make_kit
+from pearl.evaluate.methods import METHODS
+from pearl.evaluate.methods.base import EXECUTE, LIBRARY, UNREFINED, rotations
+from pearl.evaluate.reasoning import REASONING, read_labels
+from pearl.evaluate.results import read_evaluation
+from pearl.evaluate.trials import find_dataset, find_method
+from pearl.library import load_library
+from pearl.source import InputError, Source
+from tests.batches import LONGEST, ended, settled, until
+from tests.server import Server, failing
+from tests.shell import STORY, Result, call, command
+
+QUALITY = find_dataset("quality")
+OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out", "She wanted to sail"]
+PLAN = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
+
+
+def official(context: list[int] | None = None, **more: Any) -> dict[str, Any]:
+    """A question as QuALITY's own files have it."""
+    validation = [{"untimed_eval2_context": one} for one in context or []]
+    return {
+        "question": "Why does Mara  leave?",
+        "question_unique_id": "52845_75VB1ISR_1",
+        "options": OPTIONS,
+        "gold_label": 2,
+        "validation": validation,
+        **more,
+    }
+
+
+def write_articles(folder: Path, *questions: dict[str, Any], **more: Any) -> str:
+    row = {"article_id": "1", "title": "The\nLighthouse", "article": STORY, "source": "Gutenberg",
+           "questions": list(questions), **more}  # fmt: skip
+    file = folder / "quality.jsonl"
+    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    return str(file)
+
+
+def many(count: int) -> list[dict[str, Any]]:
+    return [
+        {"qid": at, "question": f"Why does Mara leave, for the {at}. time?", "options": OPTIONS,
+         "gold_label": 1 + at % 4, "pearl_subset": "dev_long" if at % 2 else "dev_short"}
+        for at in range(count)
+    ]  # fmt: skip
+
+
+def test_an_official_row(tmp_path: Path):
+    [example] = QUALITY.read(write_articles(tmp_path, official([4, 3, 3])))
+    assert example.id == "52845_75VB1ISR_1"
+    assert example.question == "Why does Mara leave?"
+    assert (example.document.name, example.document.text) == ("The Lighthouse", STORY)
+    assert (example.options, example.gold, example.split) == (tuple(OPTIONS), "B", "long")
+    assert example.labels == {"context": ("3 to 4",), "source": ("Gutenberg",)}
+    assert (QUALITY.score(example, "B"), QUALITY.score(example, "A")) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("context", "split", "label"),
+    [([1, 2], "short", "1 to 2"), ([2, 3], "short", "2 to 3"), ([3, 3], "long", "3 to 4"),
+     ([4, 4], "long", "3 to 4"), ([], "other", None)],
+)  # fmt: skip
+def test_the_split_follows_from_the_context_score(tmp_path, context, split, label):
+    [example] = QUALITY.read(write_articles(tmp_path, official(context)))
+    assert example.split == split
+    assert example.labels.get("context") == ((label,) if label else None)
+
+
+def test_a_row_that_names_its_subset(tmp_path: Path):
+    rows = many(2) + [{**many(1)[0], "qid": 9, "pearl_subset": None}]
+    found = list(QUALITY.read(write_articles(tmp_path, *rows)))
+    assert [(one.id, one.split) for one in found] == [
+        ("0", "short"), ("1", "long"), ("9", "other"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (official(gold_label=5), "question 1: gold_label is to be a number from 1 to 4"),
+        (official(gold_label=True), "gold_label"),
+        (official(options=["one"]), "question 1: Give 2 to 26 options"),
+        (official(options="ab"), "options is to be a list"),
+        (official(question=" "), "question 1 has no question"),
+    ],
+)
+def test_a_row_that_cannot_be_used(tmp_path: Path, row: dict[str, Any], words: str):
+    path = write_articles(tmp_path, row)
+    with pytest.raises(InputError, match="quality.jsonl:1") as error:
+        list(QUALITY.read(path))
+    assert words in str(error.value)
+
+
+def test_an_id_that_comes_twice(tmp_path: Path):
+    with pytest.raises(InputError, match="question 2 has the id"):
+        list(QUALITY.read(write_articles(tmp_path, official(), official())))
+
+
+def test_the_twenty_articles(shared: Path):
+    found = list(QUALITY.read(str(shared / "quality" / "dev_20_articles.jsonl")))
+    assert len(found) == 351
+    assert len({one.document.digest for one in found}) == 20
+    long = choose_examples(QUALITY, str(shared / "quality" / "dev_20_articles.jsonl"), "long")
+    assert len(long) == 58
+    assert all(one.gold in "ABCD" for one in found)
+
+
+def test_every_name_is_found_and_no_other():
+    assert [find_dataset(one.name) for one in DATASETS] == list(DATASETS)
+    assert [find_method(one.name) for one in METHODS] == list(METHODS)
+    assert find_method("pearl@20").name == "pearl@20"
+    for find in (find_dataset, find_method):
+        with pytest.raises(InputError, match="use one of"):
+            find("nothing")
+
+
+def test_each_option_stands_at_each_place_once():
+    orders = rotations(OPTIONS)
+    assert orders[0] == (0, 1, 2, 3)
+    for place in range(4):
+        assert sorted(order[place] for order in orders) == [0, 1, 2, 3]
+    assert len(rotations(OPTIONS[:2])) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "labels"),
+    [
+        ("why/reason", ("why/reason",)),
+        ("Why/Reason, person", ("why/reason", "person")),
+        ("- person\n- event\n- location", ("person", "event")),
+        ("It is a personal matter.", ()),
+        ("what if", ("what if",)),
+        ("", ()),
+    ],
+)
+def test_labels_of_reasoning(reply: str, labels: tuple[str, ...]):
+    assert read_labels(reply) == labels
+
+
+def demonstration(question: str) -> Source:
+    return Source("a.plan", f"question: {question}\n\n{PLAN}\n")
+
+
+def test_demonstrations_of_evaluated_questions_are_not_shown():
+    example = Example("1", "Why does Mara leave?", Source("d", STORY))
+    leaked, other = demonstration("why does  mara leave"), demonstration("Why does Tom stay?")
+    kept = apart(Demonstrations((leaked, other), (leaked, other)), [example])
+    assert kept.refined == kept.unrefined == (other,)
+    assert kept.left_out == ("why does mara leave",)
+    kit = make_kit(load_library(), kept)
+    for planning in kit.plannings.values():
+        assert all(one.question == "Why does Tom stay?" for one in planning.demonstrations)
+    assert [len(kit.plannings[name].demonstrations) for name in (LIBRARY, UNREFINED, EXECUTE)] == [
+        1, 1, 0,
+    ]  # fmt: skip
+
+
+def test_a_library_of_each_size():
+    library = load_library("core", "quality")
+    kit = make_kit(library, Demonstrations(()), (1, 20))
+    for size in (1, 20):
+        actions = kit.plannings[f"@{size}"].library.actions.values()
+        assert sum(not one.is_builtin for one in actions) <= size
+        assert any(one.is_builtin for one in actions)
+
+
+def evaluate(folder: Path, server: Server, *options: str) -> Result:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("OPENAI_BASE_URL", server.url)
+        patch.setenv("OPENAI_API_KEY", "sk-secretsecret")
+        patch.setenv("PEARL_TRIES", "1")
+        return call("eval", "quality", "--data", "quality.jsonl", "--model", "m",
+                    "-o", "results.jsonl", *options)  # fmt: skip
+
+
+def reader(choose: Callable[[str], str], label: str = "person") -> Callable[[dict[str, Any]], Any]:
+    """Plans with one step; options by ``choose``, given the prompt."""
+
+    def script(body: dict[str, Any]) -> str:
+        messages = [str(message["content"]) for message in body["messages"]]
+        if "write reading plans" in messages[0]:
+            return PLAN
+        if "sort questions" in messages[0]:
+            return label
+        if "CHOOSE_OPTION" in messages[-1] or "Reply with the option's letter" in messages[-1]:
+            return choose(messages[-1])
+        return "The Fund closed it."
+
+    return script
+
+
+def results(folder: Path) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for one in read_evaluation(str(folder / "results.jsonl")).results:
+        found.setdefault(one.method, []).append(one)
+    return found
+
+
+def test_each_method_asks_what_it_is_to_ask(tmp_path: Path):
+    write_articles(tmp_path, *many(1))
+    names = ",".join(one.name for one in METHODS if one.name != "pearl-no-refinement")
+    with Server(reader(lambda _: "A")) as server:
+        done = evaluate(tmp_path, server, "--methods", names)
+    assert done.code == 0, done.err
+    steps = [asked.text for asked in server.steps()]
+    called = [text.split("Action: ")[1].split("(")[0] for text in steps]
+    assert sorted(called) == sorted(
+        ["ANSWER_DIRECTLY", "REASON_STEP_BY_STEP", *["CHOOSE_OPTION"] * 4, "FIND_REASON",
+         "ANSWER_WITH_PLAN"]
+    )  # fmt: skip
+    shown = next(text for text in steps if "Action: ANSWER_WITH_PLAN" in text)
+    assert 'a = FIND_REASON(CTX, "Mara leaves")' in shown
+    executing = [one.text for one in server.asked if "EXECUTE(CTX, X)" in one.text]
+    assert executing
+    assert not any("FIND_CHARACTER" in text.split("Actions\n")[-1] for text in executing[:1])
+    assert {name: len(found) for name, found in results(tmp_path).items()} == {
+        name: 1 for name in names.split(",")
+    }
+
+
+def test_orders_are_told_in_the_letters_of_the_first(tmp_path: Path):
+    write_articles(tmp_path, *many(1))
+
+    def by_text(prompt: str) -> str:
+        line = next(one for one in prompt.splitlines() if one.endswith("The Fund closed it"))
+        return line.strip()[0]
+
+    with Server(reader(by_text)) as server:
+        evaluate(tmp_path, server, "--methods", "mcq")
+    [steady] = results(tmp_path)["mcq"]
+    assert (steady.answer, steady.orders) == ("B", ("B",) * 4)
+    with Server(reader(lambda _: "A")) as server:
+        evaluate(tmp_path, server, "--methods", "mcq", "--restart", "--no-cache")
+    [first] = results(tmp_path)["mcq"]
+    assert (first.answer, first.orders) == ("A", ("A", "B", "C", "D"))
+
+
+def test_every_question_counts(tmp_path: Path):
+    """One whose call fails, and one whose option cannot be told, are wrong and not left out."""
+    write_articles(tmp_path, *many(4))
+    plain = reader(lambda prompt: "I cannot say" if "2. time" in prompt else "A")
+
+    def script(body: dict[str, Any]) -> Any:
+        return failing(400, "no") if "3. time" in body["messages"][-1]["content"] else plain(body)
+
+    with Server(script) as server:
+        done = evaluate(tmp_path, server, "--methods", "zero-shot,pearl", "--json")
+    assert done.code == 1
+    assert "4 trials failed" in done.err
+    found = results(tmp_path)
+    for name in ("zero-shot", "pearl"):
+        assert [(one.id, one.answer, one.score) for one in found[name]] == [
+            ("0", "A", 1.0), ("1", "A", 0.0), ("2", None, 0.0), ("3", None, 0.0),
+        ]  # fmt: skip
+        assert all(one.error for one in found[name][2:])
+    assert done.json["right"] == 2
+    assert done.json["judged"] == 8
+
+
+def test_questions_are_labelled_once(tmp_path: Path):
+    write_articles(tmp_path, *many(2))
+    with Server(reader(lambda _: "A", label="person, event")) as server:
+        done = evaluate(tmp_path, server, "--methods", "zero-shot,cot", "--reasoning")
+    assert done.code == 0, done.err
+    assert server.kinds.count("label") == 2
+    prompt = next(asked.text for asked in server.asked if asked.kind == "label")
+    assert all(f"- {name}: {meaning}" in prompt for name, meaning in REASONING)
+    for found in results(tmp_path).values():
+        assert [one.labels["reasoning"] for one in found] == [("person", "event")] * 2
+
+
+def test_an_evaluation_can_be_shown_again(tmp_path: Path):
+    write_articles(tmp_path, *many(4))
+    with Server(reader(lambda _: "A")) as server:
+        done = evaluate(tmp_path, server, "--methods", "zero-shot,pearl")
+        asked = len(server.asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        shown = call("report", "last")
+        of_file = call("report", "results.jsonl")
+    assert shown.code == of_file.code == 0
+    assert shown.out == of_file.out
+    assert shown.out.strip() in done.out
+    assert len(server.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--methods", "nothing"), "There is no method nothing"),
+        (("--split", "nowhere"), "has no split nowhere"),
+        (("--split", "other"), "no question in the split other"),
+        (("--library-sizes", "0"), "no list of numbers above 0"),
+        (("--methods", "pearl-no-refinement"), "--demos"),
+        (("--demos", "gone"), "gone is no folder"),
+    ],
+)
+def test_wrong_use_is_told_before_anything_is_sent(tmp_path: Path, options, words: str):
+    write_articles(tmp_path, *many(2))
+    with Server(["A"]) as server:
+        done = evaluate(tmp_path, server, *options)
+    assert done.code == 2
+    assert words in done.err
+    assert server.asked == []
+
+
+def test_the_data_set_s_file_is_named(tmp_path: Path):
+    done = call("eval", "quality", "--model", "offline")
+    assert done.code == 2
+    assert "--data" in done.err
+    assert "github.com/nyu-mll/quality" in done.err
+
+
+def test_a_killed_evaluation_goes_on_without_repeating_a_call(tmp_path: Path):
+    write_articles(tmp_path, *many(30))
+    with Stub(latency=0.03) as stub:
+        own = {name: text for name, text in os.environ.items() if not name.startswith("PEARL_")}
+        settings = {**own, "OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "k"}
+        words = command("eval", "quality", "--data", "quality.jsonl", "--model", "stub", "--json",
+                        "--methods", "zero-shot,pearl,mcq", "--concurrency", "4")  # fmt: skip
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                words, cwd=tmp_path, env=settings, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+
+        process = start()
+        assert until(lambda: stub.stats()["completed"] >= 60, process)
+        process.send_signal(signal.SIGKILL)
+        process.wait(LONGEST)
+        settled(stub)
+        done = ended(start())
+        stats = settled(stub)
+    assert done.code == 0, done.err
+    assert stats["repeats"] <= 4
+    assert json.loads(done.out)["answered"] == 90
+
+
+def test_offline_the_report_says_that_there_is_no_model(tmp_path: Path):
+    write_articles(tmp_path, *many(4))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "PEARL_MODEL"):
+            patch.delenv(name, raising=False)
+        done = call("eval", "quality", "--data", "quality.jsonl", "--methods", "zero-shot,pearl",
+                    "--library-sizes", "1,5")  # fmt: skip
+    assert done.code == 0, done.err
+    assert "No language model" in done.out
+    assert "pearl@5" in done.out
