@@ -122,6 +122,11 @@ class Provider:
         started.set()
         await self._stop.wait()
         await runner.cleanup()
+        # Handlers that were to stall for ever.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     def _acting(self, name: str, act: Act) -> Act:
         async def handle(request: web.Request) -> web.StreamResponse:

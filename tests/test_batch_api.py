@@ -846,7 +846,7 @@ def test_the_engine_works_around_it(tmp_path: Path):
         return (429, {"error": {"message": "busy"}}) if busy else echo(body)
 
     async def work(provider: Provider) -> list[Reply]:
-        one = model(provider, tmp_path, quiet=0.1)
+        one = model(provider, tmp_path)
         engine = start_engine(one, limits=Limits(concurrency=10_000))
         found = await asyncio.gather(*(engine.ask(request(word)) for word in words(200)))
         await one.close()
@@ -858,5 +858,4 @@ def test_the_engine_works_around_it(tmp_path: Path):
         assert [len(one.attempts) for one in found] == [1 if n % 10 == 0 else 0 for n in range(200)]
         assert {one.attempts[0].reason for one in found if one.attempts} == {"rate"}
         counts = Counter(one for batch in provider.sent for one in batch)
-        print([len(b) for b in provider.sent])
         assert counts == {key(f"w{n}"): 2 if n % 10 == 0 else 1 for n in range(200)}

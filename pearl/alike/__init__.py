@@ -8,16 +8,16 @@ actions share.
 from pearl.alike.grouping import clearest, group
 from pearl.alike.likeness import FLOOR, SURE, likeness
 from pearl.alike.reading import Reading, given, narrow, read_action
-from pearl.alike.wording import joined, made_up, phrase, widened
+from pearl.alike.wording import arguments, made_up, phrase, widened
 
 __all__ = [
     "FLOOR",
     "SURE",
     "Reading",
+    "arguments",
     "clearest",
     "given",
     "group",
-    "joined",
     "likeness",
     "made_up",
     "narrow",

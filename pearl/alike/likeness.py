@@ -85,14 +85,13 @@ def _fitted(
     if ours != theirs:
         # What only reads the document has no argument to give.
         value = -math.inf if 0 in (ours, theirs) else value * 0.7
-    elif ours > 1 and _between(one) != _between(other):
-        value *= 0.85
+    else:
+        value *= 1.0 if _roles(one) == _roles(other) else 0.7
+        value *= 0.85 if ours > 1 and _between(one) != _between(other) else 1.0
     if not one.doc or not other.doc:
         value *= 0.8
     elif readings[0].clause != readings[1].clause:
         value *= 0.6
-    if _roles(one) != _roles(other):
-        value *= 0.7
     heads = [
         {basic(word) for head in reading.heads if (word := head.split()[-1].lower()) not in GENERAL}
         for reading in readings

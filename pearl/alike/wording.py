@@ -14,7 +14,7 @@ from pearl.alike.reading import (
     without_document,
     words_of,
 )
-from pearl.plan import Action, Ref, Template
+from pearl.plan import DOCUMENT, Action, Arg, Ref, Template
 
 MOST_HEADS = 12
 """Things that a definition lists, at most: a longer one is no help to a reader."""
@@ -101,3 +101,28 @@ def joined(action: Action, kept: int) -> Template | Ref:
         words = found[1] if found else " with regard to "
         parts += [words, Ref(after)]
     return Template(tuple(parts))
+
+
+def arguments(old: Action, new: Action) -> tuple[Arg, ...] | None:
+    """The arguments of a new call, from the parameters of the older action.
+
+    One to one, in order. What the older action takes beyond that is joined in the
+    last argument: ``"{X} in relation to {Y}"``.
+
+    Returns:
+        None where the new action takes more than the older one has, or takes no
+        document where the older one reads it.
+    """
+    ours, theirs = given(old), given(new)
+    reads = any(param.name == DOCUMENT for param in new.params)
+    if len(theirs) > len(ours) or (ours and not theirs):
+        return None
+    if not reads and any(param.name == DOCUMENT for param in old.params):
+        return None
+    values: list[Arg] = [Ref(name) for name in ours[: len(theirs)]]
+    if len(ours) > len(theirs):
+        values[-1] = joined(old, len(theirs) - 1)
+    following = iter(values)
+    return tuple(
+        Ref(DOCUMENT) if param.name == DOCUMENT else next(following) for param in new.params
+    )

@@ -43,7 +43,7 @@ def command(ctx: click.Context, limit: int, store: str, as_json: bool) -> None:
         click.echo("There are no runs yet: make one with pearl ask, run or batch.")
     for run, total in found:
         click.echo(
-            f"{run.name}  {run.kind:5} {_state(run):8} {counted(total.made, 'call'):>12}  "
+            f"{run.name}  {run.kind:6} {_state(run):8} {counted(total.made, 'call'):>12}  "
             f"{printable(_about(run))[:60]}"
         )
 
@@ -53,20 +53,21 @@ def command(ctx: click.Context, limit: int, store: str, as_json: bool) -> None:
 @store_option
 @json_option
 def show(run: str, store: str, as_json: bool) -> None:
-    """Show RUN: its name, the start of it, or last; RUN/ID is one question of a batch."""
+    """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
     from pearl.store.history import totals
 
     name, _, item = run.partition("/")
     with open_run(name, store) as (engine, found):
         total = totals(engine, found.name, item if item else None)
         rows = _rows(engine, found, item)
-        entries = _entries(engine, found, item) if found.kind != "batch" or item else []
+        entries = _entries(engine, found, item) if item or not found.has_rows else []
     if as_json:
         emit_json({**_as_object(found, total), "rows": rows, "entries": entries})
         return
     click.echo(click.style(f"{found.name}  {found.kind}  {_state(found)}", bold=True))
     for key, value in found.head.items():
-        click.echo(f"{key:10} {printable(str(value))}")
+        if not isinstance(value, dict):
+            click.echo(f"{key:10} {printable(str(value))}")
     for key, value in _totals(total):
         click.echo(f"{key:10} {value}")
     if rows and not item:
@@ -155,7 +156,7 @@ def _told(outcome: dict[str, Any]) -> str:
 def _rows(engine: Engine, run: RunRow, item: str) -> list[dict[str, Any]]:
     from pearl.store.history import read_rows
 
-    if run.kind != "batch":
+    if not run.has_rows:
         return []
     return [row for name, row in read_rows(engine, run.name) if not item or name == item]
 
@@ -182,7 +183,7 @@ def _show_rows(rows: list[dict[str, Any]]) -> None:
 
 def _summary(rows: list[dict[str, Any]]) -> str:
     done = sum(row["status"] == "answered" for row in rows)
-    judged = [row["correct"] for row in rows if row["correct"] is not None]
+    judged = [row["correct"] for row in rows if row.get("correct") is not None]
     right = f", {sum(judged)} of {len(judged)} right" if judged else ""
     return f"{done} of {len(rows)} answered{right}"
 
@@ -229,6 +230,6 @@ def _state(run: RunRow) -> str:
 
 
 def _about(run: RunRow) -> str:
-    if run.kind == "batch":
+    if run.has_rows:
         return f"{run.head.get('count', '?')} questions of {run.head.get('questions', '')}"
     return " ".join(str(run.head.get("question", "")).split())

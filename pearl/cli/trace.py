@@ -42,9 +42,9 @@ def command(run: str, output: str, store: str, as_json: bool) -> None:
     with open_run(run, store) as (engine, found):
         entries = since_last_start(list(read_entries(engine, found, item)))
         name = f"{found.name}/{item}" if item else found.name
-        if not entries and found.kind == "batch":
+        if not entries and found.has_rows:
             raise InputError(
-                f"The run {found.name} is a batch: name one of its questions, as in "
+                f"The run {found.name} is a {found.kind}: name one of its questions, as in "
                 f"pearl trace {found.name}/ID; pearl runs show {found.name} lists them."
             )
         text = export_trace(entries, name)

@@ -142,7 +142,7 @@ def evaluation_job(
     library = kit.plannings[LIBRARY].library
     shown = len(kit.plannings[LIBRARY].demonstrations)
     part = "" if split == "all" else f", {split} split"
-    head: dict[str, Any] = {
+    evaluation: dict[str, Any] = {
         "title": f"{dataset.title}{part}",
         "about": [
             ["data", f"{path}, {len(examples):,} questions on {_documents(examples):,} documents"],
@@ -152,8 +152,14 @@ def evaluation_job(
         "methods": list(methods),
         "asked": asked_of(examples),
         "notes": list(notes),
-        "library": ", ".join(library.names),
+    }
+    head = {
+        "questions": path,
         "count": len(examples),
+        "split": split,
+        "methods": ", ".join(every),
+        "library": ", ".join(library.names),
+        "evaluation": evaluation,
     }
     known = {
         "data": str(Path(path).resolve()),

@@ -184,27 +184,37 @@ def _notes(
         "one that a method has no row for is wrong."
     )
     if strays:
-        by_method = Counter(one.method for one in strays)
-        told = ", ".join(
-            f"{by_method[method]:,} of {called.get(method, method)}"
-            for method in methods
-            if by_method[method]
-        )
-        alike = sum(one.score == 1 for one in strays)
-        gaps = (
-            f" In {alike:,} of them both the answer and the gold option are missing, and the "
-            "published count takes that for right: as questions they are left out."
-        )
-        yield (
-            f"{len(strays):,} recorded rows are fragments of a broken file and no questions "
-            f"({told}): they have no gold option. They count among the rows, as in the published "
-            f"figures, and nowhere else.{gaps if alike else ''}"
-        )
+        yield _told_strays(methods, called, strays)
     unnamed = Counter(one.words for one in results if one.answer is None)
     if unnamed:
         forms = ", ".join(f'"{one}"' if one else "nothing" for one, _ in unnamed.most_common(5))
         more = ", …" if len(unnamed) > 5 else ""
+        count = unnamed.total()
+        rows = "row of a question names" if count == 1 else "rows of questions name"
         yield (
-            f"{unnamed.total():,} rows of questions name no option from A to {last} ({forms}{more} "
-            "stands there): they count as wrong."
+            f"{count:,} {rows} no option from A to {last} ({forms}{more}): "
+            "without one, an answer is wrong."
         )
+
+
+def _told_strays(
+    methods: tuple[str, ...], called: Mapping[str, str], strays: tuple[Result, ...]
+) -> str:
+    by_method = Counter(one.method for one in strays)
+    owners = ", ".join(
+        f"{by_method[method]:,} of {called.get(method, method)}"
+        for method in methods
+        if by_method[method]
+    )
+    what = "row is a fragment" if len(strays) == 1 else "rows are fragments"
+    told = (
+        f"{len(strays):,} recorded {what} of a broken file ({owners}) and no question, without a "
+        "gold option: counted among the rows, as in the published figures, and nowhere else."
+    )
+    alike = sum(one.score == 1 for one in strays)
+    if alike:
+        told += (
+            f" In {alike:,} of them both the answer and the gold option are missing, which the "
+            "published count takes for right; the count of questions leaves them out."
+        )
+    return told

@@ -33,4 +33,4 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
         rows = [row for _, row in read_rows(engine, run.name)]
     finally:
         engine.dispose()
-    return evaluation_of(rows, run.head, prices.get(str(run.head.get("model", ""))))
+    return evaluation_of(rows, run.head["evaluation"], prices.get(str(run.head.get("model", ""))))

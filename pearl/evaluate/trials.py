@@ -128,7 +128,7 @@ def evaluation_of(
 
     Args:
         rows: as `Trials` gives them.
-        head: the job's.
+        head: what the job says of the evaluation.
         price: what the model's tokens cost.
     """
     results: list[Result] = []

@@ -12,17 +12,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from pearl.alike import FLOOR, clearest, group, made_up, narrow, phrase, widened
+from pearl.alike import FLOOR, arguments, clearest, group, made_up, narrow, phrase, widened
 from pearl.library import builtins
-from pearl.mining.covering import (
-    Condensed,
-    Mapped,
-    Note,
-    arguments,
-    composed,
-    itself,
-    listed,
-)
+from pearl.mining.covering import Condensed, Mapped, Note, composed, itself, listed, proposed, with_own_names
 from pearl.plan import DOCUMENT, Action, Arg, Literal, Param, Ref, Template
 from pearl.values import Type
 
@@ -64,6 +56,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
         seeds: actions beside it, by name: one that takes other parameters keeps its name.
     """
     own = builtins()
+    names = {action.name for action in actions}
     notes: list[Note] = []
     mapping: list[Mapped] = []
     found: dict[str, Action] = {}
@@ -73,7 +66,7 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
             text = f"{action.name} is a builtin: every library holds it, and it is not written."
             notes.append(Note("builtin", text, (action.name,)))
             continue
-        named = _renamed(action, found, seeds, notes)
+        named = _renamed(action, found, seeds, names, notes)
         if not named.doc:
             named = replace(named, doc=made_up(named))
             text = f"{action.name} has no definition: one was made from its name."
@@ -85,12 +78,16 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
             notes.append(Note("same-name", text, (action.name,)))
         found[named.name] = replace(named, aliases=(), replaces=(), span=action.span)
         mapping.append(Mapped(action, named.name, itself(action).args))
-    weighed = _proposed(found.values(), mapping)
+    weighed = proposed(found.values(), mapping)
     return Condensed(weighed, tuple(mapping), tuple(notes))
 
 
 def _renamed(
-    action: Action, found: Mapping[str, Action], seeds: Mapping[str, Action], notes: list[Note]
+    action: Action,
+    found: Mapping[str, Action],
+    seeds: Mapping[str, Action],
+    names: Collection[str],
+    notes: list[Note],
 ) -> Action:
     """The action under a name that no action with other parameters has."""
     name, number = action.name, 1
@@ -103,8 +100,11 @@ def _renamed(
             reason = "The seed actions have it with other parameters"
         else:
             break
-        number += 1
-        name = f"{action.name}_{number}"
+        while name in names:
+            number += 1
+            name = f"{action.name}_{number}"
+        if name in found:
+            names = {*names, name}
     if reason:
         text = f"{action.signature} is now {name}. {reason}."
         notes.append(Note("same-name", text, (action.name, name)))
@@ -117,16 +117,6 @@ def _renamed(
 def _same_call(one: Action, other: Action) -> bool:
     same = [param.type for param in one.params] == [param.type for param in other.params]
     return same and one.returns == other.returns and one.variadic == other.variadic
-
-
-def _proposed(actions: Collection[Action], mapping: Sequence[Mapped]) -> tuple[Action, ...]:
-    """Actions with the questions that proposed whatever they stand for."""
-    ids: dict[str, list[str]] = {}
-    for one in mapping:
-        ids.setdefault(one.new, []).extend(one.old.provenance)
-    return tuple(
-        replace(action, provenance=tuple(dict.fromkeys(ids[action.name]))) for action in actions
-    )
 
 
 def merged(state: Condensed, target: int, floor: float = FLOOR) -> Condensed:
@@ -154,7 +144,7 @@ def merged(state: Condensed, target: int, floor: float = FLOOR) -> Condensed:
                 then[member.name] = Mapped(member, best.name, args)
         kept.append(action)
     mapping = composed(state.mapping, then)
-    return Condensed(_proposed(kept, mapping), mapping, state.notes)
+    return Condensed(proposed(kept, mapping), mapping, state.notes)
 
 
 def folded(state: Condensed, target: int) -> Condensed:
@@ -193,7 +183,7 @@ def folded(state: Condensed, target: int) -> Condensed:
     count = sum(one.new in then for one in state.mapping)
     text = f"{count} actions that little else is like are calls of {GENERAL} now, in their words."
     notes = (*state.notes, Note("general", text, tuple(then)))
-    return Condensed(_proposed(list(kept.values()), mapping), mapping, notes)
+    return Condensed(proposed(list(kept.values()), mapping), mapping, notes)
 
 
 def _told(
@@ -248,14 +238,14 @@ def finished(state: Condensed, seeds: Mapping[str, Action], target: int) -> Cond
         seeds: actions that plans can call beside these, by name.
         target: how many actions were wanted, at most.
     """
-    left = len(state.actions)
-    notes = state.notes
+    actions, mapping, renamed = with_own_names(state.actions, state.mapping)
+    notes = [*state.notes, *renamed]
+    left = len(actions)
     if left > target:
         text = f"{left} actions are left, not {target}: the others' calls cannot be written anew."
-        notes = (*notes, Note("target", text))
-    order = {action.name: at for at, action in enumerate(state.actions)}
+        notes.append(Note("target", text))
     first: dict[str, int] = {}
-    for at, one in enumerate(state.mapping):
+    for at, one in enumerate(mapping):
         first.setdefault(one.new, at)
-    actions = sorted(state.actions, key=lambda one: (first[one.name], order[one.name]))
-    return Condensed(listed(actions, state.mapping, frozenset(seeds)), state.mapping, notes)
+    ordered = sorted(actions, key=lambda action: first[action.name])
+    return Condensed(listed(ordered, mapping, frozenset(seeds)), mapping, tuple(notes))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pearl.alike import given, joined
-from pearl.plan import DOCUMENT, Action, Arg, Items, Literal, Ref, Replaced, Template
+from pearl.plan import Action, Arg, Items, Literal, Ref, Replaced, Template
 from pearl.values import Value, as_text
 
 
@@ -61,31 +60,6 @@ class Condensed:
 def itself(action: Action) -> Mapped:
     """An action that stands for itself."""
     return Mapped(action, action.name, tuple(Ref(param.name) for param in action.params))
-
-
-def arguments(old: Action, new: Action) -> tuple[Arg, ...] | None:
-    """The arguments of a new call, from the parameters of the older action.
-
-    One to one, in order. What the older action takes beyond that is joined in the
-    last argument: ``"{X} in relation to {Y}"``.
-
-    Returns:
-        None where the new action takes more than the older one has, or takes no
-        document where the older one reads it.
-    """
-    ours, theirs = given(old), given(new)
-    reads = any(param.name == DOCUMENT for param in new.params)
-    if len(theirs) > len(ours) or (ours and not theirs):
-        return None
-    if not reads and any(param.name == DOCUMENT for param in old.params):
-        return None
-    values: list[Arg] = [Ref(name) for name in ours[: len(theirs)]]
-    if len(ours) > len(theirs):
-        values[-1] = joined(old, len(theirs) - 1)
-    following = iter(values)
-    return tuple(
-        Ref(DOCUMENT) if param.name == DOCUMENT else next(following) for param in new.params
-    )
 
 
 def straight(one: Mapped | Replaced) -> bool:
@@ -185,6 +159,16 @@ def _values(names: Sequence[str], args: Sequence[Arg]) -> dict[str, Arg]:
     return dict(zip(names, args, strict=False))
 
 
+def proposed(actions: Collection[Action], mapping: Sequence[Mapped]) -> tuple[Action, ...]:
+    """Actions with the questions that proposed whatever they stand for."""
+    ids: dict[str, list[str]] = {}
+    for one in mapping:
+        ids.setdefault(one.new, []).extend(one.old.provenance)
+    return tuple(
+        replace(action, provenance=tuple(dict.fromkeys(ids[action.name]))) for action in actions
+    )
+
+
 def listed(
     actions: Sequence[Action], mapping: Sequence[Mapped], taken: Collection[str] = ()
 ) -> tuple[Action, ...]:
@@ -224,6 +208,37 @@ def listed(
             )
         )
     return tuple(found)
+
+
+def with_own_names(
+    actions: Sequence[Action], mapping: Sequence[Mapped]
+) -> tuple[tuple[Action, ...], tuple[Mapped, ...], tuple[Note, ...]]:
+    """No action under a name by which older plans call another one.
+
+    Returns:
+        The actions and the mapping with such actions renamed, and a note for each.
+    """
+    calls = {
+        (older.name, len(older.params)): one.new for one in mapping for older in _older(one)
+    }
+    taken = {name for name, _ in calls} | {action.name for action in actions}
+    names: dict[str, str] = {}
+    notes: list[Note] = []
+    for action in actions:
+        if calls.get((action.name, len(action.params)), action.name) == action.name:
+            continue
+        number = 2
+        while f"{action.name}_{number}" in taken:
+            number += 1
+        name = names[action.name] = f"{action.name}_{number}"
+        taken.add(name)
+        text = f"{action.name} is an older action's name: the new one is now {name}."
+        notes.append(Note("same-name", text, (action.name, name)))
+    renamed = tuple(
+        replace(action, name=names.get(action.name, action.name)) for action in actions
+    )
+    moved = tuple(replace(one, new=names.get(one.new, one.new)) for one in mapping)
+    return renamed, moved, tuple(notes)
 
 
 def _fits(older: Replaced, action: Action) -> bool:

@@ -103,9 +103,7 @@ def _takes(action: Action, count: int) -> bool:
     return count >= least if action.variadic else count == least
 
 
-def _unmapped(
-    step: Step, older: Iterable[tuple[str, int]], known: Action | None
-) -> list[str]:
+def _unmapped(step: Step, older: Iterable[tuple[str, int]], known: Action | None) -> list[str]:
     """What to say of a call that is replaced, with another number of arguments."""
     counts = sorted(count for name, count in older if name == step.action)
     if known and known.name != step.action:

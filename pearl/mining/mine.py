@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pearl.answer import heading
 from pearl.checker import check_library
 from pearl.jobs import Job, Listed, Task
 from pearl.library import Library
@@ -42,6 +43,8 @@ class MineQuestions:
     async def __call__(self, task: Task[Example], session: Session) -> dict[str, Any]:
         """Ask for those of one."""
         asked = {"id": task.id, "question": task.what.question}
+        head = heading(task.what.question, None, self.seeds, session.engine.model)
+        session.journal.decide("run", head)
         caller = Caller(session.engine.ask, session.engine.identity, session.journal)
         try:
             reply = await caller(MineActions(task.what.question, self.seeds), "mine")

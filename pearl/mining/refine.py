@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import Answer, answer
+from pearl.answer import Answer, answer, heading
 from pearl.batch import Index, Setup
 from pearl.batch.questions import Question, read_questions
 from pearl.batch.tasks import Asking, Questions
@@ -54,6 +54,9 @@ class Refining:
     async def __call__(self, task: Task[Asking], session: Session) -> dict[str, Any]:
         """Write, execute, score, and refine up to the limit, for one question."""
         asked = {"id": task.id, "question": task.what.question.question}
+        document, library = task.what.document, self.setup.library
+        head = heading(asked["question"], document, library, session.engine.model)
+        session.journal.decide("run", head)
         tries: list[dict[str, Any]] = []
         try:
             await self._tried(task.what, session, tries)

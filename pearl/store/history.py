@@ -44,6 +44,11 @@ class RunRow:
     alive: bool
     head: dict[str, Any]
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether it has many tasks, each with a row and a journal of its own."""
+        return "count" in self.head
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:
