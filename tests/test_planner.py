@@ -182,8 +182,18 @@ def test_demonstrations_fit_the_library_and_the_budget():
 def test_replies_that_a_language_model_wrote_to_our_prompts(path: Path):
     """Written by a stand-in model given one rendered prompt each; no accuracy is claimed."""
     text = path.read_text(encoding="utf-8")
-    if path.stem.startswith(("plan_", "correct_")):
+    if path.stem.startswith(("plan_", "correct_", "refine_")):
         assert pearl.check(text) == []
+    elif path.stem.startswith("mine_"):
+        from pearl.mining.mine import read_proposals
+
+        found = read_proposals(text)
+        assert found["findings"] == []
+        assert len(found["actions"]) == {"colony": 2, "who": 0}.get(path.stem[5:], 1)
+    elif path.stem.startswith("label_"):
+        from pearl.evaluate.reasoning import read_labels
+
+        assert ", ".join(read_labels(text)) == text.strip()
     elif path.stem.endswith("_list"):
         from pearl.values import decode
 
@@ -194,7 +204,11 @@ def test_replies_that_a_language_model_wrote_to_our_prompts(path: Path):
         from pearl.runtime.mapping import read_option
 
         assert read_option(text, ["one", "two", "three", "four"]) is not None
-    if path.stem.startswith(("step_", "merge_")):
+    elif path.stem.startswith("choose_"):
+        from pearl.runtime.mapping import read_option
+
+        assert read_option(text.partition("\n")[0], ["one", "two", "three", "four"]) == 2
+    if path.stem.startswith(("step_", "merge_", "choose_", "reason_", "follow_")):
         from pearl.plan import Plan
         from pearl.runtime.evidence import evidence
 
