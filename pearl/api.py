@@ -16,7 +16,7 @@ from pearl.context import Context
 from pearl.diagnostics import Diagnostic
 from pearl.layout import layout
 from pearl.library import Library, load_library
-from pearl.llm import Model, choose_model
+from pearl.llm import Demonstration, Model, choose_model
 from pearl.plan import Plan
 from pearl.planner import Planned, choose_demonstrations, load_demonstrations
 from pearl.planner import write_plan as _write_plan
@@ -67,6 +67,7 @@ async def write_plan(
     question: str,
     *,
     library: Library | None = None,
+    demonstrations: Sequence[Demonstration] | None = None,
     model: Model | None = None,
     store: str | None = None,
     cache: bool = True,
@@ -78,6 +79,8 @@ async def write_plan(
     Args:
         question: what the plan is to answer.
         library: the actions it may call; by default those Pearl ships.
+        demonstrations: example plans; by default those Pearl ships that the
+            library can run.
         model: who writes it; by default what the environment says.
         store: where the run and its replies are kept, a file's path or a
             database's address; None keeps nothing.
@@ -94,9 +97,9 @@ async def write_plan(
     head = heading(question, None, library, model)
     async with open_session(model, head, "plan", store, cache=cache, began=began) as session:
         journal, engine = session.journal, session.engine
-        demonstrations = choose_demonstrations(load_demonstrations(), library)
+        shown = _demonstrations(demonstrations, library)
         caller = Caller(engine.ask, engine.identity, journal, watch)
-        planned = await _write_plan(question, library, caller, journal.decide, demonstrations)
+        planned = await _write_plan(question, library, caller, journal.decide, shown)
         if planned.plan:
             journal.decide("plan", print_plan(planned.plan))
         return planned
@@ -108,6 +111,7 @@ async def ask(
     *,
     options: Sequence[str] = (),
     library: Library | None = None,
+    demonstrations: Sequence[Demonstration] | None = None,
     model: Model | None = None,
     context: Context | None = None,
     store: str | None = None,
@@ -122,6 +126,8 @@ async def ask(
         question: what is asked.
         options: answers to choose from, at least two; the answer is mapped to one.
         library: the actions a plan may call; by default those Pearl ships.
+        demonstrations: example plans for the planner; by default those Pearl ships
+            that the library can run.
         model: who plans and reads; by default what the environment says.
         context: how much fits a prompt, and what to do with a longer document;
             by default `context_for` the model.
@@ -137,7 +143,7 @@ async def ask(
         RunError: a step has no output.
     """
     library, model = library or load_library(), model or choose_model()
-    demonstrations = choose_demonstrations(load_demonstrations(), library)
+    shown = _demonstrations(demonstrations, library)
     question, source = _question(question), _document(document)
     check_options(options)
     head = heading(question, source, library, model)
@@ -145,7 +151,7 @@ async def ask(
         model, head, "ask", store, context=context or context_for(model), cache=cache, began=began
     ) as session:
         return await answer(
-            lambda caller: Pearl(library, caller, demonstrations),
+            lambda caller: Pearl(library, caller, shown),
             question,
             source,
             options,
@@ -209,6 +215,14 @@ def _question(text: str) -> str:
     if not question:
         raise InputError("The question is empty: write it in quotes.")
     return question
+
+
+def _demonstrations(
+    given: Sequence[Demonstration] | None, library: Library
+) -> tuple[Demonstration, ...]:
+    if given is not None:
+        return tuple(given)
+    return choose_demonstrations(load_demonstrations(), library)
 
 
 def _document(document: str | Path | Source) -> Source:

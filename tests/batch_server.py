@@ -63,6 +63,11 @@ class Provider:
     uploads: list[tuple[str, str, bytes]] = field(default_factory=list)
     created: list[Body] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        # They are used up.
+        self.instead = {name: list(acts) for name, acts in self.instead.items()}
+        self.after = {name: list(acts) for name, acts in self.after.items()}
+
     def __enter__(self) -> Provider:
         started = threading.Event()
         self._loop = asyncio.new_event_loop()

@@ -33,7 +33,13 @@ question: How are Ro and his mother related to the sale?
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 RUN_NAME = re.compile(r"\b20\d{6}-\d{6}-[0-9a-f]{6}\b")
 SECONDS = re.compile(r"(?m)^time {7}[\d.]+ s$|\b\d\.\d MB$")
-DOCUMENTS = ("README.md", "docs/language.md", "docs/batch.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/language.md",
+    "docs/batch.md",
+    "docs/mining.md",
+    "docs/evaluation.md",
+)
 
 
 @pytest.fixture

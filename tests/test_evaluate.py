@@ -120,6 +120,26 @@ def test_the_twenty_articles(shared: Path):
     assert all(one.gold in "ABCD" for one in found)
 
 
+def write_own(folder: Path, **more: Any) -> str:
+    (folder / "story.txt").write_text(STORY, encoding="utf-8")
+    row = {"id": 7, "question": "Who left?", "document": "story.txt", "gold": "Mara", **more}
+    file = folder / "own.jsonl"
+    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    return str(file)
+
+
+def test_a_person_s_own_questions(tmp_path: Path):
+    own = find_dataset("questions")
+    [example] = own.read(write_own(tmp_path))
+    assert (example.id, example.gold, example.document.text) == ("7", "Mara", STORY)
+    for answer, score in (("It was mara.", 1.0), ("Maras", 0.0), ("Tom", 0.0)):
+        assert own.score(example, answer) == score
+    [example] = own.read(write_own(tmp_path, options=["Tom", "Mara"]))
+    assert (example.gold, own.score(example, "B"), own.score(example, "A")) == ("B", 1.0, 0.0)
+    with pytest.raises(InputError, match="question 7 cannot be scored"):
+        list(own.read(write_own(tmp_path, gold=None)))
+
+
 def test_every_name_is_found_and_no_other():
     assert [find_dataset(one.name) for one in DATASETS] == list(DATASETS)
     assert [find_method(one.name) for one in METHODS] == list(METHODS)

@@ -48,7 +48,10 @@ class TestReading:
         )
         assert evaluation.methods == ("direct", "planned")
         assert evaluation.asked == {"dev": 2, "train": 1}
-        assert [(one.method, one.split, one.id, one.answer, one.score) for one in evaluation.results] == [
+        told = [
+            (one.method, one.split, one.id, one.answer, one.score) for one in evaluation.results
+        ]
+        assert told == [
             ("direct", "dev", "1", "A", 1.0),
             ("direct", "train", "1", "B", 0.0),
             ("planned", "dev", "1", None, 0.0),
@@ -125,7 +128,7 @@ class TestShowing:
         rows += [row("planned", "5", "T", "A"), row("planned", "x", None, None)]
         result = call("replicate", outcomes(*rows), "--json")
         assert result.code == 0
-        found = table(result.json, "Accuracy on all 8 questions")["planned"]
+        found = table(result.json, "Accuracy in total")["planned"]
         assert (found["right"], found["rows"], found["answered"]) == (6, 7, 5)
         assert found["right_questions"] == 5
         assert found["of_rows"] == pytest.approx(6 / 7)
@@ -180,7 +183,7 @@ class TestPublished:
         data = call("replicate", file, "--json").json
         questions = {(one["split"], one["qid"]) for one in rows if one["gold"]}
         for split in (None, "train.ctx_eval_long", "dev.ctx_eval_long", "dev.ctx_eval_short"):
-            title = f"Accuracy on {split} " if split else "Accuracy on all 1,000 questions"
+            title = f"Accuracy on {split} " if split else "Accuracy in total (1,000 questions)"
             shown = table(data, title)
             asked = sum(split in (None, one) for one, _ in questions)
             for method, found in shown.items():
@@ -197,7 +200,7 @@ class TestPublished:
                 assert found["of_asked"] == pytest.approx(right / asked)
 
     def test_the_published_way_of_counting(self, file: Path):
-        shown = table(call("replicate", file, "--json").json, "Accuracy on all")
+        shown = table(call("replicate", file, "--json").json, "Accuracy in total")
         told = {name: (one["right"], one["rows"]) for name, one in shown.items()}
         assert told == {
             "baseline_gqa_out": (688, 1000),
@@ -245,5 +248,5 @@ class TestPublished:
 def test_a_summary_of_outcomes_has_no_plans_and_no_cost():
     report = summarise(read_outcomes(outcomes(row("direct", "1", "A", "A"))))
     titles = [block.title for block in report.blocks if isinstance(block, Table)]
-    assert titles == ["Accuracy on all 1 questions"]
+    assert titles == ["Accuracy in total (1 question)"]
     assert isinstance(report.blocks[0], Text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 from pearl.alike.reading import (
     GENERAL,
@@ -15,6 +16,13 @@ from pearl.alike.reading import (
     words_of,
 )
 from pearl.plan import DOCUMENT, Action, Arg, Ref, Template
+
+MOST_TAIL = 80
+"""Characters of a definition's end that an argument takes over, at most."""
+
+_BINDING = re.compile(
+    r" (?:in|when|during|for|from|at|as|after|before|while|where|because|with|without|under)\b"
+)
 
 MOST_HEADS = 12
 """Things that a definition lists, at most: a longer one is no help to a reader."""
@@ -95,7 +103,7 @@ def joined(action: Action, kept: int) -> Template | Ref:
         return Ref(names[0])
     doc = without_document(action.doc)
     parts: list[str | Ref] = [Ref(names[0])]
-    for before, after in zip(names, names[1:], strict=False):
+    for before, after in pairwise(names):
         between = rf"(?<!\w){re.escape(before)}(?!\w)(.{{1,40}}?)(?<!\w){re.escape(after)}(?!\w)"
         found = re.search(between, doc)
         words = found[1] if found else " with regard to "
@@ -103,11 +111,24 @@ def joined(action: Action, kept: int) -> Template | Ref:
     return Template(tuple(parts))
 
 
+def _bound(old: Action, new: Action) -> str:
+    """The words at the end of a definition that bind it to a case, where another's do not."""
+    found = re.search(
+        rf"(?<!\w){re.escape(given(old)[-1])}(?!\w)(?!.*(?<!\w)"
+        rf"{re.escape(given(old)[-1])}(?!\w))(.*)$",
+        without_document(old.doc),
+    )
+    tail = found[1] if found else ""
+    lost = words_of(tail) - words_of(new.doc)
+    return tail.rstrip() if lost and _BINDING.match(tail) and len(tail) <= MOST_TAIL else ""
+
+
 def arguments(old: Action, new: Action) -> tuple[Arg, ...] | None:
     """The arguments of a new call, from the parameters of the older action.
 
     One to one, in order. What the older action takes beyond that is joined in the
-    last argument: ``"{X} in relation to {Y}"``.
+    last argument, ``"{X} in relation to {Y}"``, and so is what only its definition
+    says: ``"{Y} in terms of their jobs"``.
 
     Returns:
         None where the new action takes more than the older one has, or takes no
@@ -119,9 +140,13 @@ def arguments(old: Action, new: Action) -> tuple[Arg, ...] | None:
         return None
     if not reads and any(param.name == DOCUMENT for param in old.params):
         return None
-    values: list[Arg] = [Ref(name) for name in ours[: len(theirs)]]
+    values: list[Ref | Template] = [Ref(name) for name in ours[: len(theirs)]]
     if len(ours) > len(theirs):
         values[-1] = joined(old, len(theirs) - 1)
+    bound = _bound(old, new) if ours else ""
+    if bound:
+        last = values[-1]
+        values[-1] = Template((*(last.parts if isinstance(last, Template) else (last,)), bound))
     following = iter(values)
     return tuple(
         Ref(DOCUMENT) if param.name == DOCUMENT else next(following) for param in new.params

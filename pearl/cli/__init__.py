@@ -22,6 +22,8 @@ COMMANDS = (
     "runs",
     "cache",
     "mine",
+    "condense",
+    "migrate",
     "refine",
     "eval",
     "lint",

@@ -9,6 +9,7 @@ import click
 from pearl.cli.options import (
     cache_option,
     context_options,
+    demonstrations_option,
     json_option,
     library_option,
     load,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @click.argument("question")
 @options_option
 @library_option
+@demonstrations_option
 @model_option
 @context_options
 @store_option
@@ -39,6 +41,7 @@ def command(
     question: str,
     options: tuple[str, ...],
     libraries: tuple[str, ...],
+    demos: str,
     model: str,
     context: Policy,
     window: int | None,
@@ -56,6 +59,7 @@ def command(
     from pearl.cli.answering import settle, show
     from pearl.cli.progress import progress
     from pearl.llm import choose_model
+    from pearl.planner import choose_demonstrations, load_demonstrations
     from pearl.session import context_for
     from pearl.source import InputError, read_source
     from pearl.store.database import address
@@ -65,6 +69,7 @@ def command(
     if not question.strip():
         raise InputError("The question is empty: write it in quotes after the document.")
     library = load(libraries)
+    demonstrations = choose_demonstrations(load_demonstrations(demos), library)
     chosen = choose_model(model)
     source = read_source(document, "document")
     if question == "-":
@@ -76,6 +81,7 @@ def command(
                 question,
                 options=options,
                 library=library,
+                demonstrations=demonstrations,
                 model=chosen,
                 context=context_for(chosen, context, window),
                 store=address(store),

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.jobs import complain, do, job_options, means, tell
-from pearl.cli.options import check_output, context_options, emit_json, library_option, load
+from pearl.cli.options import (
+    check_output,
+    context_options,
+    demonstrations_option,
+    emit_json,
+    library_option,
+    load,
+)
 
 if TYPE_CHECKING:
     from pearl.context import Policy
@@ -29,6 +36,7 @@ def documents_option(command: Any) -> Any:  # noqa: ANN401 - as click's
 @documents_option
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file of answers.")
 @library_option
+@demonstrations_option
 @context_options
 @click.option(
     "--pass", "passes", multiple=True, metavar="NAME",
@@ -41,6 +49,7 @@ def command(
     documents: str,
     output: str,
     libraries: tuple[str, ...],
+    demos: str,
     context: Policy,
     window: int | None,
     passes: tuple[str, ...],
@@ -67,7 +76,7 @@ def command(
     library = load(libraries)
     setup = Setup(
         library,
-        choose_demonstrations(load_demonstrations(), library),
+        choose_demonstrations(load_demonstrations(demos), library),
         context_for(given.model, context, window),
         chosen_passes(passes),
     )

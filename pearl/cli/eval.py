@@ -11,6 +11,7 @@ from pearl.cli.jobs import complain, do, job_options, means
 from pearl.cli.options import (
     check_output,
     context_options,
+    demonstrations_option,
     emit_json,
     library_option,
     load,
@@ -48,15 +49,6 @@ class Sizes(click.ParamType[tuple[int, ...]]):
         if not all(one.isdigit() and int(one) for one in parts):
             self.fail(f"{value} is no list of numbers above 0: write it as 20,81.", param, ctx)
         return tuple(dict.fromkeys(map(int, parts)))
-
-
-def demonstrations_option(command: Any) -> Any:  # noqa: ANN401 - as click's
-    """``--demos``."""
-    return click.option(
-        "--demos", default="", metavar="DIR",
-        help="A folder of example plans for the planner, as pearl refine fills it. Default: "
-        "those that ship with Pearl.",
-    )(command)  # fmt: skip
 
 
 @click.command(

@@ -81,6 +81,17 @@ def context_options(command: _F) -> _F:
     return policy(window(command))
 
 
+def demonstrations_option(command: _F) -> _F:
+    """``--demos``."""
+    return click.option(
+        "--demos",
+        default="",
+        metavar="DIR",
+        help="A folder of example plans for the planner, as pearl refine fills it. Default: "
+        "those that ship with Pearl.",
+    )(command)
+
+
 def store_option(command: _F) -> _F:
     """``--store``."""
     return click.option(

@@ -9,6 +9,7 @@ from pearl.cli.options import (
     cache_option,
     check_output,
     counted,
+    demonstrations_option,
     emit,
     emit_json,
     json_option,
@@ -27,6 +28,7 @@ from pearl.cli.options import (
 @click.argument("question")
 @output_option
 @library_option
+@demonstrations_option
 @model_option
 @store_option
 @cache_option
@@ -35,6 +37,7 @@ def command(
     question: str,
     output: str,
     libraries: tuple[str, ...],
+    demos: str,
     model: str,
     store: str,
     no_cache: bool,
@@ -46,6 +49,7 @@ def command(
     from pearl.cli.answering import settle
     from pearl.cli.progress import progress
     from pearl.llm import choose_model
+    from pearl.planner import choose_demonstrations, load_demonstrations
     from pearl.render import Report, terminal
     from pearl.render.json import as_object
     from pearl.source import read_source
@@ -56,12 +60,14 @@ def command(
     if question == "-":
         question = read_source("-", "question").text
     library = load(libraries)
+    demonstrations = choose_demonstrations(load_demonstrations(demos), library)
     chosen = choose_model(model)
     with progress(quiet=as_json) as watch:
         planned = settle(
             lambda began: write_plan(
                 question,
                 library=library,
+                demonstrations=demonstrations,
                 model=chosen,
                 store=address(store),
                 cache=not no_cache,

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.batch import documents_option
-from pearl.cli.eval import demonstrations_option
 from pearl.cli.jobs import complain, do, job_options, means, tell
-from pearl.cli.options import context_options, counted, emit_json, library_option, load
+from pearl.cli.options import (
+    context_options,
+    counted,
+    demonstrations_option,
+    emit_json,
+    library_option,
+    load,
+)
 
 if TYPE_CHECKING:
     from pearl.context import Policy

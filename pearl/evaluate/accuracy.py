@@ -11,7 +11,7 @@ from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import Interval, interval
 from pearl.report import Chart, Point, Series, Table
 from pearl.report.build import Field, build, figure, pair, words
-from pearl.report.figures import number, percent, span
+from pearl.report.figures import number, percent, questions, span
 
 FEWEST = 5
 """Questions below which a kind of question is no group of its own."""
@@ -91,9 +91,9 @@ def accuracy_tables(evaluation: Evaluation) -> list[Table]:
     """Accuracy in total, and in each split where there are several."""
     splits = list(evaluation.asked) if len(evaluation.asked) > 1 else []
     asked = asked_in(evaluation)
-    tables = [_accuracy_table(evaluation, f"Accuracy on all {asked:,} questions", None)]
+    tables = [_accuracy_table(evaluation, f"Accuracy in total ({questions(asked)})", None)]
     for split in splits:
-        title = f"Accuracy on {split} ({evaluation.asked[split]:,} questions)"
+        title = f"Accuracy on {split or 'no split'} ({questions(evaluation.asked[split])})"
         tables.append(_accuracy_table(evaluation, title, split))
     return tables
 

@@ -10,7 +10,7 @@ from pearl.evaluate.results import Evaluation
 from pearl.evaluate.statistics import MCNEMAR, Paired, compare, holm
 from pearl.report import Table
 from pearl.report.build import Field, build, figure, pair, words
-from pearl.report.figures import number, points, probability, signed_span
+from pearl.report.figures import number, points, probability, questions, signed_span
 
 _HOW = {
     MCNEMAR: (
@@ -34,10 +34,10 @@ def comparison_tables(evaluation: Evaluation) -> list[Table]:
     tables = [_table(evaluation, title, rows, note=_note(rows))]
     asked = asked_in(evaluation)
     if any(len(results_of(evaluation, one)) < asked for one in evaluation.methods):
-        title = f"Compared with {first}, over all {asked:,} questions, one without a result wrong"
+        title = f"Compared with {first}, over all {questions(asked)}, one without a result wrong"
         tables.append(_table(evaluation, title, comparison_rows(evaluation, fill=True)))
     for split in evaluation.asked if len(evaluation.asked) > 1 else ():
-        title = f"Compared with {first} on {split}, on the questions both have"
+        title = f"Compared with {first} on {split or 'no split'}, on the questions both have"
         tables.append(_table(evaluation, title, comparison_rows(evaluation, split)))
     return tables
 

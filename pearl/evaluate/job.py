@@ -58,9 +58,8 @@ def choose_examples(dataset: Dataset, path: str, split: str, limit: int = 0) -> 
         InputError: the file cannot be used, or has no such question.
     """
     if split not in (*dataset.splits, "all"):
-        raise InputError(
-            f"{dataset.title} has no split {split}: use {', '.join(dataset.splits)} or all."
-        )
+        known = ", ".join((*dataset.splits, "all"))
+        raise InputError(f"{dataset.title} has no split {split}: use one of {known}.")
     found = [one for one in dataset.read(path) if split in ("all", one.split)]
     if not found:
         raise InputError(f"{path} has no question in the split {split}: name another.")
@@ -145,7 +144,7 @@ def evaluation_job(
     evaluation: dict[str, Any] = {
         "title": f"{dataset.title}{part}",
         "about": [
-            ["data", f"{path}, {len(examples):,} questions on {_documents(examples):,} documents"],
+            ["data", f"{path}, {len(examples):,} questions, {_documents(examples):,} documents"],
             ["library", f"{', '.join(library.names)}, {len(library.actions):,} actions"],
             ["demonstrations", f"{shown:,}"],
         ],

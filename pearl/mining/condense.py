@@ -14,7 +14,16 @@ from dataclasses import replace
 
 from pearl.alike import FLOOR, arguments, clearest, group, made_up, narrow, phrase, widened
 from pearl.library import builtins
-from pearl.mining.covering import Condensed, Mapped, Note, composed, itself, listed, proposed, with_own_names
+from pearl.mining.covering import (
+    Condensed,
+    Mapped,
+    Note,
+    composed,
+    itself,
+    listed,
+    proposed,
+    with_own_names,
+)
 from pearl.plan import DOCUMENT, Action, Arg, Literal, Param, Ref, Template
 from pearl.values import Type
 

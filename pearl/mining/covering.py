@@ -218,9 +218,7 @@ def with_own_names(
     Returns:
         The actions and the mapping with such actions renamed, and a note for each.
     """
-    calls = {
-        (older.name, len(older.params)): one.new for one in mapping for older in _older(one)
-    }
+    calls = {(older.name, len(older.params)): one.new for one in mapping for older in _older(one)}
     taken = {name for name, _ in calls} | {action.name for action in actions}
     names: dict[str, str] = {}
     notes: list[Note] = []
@@ -234,9 +232,7 @@ def with_own_names(
         taken.add(name)
         text = f"{action.name} is an older action's name: the new one is now {name}."
         notes.append(Note("same-name", text, (action.name, name)))
-    renamed = tuple(
-        replace(action, name=names.get(action.name, action.name)) for action in actions
-    )
+    renamed = tuple(replace(action, name=names.get(action.name, action.name)) for action in actions)
     moved = tuple(replace(one, new=names.get(one.new, one.new)) for one in mapping)
     return renamed, moved, tuple(notes)
 

@@ -24,6 +24,7 @@ from pearl.plan import Plan
 from pearl.planner import Planned, write_plan
 from pearl.planner.generate import CORRECTIONS
 from pearl.runtime import Caller, Journal, RunError
+from pearl.runtime.mapping import holds
 from pearl.session import Session
 from pearl.source import InputError
 from pearl.strategies import GivenPlan
@@ -183,11 +184,7 @@ def _right(question: Question, found: Answer) -> bool:
     """Whether the gold option was chosen, or, where there are none, the gold answer is given."""
     if question.options:
         return found.option is not None and found.option.letter == question.gold
-    return f" {_plain(question.gold)} " in f" {_plain(found.words)} "
-
-
-def _plain(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
+    return holds(found.words, question.gold)
 
 
 def _outputs(plan: Plan, journal: Journal) -> tuple[tuple[str, str], ...]:

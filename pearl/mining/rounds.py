@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pearl.alike import SURE, group
 from pearl.context import Context
-from pearl.llm import Call, CondenseActions, Reply
+from pearl.llm import CondenseActions, Reply
 from pearl.mining.condense import begin, finished, folded, merged
 from pearl.mining.covering import Condensed, Note
 from pearl.mining.replies import read_reply
@@ -208,5 +208,3 @@ def _room(context: Context | None) -> tuple[int, Callable[[str], int]]:
     if context.window:
         room = min(room, (context.window - context.reply) // 2)
     return max(200, room), context.count
-
-

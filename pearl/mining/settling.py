@@ -166,9 +166,7 @@ def _free(name: str, taken: set[str] | Mapping[str, Action]) -> str:
     return f"{name}_{number}"
 
 
-def applied(
-    state: Condensed, parts: Sequence[Settled], seeds: Mapping[str, Action]
-) -> Condensed:
+def applied(state: Condensed, parts: Sequence[Settled], seeds: Mapping[str, Action]) -> Condensed:
     """The library after a round.
 
     Two calls may have made an action of the same name: with the same parameters they

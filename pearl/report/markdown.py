@@ -12,8 +12,8 @@ from pearl.screen import printable
 WIDTH = 92
 """Columns of a chart: as many as a page of code has."""
 
-_MARKS = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&@])")
-_OPENS = re.compile(r"^(\s*)(\d+)([.)])|^(\s*)([-=:])")
+_MARKS = re.compile(r"([\\`*_{}\[\]<>#|~$&@])")
+_OPENS = re.compile(r"^(\d+)([.)])(?=\s|$)|^([-+=])")
 
 
 def render(report: Report) -> str:
@@ -34,7 +34,7 @@ def _block(block: Block) -> Iterator[str]:
         yield f"## {_text(block.title)}"
         yield "\n".join(_table(block))
         if block.note:
-            yield _text(block.note)
+            yield _paragraph(block.note)
     elif isinstance(block, Chart):
         over = f" by {block.x_label}" if block.kind == "line" else ""
         yield f"## {_text(f'{block.title} ({block.y_label}{over})')}"
@@ -43,7 +43,7 @@ def _block(block: Block) -> Iterator[str]:
         fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", lines)), default=0))
         yield f"{fence}text\n{lines}\n{fence}"
     else:
-        yield from map(_text, block.paragraphs)
+        yield from map(_paragraph, block.paragraphs)
 
 
 def _table(table: Table) -> Iterator[str]:
@@ -59,15 +59,15 @@ def _row(cells: list[str] | tuple[str, ...]) -> str:
 
 
 def _text(text: str) -> str:
-    """Words that stand for themselves: nothing in them marks up, links or begins a list."""
+    """Words that stand for themselves: nothing in them marks up or links."""
     shown = " ".join(printable(text).split())
     shown = _MARKS.sub(r"\\\1", shown)
     # An address would become a link by itself.
-    shown = re.sub(r"(?i)\b(https?|ftp|mailto)(:)|\b(www)(\.)", r"\1\3&#8203;\2\4", shown)
-    return _OPENS.sub(lambda found: _held(found), shown)
+    return re.sub(r"(?i)\b(https?|ftp|mailto)(:)|\b(www)(\.)", r"\1\3&#8203;\2\4", shown)
 
 
-def _held(found: re.Match[str]) -> str:
-    if found[2]:
-        return f"{found[1]}{found[2]}\\{found[3]}"
-    return f"{found[4]}\\{found[5]}"
+def _paragraph(text: str) -> str:
+    """The same where a line begins, so that it opens no list and underlines nothing."""
+    return _OPENS.sub(
+        lambda found: f"\\{found[3]}" if found[3] else f"{found[1]}\\{found[2]}", _text(text)
+    )

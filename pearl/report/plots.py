@@ -137,7 +137,9 @@ def _whisker(axes: Axes, point: Point, y: float) -> None:
     if point.low is None or point.high is None:
         return
     spread = [[max(0.0, point.y - point.low)], [max(0.0, point.high - point.y)]]
-    axes.errorbar([point.y], [y], xerr=spread, fmt="none", ecolor=_INK, elinewidth=1, capsize=2.5)
+    axes.errorbar(
+        [point.y], [y], xerr=spread, fmt="none", color=_INK, ecolor=_INK, elinewidth=1, capsize=2.5
+    )
 
 
 def _line(axes: Axes, chart: Chart) -> None:
@@ -173,7 +175,7 @@ def _scatter(axes: Axes, chart: Chart) -> None:
     for at, one in enumerate(chart.series):
         for point in one.points:
             axes.errorbar(
-                [point.x], [point.y], yerr=_spreads([point]), fmt="none", ecolor=_DIM,
+                [point.x], [point.y], yerr=_spreads([point]), fmt="none", color=_DIM, ecolor=_DIM,
                 elinewidth=0.8, capsize=2.5,
             )  # fmt: skip
             colour = _FILLS[at % len(_FILLS)]

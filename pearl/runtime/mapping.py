@@ -59,3 +59,9 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
         lowered = told.lower()
         found = {at for at, option in enumerate(options) if option.strip().lower() in lowered}
     return found.pop() if len(found) == 1 else None
+
+
+def holds(answer: str, gold: str) -> bool:
+    """Whether an open answer holds the gold one: its words, in their order; case does not count."""
+    said, wanted = (" ".join(re.findall(r"\w+", text.casefold())) for text in (answer, gold))
+    return f" {wanted} " in f" {said} "

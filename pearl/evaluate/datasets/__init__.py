@@ -1,8 +1,8 @@
 """Data sets, one a file; a new one is a file with a `Dataset`, and a line in `DATASETS`."""
 
-from pearl.evaluate.datasets import quality
+from pearl.evaluate.datasets import own, quality
 from pearl.evaluate.datasets.base import Dataset, Example
 
-DATASETS = (quality.DATASET,)
+DATASETS = (quality.DATASET, own.DATASET)
 
 __all__ = ["DATASETS", "Dataset", "Example"]

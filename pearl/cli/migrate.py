@@ -1,0 +1,202 @@
+"""``pearl migrate``"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pearl.cli.options import (
+    check_output,
+    counted,
+    emit,
+    emit_json,
+    json_option,
+    library_option,
+    load,
+    output_option,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pearl.cli.inputs import Input
+    from pearl.library import Library
+    from pearl.mining.migrate import Migrated
+
+
+@click.command(
+    "migrate", short_help="Rewrite plans for a library that replaces their actions.",
+    epilog="Example:  pearl migrate old.plan --library small.actions -o new.plan",
+)  # fmt: skip
+@click.argument("paths", nargs=-1, required=True)
+@library_option
+@output_option
+@click.option("--write", "in_place", is_flag=True, help="Write each plan back to its own file.")
+@json_option
+def command(
+    paths: tuple[str, ...], libraries: tuple[str, ...], output: str, in_place: bool, as_json: bool
+) -> None:
+    """Rewrite PATHS: .plan files, folders of them, .jsonl files whose rows have a "plan", or -
+    for standard input. A call of an action that the library replaces becomes a call of the
+    action that replaces it; all else stays as it is."""
+    from pearl.cli.inputs import Kind, read_inputs
+    from pearl.source import InputError
+
+    check_output(output)
+    library = load(libraries)
+    inputs = [given for given in read_inputs(paths) if given.kind is Kind.PLAN]
+    files = list(dict.fromkeys(_file(given) for given in inputs))
+    if not files:
+        raise InputError(f"{paths[0]} holds no plan: name a .plan file.")
+    if output and in_place:
+        raise InputError("-o and --write exclude each other: give one of them.")
+    if len(files) > 1 and not in_place and not as_json:
+        raise InputError(f"{len(files)} files: add --write to write each of them back.")
+    if len(files) > 1 and output:
+        raise InputError(f"{len(files)} files do not go into one: add --write in place of -o.")
+    done = [(given, _migrated(given, library)) for given in inputs]
+    texts = {file: _text(file, [one for one in done if _file(one[0]) == file]) for file in files}
+    if in_place:
+        _write(texts, done)
+    elif output or not as_json:
+        emit(texts[files[0]], output)
+    left = _left(done, library)
+    if as_json:
+        emit_json(_as_object(done, left))
+    else:
+        _tell(done, left)
+    problems = any(migrated.problems for _, migrated in done)
+    raise click.exceptions.Exit(1 if problems or any(left.values()) else 0)
+
+
+def _file(given: Input) -> str:
+    return given.source.name.rpartition(":")[0] if given.row else given.source.name
+
+
+def _migrated(given: Input, library: Library) -> Migrated:
+    from pearl.mining.migrate import migrate
+
+    return migrate(given.source, library)
+
+
+def _text(file: str, done: Sequence[tuple[Input, Migrated]]) -> str:
+    """The file with its plans rewritten."""
+    if not done[0][0].row:
+        return done[0][1].text
+    from pearl.source import read_source
+
+    rows = {int(given.source.name.rpartition(":")[2]): migrated for given, migrated in done}
+    lines = read_source(file, "plan").text.split("\n")
+    for number, migrated in rows.items():
+        if migrated.changes:
+            lines[number - 1] = with_plan(lines[number - 1], migrated.text)
+    return "\n".join(lines)
+
+
+def with_plan(row: str, plan: str) -> str:
+    """A row of JSON with another plan; every other character stays.
+
+    Args:
+        row: an object with a ``plan``.
+        plan: the new one.
+    """
+    decoder = json.JSONDecoder()
+    at = row.index("{") + 1
+    start = end = -1
+    while True:
+        at = _skip(row, at, " \t\r\n,")
+        if row[at] == "}":
+            break
+        key, at = decoder.raw_decode(row, at)
+        at = _skip(row, at, " \t\r\n:")
+        _, after = decoder.raw_decode(row, at)
+        if key == "plan":
+            start, end = at, after
+        at = after
+    return row[:start] + json.dumps(plan, ensure_ascii=row.isascii()) + row[end:]
+
+
+def _skip(text: str, at: int, marks: str) -> int:
+    while text[at] in marks:
+        at += 1
+    return at
+
+
+def _write(texts: Mapping[str, str], done: Iterable[tuple[Input, Migrated]]) -> None:
+    changed = {_file(given) for given, migrated in done if migrated.changes}
+    for file, text in texts.items():
+        if file == "-":
+            emit(text)
+        elif file in changed:
+            write(file, text)
+
+
+def _left(
+    done: Sequence[tuple[Input, Migrated]], library: Library
+) -> dict[str, list[dict[str, Any]]]:
+    """The errors that the changed plans still have."""
+    from pearl.checker import check
+    from pearl.diagnostics import Severity
+    from pearl.render.json import as_object
+    from pearl.source import Source
+    from pearl.syntax import parse
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for given, migrated in done:
+        source = Source(given.source.name, migrated.text)
+        errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
+        found[source.name] = [as_object(one, source) for one in errors]
+    return found
+
+
+def _tell(
+    done: Sequence[tuple[Input, Migrated]], left: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
+    from pearl.screen import printable
+
+    for given, migrated in done:
+        name = given.source.name
+        if migrated.changes:
+            told = ", ".join(
+                f"{one.old} is {one.new}{' (arguments too)' if one.mapped else ''}"
+                for one in dict.fromkeys(migrated.changes)
+            )
+            steps = counted(len(migrated.changes), "step")
+            click.echo(printable(f"{name}: {steps} changed: {told}."), err=True)
+        for problem in migrated.problems:
+            click.echo(printable(f"{name}: {problem}"), err=True)
+        if left[name]:
+            errors = counted(len(left[name]), "error")
+            click.echo(printable(f"{name}: {errors} left: pearl lint says which."), err=True)
+    changed = sum(bool(migrated.changes) for _, migrated in done)
+    steps = counted(sum(len(migrated.changes) for _, migrated in done), "step")
+    clean = sum(not errors for errors in left.values())
+    click.echo(
+        f"{counted(len(done), 'plan')}: {changed:,} changed, in {steps}; {clean:,} without errors.",
+        err=True,
+    )
+
+
+def _as_object(
+    done: Sequence[tuple[Input, Migrated]], left: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> dict[str, Any]:
+    plans = [
+        {
+            "plan": given.source.name,
+            "text": migrated.text,
+            "changes": [
+                {"step": one.step, "old": one.old, "new": one.new, "arguments": one.mapped}
+                for one in migrated.changes
+            ],
+            "problems": list(migrated.problems),
+            "findings": list(left[given.source.name]),
+        }
+        for given, migrated in done
+    ]
+    return {
+        "plans": plans,
+        "changed": sum(bool(migrated.changes) for _, migrated in done),
+        "clean": sum(not errors for errors in left.values()),
+    }

@@ -1,0 +1,46 @@
+"""A person's own questions, as ``pearl batch`` reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.batch.questions import read_document, read_index, read_questions
+from pearl.evaluate.datasets.base import Dataset, Example
+from pearl.runtime.mapping import holds
+from pearl.source import InputError, Source
+
+
+def read(path: str) -> Iterator[Example]:
+    """Every question of a file, those of one document together.
+
+    Args:
+        path: JSON lines with ``id``, ``question``, ``document``, ``gold`` and,
+            for multiple choice, ``options``. Documents are beside it.
+
+    Raises:
+        InputError: a question or its document cannot be used, or it has no
+            gold answer.
+    """
+    index = read_index(path)
+    document: tuple[str, Source] | None = None
+    for place, question in read_questions(index, index.by_document()):
+        if not question.question or not question.gold:
+            raise InputError(
+                f"{path}: question {question.id} cannot be scored: give each a question and its "
+                "gold answer."
+            )
+        if document is None or document[0] != place.document:
+            document = (place.document, read_document(index, question))
+        yield Example(question.id, question.question, document[1], question.options, question.gold)
+
+
+def score(example: Example, answer: str) -> float:
+    """1 for the right option's letter, or for an answer that holds the gold one; else 0."""
+    if example.options:
+        return float(answer == example.gold)
+    return float(holds(answer, example.gold))
+
+
+DATASET = Dataset(
+    "questions", "Own questions", (), read, score, "docs/batch.md, as its first table"
+)
