@@ -39,6 +39,7 @@ DOCUMENTS = (
     "docs/batch.md",
     "docs/mining.md",
     "docs/evaluation.md",
+    "docs/reports.md",
 )
 
 

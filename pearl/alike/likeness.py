@@ -90,7 +90,7 @@ def _fitted(
         value *= 0.85 if ours > 1 and _between(one) != _between(other) else 1.0
     if not one.doc or not other.doc:
         value *= 0.8
-    elif readings[0].clause != readings[1].clause:
+    elif readings[0].wide != readings[1].wide or readings[0].clause != readings[1].clause:
         value *= 0.6
     heads = [
         {basic(word) for head in reading.heads if (word := head.split()[-1].lower()) not in GENERAL}

@@ -32,8 +32,9 @@ _OF_DOCUMENT = re.compile(
 )
 # "given the input CTX and a list of X" is given a list of X.
 _AND_MORE = re.compile(rf"(?<=\bgiven )(?:the )?(?:input )?{DOCUMENT} and ")
-_LOOSE = re.compile(r"[\s,]+(?:or|and|of|in|from|for|by)$")
+_LOOSE = re.compile(r"[\s,]+(?:or|and|of|in|from|for|by|about|on)$")
 _ASIDE = re.compile(r"\((?:e\.g\.|for (?:example|instance))[^)]*\)|,? (?:such as|for instance)\b.*")
+_SUCH_AS = re.compile(r"\b(?:such as|including)\b")
 _COMMAS = re.compile(r"\s*,\s*(?:(?:or|and)\s+)?|\s+(?:or|and)\s+")
 _WORD = re.compile(r"[^\W\d_]+")
 _MARKS = (
@@ -77,6 +78,7 @@ class Reading:
         marks: negations and superlatives; actions differ where these do.
         topic: the words of the name, and the last of each head.
         clause: whether what is found is told by a clause: ``features that X cares about``.
+        wide: whether it lists examples of what it can be asked: ``aspects such as …``.
     """
 
     lead: str
@@ -86,6 +88,7 @@ class Reading:
     marks: frozenset[str]
     topic: frozenset[str]
     clause: bool
+    wide: bool
 
 
 def given(action: Action) -> tuple[str, ...]:
@@ -118,7 +121,8 @@ def read_action(action: Action) -> Reading:
     ends = [words[-1].lower() for words in map(_WORD.findall, heads) if words]
     topic = frozenset(basic(word) for word in (*named, *ends) if word not in passed)
     clause = bool(_CLAUSE.match(rest))
-    return Reading(lead, heads, rest, tuple(bag.items()), frozenset(marks), topic, clause)
+    wide = bool(_SUCH_AS.search(rest))
+    return Reading(lead, heads, rest, tuple(bag.items()), frozenset(marks), topic, clause, wide)
 
 
 def split_definition(doc: str, params: Sequence[str]) -> tuple[str, str, str]:
@@ -150,10 +154,20 @@ def narrow(action: Action) -> int:
     """
     reading = read_action(action)
     aside = _ASIDE.search(reading.rest)
-    rest = reading.rest[: aside.start()] if aside else reading.rest
+    rest = _first_sentence(reading.rest[: aside.start()] if aside else reading.rest)
     found = {like for head in reading.heads for word in words_of(head) for like in synonyms(word)}
     bound = words_of(rest) - {basic(name) for name in given(action)} - found
-    return len(bound) + len(reading.marks) + (0 if given(action) else 2) - (3 if aside else 0)
+    return len(bound) + len(reading.marks) + (0 if given(action) else 1) - (3 if aside else 0)
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[a-z\])])\.\s", text, maxsplit=1)[0]
+
+
+def is_plain(lead: str) -> bool:
+    """Whether a definition starts with a verb that says nothing of what is found."""
+    verb = lead.split(maxsplit=1)[0].lower() if lead.strip() else ""
+    return verb in PLAIN or verb.removesuffix("s") in PLAIN
 
 
 def _weighed(
@@ -161,9 +175,8 @@ def _weighed(
 ) -> Iterator[tuple[str, float]]:
     """Words in lower case, each with what it says of the action."""
     yield from ((word, 1.0) for word in named)
-    verb = lead.split(maxsplit=1)[0].lower() if lead.strip() else ""
-    if verb not in PLAIN:
-        yield verb, 0.6
+    if lead.strip() and not is_plain(lead):
+        yield lead.split(maxsplit=1)[0].lower(), 0.6
     for head in heads:
         *before, last = [word.lower() for word in _WORD.findall(head)] or [""]
         yield from ((word, 0.6) for word in before)

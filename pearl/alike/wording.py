@@ -10,6 +10,7 @@ from pearl.alike.reading import (
     GENERAL,
     PLAIN,
     given,
+    is_plain,
     read_action,
     split_definition,
     without_document,
@@ -70,8 +71,7 @@ def phrase(action: Action) -> tuple[str | Ref, ...]:
     """
     doc = without_document(action.doc or made_up(action))
     lead, region, rest = split_definition(doc, given(action))
-    verb = lead.split(maxsplit=1)[0].lower() if lead.strip() else ""
-    told = f"{region}{rest}" if verb in PLAIN else doc
+    told = f"{region}{rest}" if is_plain(lead) else doc
     told = " ".join((told or doc).replace("CTX", "the document").split())
     parts: list[str | Ref] = []
     names = given(action)

@@ -94,10 +94,11 @@ def command(
         result = asked(result, beside)
     _written(result, source, output, review=review and not asking, as_json=as_json)
     missed = len(result.actions) > target and not accept and not review
+    wanted = None if accept else target
     if as_json:
-        emit_json(as_object(result, told, target, more, output))
+        emit_json(as_object(result, told, wanted, more, output))
     else:
-        summary(result, told, target, more, output, review=review and not asking)
+        summary(result, told, wanted, more, output, review=review and not asking)
     raise click.exceptions.Exit(1 if told["findings"] or missed else 0)
 
 

@@ -78,7 +78,7 @@ def _answer() -> str:
 def summary(
     result: Condensed,
     told: Mapping[str, Any],
-    target: int,
+    target: int | None,
     more: Mapping[str, Any],
     output: str,
     *,
@@ -99,10 +99,10 @@ def summary(
             _say(f"Round {one.number}: {one.before:,} actions to {one.after:,}, in {calls}.")
         click.echo(terminal.render(rounds.reports), nl=False, err=True)
     count = len(merges(result))
-    builtins = sum(note.kind == "builtin" for note in result.notes)
+    wanted = "" if target is None else f"; {target:,} wanted at most"
     _say(
-        f"{len(result.mapping) - builtins:,} actions condensed to {len(result.actions):,} "
-        f"({counted(count, 'merge')}; {target:,} wanted at most)."
+        f"{_before(result):,} actions condensed to {len(result.actions):,} "
+        f"({counted(count, 'merge')}{wanted})."
     )
     for note in result.notes:
         _say(f"- {note.text}")
@@ -112,6 +112,13 @@ def summary(
         _say(f"Older plans:  pearl migrate OLD.plan --library {output}")
 
 
+def _before(result: Condensed) -> int:
+    from pearl.library import builtins
+
+    own = builtins()
+    return sum(one.old.name not in own for one in result.mapping)
+
+
 def _say(text: str) -> None:
     click.echo(printable(text), err=True)
 
@@ -119,7 +126,7 @@ def _say(text: str) -> None:
 def as_object(
     result: Condensed,
     told: Mapping[str, Any],
-    target: int,
+    target: int | None,
     more: Mapping[str, Any],
     output: str,
 ) -> dict[str, Any]:
@@ -135,7 +142,7 @@ def as_object(
         "lines": told["lines"],
         "read": told["read"],
         "unreadable": told["named"],
-        "before": len(result.mapping) - sum(note.kind == "builtin" for note in result.notes),
+        "before": _before(result),
         "left": len(result.actions),
         "target": target,
         "library": print_library(result.actions),

@@ -80,7 +80,7 @@ def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[s
     )
     first = {one.new: -at for at, one in reversed(list(enumerate(told)))}
     ordered = sorted(actions, key=lambda action: -first[action.name])
-    text = f"{len(rejected)} of the merges were rejected: those actions stay as they were."
+    text = f"Rejected merges: {len(rejected)}. Those actions stay as they were."
     return Condensed(
         listed(ordered, told, seeds),
         told,

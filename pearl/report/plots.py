@@ -201,7 +201,7 @@ def _name_beside(
         ):
             break
     taken.append((x, x + wide, at))
-    leader = {"arrowstyle": "-", "color": _LINE, "linewidth": 0.7, "shrinkB": 3}
+    leader = {"arrowstyle": "-", "color": _DIM, "linewidth": 0.7, "shrinkB": 3}
     axes.annotate(
         name, (point.x, point.y), (7, (at - y) / dots), textcoords="offset points", va="center",
         fontsize=size, arrowprops=leader if step else None, zorder=4,

@@ -9,11 +9,14 @@ from pearl.llm.calls import CondenseActions
 from pearl.plan import Action, Ref, Replaced
 from pearl.syntax.printer import print_library
 
+FLOOR = 0.55
+"""More than for a whole library: what is rare in one prompt may not be rare elsewhere."""
+
 
 def condense(call: CondenseActions) -> str:
     """The actions that stay, each with what it replaces, in the form a library has."""
     found: list[Action] = []
-    for places in group(call.actions, call.target):
+    for places in group(call.actions, call.target, FLOOR):
         members = [call.actions[at] for at in places]
         kept = members.pop(clearest(members))
         told = [one for member in members if (one := _replaced(member, kept))]
