@@ -229,6 +229,9 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path):
         assert texts(again) == said(["w", "v"])
         assert [one.kept for one in again] == [True, False]
         assert provider.sent == [[key("w")], [key("v")]]
+        later = run(work(provider))
+        assert [one.kept for one in later] == [True, False]
+        assert len(provider.batches) == 2
 
 
 def test_half_a_character_is_that_requests_own_trouble(tmp_path: Path):
@@ -491,22 +494,15 @@ def test_before_it_is_sent_trouble_is_the_callers_and_asking_again_goes_on(
 
 
 def test_a_batch_that_began_without_our_hearing_of_it_is_found(tmp_path: Path):
-    # Others' batches, some of them of a page that comes later.
-    with Provider(after={"create": [None] * 3 + [resetting]}, page=2) as provider:
-        for name in ("other1", "other2"):
-            ask(model(provider, tmp_path / name), [name])
-
-        async def work() -> list[list[Reply | ModelError]]:
-            one = model(provider, tmp_path / "ours", most=2)
-            found = [await told(one, words(4)), await told(one, words(4))]
-            await one.close()
-            return found
-
-        first, second = run(work())
-        assert texts(first).count("connection") == 2
-        assert texts(second) == said(words(4))
+    with Provider(after={"create": [resetting]}, page=2) as provider:
+        ours = tmp_path / "ours"
+        assert texts(ask(model(provider, ours), words(3))) == ["connection"] * 3
+        # By now it is on a later page of the list.
+        for name in ("one", "two", "three"):
+            assert texts(ask(model(provider, tmp_path / name), [name])) == said([name])
+        assert texts(ask(model(provider, ours), words(3))) == said(words(3))
+        assert provider.acts["list"] == 2
         assert sent_once(provider)
-        assert len(provider.batches) == 4
 
 
 def test_a_refused_file_is_sent_anew(tmp_path: Path):
@@ -547,6 +543,8 @@ def test_a_final_error_ends_everything_and_loses_nothing(
         assert texts(run(work(provider))) == [reason] * 4
         assert texts(ask(model(provider, tmp_path), words(3))) == said(words(3))
         assert sent_once(provider)
+        # What was refused did not begin: nothing is to be looked for.
+        assert provider.acts["list"] == 0
 
 
 def test_an_endpoint_without_batches_says_so(tmp_path: Path):
@@ -578,6 +576,20 @@ def test_a_batch_that_has_no_room_waits_for_another_to_end(tmp_path: Path):
         # Asked again, it is what ran that counts.
         assert texts(ask(model(provider, tmp_path), words(6))) == said(words(6))
         assert ends.total() == len(provider.batches)
+
+
+def test_a_batch_that_had_no_room_is_not_taken_for_the_next(tmp_path: Path):
+    with Provider(looks=3, room=1, instead={"create": [None, None, resetting]}) as provider:
+        first = texts(ask(model(provider, tmp_path, most=2), words(4)))
+        assert first.count("connection") == 2
+        assert texts(ask(model(provider, tmp_path), words(4))) == said(words(4))
+        assert [batch["status"] for batch in provider.batches.values()].count("failed") == 1
+
+
+def test_room_is_not_waited_for_where_the_other_batch_is_lost(tmp_path: Path):
+    with Provider(looks=10**6, room=1, instead={"look": [None, None, failing(404)]}) as provider:
+        found = texts(ask(model(provider, tmp_path, most=2), words(4)))
+    assert sorted(found) == ["rate", "rate", "request", "request"]
 
 
 def test_a_batch_that_has_no_room_alone_is_turned_away(tmp_path: Path):

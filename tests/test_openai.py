@@ -313,7 +313,7 @@ def test_a_cut_reply_to_a_step_is_an_error(serve: Serve):
 def test_a_cut_reply_to_the_planner_is_corrected(serve: Serve):
     server = serve([completion(PLAN, finish="length"), completion(PLAN), completion("fine")])
     answer = pearl.ask_sync(TOWN, "How do they stand?")
-    assert server.kinds[:3] == ["plan", "plan", "step"]
+    assert server.kinds[:3] == ["plan", "correct", "step"]
     assert "token limit" in server.asked[1].text
     assert not answer.fallback
 

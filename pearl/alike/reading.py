@@ -154,14 +154,15 @@ def narrow(action: Action) -> int:
     """
     reading = read_action(action)
     aside = _ASIDE.search(reading.rest)
-    rest = _first_sentence(reading.rest[: aside.start()] if aside else reading.rest)
+    rest = sentences_of(reading.rest[: aside.start()] if aside else reading.rest)[0]
     found = {like for head in reading.heads for word in words_of(head) for like in synonyms(word)}
     bound = words_of(rest) - {basic(name) for name in given(action)} - found
     return len(bound) + len(reading.marks) + (0 if given(action) else 1) - (3 if aside else 0)
 
 
-def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=[a-z\])])\.\s", text, maxsplit=1)[0]
+def sentences_of(text: str) -> list[str]:
+    """A definition's sentences; the first says what the action finds."""
+    return re.split(r"(?<=[\w)\]])\.\s+(?=[A-Z])", text)
 
 
 def is_plain(lead: str) -> bool:

@@ -12,6 +12,7 @@ from pearl.alike.reading import (
     given,
     is_plain,
     read_action,
+    sentences_of,
     split_definition,
     without_document,
     words_of,
@@ -72,11 +73,13 @@ def phrase(action: Action) -> tuple[str | Ref, ...]:
     doc = without_document(action.doc or made_up(action))
     lead, region, rest = split_definition(doc, given(action))
     told = f"{region}{rest}" if is_plain(lead) else doc
-    told = " ".join((told or doc).replace("CTX", "the document").split())
     parts: list[str | Ref] = []
     names = given(action)
+    mention = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    first, *more = sentences_of(" ".join((told or doc).replace("CTX", "the document").split()))
+    # Further sentences about the action in general are no part of what it asks for.
+    told = ". ".join([first, *(one for one in more if names and re.search(mention, one))])
     if names:
-        mention = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
         for at, part in enumerate(re.split(rf"(?<!\w)({mention})(?!\w)", told)):
             parts += [Ref(part) if at % 2 else part] if part else []
     else:

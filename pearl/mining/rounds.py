@@ -108,7 +108,7 @@ async def condense_with(
         made.append(Round(number, len(parts), before, len(after.actions)))
         if len(after.actions) >= before:
             text = f"Round {number} brought nothing: what the model wrote is left out."
-            state = replace(state, notes=(*state.notes, Note("round", text)))
+            state = replace(state, notes=(*after.notes, Note("round", text)))
             break
         state = after
     if len(state.actions) > target:

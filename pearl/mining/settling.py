@@ -133,7 +133,10 @@ def _kept(
     """The new actions, and those that nothing covers."""
     left = [action for action in shard if action.name not in then]
     told = list(notes)
-    for action in left:
+    if not then and not notes:
+        text = f"A reply covers none of the {len(left)} actions it was asked about: they stay."
+        told.append(Note("uncovered", text, tuple(action.name for action in left)))
+    for action in left if then else ():
         text = f"{action.name} is covered by no action of the reply: it stays."
         if not any(note.kind == "uncovered" and action.name in note.actions for note in notes):
             told.append(Note("uncovered", text, (action.name,)))

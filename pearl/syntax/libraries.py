@@ -113,10 +113,13 @@ def _ids(text: str, span: Span) -> tuple[str, ...] | Failure:
         one = _ID.match(text, at, span.end)
         if not one:
             return Failure(Span(at, at + 1), "", "_COMMA", frozenset({"NAME", "STRING"}))
-        inner = unquote(one[1], at) if one[1] is not None else one[2].strip()
-        found.append(inner if isinstance(inner, str) else one[1])
+        if one[1] is not None:
+            inner = unquote(one[1], at)
+            found.append(inner if isinstance(inner, str) else one[1])
+        elif one[2].strip():
+            found.append(one[2].strip())
         at = one.end()
-    return tuple(one for one in found if one)
+    return tuple(found)
 
 
 def _replaced(text: str, span: Span) -> Replaced | Failure:

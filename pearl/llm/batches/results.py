@@ -97,17 +97,14 @@ def left_out(seen: Seen) -> ModelError:
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not too long, each with where it starts."""
+    """Lines, or the beginnings of those that are too long, each with where it starts."""
     start = 0
     while line := file.readline(LARGEST_LINE):
-        size, whole = len(line), line.endswith(b"\n") or len(line) < LARGEST_LINE
+        yield start, line
         rest = line
         while rest and not rest.endswith(b"\n"):
             rest = file.readline(LARGEST_LINE)
-            size += len(rest)
-        if whole and line.strip():
-            yield start, line
-        start += size
+        start = file.tell()
 
 
 def _outcome(line: bytes, place: Place, hidden: Hidden) -> Outcome | None:

@@ -7,6 +7,7 @@ that to do.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from pearl.library import Library
 from pearl.llm.calls import MineActions
@@ -37,44 +38,51 @@ _VAGUE = frozenset(
 )
 
 
-def _form(asks: str, name: str, doc: str, returns: Type = "text") -> tuple[re.Pattern[str], Action]:
+def _name(found: Sequence[str]) -> str:
+    """What an action is called that finds something."""
+    return "_".join(("FIND", *found)).upper()
+
+
+def _form(
+    asks: str, found: str, doc: str, returns: Type = "text"
+) -> tuple[re.Pattern[str], Action]:
     params = [one for one in ("X", "Y") if re.search(rf"\b{one}\b", doc)]
-    action = Action(name, (Param("CTX"), *map(Param, params)), returns, doc)
+    action = Action(_name(found.split()), (Param("CTX"), *map(Param, params)), returns, doc)
     return re.compile(asks, re.IGNORECASE), action
 
 
 _FORMS = (
     _form(
         r"\bif\b.*\bwould|\bwould\b.*\bif\b",
-        "FIND_HYPOTHETICAL_OUTCOME",
+        "hypothetical outcome",
         "Find what would follow from X, judging by CTX.",
     ),
     _form(
         r"\b(?:not|except)\b.*\?|\bleast\b",
-        "FIND_WHAT_IS_NOT_SO",
+        "what is not so",
         "Find what CTX gives as untrue of X, or leaves out about X.",
     ),
-    _form(r"^why\b", "FIND_REASON", "Find the reason for X in CTX."),
+    _form(r"^why\b", "reason", "Find the reason for X in CTX."),
     _form(
         r"\bhow (?:many|much|often)\b",
-        "FIND_QUANTITY",
+        "quantity",
         "Find how much or how many X there is in CTX.",
         "number",
     ),
     _form(
         r"\bhow long\b|\bhow much time\b",
-        "FIND_DURATION",
+        "duration",
         "Find how long X lasts or takes in CTX.",
     ),
-    _form(r"^where\b", "FIND_PLACE", "Find where X is or takes place in CTX."),
-    _form(r"^when\b", "FIND_TIME", "Find when X takes place in CTX."),
-    _form(r"\bfeel|\bfelt\b", "FIND_FEELING", "Find how X feels about Y in CTX."),
-    _form(r"\bthink|\bthought\b", "FIND_THOUGHT", "Find what X thinks of Y in CTX."),
-    _form(r"\bmean\b|\bmeans\b|\bmeant\b", "FIND_MEANING", "Find what X means in CTX."),
-    _form(r"\bimply|\binfer|\bsuggest", "FIND_IMPLICATION", "Find what CTX implies about X."),
-    _form(r"\breact|\brespon[ds]", "FIND_REACTION", "Find how X reacts to Y in CTX."),
-    _form(r"\bchange[sd]?\b|\bbecome", "FIND_CHANGE", "Find how X changes in the course of CTX."),
-    _form(r"^how\b", "FIND_MANNER", "Find how X comes about or is done in CTX."),
+    _form(r"^where\b", "place", "Find where X is or takes place in CTX."),
+    _form(r"^when\b", "time", "Find when X takes place in CTX."),
+    _form(r"\bfeel|\bfelt\b", "feeling", "Find how X feels about Y in CTX."),
+    _form(r"\bthink|\bthought\b", "thought", "Find what X thinks of Y in CTX."),
+    _form(r"\bmean\b|\bmeans\b|\bmeant\b", "meaning", "Find what X means in CTX."),
+    _form(r"\bimply|\binfer|\bsuggest", "implication", "Find what CTX implies about X."),
+    _form(r"\breact|\brespon[ds]", "reaction", "Find how X reacts to Y in CTX."),
+    _form(r"\bchange[sd]?\b|\bbecome", "change", "Find how X changes in the course of CTX."),
+    _form(r"^how\b", "manner", "Find how X comes about or is done in CTX."),
 )
 
 
@@ -113,7 +121,7 @@ def _named(asked: Question) -> Action | None:
     params = (Param("CTX"), Param("X"), *((Param("Y"),) if two else ()))
     link = "of" if two and link != "between" else link
     doc = f"Find the {' '.join(words)} {link} {parties} in CTX."
-    return Action("_".join(["FIND", *words]).upper(), params, "text", doc)
+    return Action(_name(words), params, "text", doc)
 
 
 def _known(action: Action, library: Library) -> bool:
