@@ -16,7 +16,7 @@ import pytest
 from pearl.alike import given, group, likeness, phrase, read_action, widened
 from pearl.context import Context
 from pearl.library import Library, load_library
-from pearl.llm import CondenseActions, Reply, Request
+from pearl.llm import CondenseActions, ModelError, Reply, Request
 from pearl.mining.condense import GENERAL, condense
 from pearl.mining.covering import Condensed
 from pearl.mining.replies import read_reply
@@ -140,6 +140,8 @@ class TestLikeness:
              "FIND_FALSE(CTX, X) : Find the false statement about X in CTX"),
             ("FIND_CORRECT(CTX, X) : Find the correct claim about X in CTX",
              "FIND_INCORRECT(CTX, X) : Find the incorrect claim about X in CTX"),
+            ("FIND_POSITIVE_EFFECT(CTX, X) : Find the positive effect of X in CTX",
+             "FIND_NEGATIVE_EFFECT(CTX, X) : Find the negative effect of X in CTX"),
             ("FIND_CAUSE(CTX, X) : Find the cause of X in CTX",
              "FIND_EFFECT(CTX, X) : Find the effect of X in CTX"),
             ("FIND_NAMES(CTX, X) : Find the names of X in CTX",
@@ -472,6 +474,21 @@ class TestRounds:
         assert len(model.calls) == 1
         assert first == again
         assert [run.kind for run in runs(store)] == ["condense", "condense"]
+
+    def test_what_was_asked_before_a_failure_is_not_asked_again(self, tmp_path: Path) -> None:
+        def write(call: CondenseActions, number: int) -> str:
+            if number == 2:
+                raise ModelError("refusal", "No.")
+            covered = "FIND_MOTIVE, FIND_REASON" if number == 1 else "FIND_JUSTIFICATION, FIND_WHY"
+            return f"{WHY}\n  replaces: {covered}"
+
+        model, store = Scripted(write), tmp_path / "s.db"
+        with pytest.raises(ModelError):
+            with_model(model, FOUR, 3, store=store)
+        made = with_model(model, FOUR, 3, store=store)
+        assert len(model.calls) == 3
+        assert [one.after for one in made.rounds] == [4, 3]
+        assert made.condensed.actions[0].name == "FIND_WHY"
 
     def test_like_actions_go_together_and_fit_the_prompt(self, shared: Path) -> None:
         before = actions((shared / "pearl_gpt4" / "mined_actions_81.txt").read_text())

@@ -18,6 +18,7 @@ from pearl.mining.mine import read_proposals
 from pearl.mining.questions import read_examples
 from pearl.source import InputError
 from pearl.syntax import parse_library
+from tests.batch_server import Provider
 from tests.batches import LONGEST, ended, settled, until
 from tests.server import Server, failing
 from tests.shell import Result, call, command
@@ -231,6 +232,48 @@ def test_a_killed_run_goes_on_without_repeating_a_call(tmp_path: Path):
     assert told["calls"]["made"] <= 120 - before["completed"] + 4
     proposed = {one for action in told["actions"] for one in action["questions"]}
     assert proposed == {str(at) for at in range(120)}
+
+
+def test_mining_through_the_batch_api(tmp_path: Path):
+    write_questions(tmp_path, *(f"Does Ann trust person {at}?" for at in range(30)))
+
+    def script(body: dict[str, Any]) -> str | tuple[int, Any]:
+        asked = body["messages"][-1]["content"].rsplit("<question>", 1)[1]
+        if "person 7?" in asked and not said:
+            said.append(asked)
+            return 429, {"error": {"message": "Too many."}}
+        return ACTION
+
+    said: list[str] = []
+    with Provider(script) as provider, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        patch.setenv("OPENAI_BASE_URL", provider.url)
+        patch.setenv("OPENAI_API_KEY", "sk-secretsecret")
+        words = ("mine", "q.jsonl", "-o", "m.actions", "--model", "m", "--mode", "batch-api",
+                 "--poll", "0.1")  # fmt: skip
+        done = call(*words)
+        # What came through the Batch API is kept as any other reply: nothing is left to ask.
+        again = call("mine", "q.jsonl", "-o", "n.actions", "--model", "m", "--restart")
+    assert done.code == again.code == 0, done.err
+    assert "batch 1: completed, 30 of 30 done" in done.err
+    assert len(provider.batches) == 2
+    [action] = parse_library((tmp_path / "m.actions").read_text()).actions
+    assert len(action.provenance) == 30
+    assert (tmp_path / "n.actions").read_text() == (tmp_path / "m.actions").read_text()
+    kept = "".join(
+        file.read_text(errors="replace") for file in (tmp_path / "m.actions.batches").iterdir()
+    )
+    assert "sk-secretsecret" not in kept + done.err + done.out
+
+
+def test_the_batch_api_needs_an_endpoint(tmp_path: Path):
+    write_questions(tmp_path, "Does Ann trust Bo?")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        done = call("mine", "q.jsonl", "-o", "m.actions", "--model", "offline",
+                    "--mode", "batch-api")  # fmt: skip
+    assert done.code == 2
+    assert "needs a model of an endpoint" in done.err
 
 
 def test_offline_says_that_there_is_no_model(tmp_path: Path):

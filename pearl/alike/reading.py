@@ -40,6 +40,9 @@ _WORD = re.compile(r"[^\W\d_]+")
 _MARKS = (
     ("not", re.compile(r"\b(?:not|never|no|none|nor|neither|non|except|exception)\b|n't\b")),
     ("least", re.compile(r"\b(?:least|fewest)\b")),
+    ("negative", re.compile(r"\bnegative(?:ly)?\b")),
+    ("positive", re.compile(r"\bpositive(?:ly)?\b")),
+    ("hypothetical", re.compile(r"\bhypothetical(?:ly)?\b")),
 )
 _MARKING = frozenset("not never no none nor neither non except exception least fewest".split())
 _NAMED_MARKS = frozenset("most best worst first last next only".split())

@@ -14,6 +14,7 @@ from pearl.cli.options import check_output, counted, emit_json, write
 
 if TYPE_CHECKING:
     from pearl.jobs import Means
+    from pearl.llm.batches import BatchStatus
     from pearl.mining.gather import Mined, Note
 
 SHOWN = 3
@@ -44,6 +45,10 @@ _KINDS = {
     help="One call after another, or the provider's Batch API: slower and cheaper "
     "(docs/batch-api.md).",
 )  # fmt: skip
+@click.option(
+    "--poll", type=click.FloatRange(0.1), default=30.0, show_default=True, metavar="SECONDS",
+    help="How often a batch is looked at.",
+)  # fmt: skip
 @click.option("--notes", metavar="FILE", default="", help="Write every note, as JSON lines.")
 @job_options
 def command(
@@ -51,6 +56,7 @@ def command(
     output: str,
     seeds: tuple[str, ...],
     mode: str,
+    poll: float,
     notes: str,
     as_json: bool,
     **options: Any,  # noqa: ANN401 - those of `job_options`
@@ -73,7 +79,7 @@ def command(
     examples = read_examples(questions)
     given = means(**options)
     if mode == "batch-api":
-        given = _in_batches(given, Path(f"{output}.batches"), len(examples))
+        given = _in_batches(given, Path(f"{output}.batches"), len(examples), poll, quiet=as_json)
     tally = do(mine_job(examples, questions, library), given, quiet=as_json)
     mined = gather(read_results(given.store, tally.run), library)
     write(output, print_library(mined.actions) if mined.actions else "# No action was proposed.\n")
@@ -87,16 +93,35 @@ def command(
     complain(tally, f"pearl runs show {tally.run}")
 
 
-def _in_batches(given: Means, folder: Path, questions: int) -> Means:
+def _in_batches(given: Means, folder: Path, questions: int, poll: float, *, quiet: bool) -> Means:
     """The same, through the provider's Batch API: everything is asked at once."""
     from pearl.llm.batches import open_batches
     from pearl.source import InputError
 
     if given.scheduler:
         raise InputError("The Batch API needs no cluster: leave out --scheduler, or --mode.")
-    model = open_batches(given.model.name, folder)
-    limits = replace(given.limits, concurrency=questions)
+    told = _untold if quiet else _Lines()
+    model = open_batches(given.model.name, folder, interval=poll, progress=told)
+    limits = replace(given.limits, concurrency=questions, first=questions)
     return replace(given, model=model, limits=limits)
+
+
+class _Lines:
+    """A line on the error stream whenever a batch stands otherwise than before."""
+
+    def __init__(self) -> None:
+        self._said: dict[int, str] = {}
+
+    def __call__(self, status: BatchStatus) -> None:
+        done = f"{status.completed:,} of {status.requests:,} done, {status.failed:,} failed"
+        line = f"batch {status.batch}: {status.status}, {done}"
+        if self._said.get(status.batch) != line:
+            self._said[status.batch] = line
+            click.echo(line, err=True)
+
+
+def _untold(status: BatchStatus) -> None:
+    """Says nothing."""
 
 
 def _show(mined: Mined, output: str, notes: str) -> None:

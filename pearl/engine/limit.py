@@ -37,11 +37,12 @@ class Limiter:
 
     Args:
         ceiling: calls under way at most.
+        first: calls under way at most to begin with.
     """
 
-    def __init__(self, ceiling: int = CEILING) -> None:
+    def __init__(self, ceiling: int = CEILING, first: int = FIRST) -> None:
         self._ceiling = float(ceiling)
-        self._limit = min(float(FIRST), self._ceiling)
+        self._limit = min(float(first), self._ceiling)
         self._doubling = True
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()

@@ -7,7 +7,7 @@ from functools import partial
 
 from pearl.engine.budget import Amount, Budgeted, Ceiling, Ledger, MemoryLedger
 from pearl.engine.keep import Keeper, Kept
-from pearl.engine.limit import CEILING, Limited, Limiter
+from pearl.engine.limit import CEILING, FIRST, Limited, Limiter
 from pearl.engine.pace import Pace
 from pearl.engine.retry import Retried
 from pearl.engine.settings import read_reply, read_tries
@@ -23,6 +23,7 @@ class Limits:
 
     Args:
         concurrency: calls under way at most; 0 leaves it to adapt.
+        first: calls under way at most to begin with.
         rpm: requests a minute; None is no limit.
         tpm: tokens a minute; None is no limit.
         max_wait: seconds that an endpoint may ask everybody to wait.
@@ -32,6 +33,7 @@ class Limits:
     """
 
     concurrency: int = 0
+    first: int = FIRST
     rpm: float | None = None
     tpm: float | None = None
     max_wait: float = 120.0
@@ -117,7 +119,7 @@ def start_engine(
         ledger: where spending is added up; by default in this process.
     """
     limits = limits or Limits()
-    limiter = Limiter(limits.concurrency or CEILING)
+    limiter = Limiter(limits.concurrency or CEILING, limits.first)
     requests = Pace(limits.rpm) if limits.rpm else None
     tokens = Pace(limits.tpm) if limits.tpm else None
     expect = partial(_expected, model=model.name, reply=read_reply())
