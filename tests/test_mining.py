@@ -255,7 +255,8 @@ def test_mining_through_the_batch_api(tmp_path: Path):
         # What came through the Batch API is kept as any other reply: nothing is left to ask.
         again = call("mine", "q.jsonl", "-o", "n.actions", "--model", "m", "--restart")
     assert done.code == again.code == 0, done.err
-    assert "batch 1: completed, 30 of 30 done" in done.err
+    assert "batch 1: completed, 29 of 30 done, 1 failed" in done.err
+    assert "batch 2: completed, 1 of 1 done" in done.err
     assert len(provider.batches) == 2
     [action] = parse_library((tmp_path / "m.actions").read_text()).actions
     assert len(action.provenance) == 30
