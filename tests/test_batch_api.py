@@ -28,7 +28,17 @@ from pearl.plan import Action, Param, Step
 from pearl.source import InputError, Source
 from tests.batch_server import Answer, Body, Line, Provider, crowded, echo, result, unsent
 from tests.conftest import ROOT
-from tests.server import answering, breaking_off, completion, failing, flooding, resetting, sending
+from tests.server import (
+    answering,
+    breaking_off,
+    completion,
+    dripping,
+    failing,
+    flooding,
+    resetting,
+    sending,
+    stalling,
+)
 from tests.test_engine import Clock
 
 T = TypeVar("T")
@@ -96,6 +106,12 @@ def said(some: Iterable[str]) -> list[str]:
 def sent_once(provider: Provider) -> bool:
     """Whether no request was ever in two batches: each is paid for."""
     return max(Counter(one for batch in provider.sent for one in batch).values()) == 1
+
+
+async def silent(_: web.Request) -> web.StreamResponse:
+    """No answer, for ever."""
+    await asyncio.Event().wait()
+    raise AssertionError
 
 
 # --- what is sent, and when ---
@@ -505,6 +521,40 @@ def test_a_batch_that_began_without_our_hearing_of_it_is_found(tmp_path: Path):
         assert sent_once(provider)
 
 
+def test_a_list_that_lags_behind_is_looked_at_again(tmp_path: Path):
+    empty = sending('{"object": "list", "data": [], "has_more": false}')
+    with Provider(after={"create": [resetting]}, instead={"list": [empty]}) as provider:
+        assert texts(ask(model(provider, tmp_path), words(3))) == ["connection"] * 3
+        assert texts(ask(model(provider, tmp_path), words(3))) == said(words(3))
+        assert sent_once(provider)
+
+
+@pytest.mark.parametrize("act", ["upload", "create"])
+def test_a_call_that_is_never_answered_is_given_up(act: str, tmp_path: Path):
+    with Provider(instead={act: [silent]}) as provider:
+        found = ask(model(provider, tmp_path, settings={"timeout": 0.5}), words(2))
+        assert texts(found) == ["timeout"] * 2
+        assert texts(ask(model(provider, tmp_path), words(2))) == said(words(2))
+        assert sent_once(provider)
+
+
+@pytest.mark.parametrize("trouble", [silent, stalling(begun=b'{"id'), dripping])
+@pytest.mark.parametrize("act", ["look", "download"])
+def test_a_batch_is_waited_for_where_an_answer_never_ends(act: str, trouble: Any, tmp_path: Path):
+    with Provider(instead={act: [trouble]}) as provider:
+        found = ask(model(provider, tmp_path, settings={"timeout": 0.5}), words(2))
+        assert texts(found) == said(words(2))
+        assert sent_once(provider)
+
+
+def test_a_large_file_that_is_refused_at_once(tmp_path: Path):
+    with Provider(instead={"upload": [failing(401)]}) as provider:
+        [found] = ask(model(provider, tmp_path), ["x" * (8 << 20)])
+    # Who closes the connection early may not be heard.
+    assert isinstance(found, ModelError)
+    assert found.reason in ("authentication", "connection")
+
+
 def test_a_refused_file_is_sent_anew(tmp_path: Path):
     # The provider lets go of files after some time.
     gone = failing(400, "No such File object: file-1")
@@ -601,11 +651,6 @@ def test_a_batch_that_has_no_room_alone_is_turned_away(tmp_path: Path):
 
 
 # --- kills ---
-
-
-async def silent(_: web.Request) -> web.StreamResponse:
-    await asyncio.Event().wait()
-    raise AssertionError
 
 
 async def half(asked: web.Request) -> web.StreamResponse:

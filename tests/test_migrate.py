@@ -202,4 +202,4 @@ def test_recorded_plans_that_check_clean_do_so_after(
             assert not left, done.text
     assert len(rows) == 733
     assert clean > 150
-    assert changed > 180
+    assert changed > 100

@@ -159,7 +159,9 @@ class Wire:
         """
         clock = asyncio.get_running_loop().time
         late, size = clock() + self._settings.timeout, 0
-        async with self._response("GET", "files", file_id, "content") as response:
+        times = self._times(sock_read=self._settings.timeout)
+        parts = ("files", file_id, "content")
+        async with self._response("GET", *parts, timeout=times) as response:
             if response.status in (404, 410):
                 return False
             await self._refuse(response)
@@ -236,6 +238,12 @@ class Wire:
             raise ModelError("request", missing)
         raise failure(response.status, response.headers, read_complaint(body, self._hidden))
 
+    def _times(self, sock_read: float | None = None) -> aiohttp.ClientTimeout:
+        import aiohttp
+
+        connect = min(self._settings.timeout, CONNECT)
+        return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=sock_read)
+
     def _seen(self, data: dict[str, Any]) -> Seen:
         return read_seen(data, self._hidden)
 
@@ -246,13 +254,10 @@ class Wire:
             told = headers(self._settings)
             # Each call has a kind of its own, and files come as whatever they are.
             del told["Content-Type"]
-            longest = self._settings.timeout
             self._session = aiohttp.ClientSession(
                 headers=told | {"Accept": "*/*"},
                 cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(
-                    total=None, sock_connect=min(longest, CONNECT), sock_read=longest
-                ),
+                timeout=self._times(),
                 trust_env=proxied(url),
             )
         return self._session
