@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from pearl.source import Source
 
 
+ROUNDS = 4
+"""How often a model sees what is left where nothing else is said."""
+
+
 @click.command(
     "condense", short_help="Make an action library smaller.",
     epilog="Example:  pearl condense mined.actions -o small.actions --target 80",
@@ -40,8 +44,9 @@ if TYPE_CHECKING:
     help="How many actions are wanted, at most. Builtins do not count.",
 )  # fmt: skip
 @click.option(
-    "--rounds", type=click.IntRange(0), default=0, show_default=True, metavar="N",
-    help="How often a model sees what is left, at most; 0 condenses without a model.",
+    "--rounds", type=click.IntRange(0), metavar="N",
+    help="How often a model sees what is left, at most; 0 condenses without a model. Default: 4, "
+    "and 0 offline.",
 )  # fmt: skip
 @click.option(
     "--review", is_flag=True,
@@ -60,7 +65,7 @@ def command(
     file: str,
     output: str,
     target: int,
-    rounds: int,
+    rounds: int | None,
     review: bool,
     accept: str,
     seeds: tuple[str, ...],
@@ -107,7 +112,7 @@ def _condensed(
     source: Source,
     beside: Mapping[str, Action],
     target: int,
-    rounds: int,
+    rounds: int | None,
     accept: str,
     model: str,
     store: str,
@@ -121,13 +126,16 @@ def _condensed(
         from pearl.source import read_source
 
         return read_review(read_source(accept, "review"), actions, beside), {}
+    if rounds != 0:
+        from pearl.llm import choose_model
+
+        chosen = choose_model(model)
+        # The embedded reader merges by likeness, which is done without asking it.
+        rounds = rounds if rounds is not None else ROUNDS * (chosen.name != "offline")
     if not rounds:
         from pearl.mining.condense import condense
 
         return condense(actions, target, seeds=beside), {}
-    from pearl.llm import choose_model
-
-    chosen = choose_model(model)
     made, run = _rounds(actions, source, beside, target, rounds, chosen, store, keep=keep,
                         as_json=as_json)  # fmt: skip
     return made.condensed, {"rounds": made, "model": chosen, "run": run}
