@@ -903,8 +903,8 @@ def test_the_engine_works_around_it(tmp_path: Path):
         return (429, {"error": {"message": "busy"}}) if busy else echo(body)
 
     async def work(provider: Provider) -> list[Reply]:
-        one = model(provider, tmp_path)
-        engine = start_engine(one, limits=Limits(concurrency=10_000))
+        one = model(provider, tmp_path, quiet=1.0)
+        engine = start_engine(one, limits=Limits(concurrency=10_000, first=10_000))
         found = await asyncio.gather(*(engine.ask(request(word)) for word in words(200)))
         await one.close()
         return list(found)
@@ -914,5 +914,7 @@ def test_the_engine_works_around_it(tmp_path: Path):
         assert texts(found) == said(words(200))
         assert [len(one.attempts) for one in found] == [1 if n % 10 == 0 else 0 for n in range(200)]
         assert {one.attempts[0].reason for one in found if one.attempts} == {"rate"}
+        # All at once, and then what was turned away.
+        assert [len(batch) for batch in provider.sent] == [200, 20]
         counts = Counter(one for batch in provider.sent for one in batch)
         assert counts == {key(f"w{n}"): 2 if n % 10 == 0 else 1 for n in range(200)}

@@ -190,6 +190,12 @@ def test_replies_that_a_language_model_wrote_to_our_prompts(path: Path):
         found = read_proposals(text)
         assert found["findings"] == []
         assert len(found["actions"]) == {"colony": 2, "who": 0}.get(path.stem[5:], 1)
+    elif path.stem.startswith("condense_"):
+        from pearl.mining.replies import read_reply
+
+        read = read_reply(text)
+        assert [len(one.names) + len(one.mapped) for one in read.proposed] == [6, 1, 3, 2, 0, 0, 0, 0]
+        assert read.findings == ()
     elif path.stem.startswith("label_"):
         from pearl.evaluate.reasoning import read_labels
 
