@@ -65,8 +65,23 @@ Arg: TypeAlias = Ref | Literal | Template | Items
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """A call of an action and its answer, as an example.
+
+    Args:
+        args: the call's arguments, without the document.
+        answer: what it gave.
+    """
+
+    args: tuple[Arg, ...]
+    answer: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
-    """An action that a model carries out from its definition."""
+    """An action that a model carries out from its definition, and from examples of it."""
+
+    examples: tuple[Shown, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +91,34 @@ class Builtin:
     function: str
 
 
-Body: TypeAlias = Prompt | Builtin
+@dataclass(frozen=True, slots=True)
+class Solver:
+    """An action that something beside the model carries out: an agent, a retriever.
+
+    The run is handed the function of this name.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubPlan:
+    """An action that is a plan of its own over its parameters (DecomP, section 3: hierarchy)."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposed:
+    """An action whose steps are written one at a time, after these examples (DecomP, section 3).
+
+    The steps may call the action itself: recursion.
+    """
+
+    demonstrations: tuple[Plan, ...]
+
+
+Body: TypeAlias = "Prompt | Builtin | Solver | SubPlan | Decomposed"
 
 
 @dataclass(frozen=True, slots=True)

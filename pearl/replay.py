@@ -10,23 +10,28 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from pearl.builtins import Given
 from pearl.checker import check
 from pearl.diagnostics import Severity
 from pearl.graph import outputs
 from pearl.library import Library
 from pearl.llm import ModelError
 from pearl.llm.recorded import Recorded
-from pearl.plan import DOCUMENT, Action, Param, Plan, Ref
+from pearl.plan import DOCUMENT, Action, Builtin, Param, Plan, Prompt, Ref, Solver
 from pearl.runtime import Caller, Journal
 from pearl.runtime.execute import Executor
+from pearl.runtime.handlers import Frame, Handlers, Solve, SolverError
 from pearl.runtime.trace import is_trace, read_trace
 from pearl.source import InputError, Source
 from pearl.syntax import parse
-from pearl.values import as_text, canonical_json
+from pearl.values import Value, as_text, canonical_json, from_json
+
+_RECORDED = Solver("recorded")
+"""Stands in for whoever carried an action out beside the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +43,14 @@ class Record:
         source: the plan's text.
         replies: what each call gave, by its path; empty where nothing was recorded.
         answer: the recorded answer, or None.
+        values: what steps and their calls gave, as JSON, where that is known.
     """
 
     name: str
     source: Source
     replies: dict[str, str]
     answer: str | None
+    values: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -71,7 +78,7 @@ def read_records(source: Source) -> Iterator[Record]:
     """
     if is_trace(source):
         trace = read_trace(source)
-        yield Record(source.name, source, trace.replies, trace.answer)
+        yield Record(source.name, source, trace.replies, trace.answer, trace.values)
         return
     for number, line in enumerate(source.text.split("\n"), 1):
         if line.strip():
@@ -141,19 +148,36 @@ async def _executed(plan: Plan, record: Record, library: Library) -> str:
     journal = Journal()
     model = Recorded(record.replies, record.name)
     caller = Caller(model.answer, model.identity, journal)
-    executor = Executor(Source("document", "-"), _complete(plan, library), caller, journal)
-    values, failures = await executor.run(plan.steps, {})
+    handlers = Handlers({_RECORDED.name: _recorded(record)})
+    document = Source("document", "-")
+    frame = Frame(document, _complete(plan, library), caller, handlers=handlers)
+    values, failures = await Executor(frame).run(plan.steps, {})
     if failures:
         raise InputError(f"{record.name}: {failures[0].cause}")
     return "\n\n".join(as_text(values[name]) for name in outputs(plan))
 
 
+def _recorded(record: Record) -> Solve:
+    """Gives what an agent, a retriever or steps of an action's own gave."""
+
+    async def solve(path: str, given: Sequence[Given]) -> Value:
+        del given
+        if path not in record.values:
+            raise SolverError("recording", f"{record.name} has no value for {path}.")
+        return from_json(record.values[path])
+
+    return solve
+
+
 def _complete(plan: Plan, library: Library) -> Library:
-    """The library with a stand-in for every action it lacks."""
+    """The library with a stand-in for every action it lacks, or that a record stands in for."""
     library = library.with_declared(plan.declares)
     lacking: dict[str, Action] = {}
     for step in plan.steps:
-        if library.get(step.action) is None:
+        action = library.get(step.action)
+        if action is not None and not isinstance(action.body, Prompt | Builtin):
+            lacking[action.name] = replace(action, body=_RECORDED)
+        elif action is None:
             params = [
                 Param(DOCUMENT if isinstance(arg, Ref) and arg.name == DOCUMENT else f"X{at}")
                 for at, arg in enumerate(step.args)

@@ -194,7 +194,16 @@ def test_replies_that_a_language_model_wrote_to_our_prompts(path: Path):
         from pearl.mining.replies import read_reply
 
         read = read_reply(text)
-        assert [len(one.names) + len(one.mapped) for one in read.proposed] == [6, 1, 3, 2, 0, 0, 0, 0]
+        assert [len(one.names) + len(one.mapped) for one in read.proposed] == [
+            6,
+            1,
+            3,
+            2,
+            0,
+            0,
+            0,
+            0,
+        ]
         assert read.findings == ()
     elif path.stem.startswith("label_"):
         from pearl.evaluate.reasoning import read_labels

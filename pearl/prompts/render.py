@@ -26,9 +26,9 @@ from pearl.llm.calls import (
     letter,
 )
 from pearl.llm.model import Message
-from pearl.plan import DOCUMENT, Action
+from pearl.plan import DOCUMENT, Action, Prompt
 from pearl.source import Source
-from pearl.syntax.printer import print_call
+from pearl.syntax.printer import print_arg, print_call
 from pearl.values import as_text
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def render(call: Call) -> tuple[Message, ...]:
                 document=document_block(call.document) if call.document else None,
                 written=print_call(call.step),
                 arguments=[(name, as_text(value)) for name, value in call.arguments],
+                examples=_examples(call.action),
                 returns=RETURNS[call.action.returns],
                 omitted=_percent(call.omitted) if call.omitted else "",
             )
@@ -142,6 +143,15 @@ def _environment() -> Environment:
     )
     environment.filters["fenced"] = lambda text, name: fenced(name, text)
     return environment
+
+
+def _examples(action: Action) -> list[tuple[str, str]]:
+    """An action's examples: the arguments as written, and the answer."""
+    if not isinstance(action.body, Prompt):
+        return []
+    return [
+        (", ".join(map(print_arg, one.args)), as_text(one.answer)) for one in action.body.examples
+    ]
 
 
 def _percent(share: float) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pearl.builtins import FUNCTIONS, BuiltinError
-from pearl.context import UNLIMITED, Context, ContextError, LabelError, fit_call, part
-from pearl.graph import dependencies
-from pearl.library import Library
-from pearl.llm import Call, ExecuteStep, ModelError, Reply
-from pearl.plan import DOCUMENT, Action, Builtin, Ref, Step
+from pearl.context import ContextError, LabelError, fit_call, part
+from pearl.graph import dependencies, outputs
+from pearl.llm import ExecuteStep, ModelError
+from pearl.plan import DOCUMENT, Action, Builtin, Decomposed, Prompt, Ref, Solver, Step, SubPlan
 from pearl.runtime.bind import BindError, Bound, Item, bound, items_of, mapped
-from pearl.runtime.journal import Entry, Journal
-from pearl.source import Source
-from pearl.values import DecodeError, Pairs, Value, decode, to_json
+from pearl.runtime.handlers import DepthError, Frame, SolverError
+from pearl.runtime.journal import Entry
+from pearl.values import DecodeError, Pairs, Value, as_text, decode, to_json
 
 SAMPLES = 3
 """Replies that are read in all where they hold no value of the kind that is wanted."""
@@ -29,7 +28,9 @@ class StepFailure:
         step: the step's name.
         reason: the call's (`ModelError`) where it got no answer, ``reply`` where it got one
             of the wrong type, ``value`` where an input does not fit, ``context``
-            where the prompt does not fit the model's window.
+            where the prompt does not fit the model's window, ``no-answer`` or
+            ``solver`` where a solver has none, ``depth`` where frames would
+            never end.
         cause: one sentence for a person.
     """
 
@@ -38,23 +39,23 @@ class StepFailure:
     cause: str
 
 
+class StepsError(Exception):
+    """Steps of an action of which one has no output."""
+
+    def __init__(self, failure: StepFailure) -> None:
+        super().__init__(f"its step {failure.step} has no output: {failure.cause}")
+        self.reason = failure.reason
+
+
 @dataclass(frozen=True)
 class Executor:
-    """What executing a step needs.
+    """Runs steps.
 
     Args:
-        document: what ``CTX`` is.
-        library: the actions, the plan's own among them.
-        ask: puts a call to the model; the number says which sample is wanted.
-        journal: where outputs of builtins and skipped steps are written.
-        context: the model's window, and what to do where a prompt is longer.
+        frame: where in a run, with all that steps need.
     """
 
-    document: Source
-    library: Library
-    ask: Callable[[Call, str, int], Awaitable[Reply]]
-    journal: Journal
-    context: Context = UNLIMITED
+    frame: Frame
 
     async def run(
         self, steps: Sequence[Step], values: Mapping[str, Value]
@@ -83,7 +84,9 @@ class Executor:
                 cause = f"{lost} has no output"
                 failures[step.name] = StepFailure(step.name, failures[lost].reason, cause)
                 path = f"step/{step.name}"
-                self.journal.record(Entry("decision", path, status="skipped", cause=cause))
+                self.frame.caller.journal.record(
+                    Entry("decision", path, status="skipped", cause=cause)
+                )
                 return
             try:
                 known[step.name] = await self._step(step, known)
@@ -95,6 +98,10 @@ class Executor:
                 failures[step.name] = StepFailure(step.name, "value", str(error))
             except ContextError as error:
                 failures[step.name] = StepFailure(step.name, "context", str(error))
+            except DepthError as error:
+                failures[step.name] = StepFailure(step.name, "depth", str(error))
+            except (SolverError, StepsError) as error:
+                failures[step.name] = StepFailure(step.name, error.reason, str(error))
 
         async with asyncio.TaskGroup() as group:
             for step in steps:
@@ -102,7 +109,7 @@ class Executor:
         return known, [failures[step.name] for step in steps if step.name in failures]
 
     async def _step(self, step: Step, values: Mapping[str, Value]) -> Value:
-        action = self.library.get(step.action)
+        action = self.frame.library.get(step.action)
         if action is None:
             raise BindError(f"{step.action} is not in the library.")
         ref = mapped(step)
@@ -119,7 +126,7 @@ class Executor:
                 return_exceptions=True,
             )
             value = _together(ref, items, [_sound(answer) for answer in answers])
-        self.journal.decide(f"value/{step.name}", to_json(value))
+        self.frame.caller.journal.decide(f"value/{step.name}", to_json(value))
         return value
 
     async def _once(
@@ -132,26 +139,63 @@ class Executor:
     ) -> Value:
         """One call of the action: for the whole step, or for one item of its list."""
         given = bound(step, action, values, item)
-        if isinstance(action.body, Builtin):
-            function = FUNCTIONS.get(action.body.function)
-            if function is None:
-                known = ", ".join(FUNCTIONS)
-                raise BindError(f"There is no builtin {action.body.function}: use {known}.")
-            return function([one for _, one in given.arguments])
+        match action.body:
+            case Prompt():
+                return await self._prompted(step, action, given, item, path)
+            case Builtin(function=name):
+                function = FUNCTIONS.get(name)
+                if function is None:
+                    known = ", ".join(FUNCTIONS)
+                    raise BindError(f"There is no builtin {name}: use {known}.")
+                return function([one for _, one in given.arguments])
+            case _:
+                value = await self._handled(action, given, path)
+                self.frame.caller.journal.decide(path, to_json(value))
+                return value
+
+    async def _handled(self, action: Action, given: Bound, path: str) -> Value:
+        """The value of an action that a solver, or steps of its own, carry out."""
+        handlers = self.frame.handlers
+        match action.body:
+            case Solver(name=name):
+                solve = handlers.solvers.get(name)
+                if solve is None:
+                    known = ", ".join(handlers.solvers) or "none"
+                    raise BindError(f"{action.name} needs the solver {name}; there is {known}.")
+                return await solve(path, [one for _, one in given.arguments])
+            case SubPlan(plan=plan):
+                frame = self.frame.enter(action, given.arguments, path)
+                start = {name: one.value for name, one in given.arguments}
+                values, failures = await Executor(frame).run(plan.steps, start)
+                if failures:
+                    raise StepsError(failures[0])
+                found = [values[name] for name in outputs(plan)]
+                return found[0] if len(found) == 1 else "\n\n".join(map(as_text, found))
+            case Decomposed():
+                if handlers.decompose is None:
+                    raise BindError(f"{action.name} needs a decomposer: run it with one.")
+                frame = self.frame.enter(action, given.arguments, path)
+                return await handlers.decompose(action, given.arguments, frame)
+        raise BindError(f"{action.name} has no one to carry it out.")
+
+    async def _prompted(
+        self, step: Step, action: Action, given: Bound, item: Item | None, path: str
+    ) -> Value:
+        """The value of an action that the model carries out."""
         # A filter asks yes or no, whatever its action tells elsewhere.
         returns = "bool" if item is not None and _filters(step) else action.returns
         call, left_out = fit_call(
-            self._call(step, replace(action, returns=returns), given), self.context
+            self._call(step, replace(action, returns=returns), given), self.frame.context
         )
         if left_out:
-            self.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
+            self.frame.caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
         return await self._decoded(call, path)
 
     async def _decoded(self, call: ExecuteStep, path: str) -> Value:
         """A reply as a value; one of the wrong kind is asked for again."""
         sample = 0
         while True:
-            reply = await self.ask(call, path, sample)
+            reply = await self.frame.caller(call, path, sample)
             if not reply.complete:
                 raise DecodeError("the model stopped at its token limit: raise PEARL_MAX_TOKENS.")
             try:
@@ -166,10 +210,10 @@ class Executor:
         if given.document is None:
             return ExecuteStep(None, action, step, arguments)
         if given.document == DOCUMENT:
-            return ExecuteStep(self.document, action, step, arguments)
+            return ExecuteStep(self.frame.document, action, step, arguments)
         # Only the plan's own labels come here: see `bound`.
-        read = part(self.document, given.document)
-        omitted = 1 - len(read.text) / max(len(self.document.text), 1)
+        read = part(self.frame.document, given.document)
+        omitted = 1 - len(read.text) / max(len(self.frame.document.text), 1)
         return ExecuteStep(read, action, step, arguments, round(omitted, 4))
 
 

@@ -17,6 +17,7 @@ from pearl.library import Library
 from pearl.plan import Action, Plan, Ref, Step
 from pearl.runtime.calls import Caller
 from pearl.runtime.execute import Executor, StepFailure
+from pearl.runtime.handlers import NONE, Frame, Handlers
 from pearl.source import Source
 from pearl.syntax import Parsed, parse, print_plan
 from pearl.values import Value, as_text
@@ -109,6 +110,7 @@ async def run_strategy(
     library: Library,
     caller: Caller,
     context: Context = UNLIMITED,
+    handlers: Handlers = NONE,
 ) -> Finished:
     """Run a strategy on a document.
 
@@ -119,6 +121,23 @@ async def run_strategy(
         library: the actions steps may call.
         caller: asks the model and keeps the journal.
         context: the model's window, and what to do with a document that is longer.
+        handlers: who carries out actions that are neither the model's nor builtins.
+
+    Raises:
+        RunError: a step was rejected, does not fit the window, or has no output.
+        ModelError: the strategy's own calls got no usable answer.
+    """
+    frame = Frame(document, library, caller, context, handlers)
+    return await run_in_frame(strategy, question, frame)
+
+
+async def run_in_frame(strategy: Strategy, question: str, frame: Frame) -> Finished:
+    """`run_strategy` in a frame: at the start of a run, or for one action within it.
+
+    Args:
+        strategy: writes the steps.
+        question: what is asked.
+        frame: where in a run.
 
     Raises:
         RunError: a step was rejected, does not fit the window, or has no output.
@@ -129,19 +148,13 @@ async def run_strategy(
         move = await strategy.next(run)
         if isinstance(move, Return):
             text = "\n\n".join(as_text(run.values[name]) for name in move.outputs)
-            caller.journal.decide("answer", {"outputs": list(move.outputs), "text": text})
+            frame.caller.journal.decide("answer", {"outputs": list(move.outputs), "text": text})
             return Finished(run.plan, run.values, move.outputs, text)
-        run = await _append(run, move, document, library, caller, context)
+        run = await _append(run, move, frame)
 
 
-async def _append(
-    run: Run,
-    move: Steps,
-    document: Source,
-    library: Library,
-    caller: Caller,
-    context: Context,
-) -> Run:
+async def _append(run: Run, move: Steps, frame: Frame) -> Run:
+    library, journal = frame.library, frame.caller.journal
     plan = replace(
         run.plan,
         steps=run.plan.steps + move.steps,
@@ -149,15 +162,13 @@ async def _append(
         returns=move.returns or run.plan.returns,
     )
     printed = _checked(plan, library)
-    fitted = _fitted(plan, len(run.plan.steps), document, library, context)
+    fitted = _fitted(plan, len(run.plan.steps), frame.document, library, frame.context)
     if fitted:
         plan = fitted.plan
         printed = _checked(plan, library)
-        caller.journal.decide("context", fitted.decision)
-    caller.journal.decide("plan", printed)
-    executor = Executor(
-        document, library.with_declared(plan.declares), caller, caller.journal, context
-    )
+        journal.decide("context", fitted.decision)
+    journal.decide("plan", printed)
+    executor = Executor(replace(frame, library=library.with_declared(plan.declares)))
     values, failures = await executor.run(plan.steps[len(run.plan.steps) :], run.values)
     if failures:
         first = failures[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pearl.plan import Plan
@@ -27,11 +27,13 @@ class Trace:
         plan: the plan that ran, without the trace's comments.
         replies: what each call gave, by its path in the run.
         answer: the run's answer, or None where the run has none.
+        values: what each step gave, and each of its calls, by path, as JSON.
     """
 
     plan: Plan
     replies: dict[str, str]
     answer: str | None
+    values: dict[str, Any] = field(default_factory=dict)
 
 
 def export_trace(entries: Iterable[Entry], name: str) -> str:
@@ -50,7 +52,7 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
     head: dict[str, Any] = {}
     planned = ""
     values: dict[str, Any] = {}
-    children: dict[str, list[tuple[str, str]]] = {}
+    children: dict[str, list[tuple[str, Any]]] = {}
     answer: str | None = None
     for entry in entries:
         path = entry.path
@@ -64,7 +66,7 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
             answer = entry.value["text"]
         elif path.startswith("value/"):
             values[path.removeprefix("value/")] = entry.value
-        elif entry.kind == "call" and path.startswith("step/") and path.endswith("]"):
+        elif _is_item(path):
             child = path.removeprefix("step/")
             children.setdefault(child[: child.rindex("[")], []).append((child, entry.value))
     if not planned:
@@ -87,13 +89,18 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _is_item(path: str) -> bool:
+    """Whether a path is that of one call of a mapped step, and not within a frame."""
+    return path.startswith("step/") and path.endswith("]") and path.count("/") == 1
+
+
 def _told(value: Any) -> str:  # noqa: ANN401 - any JSON
     return (
         value if isinstance(value, str) and len(value.splitlines()) == 1 else one_line_json(value)
     )
 
 
-def _order(child: tuple[str, str]) -> int:
+def _order(child: tuple[str, Any]) -> int:
     return int(child[0][child[0].rindex("[") + 1 : -1])
 
 
@@ -109,6 +116,7 @@ def read_trace(source: Source) -> Trace:
         InputError: a value is not JSON.
     """
     replies: dict[str, str] = {}
+    values: dict[str, Any] = {}
     answer: str | None = None
     for number, line in enumerate(source.text.split("\n"), 1):
         found = _VALUE.match(line) or _ANSWER.match(line)
@@ -122,7 +130,8 @@ def read_trace(source: Source) -> Trace:
         if found.re is _ANSWER:
             answer = text
         else:
+            values[f"step/{found[1]}"] = value
             replies[f"step/{found[1]}"] = text
     plan = parse(source).plan
     steps = tuple(replace(step, comments=()) for step in plan.steps)
-    return Trace(replace(plan, steps=steps, comments=()), replies, answer)
+    return Trace(replace(plan, steps=steps, comments=()), replies, answer, values)

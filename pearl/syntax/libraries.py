@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from pearl.plan import Action, Builtin, Replaced
+from pearl.plan import (
+    Action,
+    Builtin,
+    Decomposed,
+    Literal,
+    Prompt,
+    Replaced,
+    Shown,
+    Solver,
+    SubPlan,
+)
 from pearl.source import Source, Span
 from pearl.syntax.build import unquote
 from pearl.syntax.parsers import Failure, parse_action, parse_step
@@ -15,8 +25,11 @@ _CALLS = re.compile(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
 # Any other indented line goes on with the definition.
 _META = re.compile(
     r"\s+(aliases|traits|provenance(?=\s*:\s*\S)|replaces(?=\s*:\s*\w+\s*[(（])"
-    r"|body(?=\s*:\s*builtin\s+\w+\s*$))\s*:\s*(.*)$"
+    r"|body(?=\s*:\s*(?:builtin|solver)\s+\w+\s*$)|example(?=\s*:\s*[(（])"
+    r"|(?:plan|demonstration)(?=\s*:\s*$))\s*:\s*(.*)$"
 )
+_BLOCKS = ("plan", "demonstration")
+"""Metadata that goes on over the indented lines below it."""
 _ID = re.compile(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",]+))\s*(?:,|$)")
 _CALL = "_ = _"
 
@@ -77,6 +90,9 @@ def _library_lines(text: str) -> list[tuple[int, int, list[tuple[str, Span]]]]:
         elif meta and found and not text.startswith("#", found[-1][0]):
             told = Span(start + meta.start(2), start + len(raw.rstrip()))
             found[-1][2].append((meta[1], told))
+        elif raw[0] in " \t" and found and found[-1][2] and found[-1][2][-1][0] in _BLOCKS:
+            key, told = found[-1][2][-1]
+            found[-1][2][-1] = (key, Span(told.start, start + len(raw.rstrip())))
         elif raw[0] in " \t" and found and not found[-1][2] and not re.match(r"\s*[-*•\d]", raw):
             found[-1] = (found[-1][0], end, found[-1][2])
         else:
@@ -91,6 +107,14 @@ def _with_metadata(action: Action, key: str, text: str, span: Span) -> Action | 
         if isinstance(replaced, Failure):
             return replaced
         return replace(action, replaces=(*action.replaces, replaced))
+    if key in _BLOCKS:
+        return _with_plan(action, key, text, span)
+    if key == "example":
+        shown = _shown(text, span)
+        if isinstance(shown, Failure):
+            return shown
+        had = action.body.examples if isinstance(action.body, Prompt) else ()
+        return replace(action, body=Prompt((*had, shown)))
     value = text[span.start : span.end]
     if key == "provenance":
         ids = _ids(text, span)
@@ -102,7 +126,44 @@ def _with_metadata(action: Action, key: str, text: str, span: Span) -> Action | 
         case "traits":
             return replace(action, traits=frozenset(names))
         case _:
-            return replace(action, body=Builtin(names[-1]))
+            kind = Solver if names[0] == "solver" else Builtin
+            return replace(action, body=kind(names[-1]))
+
+
+def _with_plan(action: Action, key: str, text: str, span: Span) -> Action | Failure:
+    """An action with the steps that carry it out, or with an example of such steps."""
+    # The reader of plans reads declarations, and so needs this module.
+    from pearl.syntax.reader import parse
+
+    parsed = parse(text[span.start : span.end])
+    if parsed.broken:
+        first = parsed.broken[0]
+        at = Span(span.start + first.at.start, span.start + first.at.end)
+        return Failure(at, first.got, first.before, first.accepts)
+    plan = replace(parsed.plan, source=Source("", ""))
+    if key == "plan":
+        return replace(action, body=SubPlan(plan))
+    had = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
+    return replace(action, body=Decomposed((*had, plan)))
+
+
+def _shown(text: str, span: Span) -> Shown | Failure:
+    """``("Donna", 2) = "n"``: a call's arguments and its answer."""
+    equals = (
+        text.rfind(") =", span.start, span.end) + 1 or text.rfind(")=", span.start, span.end) + 1
+    )
+    middle = equals or span.end
+    call, answer = _CALL + text[span.start : middle], f"_ = _({text[middle + 2 : span.end]})"
+    steps = [parse_step(one, Span(0, len(one))) for one in (call, answer)]
+    for step in steps:
+        if isinstance(step, Failure):
+            return step._replace(at=span)
+    asked, given = steps
+    assert not isinstance(asked, Failure)
+    assert not isinstance(given, Failure)
+    if len(given.args) != 1 or not isinstance(given.args[0], Literal):
+        return Failure(span, "", "_ASSIGN", frozenset({"STRING"}))
+    return Shown(asked.args, given.args[0].value)
 
 
 def _ids(text: str, span: Span) -> tuple[str, ...] | Failure:

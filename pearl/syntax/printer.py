@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from pearl.plan import Action, Arg, Builtin, Items, Literal, Plan, Ref, Replaced, Step, Template
+from pearl.plan import (
+    Action,
+    Arg,
+    Body,
+    Builtin,
+    Decomposed,
+    Items,
+    Literal,
+    Plan,
+    Prompt,
+    Ref,
+    Replaced,
+    Solver,
+    Step,
+    SubPlan,
+    Template,
+)
 from pearl.values import Value
 
 # Whatever might be taken for a reference, by the reader or by a person.
@@ -91,8 +107,7 @@ def print_library(actions: Iterable[Action]) -> str:
         lines += [*action.comments, print_action(action)]
         if action.aliases:
             lines.append(f"  aliases: {', '.join(action.aliases)}")
-        if isinstance(action.body, Builtin):
-            lines.append(f"  body: builtin {action.body.function}")
+        lines += _body(action.body)
         if action.traits:
             lines.append(f"  traits: {', '.join(sorted(action.traits))}")
         if action.provenance:
@@ -108,6 +123,29 @@ def print_replaced(replaced: Replaced) -> str:
 
 def _id(text: str) -> str:
     return text if _BARE_ID.fullmatch(text) else f'"{_escape(text)}"'
+
+
+def _body(body: Body) -> Iterator[str]:
+    """The lines that say who carries an action out; none where it is a model by itself."""
+    match body:
+        case Builtin():
+            yield f"  body: builtin {body.function}"
+        case Solver():
+            yield f"  body: solver {body.name}"
+        case SubPlan():
+            yield from _block("plan", body.plan)
+        case Decomposed():
+            for plan in body.demonstrations:
+                yield from _block("demonstration", plan)
+        case Prompt():
+            for shown in body.examples:
+                yield f"  example: ({_args(shown.args)}) = {print_value(shown.answer)}"
+
+
+def _block(key: str, plan: Plan) -> Iterator[str]:
+    yield f"  {key}:"
+    for line in print_plan(plan).splitlines():
+        yield f"    {line}".rstrip()
 
 
 def _args(args: Iterable[Arg]) -> str:

@@ -1,0 +1,219 @@
+"""Decompositions in the plan language, and back (CommaQA, Tables 1 and 2; DESIGN, section 2).
+
+A hop is one step that asks, and one builtin step for each transformation:
+
+    (project_values_flat_unique) [table] "Which movies has #1 directed?"
+
+    2. a2_1 = ASK_TABLE("Which movies has {each a1} directed?")
+    3. a2_2 = VALUES(a2_1)
+    4. a2_3 = FLAT(a2_2)
+    5. a2 = UNIQUE(a2_3)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from pearl.agents.hops import (
+    CHANGES,
+    REFERENCE,
+    Hop,
+    Operation,
+    print_operation,
+    read_operation,
+    references,
+)
+from pearl.plan import Arg, Literal, Mode, Plan, Ref, Step, Template
+
+ASK = "ASK_"
+"""What the names of the actions that ask an agent start with."""
+
+_SHORT = {"math_special": "MATH"}
+_LONG = {short: agent for agent, short in _SHORT.items()}
+_AGENT = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+
+
+class HopError(ValueError):
+    """Hops that are no plan, or a plan that is no hops; the message says why, in one sentence."""
+
+
+def action_of(agent: str) -> str:
+    """The action that asks an agent: ``ASK_TABLE`` for ``table``, ``ASK_MATH`` for its arithmetic.
+
+    Raises:
+        HopError: the name cannot be an action's.
+    """
+    if not _AGENT.fullmatch(agent) or agent.upper() in _LONG:
+        raise HopError(f"[{agent}] is no agent's name: use small letters, digits and underscores.")
+    return ASK + _SHORT.get(agent, agent.upper())
+
+
+def agent_of(action: str) -> str | None:
+    """The agent that an action asks; None for an action that asks none."""
+    if not action.startswith(ASK):
+        return None
+    name = action.removeprefix(ASK)
+    agent = _LONG.get(name, name.lower())
+    return agent if _AGENT.fullmatch(agent) and action_of(agent) == action else None
+
+
+def name_of(number: int) -> str:
+    """The step's name that the answer ``#number`` has in a plan."""
+    return f"a{number}"
+
+
+def asked(hop: Hop) -> tuple[Operation, Arg]:
+    """What a hop does, and its question as a step's argument.
+
+    Raises:
+        HopError: no such operator, or the question does not name the answer
+            whose items it is asked for.
+    """
+    operation = read_operation(hop.operator)
+    if operation is None:
+        raise HopError(f"({hop.operator}) is no operator of the paper's Tables 1 and 2.")
+    named = references(hop.question)
+    over = None
+    if operation.mode is not Mode.PLAIN:
+        over = operation.of or next(iter(named), None)
+        if over not in named:
+            wanted = f"#{over}" if over else "an answer such as #1"
+            raise HopError(f"({hop.operator}) needs {wanted} in its question: {hop.question}")
+    return operation, _argument(hop.question, over, operation.mode)
+
+
+def _argument(question: str, over: int | None, mode: Mode) -> Arg:
+    parts: list[str | Ref] = []
+    for at, part in enumerate(REFERENCE.split(question)):
+        if at % 2:
+            number = int(part)
+            parts.append(Ref(name_of(number), mode if number == over else Mode.PLAIN))
+        elif part:
+            parts.append(part)
+    if any(isinstance(part, Ref) for part in parts):
+        return Template(tuple(parts))
+    return Literal(question)
+
+
+def to_steps(hop: Hop, number: int) -> tuple[Step, ...]:
+    """One hop as steps; the last one's name is `name_of` its number.
+
+    An operator that is spelled otherwise than `to_hops` would spell it is kept
+    in the note, as ``filter(#2)`` is where ``filter`` says the same.
+
+    Raises:
+        HopError: the hop is no step of the plan language.
+    """
+    operation, argument = asked(hop)
+    names = [f"{name_of(number)}_{at}" for at in range(1, len(operation.then) + 1)]
+    names.append(name_of(number))
+    plain = print_operation(_plain(operation, hop.question))
+    note = "" if hop.operator == plain else hop.operator
+    steps = [Step(names[0], action_of(hop.agent), (argument,), note)]
+    for before, name, change in zip(names, names[1:], operation.then, strict=False):
+        steps.append(Step(name, change.upper(), (Ref(before),)))
+    return tuple(steps)
+
+
+def _plain(operation: Operation, question: str) -> Operation:
+    """The operation as `to_hops` spells it: it names an answer only where it must."""
+    first = next(iter(references(question)), None)
+    of = None if operation.of == first else operation.of
+    return Operation(operation.mode, of, operation.then)
+
+
+def to_plan(hops: Sequence[Hop], question: str = "") -> Plan:
+    """A decomposition as a plan that returns its last answer.
+
+    Raises:
+        HopError: a hop is no step of the plan language.
+    """
+    steps = [step for number, hop in enumerate(hops, 1) for step in to_steps(hop, number)]
+    returns = (Ref(steps[-1].name),) if steps else ()
+    return Plan(tuple(steps), question, returns=returns)
+
+
+def to_hops(plan: Plan) -> tuple[Hop, ...]:
+    """The inverse of `to_plan`, for any names of steps.
+
+    Raises:
+        HopError: the plan has a step that is neither a question to an agent nor
+            a transformation of the step before it, or does not return the last
+            hop's answer.
+    """
+    hops: list[Hop] = []
+    numbers: dict[str, int] = {}
+    for chain in _chains(plan.steps):
+        hops.append(_read(chain, numbers))
+        numbers[chain[-1].name] = len(hops)
+    last = plan.steps[-1].name if plan.steps else ""
+    if last not in _returned(plan) or len(_returned(plan)) > 1:
+        raise HopError("A decomposition's answer is its last hop's: return that one alone.")
+    return tuple(hops)
+
+
+def _chains(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    chain: list[Step] = []
+    for step in steps:
+        if chain and step.action.lower() in CHANGES and step.args == (Ref(chain[-1].name),):
+            chain.append(step)
+            continue
+        if agent_of(step.action) is None:
+            raise HopError(f"{step.name} asks no agent: {step.action} is no part of a hop.")
+        if chain:
+            yield chain
+        chain = [step]
+    if chain:
+        yield chain
+
+
+def _returned(plan: Plan) -> list[str]:
+    """The steps whose outputs are the plan's answer."""
+    if plan.returns:
+        return [ref.name for ref in plan.returns]
+    from pearl.graph import sinks
+
+    return [step.name for step in sinks(plan)]
+
+
+def _read(chain: Sequence[Step], numbers: Mapping[str, int]) -> Hop:
+    first = chain[0]
+    question, over, mode = _question(first, numbers)
+    then = tuple(step.action.lower() for step in chain[1:])
+    operation = _plain(Operation(mode, over, then), question)
+    operator = print_operation(operation)
+    noted = read_operation(first.note)
+    if noted and mode is not Mode.PLAIN and _plain(noted, question) == operation:
+        operator = first.note
+    return Hop(operator, agent_of(first.action) or "", question)
+
+
+def _question(step: Step, numbers: Mapping[str, int]) -> tuple[str, int | None, Mode]:
+    """A question's text, the answer whose items it is asked for, and how."""
+    arg = step.args[0] if len(step.args) == 1 else None
+    if isinstance(arg, Literal) and isinstance(arg.value, str):
+        parts: tuple[str | Ref, ...] = (arg.value,)
+    elif isinstance(arg, Template):
+        parts = arg.parts
+    else:
+        raise HopError(f"{step.name} asks no question: {step.action} needs one text.")
+    texts: list[str] = []
+    modes: dict[int, set[Mode]] = {}
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        if part.name not in numbers:
+            raise HopError(f"{step.name} uses {part.name}, which is no hop's answer.")
+        modes.setdefault(numbers[part.name], set()).add(part.mode)
+        texts.append(f"#{numbers[part.name]}")
+    question = "".join(texts)
+    if references(question) != [numbers[part.name] for part in parts if isinstance(part, Ref)]:
+        raise HopError(f"{step.name} has a # in its words that would read as an answer.")
+    mapped = [(at, *kinds) for at, kinds in modes.items() if kinds != {Mode.PLAIN}]
+    if not mapped:
+        return question, None, Mode.PLAIN
+    if len(mapped) > 1 or len(mapped[0]) != 2:
+        raise HopError(f"{step.name} goes over more than one answer's items.")
+    return question, mapped[0][0], mapped[0][1]

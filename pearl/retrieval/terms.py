@@ -1,0 +1,117 @@
+"""The terms that a text is found by: stems of English words, and names as they are."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_INITIALS = re.compile(r"(?<![^\W_])(?:(?:[A-Z]\.[^\S\n]?)+[A-Z]\.|[A-Z](?:\.[A-Z])+)(?![^\W_])")
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+)")
+"""Scripts that put no space between words."""
+
+_LONGEST = 64
+"""Characters of a term; what is longer is no word."""
+
+_LETTERS = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h"}
+)
+"""Letters that are not a letter and a mark, and that people leave out all the same."""
+
+STOP = frozenset(
+    """
+    a about after again against all also am an and any are as at be because been before being
+    below between both but by can could did do does doing down during each few for from further
+    had has have having he her here hers herself him himself his how i if in into is it its itself
+    just me more most my myself no nor not of off on once only or other our ours ourselves out
+    over own same she should so some such than that the their theirs them themselves then there
+    these they this those through to too under until up upon us very was we were what when where
+    which while who whom whose why will with would you your yours yourself yourselves
+    """.split()
+)
+"""Words that say nothing of what a text is about."""
+
+_OPERATORS = frozenset({"AND", "OR", "NOT"})
+"""What those write in capitals who take a query for a formula."""
+
+
+def terms(text: str) -> list[str]:
+    """A text's terms, in order.
+
+    English words are stems (Porter's second stemmer). A name keeps its own
+    form beside its stem, so that *Banks* is found before *bank*. Accents and
+    apostrophes fall away, initials are one term however they are set
+    (*J. K.*, *J.K.*, *JK*), and a stop word in capitals is a name (*WHO*, *US*)
+    unless all of the text is. Scripts without spaces give every two
+    characters that stand together.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    if "." in text:
+        text = _INITIALS.sub(_joined, text)
+    if "," in text:
+        text = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), text)
+    found = _WORD.findall(text)
+    if len(found) > 1 and text.isupper():
+        found = [word.lower() for word in found]
+    return [term for word in found for term in _terms_of(word)]
+
+
+def query_terms(query: str, most: int = 128) -> list[str]:
+    """The different terms of a query, in order.
+
+    Args:
+        query: any text.
+        most: what comes after so many terms is left out; nobody asks for more
+            at once.
+    """
+    return list(dict.fromkeys(terms(query)))[:most]
+
+
+def _joined(found: re.Match[str]) -> str:
+    letters = "".join(char for char in found[0] if char.isalpha())
+    return f" {letters} "
+
+
+# A corpus has few words, each of them often.
+@lru_cache(maxsize=1 << 18)
+def _terms_of(word: str) -> tuple[str, ...]:
+    if _UNSPACED.search(word):
+        parts = [part for part in _UNSPACED.split(word) if part]
+        return tuple(term for part in parts for term in _unspaced(part))
+    plain = _folded(word)
+    if plain.endswith("'s"):
+        plain = plain[:-2]
+    short = plain.partition("'")[0]
+    stopped = plain in STOP or (short != plain and (short in STOP or plain.endswith("n't")))
+    plain = plain.replace("'", "")[:_LONGEST]
+    if stopped:
+        named = len(word) > 1 and word.isupper() and word not in _OPERATORS
+        return (f"={plain}",) if named else ()
+    stem = _stem(plain)
+    return (stem, f"={plain}") if word[:1].isupper() and stem != plain else (stem,)
+
+
+def _unspaced(part: str) -> tuple[str, ...]:
+    if not _UNSPACED.match(part):
+        return _terms_of(part)
+    return tuple(part[at : at + 2] for at in range(max(1, len(part) - 1)))
+
+
+def _folded(word: str) -> str:
+    """A word without case and accents."""
+    word = word.replace("’", "'").casefold()
+    if word.isascii():
+        return word
+    parts = unicodedata.normalize("NFKD", word.translate(_LETTERS))
+    kept = "".join(char for char in parts if not unicodedata.combining(char))
+    return unicodedata.normalize("NFC", kept)
+
+
+def _stem(word: str) -> str:
+    """A word's stem. A stemmer keeps the word it works on, so threads may not share one."""
+    from snowballstemmer.english_stemmer import EnglishStemmer
+
+    return str(EnglishStemmer().stemWord(word)) or word

@@ -1,0 +1,173 @@
+"""Actions that solvers, plans of their own, or decomposers carry out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from pearl.builtins import Given
+from pearl.checker import check_library
+from pearl.library import Library, builtins
+from pearl.llm import Reply, Request
+from pearl.plan import Prompt, SubPlan
+from pearl.replay import read_records, replay
+from pearl.runtime import Caller, Journal, RunError, run_strategy
+from pearl.runtime.handlers import Frame, Handlers, SolverError
+from pearl.runtime.trace import export_trace
+from pearl.source import Source
+from pearl.strategies import GivenPlan
+from pearl.syntax import parse, parse_library
+from pearl.syntax.printer import print_library
+from pearl.values import Value, as_text
+
+ACTIONS = """\
+SHOUT(X) -> any : Say X in capitals.
+  body: solver shout
+TWICE(X) -> any : Say X in capitals, and then again.
+  plan:
+    1. once = SHOUT(X)
+    2. ans = CONCAT(once, once)
+LOOP(X) -> any : Ask itself.
+  plan:
+    1. again = LOOP(X)
+DEEPER(X) -> any : Ask itself something else each time.
+  plan:
+    1. more = DEEPER("{X}!")
+NAME(X) : Name X.
+  example: ("a", [1, 2]) = "b"
+"""
+
+
+async def shout(path: str, given: Sequence[Given]) -> Value:
+    said = as_text(given[0].value)
+    if said == "nothing":
+        raise SolverError("no-answer", "There is no answer to that.")
+    return said.upper()
+
+
+def library(text: str = ACTIONS) -> Library:
+    own = {action.name: action for action in parse_library(text).actions}
+    return Library(("test",), MappingProxyType({**builtins(), **own}))
+
+
+class Model:
+    """Says which examples its prompt has."""
+
+    name = identity = "scripted"
+    notice = ""
+
+    async def answer(self, request: Request) -> Reply:
+        shown = request.messages[-1]["content"].split("Step:")[0]
+        return Reply(f"{shown.count('the answer was:')} example: {shown.splitlines()[-4:]}")
+
+
+def run(plan: str, actions: Library | None = None, **handed: Any) -> tuple[str, Journal]:
+    journal = Journal()
+    caller = Caller(Model().answer, "scripted", journal)
+    parsed = parse(plan).plan
+    finished = asyncio.run(
+        run_strategy(
+            GivenPlan(parsed), "q", Source("d", "text"), actions or library(), caller,
+            handlers=Handlers({"shout": shout}, **handed),
+        )
+    )  # fmt: skip
+    return finished.text, journal
+
+
+def test_a_library_s_bodies_are_printed_as_they_were_read():
+    text = print_library(parse_library(ACTIONS).actions)
+    assert text == ACTIONS
+    twice = library().actions["TWICE"]
+    assert isinstance(twice.body, SubPlan)
+    assert [step.name for step in twice.body.plan.steps] == ["once", "ans"]
+    named = library().actions["NAME"].body
+    assert isinstance(named, Prompt)
+    assert [shown.answer for shown in named.examples] == ["b"]
+
+
+@pytest.mark.parametrize(
+    "line", ["  plan:\n    1. x = FLAT(", '  example: ("a") "b"', '  example: ("a") = [x]']
+)
+def test_a_body_that_cannot_be_read_is_a_finding(line: str):
+    found = check_library(Source("l", f"A(X) : a X\n{line}\nB(X) : b X\n"))
+    assert [one.code for one in found] == ["PRL118"]
+    assert [one.name for one in parse_library(f"A(X) : a X\n{line}\nB(X) : b X\n").actions] == [
+        "A", "B",
+    ]  # fmt: skip
+
+
+def test_a_solver_carries_a_step_out():
+    text, journal = run('1. a = SHOUT("hallo")')
+    assert text == "HALLO"
+    assert ("step/a", "HALLO") in [(one.path, one.value) for one in journal.entries]
+
+
+def test_a_solver_runs_for_each_item():
+    text, _ = run('1. l = FLAT(["a", "b"])\n2. s = SHOUT("{each l}!")\n3. v = VALUES(s)')
+    assert text == "A!\nB!"
+
+
+def test_a_solver_without_an_answer_is_told_with_its_reason():
+    with pytest.raises(RunError, match="There is no answer to that") as error:
+        run('1. a = SHOUT("nothing")\n2. b = CONCAT(a, "x")')
+    assert [(one.step, one.reason) for one in error.value.failures] == [
+        ("a", "no-answer"), ("b", "no-answer"),
+    ]  # fmt: skip
+
+
+def test_a_solver_that_is_not_there():
+    with pytest.raises(RunError, match="needs the solver sing; there is shout"):
+        run('1. a = SING("x")', library("SING(X) : sing X\n  body: solver sing\n"))
+
+
+def test_an_action_that_is_a_plan_of_its_own():
+    text, journal = run('1. a = TWICE("x")')
+    assert text == "X\nX"
+    paths = [one.path for one in journal.entries]
+    assert "step/a/step/once" in paths
+    assert "step/a/value/ans" in paths
+
+
+def test_what_would_never_end_is_refused():
+    with pytest.raises(RunError, match="LOOP is asked what it is already at") as error:
+        run('1. a = LOOP("x")')
+    assert error.value.failures[0].reason == "depth"
+    with pytest.raises(RunError, match="more than 3 calls deep") as error:
+        run('1. a = DEEPER("x")', depth=3)
+    assert error.value.failures[0].reason == "depth"
+
+
+def test_a_decomposer_is_handed_in():
+    text = "ADD(X) : add X\n  demonstration:\n    1. a = FLAT(X)\n"
+
+    async def decompose(action: Any, given: Sequence[tuple[str, Given]], frame: Frame) -> Value:
+        assert frame.within
+        return [action.name, *[as_text(one.value) for _, one in given]]
+
+    assert run('1. a = ADD("x")', library(text), decompose=decompose)[0] == "ADD\nx"
+    with pytest.raises(RunError, match="ADD needs a decomposer"):
+        run('1. a = ADD("x")', library(text))
+
+
+def test_examples_are_shown_to_the_model():
+    text = 'NAME(X, N) : Name X, N.\n  example: ("a", 1) = "b"\n'
+    assert run('1. a = NAME("x", 2)', library(text))[0] == (
+        "1 example: ['For (\"a\", 1) the answer was:', '<answer>', 'b', '</answer>']"
+    )
+
+
+def test_a_trace_replays_what_solvers_and_plans_gave(tmp_path: Path):
+    """A list stays a list, and the solver is not asked again."""
+    plan = '1. l = FLAT(["a", "b"])\n2. s = SHOUT(each l)\n3. v = VALUES(s)\n4. t = TWICE("x")'
+    text, journal = run(plan)
+    journal.decide("run", {"question": "q"})
+    trace = Source("t.plan", export_trace(journal.entries, "t"))
+    [record] = read_records(trace)
+    assert record.answer == text
+    replayed = replay([record], library())
+    assert (replayed.exact, replayed.check_errors, replayed.failed) == (1, 0, {})
