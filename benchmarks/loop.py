@@ -18,23 +18,23 @@ from pathlib import Path
 
 METHODS = "zero-shot,cot,mcq,pearl,pearl-no-execution,pearl-no-refinement,pearl-execute-only"
 
+LIBRARY = ("--library", "core", "--library", "small.actions")
+
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("questions", type=Path)
     options.add_argument("quality", type=Path)
     options.add_argument("--target", default="80")
-    options.add_argument("--sizes", default="1,20,81,140")
+    options.add_argument("--sizes", default="1,20,40,60")
     chosen = options.parse_args()
     commands = (
         ("mine", str(chosen.questions.resolve()), "-o", "mined.actions"),
         ("condense", "mined.actions", "-o", "small.actions", "--target", chosen.target),
         # Demonstrations of the example story: none of their questions is evaluated.
-        ("refine", "examples/lighthouse.questions.jsonl", "-o", "demos",
-         "--library", "core", "--library", "quality"),
+        ("refine", "examples/lighthouse.questions.jsonl", "-o", "demos", *LIBRARY),
         ("eval", "quality", "--data", str(chosen.quality.resolve()), "--methods", METHODS,
-         "--library", "core", "--library", "quality", "--library", "mined.actions",
-         "--library-sizes", chosen.sizes, "--demos", "demos", "--reasoning",
+         *LIBRARY, "--library-sizes", chosen.sizes, "--demos", "demos", "--reasoning",
          "-o", "results.jsonl"),
         ("report", "results.jsonl", "--format", "html", "-o", "report.html"),
     )  # fmt: skip
