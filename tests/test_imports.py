@@ -14,14 +14,14 @@ from tests.conftest import ROOT
 
 ROOMS = (
     "resources", "source", "values", "diagnostics", "plan", "screen", "syntax", "builtins",
-    "library", "alike", "graph", "placing", "draw", "rules", "checker", "passes", "render", "llm",
-    "prompts", "planner", "context", "runtime", "engine", "store", "strategies", "layout",
-    "session", "replay", "answer", "jobs", "batch", "mining", "report", "evaluate", "api", "cli",
-    "__main__",
+    "library", "alike", "retrieval", "graph", "placing", "draw", "rules", "checker", "passes",
+    "render", "llm", "prompts", "planner", "context", "runtime", "agents", "engine", "store",
+    "strategies", "layout", "session", "replay", "answer", "jobs", "batch", "mining", "report",
+    "evaluate", "api", "cli", "__main__",
 )  # fmt: skip
 HEAVY = (
     "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy", "alembic",
-    "distributed",
+    "distributed", "tantivy", "snowballstemmer", "sqlite3",
 )  # fmt: skip
 PACKAGE = ROOT / "pearl"
 

@@ -37,7 +37,7 @@ REFERENCE = re.compile(r"#([1-9][0-9]{0,3})(?![0-9])")
 _OPERATOR = re.compile(r"([a-zA-Z]+)(?:\(#([1-9][0-9]{0,3})\))?((?:_[a-z]+)*)")
 _LINE = re.compile(
     r"\s*(?:[0-9]+[.)]\s*)?\((?P<operator>[^\[\]]*)\)\s*\[(?P<agent>[^\[\]]*)\]\s*"
-    r'"(?P<question>.*)"\s*',
+    r'["“](?P<question>.*)["”]\s*',
     re.DOTALL,
 )
 _ESCAPED = re.compile(r'\\([\\nr"])')

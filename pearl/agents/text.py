@@ -24,6 +24,7 @@ from pearl.agents.hops import (
     read_operation,
     references,
 )
+from pearl.graph import outputs
 from pearl.plan import Arg, Literal, Mode, Plan, Ref, Step, Template
 
 ASK = "ASK_"
@@ -147,8 +148,7 @@ def to_hops(plan: Plan) -> tuple[Hop, ...]:
     for chain in _chains(plan.steps):
         hops.append(_read(chain, numbers))
         numbers[chain[-1].name] = len(hops)
-    last = plan.steps[-1].name if plan.steps else ""
-    if last not in _returned(plan) or len(_returned(plan)) > 1:
+    if outputs(plan) != tuple(step.name for step in plan.steps[-1:]):
         raise HopError("A decomposition's answer is its last hop's: return that one alone.")
     return tuple(hops)
 
@@ -168,15 +168,6 @@ def _chains(steps: Sequence[Step]) -> Iterator[list[Step]]:
         yield chain
 
 
-def _returned(plan: Plan) -> list[str]:
-    """The steps whose outputs are the plan's answer."""
-    if plan.returns:
-        return [ref.name for ref in plan.returns]
-    from pearl.graph import sinks
-
-    return [step.name for step in sinks(plan)]
-
-
 def _read(chain: Sequence[Step], numbers: Mapping[str, int]) -> Hop:
     first = chain[0]
     question, over, mode = _question(first, numbers)
@@ -184,7 +175,7 @@ def _read(chain: Sequence[Step], numbers: Mapping[str, int]) -> Hop:
     operation = _plain(Operation(mode, over, then), question)
     operator = print_operation(operation)
     noted = read_operation(first.note)
-    if noted and mode is not Mode.PLAIN and _plain(noted, question) == operation:
+    if noted and _plain(noted, question) == operation:
         operator = first.note
     return Hop(operator, agent_of(first.action) or "", question)
 
@@ -211,9 +202,9 @@ def _question(step: Step, numbers: Mapping[str, int]) -> tuple[str, int | None, 
     question = "".join(texts)
     if references(question) != [numbers[part.name] for part in parts if isinstance(part, Ref)]:
         raise HopError(f"{step.name} has a # in its words that would read as an answer.")
-    mapped = [(at, *kinds) for at, kinds in modes.items() if kinds != {Mode.PLAIN}]
+    mapped = [number for number, kinds in modes.items() if kinds != {Mode.PLAIN}]
     if not mapped:
         return question, None, Mode.PLAIN
-    if len(mapped) > 1 or len(mapped[0]) != 2:
-        raise HopError(f"{step.name} goes over more than one answer's items.")
-    return question, mapped[0][0], mapped[0][1]
+    if len(mapped) > 1 or len(modes[mapped[0]]) > 1:
+        raise HopError(f"{step.name} takes its answers in more ways than one operator says.")
+    return question, mapped[0], modes[mapped[0]].pop()

@@ -21,6 +21,7 @@ COMMANDS = (
     "estimate",
     "runs",
     "cache",
+    "index",
     "mine",
     "condense",
     "migrate",

@@ -9,7 +9,9 @@ from pearl.llm.calls import (
     LabelQuestion,
     MapAnswer,
     MineActions,
+    NextStep,
     RefinePlan,
+    Worked,
     WritePlan,
 )
 from pearl.llm.choose import choose_model
@@ -29,10 +31,12 @@ __all__ = [
     "MineActions",
     "Model",
     "ModelError",
+    "NextStep",
     "RefinePlan",
     "Reply",
     "Request",
     "Usage",
+    "Worked",
     "WritePlan",
     "choose_model",
 ]

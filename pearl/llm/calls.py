@@ -29,8 +29,43 @@ class WritePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Worked:
+    """A decomposition that was carried out, as an example.
+
+    Args:
+        question: what was asked.
+        steps: each step as written, with what it gave; empty where that is not known.
+        returns: the names of the outputs that were the answer; empty for the last step's.
+    """
+
+    question: str
+    steps: tuple[tuple[str, str], ...]
+    returns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """Write the next step of a decomposition, or say which output is the answer.
+
+    DecomP (Khot et al., 2023), section 3: the decomposer sees the question,
+    the steps so far and what they gave.
+
+    Args:
+        question: what is asked.
+        library: the actions that a step may call.
+        demonstrations: decompositions of other questions.
+        steps: the steps so far, each with what it gave.
+    """
+
+    question: str
+    library: Library
+    demonstrations: tuple[Worked, ...] = ()
+    steps: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CorrectPlan:
-    """Mend a plan that the checker rejected (PEARL, section 2.2, self-correction).
+    """Mend a plan, or a step, that the checker rejected (PEARL, section 2.2, self-correction).
 
     Args:
         write: the call that was answered.
@@ -38,7 +73,7 @@ class CorrectPlan:
         complaint: the findings, rendered for a model.
     """
 
-    write: WritePlan
+    write: WritePlan | NextStep
     reply: str
     complaint: str
 
@@ -134,6 +169,7 @@ class LabelQuestion:
 
 Call: TypeAlias = (
     WritePlan
+    | NextStep
     | CorrectPlan
     | ExecuteStep
     | MapAnswer

@@ -21,6 +21,7 @@ from pearl.llm.calls import (
     LabelQuestion,
     MapAnswer,
     MineActions,
+    NextStep,
     RefinePlan,
     WritePlan,
     letter,
@@ -53,6 +54,8 @@ def render(call: Call) -> tuple[Message, ...]:
     match call:
         case WritePlan():
             return _messages("write_plan", call=call, actions=_listing(call.library))
+        case NextStep():
+            return _messages("next_step", call=call, actions=_listing(call.library))
         case CorrectPlan():
             return (
                 *render(call.write),

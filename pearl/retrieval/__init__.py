@@ -10,7 +10,7 @@ from pearl.retrieval.corpus import Row, read_corpus
 from pearl.retrieval.document import DocumentRetriever
 from pearl.retrieval.engine import CorpusRetriever, open_index
 from pearl.retrieval.folder import IndexInfo, check_index, is_index, read_info
-from pearl.retrieval.terms import terms
+from pearl.retrieval.words import terms
 
 __all__ = [
     "Built",

@@ -17,6 +17,7 @@ from pearl.llm.calls import (
     LabelQuestion,
     MapAnswer,
     MineActions,
+    NextStep,
     RefinePlan,
     WritePlan,
 )
@@ -43,13 +44,18 @@ class Offline:
         self.identity = f"offline {version('pearl')}"
 
     async def answer(self, request: Request) -> Reply:
-        from pearl.llm.offline import condensing, labelling, mapping, mining, planning, reading
+        from pearl.llm.offline import analogy, condensing, labelling, mapping, mining, planning, reading
 
         match request.call:
             case WritePlan() as call:
                 return Reply(planning.write(call))
-            case CorrectPlan() as call:
-                return Reply(planning.write_shortest(call.write))
+            case NextStep() as call:
+                return Reply(analogy.next_step(call))
+            case CorrectPlan(write=WritePlan() as write):
+                return Reply(planning.write_shortest(write))
+            case CorrectPlan():
+                # What was found by analogy cannot be found otherwise.
+                return Reply("")
             case ExecuteStep() as call:
                 return Reply(reading.carry_out(call))
             case MapAnswer() as call:

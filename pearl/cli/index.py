@@ -1,0 +1,152 @@
+"""``pearl index``"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pearl.cli.failures import NoAnswer
+from pearl.cli.options import counted, emit_json, json_option
+from pearl.cli.progress import BAR_EVERY
+from pearl.source import InputError
+
+if TYPE_CHECKING:
+    from pearl.retrieval import IndexInfo
+
+
+@click.command(
+    "index", short_help="Make a corpus searchable, and search it.",
+    epilog="Example:  pearl index corpus.jsonl -o corpus.index",
+)  # fmt: skip
+@click.argument("path", metavar="CORPUS")
+@click.option(
+    "-o", "--output", default="", metavar="INDEX",
+    help="The index, a folder. One that is there is replaced when the new one is whole.",
+)  # fmt: skip
+@click.option("--search", default=None, metavar="WORDS", help="Passages that match, best first.")
+@click.option(
+    "-k", "most", type=click.IntRange(1), default=5, show_default=True, metavar="N",
+    help="How many passages to show.",
+)  # fmt: skip
+@json_option
+def command(path: str, output: str, search: str | None, most: int, as_json: bool) -> None:
+    """Index CORPUS: JSON lines with "id", "text" and, where there is one, "title".
+
+    Where CORPUS is an index: search it with --search, or else check every byte of it.
+    """
+    from pearl.retrieval import is_index
+
+    if output:
+        if search is not None:
+            raise InputError("-o and --search exclude each other: build first, then search.")
+        _build(path, output, as_json=as_json)
+    elif not is_index(path):
+        raise InputError(f"{path} is no index: build one of a corpus with -o INDEX.")
+    elif search is None:
+        _check(path, as_json=as_json)
+    else:
+        _search(path, search, most, as_json=as_json)
+
+
+def _build(path: str, output: str, *, as_json: bool) -> None:
+    from pearl.retrieval import build_index
+
+    started = time.monotonic()
+    with _progress(quiet=as_json) as told:
+        built = build_index(path, output, told)
+    seconds = time.monotonic() - started
+    if as_json:
+        emit_json(_as_object(output, built.info) | {"fresh": built.fresh, "seconds": seconds})
+    elif built.fresh:
+        click.echo(f"{_told(output, built.info)}, {seconds:.1f} s")
+    else:
+        click.echo(f"{_told(output, built.info)}: it is there already.")
+
+
+def _check(path: str, *, as_json: bool) -> None:
+    from pearl.retrieval import check_index
+
+    info = check_index(path)
+    if as_json:
+        emit_json(_as_object(path, info))
+    else:
+        click.echo(f"{_told(path, info)}: every byte is as it was written.")
+
+
+def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
+    from pearl.retrieval import open_index
+    from pearl.screen import printable, printable_lines
+
+    found = open_index(path).search(query, most)
+    if not found and not as_json:
+        raise NoAnswer(f"No passage matches {query[:80]}: try other words.")
+    if as_json:
+        emit_json(
+            [
+                {"id": one.id, "title": one.title, "text": one.text, "score": one.score}
+                for one in found
+            ]
+        )
+    else:
+        for one in found:
+            title = f" {one.title}" if one.title else ""
+            click.echo(click.style(printable(f"{one.id}{title}"), bold=True))
+            click.echo("    " + printable_lines(one.text).replace("\n", "\n    "))
+    raise click.exceptions.Exit(0 if found else 1)
+
+
+def _told(path: str, info: IndexInfo) -> str:
+    from pearl.screen import printable
+
+    return (
+        f"{printable(path)}: {counted(info.passages, 'passage')} of {printable(info.corpus)}, "
+        f"{info.bytes / 1e6:,.1f} MB"
+    )
+
+
+def _as_object(path: str, info: IndexInfo) -> dict[str, Any]:
+    return {
+        "index": path,
+        "passages": info.passages,
+        "bytes": info.bytes,
+        "corpus": {"name": info.corpus, "bytes": info.size, "sha256": info.digest},
+    }
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Shows how much of a corpus is read, on a terminal.
+
+    Yields:
+        A function to tell of the bytes that are read, and of how many.
+    """
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda done, of: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+        shown = 0.0
+
+        def told(done: int, of: int) -> None:
+            nonlocal shown
+            now = time.monotonic()
+            if now - shown > BAR_EVERY or done >= of:
+                shown = now
+                said = "reading" if done < of else "writing the index"
+                bar.update(task, total=of, completed=done, description=said)
+
+        yield told

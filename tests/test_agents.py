@@ -1,0 +1,639 @@
+"""CommaQA's agents: what they answer, how decompositions run, and how they become plans."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pearl.agents import (
+    Agents,
+    Hop,
+    HopError,
+    NoAnswer,
+    World,
+    agent_of,
+    exact_match,
+    f1,
+    parse_hops,
+    print_hop,
+    print_hops,
+    print_operation,
+    read_operation,
+    read_world,
+    read_worlds,
+    run_hop,
+    run_hops,
+    solver,
+    to_hops,
+    to_plan,
+)
+from pearl.agents.hops import CHANGES, MODES, Operation
+from pearl.agents.sums import read_numbers
+from pearl.checker import check
+from pearl.diagnostics import has_errors
+from pearl.library import load_library
+from pearl.plan import Mode, Plan, Ref
+from pearl.source import InputError
+from pearl.syntax import parse, print_plan
+from pearl.values import Pairs, Value, canonical_json, to_json
+
+FILES = [
+    f"{kind}_{part}.jsonl"
+    for kind in ("explicit", "implicit", "numeric")
+    for part in ("dev_20kb", "train_100kb")
+]
+
+
+def template(
+    agent: str, predicate: str, look: str, questions: list[str], **init: str
+) -> dict[str, object]:
+    steps = [{"operation": "select", "question": look, "answer": "#1"}] if look else []
+    inputs = {slot.replace("x", "$"): kind for slot, kind in init.items()}
+    return {"steps": steps, "questions": questions, "init": inputs, "model": agent,
+            "predicate": predicate}  # fmt: skip
+
+
+def row() -> dict[str, object]:
+    """A small world: films, people, years, lengths."""
+    two = {"x1": "length", "x2": "length"}
+    films = ["Who directed $1?", "Who was the director of $1?"]
+    return {
+        "kb": {
+            "directed": ["directed(Alba, Ines)", "directed(Borea, Ines)", "directed(Cirro, Tom)"],
+            "born": ["born(Ines, 1907)", "born(Tom, 1911)", "born(Ada, 1907)"],
+            "made": ["made(Alba, 1911)", "made(Borea, 1950)", "made(Cirro, 1950)"],
+            "threw": ["threw(Ada, 50.0)", "threw(Ada, 70.4)", "threw(Tom, 66.0)"],
+        },
+        "context": "…",
+        "pred_lang_config": {
+            "table": [
+                template("table", "d($1, ?)", "directed($1, ?)", films, x1="film"),
+                template("table", "f($1, ?)", "directed(?, $1)", ["$1 made what?"], x1="person"),
+                template("table", "m($1, ?)", "made(?, $1)", ["What came out in $1?"], x1="made"),
+                template("table", "all(?)", "directed(?, _)", ["Which films are there?"]),
+            ],
+            "text": [
+                template("text", "b($1, ?)", "born(?, $1)", ["Who was born in $1?"], x1="b_year"),
+                template("text", "y($1, ?)", "born($1, ?)", ["When was $1 born?"], x1="person"),
+                template("text", "l($1, ?)", "threw($1, ?)", ["How far threw $1?"], x1="person"),
+                template("text", "w($1, ?)", "threw(?, $1)", ["Who all threw $2?"], x1="length"),
+            ],
+            "math_special": [
+                template("math_special", "count($1)", "", ["How many are $1?"], x1="list(length)"),
+                template("math_special", "max($1)", "", ["What is the most of $1?"], x1="list(x)"),
+                template("math_special", "min($1)", "", ["What is the least of $1?"], x1="list(x)"),
+                template("math_special", "diff($1 | $2)", "", ["From $1 to $2?"], **two),
+                template("math_special", "is_smaller($1 | $2)", "", ["Is $1 < $2?"], **two),
+                template("math_special", "is_greater($1 | $2)", "", ["Is $2 < $1 so?"], **two),
+            ],
+        },
+        "qa_pairs": [],
+    }
+
+
+@pytest.fixture
+def world() -> World:
+    return read_world(row(), "here:1", "here/1")
+
+
+@pytest.fixture
+def agents(world: World) -> Agents:
+    return Agents(world)
+
+
+def told(values: list[Value]) -> list[str]:
+    """Values so that 66, 66.0 and "66.0" are three."""
+    return [canonical_json(to_json(value)) for value in values]
+
+
+def hops(text: str) -> tuple[Hop, ...]:
+    parsed = parse_hops(text)
+    assert not parsed.problems
+    return parsed.hops
+
+
+@pytest.fixture(params=FILES)
+def worlds(request: pytest.FixtureRequest, shared: Path) -> Iterator[World]:
+    return read_worlds(str(shared / "commaqa" / request.param))
+
+
+# -- all published decompositions ---------------------------------------------------------------
+
+
+def test_every_gold_decomposition_gives_every_recorded_answer(worlds: Iterator[World]):
+    seen = 0
+    for world in worlds:
+        agents = Agents(world)
+        for question in world.questions:
+            answers = run_hops(question.hops, agents)
+            assert told(answers) == told(list(question.answers)), f"{world.name} {question.id}"
+            assert told(answers[-1:]) == told([question.answer])
+            assert exact_match(answers[-1], question.answer)
+            seen += 1
+        assert agents.calls >= sum(len(question.hops) for question in world.questions)
+    assert seen in (100, 500)
+
+
+def test_every_gold_decomposition_is_a_plan_and_comes_back(worlds: Iterator[World]):
+    library = load_library("commaqa")
+    seen = 0
+    for world in worlds:
+        for question in world.questions:
+            plan = to_plan(question.hops, question.text)
+            text = print_plan(plan)
+            parsed = parse(text)
+            assert parsed.plan == plan
+            assert not parsed.broken
+            assert to_hops(parsed.plan) == question.hops
+            assert to_plan(to_hops(parsed.plan), question.text) == plan
+            assert print_plan(parsed.plan) == text
+            written = print_hops(question.hops)
+            assert parse_hops(written).hops == question.hops
+            assert not has_errors(check(parsed, library)), text
+            seen += 1
+    assert seen in (100, 500)
+
+
+def test_a_world_can_be_stripped_of_its_decompositions(worlds: Iterator[World]):
+    bare = next(worlds).untold()
+    assert bare.questions
+    assert all(not (one.hops or one.answers or one.facts) for one in bare.questions)
+    assert all(one.text and one.answer is not None for one in bare.questions)
+
+
+def test_a_question_that_two_templates_read_is_answered_by_the_one_with_facts(shared: Path):
+    world = next(read_worlds(str(shared / "commaqa" / "numeric_dev_20kb.jsonl")))
+    agents = Agents(world)
+    for predicate in ("table_nationd", "table_nationj"):
+        for person, nation in world.facts[predicate]:
+            assert agents.ask("table", f"Which country is {person} from?") == [nation]
+
+
+# -- the paper's text ----------------------------------------------------------------------------
+
+
+def test_a_line_is_read_and_written():
+    text = '(project_values_flat_unique) [table] "Which movies has #1 directed?"\n'
+    read = hops(text)
+    assert read == (Hop("project_values_flat_unique", "table", "Which movies has #1 directed?"),)
+    assert print_hops(read) == text
+
+
+def test_models_spell_lines_in_other_ways():
+    written = '1. ( select ) [ text ] “Who was born?”\r\n\n  (select)[kb]"What is \\"a\\"?"'
+    assert hops(written) == (
+        Hop("select", "text", "Who was born?"),
+        Hop("select", "kb", 'What is "a"?'),
+    )
+
+
+def test_a_bad_line_is_told_and_costs_no_good_one():
+    parsed = parse_hops(
+        '(select) [text] "Who?"\nThe answer is 5.\n(selects) [text] "Who?"\n'
+        '(select) [] "Who?"\n(select(#1)) [text] "#1?"\n(select) [text] "When?"'
+    )
+    assert [hop.question for hop in parsed.hops] == ["Who?", "When?"]
+    assert [problem.line for problem in parsed.problems] == [2, 3, 4, 5]
+    assert [problem.message.split(":")[0] for problem in parsed.problems] == [
+        "This is no hop",
+        "selects is no operator",
+        "The brackets name no agent",
+        "select(#1) is no operator",
+    ]
+
+
+@given(st.text(max_size=200))
+def test_reading_never_raises(text: str):
+    parsed = parse_hops(text)
+    lines = [line for line in text.split("\n") if line.strip()]
+    assert len(parsed.hops) + len(parsed.problems) == len(lines)
+
+
+operators = st.builds(
+    Operation,
+    st.sampled_from(list(MODES.values())),
+    st.none(),
+    st.lists(st.sampled_from(CHANGES), max_size=4).map(tuple),
+)
+questions = st.text(st.sampled_from('ab "#12\\{}[]()\n\r“”\u2028$é_'), min_size=1, max_size=30)
+
+
+@given(operators, questions)
+def test_any_question_survives_being_written(operation: Operation, question: str):
+    hop = Hop(print_operation(operation), "text", question)
+    line = print_hop(hop)
+    assert "\n" not in line
+    assert parse_hops(line).hops == (hop,)
+    assert read_operation(hop.operator) == operation
+
+
+@pytest.mark.parametrize(
+    ("operator", "operation"),
+    [
+        ("select", Operation(Mode.PLAIN)),
+        ("project_values", Operation(Mode.EACH, None, ("values",))),
+        ("projectValues", Operation(Mode.EACH_VALUES)),
+        ("filter(#2)", Operation(Mode.WHERE, 2)),
+        ("filterValues(#3)_keys", Operation(Mode.WHERE_VALUES, 3, ("keys",))),
+        ("select_select", None),
+        ("project_", None),
+        ("filter(#0)", None),
+        ("Select", None),
+    ],
+)
+def test_operators(operator: str, operation: Operation | None):
+    assert read_operation(operator) == operation
+
+
+# -- agents --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("agent", "question", "answer"),
+    [
+        ("table", "Who directed Alba?", ["Ines"]),
+        ("table", "Who was the director of Alba?", ["Ines"]),
+        ("table", "Ines made what?", ["Alba", "Borea"]),
+        ("table", "Which films are there?", ["Alba", "Borea", "Cirro"]),
+        ("text", "Who was born in 1907?", ["Ines", "Ada"]),
+        # Somebody who is known, and of whom no such fact is.
+        ("text", "How far threw Ines?", []),
+        # Not this agent's, not its words, not its inputs.
+        ("text", "Who directed Alba?", None),
+        ("table", "who directed Alba?", None),
+        ("table", "Who directed Alba? ", None),
+        ("table", "Who directed Alba", None),
+        ("table", "Who directed ?", None),
+        ("table", "Who directed 1907?", None),
+        ("table", "Who directed Nobody?", None),
+        ("table", "What came out in 1907?", None),
+        ("text", "Who was born in 1950?", None),
+        ("nobody", "Who directed Alba?", None),
+        ("table", "", None),
+        # A phrasing whose slot the template does not have.
+        ("text", "Who all threw 50.0?", None),
+        ("text", "Who all threw $2?", None),
+    ],
+)
+def test_agents_answer_their_own_language_alone(
+    agents: Agents, agent: str, question: str, answer: Value | None
+):
+    assert agents.ask(agent, question) == answer
+    assert agents.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("How many are 50.0\n70.4?", 2),
+        ("How many are 50.0?", 1),
+        ("How many are ?", 0),
+        ('How many are ["50.0", 66.0]?', 2),
+        ("How many are Ines\nTom?", None),
+        ("How many are 50.0, 70.4?", None),
+        ("How many are [[1]]?", None),
+        ("How many are [1?", None),
+        ("What is the most of 9.5\n70.4?", 70.4),
+        ("What is the most of [66, 9]?", 66),
+        ("What is the least of [66.0]?", 66.0),
+        ("What is the least of ?", None),
+        ("From 85.8 to 92.4?", 6.6),
+        ("From 59.6 to 59.6?", 0.0),
+        ("From 1911 to 1907?", 4),
+        ("From 1911 to Ines?", None),
+        ("From 1 to 2 to 3?", None),
+        ("From 1e9 to 2?", None),
+        ("Is 9 < 10?", True),
+        ("Is 10.0 < 10?", False),
+        ("Is 9 < 10 so?", True),
+        ("Is 1907\n1911 < 1950?", None),
+    ],
+)
+def test_arithmetic(agents: Agents, question: str, answer: Value | None):
+    assert told([agents.ask("math_special", question)]) == told([answer])
+
+
+@given(st.lists(st.decimals(-999, 999, places=1), max_size=5))
+def test_a_list_reads_the_same_as_lines_and_as_json(numbers: list):
+    lines = "\n".join(map(str, numbers))
+    assert read_numbers(lines) == tuple(numbers)
+    assert read_numbers(json.dumps([str(number) for number in numbers])) == tuple(numbers)
+
+
+def test_two_templates_that_differ_have_no_answer():
+    data = row()
+    data["pred_lang_config"]["table"].append(
+        template("table", "g($1, ?)", "made($1, ?)", ["Who directed $1?"], x1="film")
+    )
+    agents = Agents(read_world(data, "here:1", "here/1"))
+    assert agents.ask("table", "Who directed Alba?") is None
+    assert agents.ask("table", "Who was the director of Alba?") == ["Ines"]
+
+
+def test_a_template_may_have_steps_of_its_own():
+    data = row()
+    composed = template("table", "c($1, ?)", "", ["Who directed in $1?"], x1="made")
+    composed["steps"] = [
+        {"operation": "select", "question": "made(?, $1)", "answer": "#1"},
+        {"operation": "project_values_flat_unique", "question": "directed(#1, ?)", "answer": "#2"},
+    ]
+    data["pred_lang_config"]["table"].append(composed)
+    agents = Agents(read_world(data, "here:1", "here/1"))
+    assert agents.ask("table", "Who directed in 1950?") == ["Ines", "Tom"]
+    assert agents.ask("table", "Who directed in 1907?") is None
+
+
+def test_slots_are_filled_in_every_way_the_words_allow():
+    data = row()
+    data["kb"]["played"] = ["played(Salt and Pepper, Ada)", "played(Salt, Pepper and Ada)"]
+    entry = template("table", "p($1, ?)", "played($1, ?)", ["What of $1 and $2 is it?"],
+                     x1="band", x2="player")  # fmt: skip
+    other = template("table", "q($1, ?)", "played(?, $1)", ["Whose is $1?"], x1="player")
+    data["pred_lang_config"]["table"] += [entry, other]
+    agents = Agents(read_world(data, "here:1", "here/1"))
+    assert agents.ask("table", "What of Salt and Pepper and Ada is it?") is None  # both ways fit
+    assert agents.ask("table", "What of Salt and Ada is it?") == ["Pepper and Ada"]
+
+
+def test_a_solver_says_that_there_is_no_answer(agents: Agents):
+    ask = solver(agents)
+    assert ask("table", "Who directed Alba?") == ["Ines"]
+    with pytest.raises(NoAnswer, match='table has no answer to "Who directed Nobody\\?"'):
+        ask("table", "Who directed\nNobody?")
+    with pytest.raises(NoAnswer, match="There is no agent web: ask table, text, math_special"):
+        ask("web", "Who?")
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+def test_every_operator_and_transformation(agents: Agents):
+    answers = run_hops(
+        hops(
+            '(select) [text] "Who was born in 1907?"\n'
+            '(project) [text] "How far threw #1?"\n'
+            '(projectValues) [math_special] "How many are #2?"\n'
+            '(filterValues) [math_special] "Is 1 < #3?"\n'
+            '(filterValues_keys) [math_special] "Is #3 < 1?"\n'
+            '(project_values_flat) [text] "How far threw #1?"\n'
+            '(filter) [math_special] "Is 60 < #6?"\n'
+            '(project_keys) [text] "When was #1 born?"\n'
+            '(project_values_flat_unique) [text] "When was #1 born?"\n'
+            '(filterValues(#3)_keys) [math_special] "Is #9 < #3?"\n'
+            '(select) [math_special] "What is the most of #6?"\n'
+        ),
+        agents,
+    )
+    assert answers == [
+        ["Ines", "Ada"],
+        Pairs((("Ines", []), ("Ada", ["50.0", "70.4"]))),
+        Pairs((("Ines", 0), ("Ada", 2))),
+        Pairs((("Ada", 2),)),
+        ["Ines"],
+        ["50.0", "70.4"],
+        ["70.4"],
+        ["Ines", "Ada"],
+        ["1907"],
+        [],
+        70.4,
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '(select) [text] "How far threw Nobody?"',
+        '(select) [text] "How far threw #2?"',
+        '(project) [text] "How far threw Ada?"',
+        '(project(#2)) [text] "How far threw #1?"',
+        '(projectValues) [text] "How far threw #1?"',
+        '(filter) [text] "How far threw #1?"',
+        '(project_keys_keys) [text] "How far threw #1?"',
+        '(select_values) [text] "Who was born in 1907?"',
+    ],
+)
+def test_a_hop_without_an_answer_ends_the_run(agents: Agents, line: str):
+    first = '(select) [text] "Who was born in 1907?"\n'
+    assert run_hops(hops(first + line + "\n" + first), agents) == [["Ines", "Ada"]]
+
+
+def test_one_hop_can_be_run_alone(agents: Agents):
+    hop = Hop("filter", "math_special", "Is #1 < 60?")
+    assert run_hop(hop, [["50.0", "70.4"]], agents) == ["50.0"]
+    assert run_hop(hop, [], agents) is None
+    assert run_hop(Hop("guess", "text", "Who?"), [], agents) is None
+
+
+# -- plans ---------------------------------------------------------------------------------------
+
+
+def test_a_decomposition_as_a_plan():
+    text = (
+        '(select) [text] "Who was \\\\born {in} 1907?"\n'
+        '(project_values_flat_unique) [table] "#1 made what?"\n'
+        '(filter(#2)) [math_special] "Is #2 < 5?"\n'
+        '(filterValues(#4)_keys) [kb] "Is #1 as #4?"\n'
+    )
+    plan = to_plan(hops(text), "What?")
+    printed = print_plan(plan)
+    assert printed == (
+        "question: What?\n\n"
+        '1. a1 = ASK_TEXT("Who was \\\\born \\{in} 1907?")\n'
+        '2. a2_1 = ASK_TABLE("{each a1} made what?")\n'
+        "3. a2_2 = VALUES(a2_1)\n"
+        "4. a2_3 = FLAT(a2_2)\n"
+        "5. a2 = UNIQUE(a2_3)\n"
+        '6. a3 = ASK_MATH("Is {where a2} < 5?") : filter(#2)\n'
+        '7. a4_1 = ASK_KB("Is {a1} as {where values a4}?")\n'
+        "8. a4 = KEYS(a4_1)\n"
+        "return a4\n"
+    )
+    assert parse(printed).plan == plan
+    with pytest.raises(HopError, match="a4_1 uses a4"):
+        to_hops(plan)  # it asks for its own answer
+
+
+words = st.text(st.sampled_from('ab "12\\{}[]()\n\r\u2028$é_,:'), max_size=30)
+
+
+@given(st.lists(st.tuples(operators, words), max_size=4))
+def test_what_becomes_a_plan_comes_back(drawn: list):
+    chain = [Hop("select", "text", "Who?")]
+    for number, (operation, question) in enumerate(drawn, 1):
+        chain.append(Hop(print_operation(operation), "text", f"{question} #{number}"))
+    plan = to_plan(chain)
+    parsed = parse(print_plan(plan))
+    assert parsed.plan == plan
+    assert to_hops(parsed.plan) == tuple(chain)
+
+
+def test_a_plan_with_other_names_is_read():
+    plan = parse(
+        'people = ASK_TEXT("Who?") : find them\n'
+        'asked = ASK_TABLE("{each people} made what?") : a note\n'
+        "films = VALUES(asked)\n"
+    ).plan
+    assert to_hops(plan) == (
+        Hop("select", "text", "Who?"),
+        Hop("project_values", "table", "#1 made what?"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ('a = FIND_EVENT(CTX, "x")', "a asks no agent"),
+        ('a = ASK_TEXT("x")\nb = COUNT(a)', "b asks no agent"),
+        ('a = ASK_TEXT("x", "y")', "a asks no question"),
+        ("a = ASK_TEXT(5)", "a asks no question"),
+        ('a = ASK_TEXT("x #1")', "would read as an answer"),
+        ('a = ASK_TEXT("x")\nb = ASK_TEXT("#{a}{a}1")', "would read as an answer"),
+        ('a = ASK_TEXT("x")\nb = ASK_TEXT("{a}")\nreturn a', "return that one alone"),
+        ('a = ASK_TEXT("x")\nb = ASK_TEXT("y")', "return that one alone"),
+        ('a = ASK_TEXT("x")\nb = FLAT(a)\nc = ASK_TEXT("{a}{b}")', "a, which is no hop's answer"),
+        ('a = ASK_TEXT("x")\nb = ASK_TEXT("{each a} {a}")', "in more ways"),
+        ('a = ASK_TEXT("x")\nb = ASK_TEXT("{a}")\nc = ASK_TEXT("{each a} {each b}")', "more ways"),
+    ],
+)
+def test_plans_that_are_no_decompositions(plan: str, message: str):
+    with pytest.raises(HopError, match=message):
+        to_hops(parse(plan).plan)
+
+
+@pytest.mark.parametrize(
+    ("hop", "message"),
+    [
+        (Hop("guess", "text", "Who?"), "no operator"),
+        (Hop("project", "text", "Who?"), "needs an answer such as #1"),
+        (Hop("project(#2)", "text", "Who is #1?"), "needs #2"),
+        (Hop("select", "Text", "Who?"), "no agent's name"),
+        (Hop("select", "math", "Who?"), "no agent's name"),
+    ],
+)
+def test_hops_that_are_no_plan(hop: Hop, message: str):
+    with pytest.raises(HopError, match=message):
+        to_plan([hop])
+
+
+def test_agents_have_actions():
+    named = {agent_of(name) for name in load_library("commaqa").actions} - {None}
+    assert named == {"text", "table", "kb", "math_special"}
+    assert agent_of("ASK_MATH_SPECIAL") is None
+    assert agent_of("ASK_") is None
+    assert to_hops(Plan()) == ()
+    assert to_plan(()) == Plan()
+    assert to_plan([Hop("select", "my_web", "x")]).returns == (Ref("a1"),)
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def test_a_list_of_worlds_is_read_too(tmp_path: Path):
+    (tmp_path / "two.json").write_text(json.dumps([row(), row()]), encoding="utf-8")
+    assert [world.name for world in read_worlds(str(tmp_path / "two.json"))] == ["two/1", "two/2"]
+
+
+def test_a_decomposition_need_not_be_told():
+    data = row()
+    data["qa_pairs"] = [{"id": "q", "question": "Who?", "answer": ["Ines"]}]
+    question = read_world(data, "here:1", "here/1").questions[0]
+    assert (question.answer, question.hops) == (["Ines"], ())
+
+
+def broken(**changes: object) -> dict[str, object]:
+    return {**row(), **changes}
+
+
+ASKED = {"id": "q", "question": "Who?", "answer": ["Ines"]}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "a world is an object"),
+        (broken(kb=None), "kb is not there, or is not an object"),
+        (broken(kb={"born": ["died(Ada, 1)"]}), r"write a fact as born\(one, other\)"),
+        (broken(kb={"born": ["born(Ada, 1)", "born(Ada)"]}), "not all of one length"),
+        (broken(kb={"born": "born(Ada, 1)"}), "born is not a list"),
+        (broken(pred_lang_config={"text": {}}), "the agent text needs a list of templates"),
+        (broken(pred_lang_config={"text": [3]}), "a template of text is no object"),
+        (
+            broken(pred_lang_config={"m": [template("m", "median($1)", "", ["$1?"], x1="x")]}),
+            "median has no steps and is no arithmetic: use count, max",
+        ),
+        (
+            broken(pred_lang_config={"m": [template("m", "diff($1)", "", ["$1?"], x1="x")]}),
+            "diff has 1 arguments",
+        ),
+        (
+            broken(pred_lang_config={"t": [template("t", "b", "born(Ada)", ["x?"])]}),
+            "a look-up needs one \\?",
+        ),
+        (
+            broken(pred_lang_config={"t": [template("t", "b", "born", ["x?"])]}),
+            "a step that is not an operation",
+        ),
+        (
+            broken(pred_lang_config={"t": [template("t", "b", "born(?, $1)", ["$1$2"], x1="x")]}),
+            "two slots with nothing between them",
+        ),
+        (broken(pred_lang_config={"t": [template("t", "b", "b(?)", ["x"], y="x")]}), "slots such"),
+        (broken(qa_pairs=[{"question": "Who?"}]), "id is not there"),
+        (broken(qa_pairs=[{**ASKED, "answer": None}]), "question q: an answer is a list"),
+        (
+            broken(qa_pairs=[{**ASKED, "decomposition": [{"op": "project", "m": "t", "q": "#1?",
+                                                          "a": ["x"]}]}]),
+            "list of item and answer",
+        ),
+    ],
+)  # fmt: skip
+def test_files_that_cannot_be_used(tmp_path: Path, data: object, message: str):
+    path = tmp_path / "worlds.jsonl"
+    path.write_text(json.dumps(row()) + "\n" + json.dumps(data) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=message) as caught:
+        list(read_worlds(str(path)))
+    assert str(caught.value).startswith(f"{path}:2: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_line_that_is_not_json(tmp_path: Path):
+    (tmp_path / "worlds.jsonl").write_text('{"kb": \n', encoding="utf-8")
+    with pytest.raises(InputError, match="worlds.jsonl:1 is not JSON"):
+        list(read_worlds("worlds.jsonl"))
+
+
+# -- scores --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "exact", "score"),
+    [
+        (["b", "a"], ["a", "b"], True, 1.0),
+        ("b\na\n", ["a", "b"], True, 1.0),
+        (["A ", "b"], ["a", "B"], True, 1.0),
+        (["a"], ["a", "b"], False, 2 / 3),
+        (["a", "b", "c", "d"], ["a", "b"], False, 2 / 3),
+        (["a", "a"], ["a"], False, 2 / 3),
+        (["c"], ["a", "b"], False, 0.0),
+        ([], ["a"], False, 0.0),
+        ([], [], True, 1.0),
+        (None, ["a"], False, 0.0),
+        (None, [], False, 0.0),
+        ("66.0", 66, True, 1.0),
+        (["66"], 66.0, True, 1.0),
+        (100, "100.0", True, 1.0),
+        (6.5, 6.6, False, 0.0),
+        ("-0.0", 0, True, 1.0),
+        (True, "yes", True, 1.0),
+        (Pairs((("a", 1),)), "a: 1", True, 1.0),
+        (Pairs(()), [], True, 1.0),
+    ],
+)
+def test_scores(answer: Value | None, gold: Value, exact: bool, score: float):
+    assert exact_match(answer, gold) is exact
+    assert f1(answer, gold) == pytest.approx(score)
