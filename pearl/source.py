@@ -82,12 +82,14 @@ def read_source(path: str, what: str = "file") -> Source:
     try:
         data = file.read_bytes()
     except IsADirectoryError:
-        raise InputError(f"{path} is a directory: name one {what} in it.") from None
+        raise InputError(f"{path} is a directory: name a file in it.") from None
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist: check the {what}'s path.") from None
+        raise InputError(f"{path} does not exist: check the path of the {what}.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{path} cannot be read ({reason}): check the {what}'s path.") from None
+        raise InputError(
+            f"{path} cannot be read ({reason}): check the path of the {what}."
+        ) from None
     return _decode(path, data, what)
 
 
@@ -113,5 +115,5 @@ def _decode(name: str, data: bytes, what: str) -> Source:
             f"convert it, for instance with iconv -f LATIN1 -t UTF-8."
         ) from None
     if not text.strip():
-        raise InputError(f"{shown} is empty: give a {what} with text in it.")
+        raise InputError(f"{shown} is empty: give one with text in it.")
     return Source(name, text)

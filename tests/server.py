@@ -48,11 +48,7 @@ class Asked:
     def kind(self) -> str:
         """Which of Pearl's prompts it is: plan, correct, refine, step, map, mine or label."""
         system, last = self.messages[0]["content"], _text(self.messages[-1]["content"])
-        for kind, words in _KINDS:
-            if words in system:
-                break
-        else:
-            return "map"
+        kind = next((one for one, words in _KINDS if words in system), "map")
         if kind == "plan" and len(self.messages) > 2:
             return "refine" if "was judged wrong" in last else "correct"
         return kind

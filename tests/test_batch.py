@@ -290,7 +290,7 @@ def test_the_journal_of_a_question_is_its_own(serve: Any):
     assert paths[0] == "run"
     assert paths.count("step/a") == 1
     assert call("trace", "last/b").out.startswith("# trace of run ")
-    assert "name one of its questions" in one_line(call("trace", "last"), 2)
+    assert "name one of them, as in pearl trace" in one_line(call("trace", "last"), 2)
     assert "has no question zz" in one_line(call("runs", "show", "last/zz"), 2)
 
 

@@ -82,7 +82,7 @@ def test_the_split_follows_from_the_context_score(tmp_path, context, split, labe
 
 
 def test_a_row_that_names_its_subset(tmp_path: Path):
-    rows = many(2) + [{**many(1)[0], "qid": 9, "pearl_subset": None}]
+    rows = [*many(2), {**many(1)[0], "qid": 9, "pearl_subset": None}]
     found = list(QUALITY.read(write_articles(tmp_path, *rows)))
     assert [(one.id, one.split) for one in found] == [
         ("0", "short"), ("1", "long"), ("9", "other"),
@@ -249,9 +249,9 @@ def test_each_method_asks_what_it_is_to_ask(tmp_path: Path):
     executing = [one.text for one in server.asked if "EXECUTE(CTX, X)" in one.text]
     assert executing
     assert not any("FIND_CHARACTER" in text.split("Actions\n")[-1] for text in executing[:1])
-    assert {name: len(found) for name, found in results(tmp_path).items()} == {
-        name: 1 for name in names.split(",")
-    }
+    assert {name: len(found) for name, found in results(tmp_path).items()} == dict.fromkeys(
+        names.split(","), 1
+    )
 
 
 def test_orders_are_told_in_the_letters_of_the_first(tmp_path: Path):
@@ -303,6 +303,81 @@ def test_questions_are_labelled_once(tmp_path: Path):
     assert all(f"- {name}: {meaning}" in prompt for name, meaning in REASONING)
     for found in results(tmp_path).values():
         assert [one.labels["reasoning"] for one in found] == [("person", "event")] * 2
+
+
+def test_sizes_that_methods_name_and_sizes_that_the_library_does_not_have(tmp_path: Path):
+    write_articles(tmp_path, *many(2))
+    with Server(reader(lambda _: "A")) as server:
+        done = evaluate(tmp_path, server, "--methods", "pearl@5,zero-shot,pearl@5",
+                        "--library-sizes", "5,900", "--library", "quality")  # fmt: skip
+    assert done.code == 0, done.err
+    most = sum(not one.is_builtin for one in load_library("quality").actions.values())
+    assert list(results(tmp_path)) == ["pearl@5", "zero-shot", f"pearl@{most}"]
+    assert f"so pearl@900 is pearl@{most}." in " ".join(done.out.split())
+
+
+def test_a_report_names_its_model_and_run_and_json_is_data(tmp_path: Path):
+    write_articles(tmp_path, *many(2))
+    with Server(reader(lambda _: "A")) as server:
+        told = evaluate(tmp_path, server, "--methods", "zero-shot,cot", "--json").json
+    assert told["trials"] == 4
+    about = told["report"]["about"]
+    about = about if isinstance(about, dict) else dict(about)
+    assert about["model"] == "m"
+    assert about["run"].startswith(told["run"])
+
+
+def test_last_is_the_last_evaluation(tmp_path: Path):
+    write_articles(tmp_path, *many(2))
+    with Server(reader(lambda _: "A")) as server:
+        evaluate(tmp_path, server, "--methods", "zero-shot")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+        assert call("ask", "story.txt", "Who?", "--model", "offline").code == 0
+        assert call("report", "last").code == 0
+
+
+def test_questions_whose_answer_is_not_known_cannot_be_scored(tmp_path: Path):
+    row = {key: value for key, value in official().items() if key != "gold_label"}
+    write_articles(tmp_path, row)
+    with Server(["A"]) as server:
+        done = evaluate(tmp_path, server)
+    assert done.code == 2
+    assert "the right answer of question 52845_75VB1ISR_1 is not known" in done.err
+
+
+def test_an_answer_of_quotes_alone_counts(tmp_path: Path):
+    write_own(tmp_path, gold="closed it")
+    said = "> Mara left the lighthouse because the Fund had closed it."
+    with Server([PLAN, said]) as server, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        patch.setenv("OPENAI_BASE_URL", server.url)
+        done = call("eval", "questions", "--data", "own.jsonl", "--documents", str(tmp_path),
+                    "--model", "m", "--methods", "pearl", "--json")  # fmt: skip
+    assert done.json["right"] == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("mine", "quality.jsonl", "-o", "quality.jsonl"),
+        ("report", "quality.jsonl", "-o", "quality.jsonl"),
+        ("replicate", "quality.jsonl", "-o", "quality.jsonl"),
+        ("condense", "quality.jsonl", "-o", "quality.jsonl"),
+        ("eval", "quality", "--data", "quality.jsonl", "-o", "quality.jsonl"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_is_read_is_never_written_over(tmp_path: Path, words: tuple[str, ...]):
+    path = Path(write_articles(tmp_path, *many(2)))
+    before = path.read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        done = call(*words)
+    assert done.code == 2
+    assert "name another file to write" in done.err or words[0] == "condense"
+    assert path.read_bytes() == before
 
 
 def test_an_evaluation_can_be_shown_again(tmp_path: Path):

@@ -225,7 +225,7 @@ def test_a_question_without_a_gold_answer_cannot_be_scored(tmp_path: Path):
     with Server([SECOND]) as server:
         done = refine(tmp_path, server)
     assert done.code == 2
-    assert "Question q0 cannot be scored" in done.err
+    assert "q.jsonl: question q0 cannot be scored" in done.err
     assert server.asked == []
 
 
@@ -243,6 +243,18 @@ def test_ids_become_file_names_of_their_own(tmp_path: Path):
     names = sorted(plans_in(tmp_path / "demos"))
     assert len(done.json["plans"]) == len(names) == 5
     assert {"etc_x.plan", "a_b.plan", "plan.plan"} < set(names)
+
+
+def test_the_trace_of_a_question_is_that_of_its_last_try(tmp_path: Path):
+    write_questions(tmp_path)
+    with Server(scripted(FIRST, SECOND, right="FIND_REASON")) as server:
+        done = refine(tmp_path, server)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        trace = call("trace", f"{done.json['run']}/q0")
+    assert trace.code == 0
+    assert "FIND_REASON" in trace.out
+    assert "FIND_EVENT" not in trace.out
 
 
 def test_a_killed_run_goes_on_without_repeating_a_call(tmp_path: Path):

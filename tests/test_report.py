@@ -33,7 +33,6 @@ from pearl.report import FORMS, Chart, Column, Point, Report, Series, Table, Tex
 from pearl.report.bars import drawn
 from pearl.report.columns import parts, wide
 from pearl.screen import cells
-from pearl.source import InputError
 from tests.shell import call, on_terminal, one_line
 
 HOSTILE = (
@@ -383,12 +382,15 @@ class TestHtml:
     def test_it_is_the_same_each_time(self, report: Report, html: str):
         assert FORMS["html"](report) == html
 
-    def test_without_matplotlib_it_says_what_to_install(
+    def test_without_matplotlib_charts_are_text(
         self, report: Report, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        with pytest.raises(InputError, match=r"pip install 'pearl\[plots\]'"):
-            FORMS["html"](report)
+        page = FORMS["html"](report)
+        assert "pip install matplotlib" in page
+        assert "<pre>" in page
+        assert "<svg" not in page
+        assert "█" in page
 
     def test_without_charts_matplotlib_is_not_needed(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -631,4 +633,4 @@ class TestErrors:
 
     def test_a_file_nobody_filled_in(self):
         call("report", "eval.jsonl", "--errors", "3", "-o", "e.jsonl")
-        assert "have no category yet" in one_line(call("report", "--labelled", "e.jsonl"), 2)
+        assert "no row has a category yet" in one_line(call("report", "--labelled", "e.jsonl"), 2)

@@ -20,6 +20,10 @@ SURE, FLOOR, NEAR = 0.85, 0.41, 0.7
 apart, and what two synonyms have of it."""
 
 
+_ASKING = frozenset(("where", "when", "who", "whom", "whose", "how", "why"))
+"""Words that ask for different things, whatever follows them."""
+
+
 def likeness(actions: Sequence[Action]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """How alike each action is to each other one.
 
@@ -81,6 +85,8 @@ def _fitted(
         return -math.inf
     if opposed(readings[0].topic, readings[1].topic):
         return -math.inf
+    if len({reading.clause for reading in readings} & _ASKING) > 1:
+        return -math.inf
     ours, theirs = (len(given(action)) for action in actions)
     if ours != theirs:
         # What only reads the document has no argument to give.
@@ -90,7 +96,7 @@ def _fitted(
         value *= 0.85 if ours > 1 and _between(one) != _between(other) else 1.0
     if not one.doc or not other.doc:
         value *= 0.8
-    elif readings[0].wide != readings[1].wide or readings[0].clause != readings[1].clause:
+    elif len({(reading.wide, bool(reading.clause)) for reading in readings}) > 1:
         value *= 0.6
     heads = [
         {basic(word) for head in reading.heads if (word := head.split()[-1].lower()) not in GENERAL}

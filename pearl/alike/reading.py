@@ -45,7 +45,9 @@ _MARKS = (
     ("hypothetical", re.compile(r"\bhypothetical(?:ly)?\b")),
 )
 _MARKING = frozenset("not never no none nor neither non except exception least fewest".split())
-_NAMED_MARKS = frozenset("most best worst first last next only".split())
+_NAMED_MARKS = frozenset(
+    "most best worst first last next only greatest biggest largest strongest smallest".split()
+)
 
 PLAIN = frozenset("find identify list get give provide name tell state report show".split())
 """Verbs that say nothing about what is found."""
@@ -57,7 +59,7 @@ EMPTY = frozenset(
     other out over related should so some such than that the their them then there they thing this
     to used using was were what when where whether which while who whom whose will with without
     would something someone somebody based context seem seems seemed aspect aspects
-    greatest biggest strongest ultimate main major key central chief pivotal real definite overall
+    ultimate main major key central chief pivotal real definite overall
     remaining direct particular specific detailed
     """.split()
 )
@@ -80,7 +82,8 @@ class Reading:
         bag: the words that count, in their basic form, each with its weight.
         marks: negations and superlatives; actions differ where these do.
         topic: the words of the name, and the last of each head.
-        clause: whether what is found is told by a clause: ``features that X cares about``.
+        clause: the word that begins the clause by which it is told what is found, as in
+            ``features that X cares about`` and ``where X takes place``; empty where none is.
         wide: whether it lists examples of what it can be asked: ``aspects such as …``.
     """
 
@@ -90,7 +93,7 @@ class Reading:
     bag: tuple[tuple[str, float], ...]
     marks: frozenset[str]
     topic: frozenset[str]
-    clause: bool
+    clause: str
     wide: bool
 
 
@@ -123,7 +126,8 @@ def read_action(action: Action) -> Reading:
             bag[form] = max(bag.get(form, 0.0), weight / 3 if word in GENERAL else weight)
     ends = [words[-1].lower() for words in map(_WORD.findall, heads) if words]
     topic = frozenset(basic(word) for word in (*named, *ends) if word not in passed)
-    clause = bool(_CLAUSE.match(rest))
+    told = _CLAUSE.match(rest)
+    clause = told[0].strip().lower() if told else ""
     wide = bool(_SUCH_AS.search(rest))
     return Reading(lead, heads, rest, tuple(bag.items()), frozenset(marks), topic, clause, wide)
 

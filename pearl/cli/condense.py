@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -81,7 +82,7 @@ def command(
     from pearl.source import InputError
     from pearl.syntax import parse_library
 
-    check_output(output)
+    check_output(output, file, accept)
     source = library_source(file)
     parsed = parse_library(source)
     if not parsed.actions:
@@ -90,6 +91,10 @@ def command(
     asking = review and on_terminal() and sys.stdin.isatty() and not as_json
     if review and not asking and output in ("", "-"):
         raise InputError("--review writes a file beside the library: name that with -o FILE.")
+    if review and not asking and Path(f"{output}.review").exists():
+        raise InputError(
+            f"{output}.review is there already: take it with --accept {output}.review, or move it."
+        )
     told = reading(source)
     if not as_json:
         unreadable(told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from pearl.cli.jobs import complain, do, job_options, means
 from pearl.cli.options import (
     check_output,
     context_options,
+    counted,
     demonstrations_option,
     emit_json,
     library_option,
@@ -21,6 +23,7 @@ from pearl.cli.options import (
 if TYPE_CHECKING:
     from pearl.context import Policy
     from pearl.evaluate.job import Demonstrations
+    from pearl.evaluate.methods import Kit
 
 DEFAULT_METHODS = "zero-shot,cot,mcq,pearl"
 
@@ -57,12 +60,16 @@ class Sizes(click.ParamType[tuple[int, ...]]):
     "zero-shot,cot,mcq,pearl",
 )  # fmt: skip
 @click.argument("dataset")
-@click.option("--data", default="", metavar="FILE", help="The data set's file.")
+@click.option("--data", default="", metavar="FILE", help="The data set's file; needed.")
+@click.option(
+    "--documents", default="", metavar="DIR",
+    help="For your own questions: the folder with their documents. Default: the file's own.",
+)  # fmt: skip
 @click.option("--split", default="all", show_default=True, metavar="NAME", help="A part of it.")
 @click.option(
     "--methods", type=Names(), default=DEFAULT_METHODS, show_default=True, metavar="NAMES",
     help="Which, with commas; the first is what the others are compared with. Also: "
-    "pearl-no-execution, pearl-no-refinement, pearl-execute-only.",
+    "pearl-no-execution, pearl-no-refinement (with --demos), pearl-execute-only, pearl@N.",
 )  # fmt: skip
 @click.option(
     "--library-sizes", "sizes", type=Sizes(), default="", metavar="NUMBERS",
@@ -82,6 +89,7 @@ class Sizes(click.ParamType[tuple[int, ...]]):
 def command(
     dataset: str,
     data: str,
+    documents: str,
     split: str,
     methods: tuple[str, ...],
     sizes: tuple[int, ...],
@@ -95,52 +103,56 @@ def command(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - those of `job_options`
 ) -> None:
-    """Run every method on every question of DATASET (quality), and show what they came to.
+    """Run every method on every question of DATASET (quality, or questions: your own, as pearl
+    batch reads them), and show what they came to.
 
     Questions without an answer count as wrong. Demonstrations of questions that are evaluated are
     not shown to the planner. The same command goes on where it stopped.
     """
-    from pearl.evaluate.job import (
-        apart,
-        choose_examples,
-        evaluation_job,
-        make_kit,
-    )
+    from pearl.evaluate.job import apart, choose_examples, evaluation_job, make_kit
     from pearl.evaluate.results import write_lines
+    from pearl.evaluate.sizes import with_sizes
     from pearl.evaluate.stored import load_run
     from pearl.evaluate.summary import summarise
     from pearl.evaluate.trials import find_dataset
-    from pearl.report import FORMS
+    from pearl.report.json import as_object
     from pearl.session import context_for
     from pearl.source import InputError
 
-    check_output(output)
+    check_output(output, data)
     chosen = find_dataset(dataset)
     if not data:
         raise InputError(f"Name the file of {chosen.title} with --data: it is at {chosen.where}.")
     given = means(**options)
-    examples = choose_examples(chosen, data, split, limit or 0)
-    shown = apart(_demonstrations(demos, methods), examples)
-    names = (*methods, *(f"pearl@{size}" for size in sizes))
+    library = load(libraries)
+    sized = with_sizes(methods, sizes, library)
+    examples = choose_examples(chosen, data, split, limit or 0, documents)
+    shown = apart(_demonstrations(demos, sized.methods), examples)
+    kit = make_kit(library, shown, sized.sizes)
     job = evaluation_job(
         chosen,
         data,
         split,
         examples,
-        names,
-        make_kit(load(libraries), shown, sizes),
+        sized.methods,
+        kit,
         context_for(given.model, context, window),
         reasoning=reasoning,
-        notes=_notes(shown, given.model.notice),
+        notes=[*_notes(shown, kit, sized.methods, given.model.notice), *sized.notes],
     )
     tally = do(job, given, quiet=as_json)
     evaluation = load_run(tally.run, given.store, given.prices)
     if output:
         write(output, "".join(write_lines(evaluation)))
     if as_json:
-        emit_json({**tally.as_object(), "report": FORMS["json"](summarise(evaluation))})
+        told = tally.as_object()
+        emit_json(
+            {"trials": told.pop("questions"), **told, "report": as_object(summarise(evaluation))}
+        )
     else:
-        click.echo(FORMS["terminal"](summarise(evaluation)))
+        from pearl.cli.report import show
+
+        show(summarise(evaluation), "terminal", "", as_json=False)
         click.echo(click.style(f"\npearl report {tally.run}", dim=True))
     complain(tally, f"pearl runs show {tally.run}", "trial")
 
@@ -164,11 +176,23 @@ def _demonstrations(folder: str, methods: tuple[str, ...]) -> Demonstrations:
     return Demonstrations(refined, load_demonstrations(str(Path(folder) / UNREFINED)))
 
 
-def _notes(shown: Demonstrations, notice: str) -> list[str]:
-    notes = [notice] if notice else []
+def _notes(shown: Demonstrations, kit: Kit, methods: tuple[str, ...], notice: str) -> Iterator[str]:
+    from pearl.evaluate.methods.base import LIBRARY, UNREFINED
+    from pearl.evaluate.methods.pearl import NO_REFINEMENT
+
+    if notice:
+        yield notice
     if shown.left_out:
-        count = len(shown.left_out)
-        notes.append(
-            f"{count:,} demonstration{'s'[: count != 1]} left out, as the questions are evaluated."
+        yield (
+            f"{counted(len(shown.left_out), 'demonstration')} left out, as the questions are "
+            "evaluated."
         )
-    return notes
+    used = kit.plannings[LIBRARY].demonstrations
+    unused = len(shown.refined) - len(used)
+    if unused:
+        yield (
+            f"{counted(unused, 'demonstration')} not shown: the library lacks their actions, or "
+            "they do not fit the prompt."
+        )
+    if NO_REFINEMENT.name in methods and kit.plannings[UNREFINED].demonstrations == used:
+        yield f"No demonstration was refined, so {NO_REFINEMENT.name} is the same as pearl."

@@ -71,10 +71,13 @@ def command(
     from pearl.mining.gather import gather
     from pearl.mining.mine import mine_job
     from pearl.mining.questions import read_examples
+    from pearl.source import InputError
     from pearl.syntax.printer import print_library
 
+    if output == "-":
+        raise InputError("The library needs a file of its own: name one with -o.")
     for path in (output, notes):
-        check_output(path)
+        check_output(path, questions)
     library = load_library(*seeds)
     examples = read_examples(questions)
     given = means(**options)
@@ -89,7 +92,7 @@ def command(
         emit_json({**tally.as_object(), **_as_object(mined), "output": output})
     else:
         tell(tally, given)
-        _show(mined, output, notes)
+        _show(mined, tally.done, output, notes)
     complain(tally, f"pearl runs show {tally.run}")
 
 
@@ -124,12 +127,12 @@ def _untold(status: BatchStatus) -> None:
     """Says nothing."""
 
 
-def _show(mined: Mined, output: str, notes: str) -> None:
+def _show(mined: Mined, asked: int, output: str, notes: str) -> None:
     from pearl.screen import printable
 
     click.echo(
         f"\n{counted(len(mined.actions), 'action')} from {counted(mined.proposals, 'proposal')}, "
-        f"in {output}"
+        f"in {output}; {counted(asked - mined.proposing, 'question')} needed none"
     )
     kinds = Counter(note.kind for note in mined.notes)
     for kind, count in kinds.items():

@@ -161,8 +161,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def check_output(path: str) -> None:
+def check_output(path: str, *read: str) -> None:
     """Make sure that a file can be written, before work is done for it.
+
+    Args:
+        path: the file; empty or ``-`` for the screen.
+        read: files that are read, which it would take the place of.
 
     Raises:
         InputError: it cannot.
@@ -170,6 +174,9 @@ def check_output(path: str) -> None:
     target = Path(path)
     if path in ("", "-"):
         return
+    for one in read:
+        if one and Path(one).exists() and target.exists() and target.samefile(one):
+            raise InputError(f"{path} is what is read: name another file to write.")
     if target.is_dir():
         raise InputError(f"{path} is a directory: name a file in it.")
     if not target.parent.is_dir():

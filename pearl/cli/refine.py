@@ -10,6 +10,7 @@ import click
 from pearl.cli.batch import documents_option
 from pearl.cli.jobs import complain, do, job_options, means, tell
 from pearl.cli.options import (
+    check_output,
     context_options,
     counted,
     demonstrations_option,
@@ -64,6 +65,7 @@ def command(
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{output} is a file: name a folder for the plans.")
+    check_output(str(folder / "plan") if folder.is_dir() else output)
     given = means(**options)
     library = load(libraries)
     shown = choose_demonstrations(load_demonstrations(demos), library)

@@ -27,5 +27,5 @@ def command(file: str, form: str | None, output: str, as_json: bool) -> None:
     from pearl.evaluate.replicate import read_outcomes
     from pearl.evaluate.summary import summarise
 
-    check_output(output)
+    check_output(output, file)
     show(summarise(read_outcomes(file)), form, output, as_json=as_json)

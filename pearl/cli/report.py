@@ -71,7 +71,7 @@ def command(
 
     Accuracy with 95 % intervals, paired tests, plans, cost. With --labelled alone, only the shares.
     """
-    check_output(output)
+    check_output(output, evaluation or "", labelled)
     if evaluation is None and (errors or not labelled):
         raise InputError("Name an evaluation: a file, the name of a run, or last.")
     if method and not errors:
@@ -113,23 +113,22 @@ def show(report: Report, form: str | None, output: str, *, as_json: bool) -> Non
         report: what to show.
         form: one of `FORM_NAMES`; None for what the file's ending says.
         output: the file; empty for the screen.
-        as_json: print its data, whatever the form; a file is written as well.
+        as_json: its data, whatever the form.
     """
     from pearl.report import FORMS, terminal
-    from pearl.report.json import as_object
 
     chosen = form or _ENDINGS.get(Path(output).suffix.lower(), "terminal")
-    if output and output != "-":
+    if as_json:
+        emit(FORMS["json"](report), output)
+    elif output and output != "-":
         emit(FORMS[chosen](report), output)
-    elif not as_json and chosen == "terminal" and on_terminal():
+    elif chosen == "terminal" and on_terminal():
         # The form has made every text harmless; `emit` would take its titles' weight away.
         bold, dim = partial(click.style, bold=True), partial(click.style, dim=True)
         width = shutil.get_terminal_size().columns
         click.echo(terminal.render(report, width, bold, dim), nl=False)
-    elif not as_json:
+    else:
         emit(FORMS[chosen](report))
-    if as_json:
-        emit_json(as_object(report))
 
 
 def _report(name: str | None, labelled: str, store: str, prices: str) -> Report:

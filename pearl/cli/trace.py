@@ -30,9 +30,9 @@ def command(run: str, output: str, store: str, as_json: bool) -> None:
     The text is a plan: pearl lint checks it, pearl replay runs it again on its values.
     """
     from pearl.cli.stores import open_run
-    from pearl.runtime.trace import export_trace, read_trace
+    from pearl.runtime.trace import export_trace, last_try, read_trace
     from pearl.source import InputError, Source
-    from pearl.store.history import read_entries, since_last_start
+    from pearl.store.history import read_entries, read_rows, since_last_start
     from pearl.syntax import print_plan
 
     if not run.strip():
@@ -40,12 +40,13 @@ def command(run: str, output: str, store: str, as_json: bool) -> None:
     check_output(output)
     run, _, item = run.partition("/")
     with open_run(run, store) as (engine, found):
-        entries = since_last_start(list(read_entries(engine, found, item)))
+        entries = last_try(since_last_start(list(read_entries(engine, found, item))))
         name = f"{found.name}/{item}" if item else found.name
         if not entries and found.has_rows:
+            first = next((name for name, _ in read_rows(engine, found.name)), "ID")
             raise InputError(
-                f"The run {found.name} is a {found.kind}: name one of its questions, as in "
-                f"pearl trace {found.name}/ID; pearl runs show {found.name} lists them."
+                f"The run {found.name} has many parts: name one of them, as in "
+                f"pearl trace {found.name}/{first}; pearl runs show {found.name} --json has all."
             )
         text = export_trace(entries, name)
     if output or not as_json:

@@ -49,14 +49,14 @@ class Retried:
         """
         attempts: list[Attempt] = []
         while True:
-            started = time.monotonic()
+            began, started = time.time(), time.monotonic()
             try:
                 reply = await self.ask(request)
             except HaltError as halted:
                 raise HaltError(halted.reason, str(halted), attempts=tuple(attempts)) from None
             except ModelError as error:
                 spent = time.monotonic() - started
-                attempts.append(Attempt(error.reason, str(error), error.usage, spent))
+                attempts.append(Attempt(error.reason, str(error), error.usage, spent, began))
                 wait = self._wait(error, attempts)
                 if wait is None:
                     raise self._given_up(error, attempts) from None

@@ -108,8 +108,8 @@ def error_table(labelled: Sequence[Labelled]) -> Table:
     left = [one for one in labelled if one.category not in CATEGORIES]
     if not known:
         raise InputError(
-            f"{labelled[0].where} and the rest have no category yet: fill in "
-            f"{', '.join(CATEGORIES)}."
+            f"{labelled[0].where}: no row has a category yet that is one of "
+            f"{', '.join(CATEGORIES)}: write one into each."
         )
     splits = dict.fromkeys(one.split for one in known)
     rows = [_share(category, known, list(splits)) for category in CATEGORIES]

@@ -45,7 +45,9 @@ class Demonstrations:
     left_out: tuple[str, ...] = ()
 
 
-def choose_examples(dataset: Dataset, path: str, split: str, limit: int = 0) -> list[Example]:
+def choose_examples(
+    dataset: Dataset, path: str, split: str, limit: int = 0, folder: str = ""
+) -> list[Example]:
     """The questions to be evaluated.
 
     Args:
@@ -53,17 +55,26 @@ def choose_examples(dataset: Dataset, path: str, split: str, limit: int = 0) -> 
         path: its file.
         split: one of its splits; ``all`` for every one.
         limit: how many at most, the first of the file; 0 for all.
+        folder: where documents are; empty for the file's own.
 
     Raises:
-        InputError: the file cannot be used, or has no such question.
+        InputError: the file cannot be used, has no such question, or one
+            whose right answer is not known.
     """
     if split not in (*dataset.splits, "all"):
         known = ", ".join((*dataset.splits, "all"))
         raise InputError(f"{dataset.title} has no split {split}: use one of {known}.")
-    found = [one for one in dataset.read(path) if split in ("all", one.split)]
+    found = [one for one in dataset.read(path, folder) if split in ("all", one.split)]
     if not found:
         raise InputError(f"{path} has no question in the split {split}: name another.")
-    return found[:limit] if limit else found
+    found = found[:limit] if limit else found
+    unknown = next((one for one in found if not one.gold), None)
+    if unknown is not None:
+        raise InputError(
+            f"{path}: the right answer of question {unknown.id} is not known, so it cannot be "
+            "scored: give a part of the data that has gold answers."
+        )
+    return found
 
 
 def apart(demonstrations: Demonstrations, examples: Sequence[Example]) -> Demonstrations:
@@ -144,8 +155,12 @@ def evaluation_job(
     evaluation: dict[str, Any] = {
         "title": f"{dataset.title}{part}",
         "about": [
-            ["data", f"{path}, {len(examples):,} questions, {_documents(examples):,} documents"],
-            ["library", f"{', '.join(library.names)}, {len(library.actions):,} actions"],
+            [
+                "data",
+                f"{path}, {_counted(len(examples), 'question')}, "
+                f"{_counted(_documents(examples), 'document')}",
+            ],
+            ["library", f"{', '.join(library.names)}, {own_actions(library):,} actions"],
             ["demonstrations", f"{shown:,}"],
         ],
         "methods": list(methods),
@@ -169,6 +184,11 @@ def evaluation_job(
     }
     tasks = Listed(tuple(trial_tasks(examples, every, kit)))
     return Job("eval", head, known, tasks, Trials(dataset.name, kit), context)
+
+
+def own_actions(library: Library) -> int:
+    """How many actions a library has beside the builtins."""
+    return sum(not one.is_builtin for one in library.actions.values())
 
 
 def _planning(library: Library, sources: Sequence[Source]) -> Planning:
@@ -198,3 +218,7 @@ def _folded(question: str) -> str:
 
 def _documents(examples: Sequence[Example]) -> int:
     return len({one.document.digest for one in examples})
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s'[: number != 1]}"

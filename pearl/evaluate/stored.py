@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pearl.evaluate.results import Evaluation
 from pearl.evaluate.trials import evaluation_of
 from pearl.llm.prices import Prices
 from pearl.source import InputError
 from pearl.store.database import is_there, open_database
-from pearl.store.history import find_run, read_rows
+from pearl.store.history import RunRow, find_run, list_runs, read_rows
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 
 def load_run(name: str, place: str, prices: Prices) -> Evaluation:
@@ -27,10 +32,22 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
         raise InputError(f"There is no store at {place}: make an evaluation with pearl eval.")
     engine = open_database(place)
     try:
-        run = find_run(engine, name, place, time.time())
+        run = _last(engine, place) if name == "last" else find_run(engine, name, place, time.time())
         if run.kind != "eval":
-            raise InputError(f"The run {run.name} is no evaluation, but a {run.kind}.")
+            raise InputError(f"The run {run.name} is no evaluation: pearl {run.kind} made it.")
         rows = [row for _, row in read_rows(engine, run.name)]
     finally:
         engine.dispose()
-    return evaluation_of(rows, run.head["evaluation"], prices.get(str(run.head.get("model", ""))))
+    model = str(run.head.get("model", ""))
+    found = evaluation_of(rows, run.head["evaluation"], prices.get(model))
+    began = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.started))
+    made = (("model", model), ("run", f"{run.name}, begun {began} UTC"))
+    return replace(found, about=(*made, *found.about))
+
+
+def _last(engine: Engine, place: str) -> RunRow:
+    """The last evaluation."""
+    for run in list_runs(engine, time.time()):
+        if run.kind == "eval":
+            return run
+    raise InputError(f"There is no evaluation in {place}: make one with pearl eval.")

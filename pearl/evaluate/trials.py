@@ -112,12 +112,12 @@ def find_method(name: str) -> Method:
         InputError: there is none.
     """
     family, _, size = name.partition("@")
-    if family == "pearl" and size.isdigit():
+    if family == "pearl" and size.isdecimal() and int(size):
         return with_size(int(size))
     for one in METHODS:
         if one.name == name:
             return one
-    known = ", ".join(one.name for one in METHODS)
+    known = ", ".join((*(one.name for one in METHODS), "pearl@N"))
     raise InputError(f"There is no method {name}: use one of {known}.")
 
 

@@ -146,7 +146,7 @@ def _connected(address: str) -> Iterator[Client]:
         from distributed import Client, LocalCluster
     except ImportError:
         raise InputError(
-            "A cluster needs Dask: install it with pip install 'pearl[cluster]'."
+            "A cluster needs Dask: install it with pip install 'dask[distributed]'."
         ) from None
     if address == "local":
         with (

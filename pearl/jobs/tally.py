@@ -100,7 +100,7 @@ class Tally:
             yield "failed", f"{self.failed.total():,} ({failed.removeprefix(', ')})"
         if self.judged:
             share = 100 * self.right / self.judged
-            yield "right", f"{self.right:,} of {self.judged:,} with a gold option ({share:.1f} %)"
+            yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
         yield "calls", f"{self.calls - self.kept:,} made, {self.kept:,} kept, {self.vain:,} in vain"
         spent = self.spent
         share = 100 * spent.cached_tokens / spent.prompt_tokens if spent.prompt_tokens else 0.0

@@ -59,12 +59,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A try at a call that got no usable answer, and what it cost."""
+    """A try at a call that got no usable answer, what it cost, and when it began.
+
+    Times are in seconds, ``started`` since 1970; None where that is not known.
+    """
 
     reason: str
     cause: str
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
+    started: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,13 @@ class Mined:
             ``provenance`` names the questions.
         notes: what stood out.
         proposals: how often an action was proposed, repetitions among them.
+        proposing: how many questions proposed any.
     """
 
     actions: tuple[Action, ...]
     notes: tuple[Note, ...]
     proposals: int
+    proposing: int
 
 
 def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
@@ -72,7 +74,8 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
     actions, clashes = _apart([_merged(one) for one in found.values()], seeds)
     notes += clashes
     notes += _meanings(actions)
-    return Mined(actions, tuple(notes), sum(map(len, found.values())))
+    proposing = {name for proposed in found.values() for _, name in proposed}
+    return Mined(actions, tuple(notes), sum(map(len, found.values())), len(proposing))
 
 
 def _findings(row: dict[str, Any], name: str) -> Iterator[Note]:

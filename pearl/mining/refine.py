@@ -106,7 +106,8 @@ def refine_job(index: Index, setup: Setup, rounds: int = ROUNDS) -> Job:
     for _, question in read_questions(index, index.places):
         if not question.gold or not question.question:
             raise InputError(
-                f"Question {question.id} cannot be scored: give each a question and its gold."
+                f"{index.path}: question {question.id} cannot be scored: give each a question and "
+                "its gold answer."
             )
     return Job(
         "refine",
@@ -184,7 +185,7 @@ def _right(question: Question, found: Answer) -> bool:
     """Whether the gold option was chosen, or, where there are none, the gold answer is given."""
     if question.options:
         return found.option is not None and found.option.letter == question.gold
-    return holds(found.words, question.gold)
+    return holds(found.words or found.text, question.gold)
 
 
 def _outputs(plan: Plan, journal: Journal) -> tuple[tuple[str, str], ...]:

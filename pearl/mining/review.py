@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -117,9 +118,10 @@ def print_review(condensed: Condensed, name: str, output: str) -> str:
         output: the file it goes to.
     """
     places = merges(condensed)
+    command = shlex.join(("pearl", "condense", name, "--accept", f"{output}.review", "-o", output))
     lines = [
         f"# {len(places)} merges of {name}. To keep an action as it was, write reject for accept.",
-        f"# Then:  pearl condense {name} --accept {output}.review -o {output}",
+        f"# Then:  {command}",
     ]
     for action in condensed.actions:
         plain = replace(action, comments=())

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from html import escape
 
+from pearl.report.bars import drawn
 from pearl.report.document import Block, Chart, Column, Report, Table
 from pearl.screen import printable
 
@@ -42,15 +43,24 @@ def _block(block: Block, number: int) -> Iterator[str]:
     if isinstance(block, Table):
         yield _table(block, number)
     elif isinstance(block, Chart):
-        from pearl.report.plots import svg
-
         yield (
             f'<figure aria-labelledby="f{number}"><figcaption id="f{number}">{_text(block.title)}'
             f'</figcaption><div class="wide" tabindex="0" role="group" '
-            f'aria-labelledby="f{number}">{svg(block, f"c{number}")}</div></figure>'
+            f'aria-labelledby="f{number}">{_drawn(block, number)}</div></figure>'
         )
     else:
         yield from (f"<p>{_text(one)}</p>" for one in block.paragraphs)
+
+
+def _drawn(chart: Chart, number: int) -> str:
+    """A chart as a picture, or as bars of text where there is nothing to draw with."""
+    try:
+        from pearl.report.plots import svg
+
+        return svg(chart, f"c{number}")
+    except ImportError:
+        lines = "\n".join(map(_text, drawn(chart, _COLUMNS)))
+        return f'<pre>{lines}</pre><p class="note">{_MISSING}</p>'
 
 
 def _table(table: Table, number: int) -> str:
@@ -85,6 +95,11 @@ def _text(text: str) -> str:
     return escape(printable(text).replace("\ufffe", "�").replace("\uffff", "�"))
 
 
+_COLUMNS = 76
+"""Characters a line of a chart in text."""
+
+_MISSING = "Drawn as text, as matplotlib is not installed: pip install matplotlib."
+
 _STYLE = """
 :root{--page:#fff;--ink:#1c2333;--dim:#566079;--line:#d9dee8;--soft:#f5f7fa;
 --c1:#4c6a9c;--c2:#b3763a;--c3:#4f8a6b;--c4:#96577f;--c5:#7f7a35;--c6:#6b7280}
@@ -100,7 +115,7 @@ h2,figcaption{font-size:1.05rem;font-weight:600;line-height:1.35;margin:2.2rem 0
 figcaption{margin-top:0}
 dl{display:grid;gap:.15rem;margin:0 0 1.2rem}
 dl div{display:flex;flex-wrap:wrap;gap:0 .8rem}
-dt{color:var(--dim);min-width:7rem}
+dt{color:var(--dim);min-width:9rem}
 dd{margin:0;overflow-wrap:anywhere;flex:1 1 12rem}
 p{max-width:46rem;margin:.6rem 0;overflow-wrap:anywhere}
 .note{color:var(--dim);font-size:.88rem;margin:.45rem 0 0}

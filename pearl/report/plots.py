@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 
 from pearl.report.document import Chart, Point, described
 from pearl.screen import printable
-from pearl.source import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,16 +63,12 @@ def svg(chart: Chart, name: str) -> str:
         name: unlike any other chart's on the page.
 
     Raises:
-        InputError: matplotlib is not installed.
+        ImportError: matplotlib is not installed.
     """
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(
-            "Charts in HTML need matplotlib: pip install 'pearl[plots]', or take another form."
-        ) from None
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     drawers = {"bars": _bars, "line": _line, "scatter": _scatter}
     look: Any = {**_LOOK, "svg.hashsalt": name}
     with matplotlib.rc_context(look):

@@ -123,6 +123,8 @@ def _folded(word: str) -> str:
     return unicodedata.normalize("NFC", kept)
 
 
+# Names and first words of sentences come in capitals and without.
+@lru_cache(maxsize=1 << 16)
 def _stem(word: str) -> str:
     """A word's stem. A stemmer keeps the word it works on, so threads may not share one."""
     from snowballstemmer.english_stemmer import EnglishStemmer

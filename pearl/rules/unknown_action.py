@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pearl.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.library import Library
 from pearl.rules.base import PlanView, Rule, closest
 
 
@@ -38,16 +39,27 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
         fix = (
             Fix(f"write {same[0]}", (Edit(step.action_span, same[0]),)) if len(same) == 1 else None
         )
+        now = _replaced_by(step.action, view.library)
         yield RULE(
             step.action_span,
             f"{step.action} does not exist.",
-            help=(f"Closest: {'; '.join(close)}. " if close else "")
+            help=f"{now} stands for it now: pearl migrate rewrites the plan."
+            if now
+            else (f"Closest: {'; '.join(close)}. " if close else "")
             + 'Use one, or declare yours under "New actions:".'
             if close
             else 'Use an action of the library, or declare yours under "New actions:".',
             data={"action": step.action, "candidates": close},
             fix=fix,
         )
+
+
+def _replaced_by(name: str, library: Library) -> str:
+    """The action that a library has in the place of an older one; empty where it has none."""
+    for action in library.actions.values():
+        if any(old.name == name for old in action.replaces):
+            return action.signature
+    return ""
 
 
 RULE = Rule("PRL201", "unknown-action", Severity.ERROR, __doc__, plan=check)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pearl.llm import Ask, Attempt, Call, ExecuteStep, ModelError, Reply, Request, Usage
+from pearl.llm import Ask, Attempt, Call, ExecuteStep, ModelError, Reply, Request
 from pearl.llm.model import call_key
 from pearl.prompts import render, stable_part
 from pearl.runtime.journal import Entry, Journal
@@ -40,13 +40,13 @@ class Caller:
             ModelError: no usable answer; that is in the journal too.
         """
         request = self._request(call, path, sample)
-        started = time.monotonic()
+        began, started = time.time(), time.monotonic()
         if self.watch:
             self.watch(path, False)
         try:
             reply = await self.ask(request)
         except ModelError as error:
-            self._failed(request, error, time.monotonic() - started)
+            self._failed(request, error, began, time.monotonic() - started)
             raise
         finally:
             if self.watch:
@@ -56,7 +56,7 @@ class Caller:
         self.journal.record(
             Entry(
                 "call", path, reply.text, request.key, len(reply.attempts) + 1,
-                usage=reply.usage, seconds=spent, kept=reply.kept,
+                usage=reply.usage, seconds=spent, kept=reply.kept, started=began,
             )
         )  # fmt: skip
         await self.journal.flush()
@@ -71,19 +71,17 @@ class Caller:
 
     def _tried(self, request: Request, attempts: tuple[Attempt, ...]) -> None:
         for number, tried in enumerate(attempts, 1):
-            self._fail(request, number, tried.reason, tried.cause, tried.usage, tried.seconds)
+            self._fail(request, number, tried)
 
-    def _failed(self, request: Request, error: ModelError, seconds: float) -> None:
-        tried = error.attempts
-        self._tried(request, tried)
-        if not tried:
-            self._fail(request, 1, error.reason, str(error), error.usage, seconds)
+    def _failed(self, request: Request, error: ModelError, began: float, seconds: float) -> None:
+        only = Attempt(error.reason, str(error), error.usage, seconds, began)
+        self._tried(request, error.attempts or (only,))
 
-    def _fail(self, request: Request, number: int, reason: str, cause: str, usage: Usage,
-              seconds: float) -> None:  # fmt: skip
+    def _fail(self, request: Request, number: int, tried: Attempt) -> None:
         self.journal.record(
             Entry(
-                "call", request.path, None, request.key, number, "failed", f"{reason}: {cause}",
-                usage, round(seconds, 3),
+                "call", request.path, None, request.key, number, "failed",
+                f"{tried.reason}: {tried.cause}", tried.usage, round(tried.seconds, 3),
+                started=tried.started,
             )
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -24,6 +25,8 @@ class Entry:
         usage: tokens a call took.
         seconds: how long a call took.
         kept: whether nothing was sent, because the reply was there already.
+        started: when a call, or a try at it, began, and when a decision was made: seconds
+            since 1970; None where that was not written down.
     """
 
     kind: Literal["call", "decision"]
@@ -36,6 +39,7 @@ class Entry:
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     kept: bool = False
+    started: float | None = field(default=None, compare=False)
 
 
 class Journal:
@@ -66,7 +70,7 @@ class Journal:
 
     def decide(self, path: str, value: Any) -> None:  # noqa: ANN401 - any JSON
         """Append a decision."""
-        self.record(Entry("decision", path, value))
+        self.record(Entry("decision", path, value, started=time.time()))
 
     def under(self, frame: str) -> Journal:
         """A journal whose entries stand in this one too, their paths below a frame's.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from pearl.syntax import parse, print_step
 from pearl.syntax.printer import print_plan
 from pearl.values import canonical_json, one_line_json
 
+_TRY = re.compile(r"try/\d+/")
 _VALUE = re.compile(r"#\s*value\s+(\S+)\s*=\s*(.*)$", re.DOTALL)
 _ANSWER = re.compile(r"#\s*answer\s*=\s*(.*)$", re.DOTALL)
 
@@ -34,6 +35,17 @@ class Trace:
     replies: dict[str, str]
     answer: str | None
     values: dict[str, Any] = field(default_factory=dict)
+
+
+def last_try(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries of the last try, where a run is several tries at one plan; else all of them."""
+    frames = [found[0] for entry in entries if (found := _TRY.match(entry.path))]
+    if not frames:
+        return list(entries)
+    last = max(frames, key=lambda frame: int(frame.split("/")[1]))
+    heads = [entry for entry in entries if entry.path == "run"]
+    inner = [entry for entry in entries if entry.path.startswith(last)]
+    return heads + [replace(entry, path=entry.path.removeprefix(last)) for entry in inner]
 
 
 def export_trace(entries: Iterable[Entry], name: str) -> str:

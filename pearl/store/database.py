@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 HOME = str(Path(".pearl") / "store.db")
 """Where a store is where none is named: a file below the working folder."""
 
-HEAD = "0001"
+HEAD = "0004"
 """The last migration."""
 
 BUSY = 60.0
@@ -90,7 +90,7 @@ def _engine(given: str) -> Engine:
     except ImportError as error:
         missing = getattr(error, "name", "") or "its driver"
         raise InputError(
-            f"The store needs {missing}: install it with pip install 'pearl[postgres]'."
+            f"The store needs {missing}: install it with pip install 'psycopg[binary]'."
         ) from None
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare)

@@ -211,6 +211,7 @@ def _entry(row: Row[Any]) -> Entry:
         row.kind, row.path, value if row.status == "done" else None, row.call_key, row.attempt,
         row.status, row.cause,
         Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens), row.seconds, row.kept,
+        row.started,
     )  # fmt: skip
 
 

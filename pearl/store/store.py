@@ -190,4 +190,5 @@ def _entry_row(run: str, item: str, entry: Entry) -> dict[str, Any]:
         **_usage(entry.usage),
         "seconds": entry.seconds,
         "kept": entry.kept,
+        "started": entry.started,
     }

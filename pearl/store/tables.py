@@ -51,9 +51,13 @@ entries = Table(
     Column("cached_tokens", BigInteger, nullable=False),
     Column("seconds", Float, nullable=False),
     Column("kept", Boolean, nullable=False),
+    Column("started", Float),
     Index("entries_by_item", "run", "item", "id"),
 )
-"""The journal. A call's text is in ``replies`` and not twice; ``value`` holds decisions."""
+"""The journal. A call's text is in ``replies`` and not twice; ``value`` holds decisions.
+
+``started`` is in seconds since 1970, and null in journals of before there was such a column.
+"""
 
 replies = Table(
     "replies",
@@ -106,3 +110,72 @@ ledger = Table(
     Column("reserved_cost", BigInteger, nullable=False),
 )
 """What each process of a run has spent and reserved, cost in millionths of a dollar."""
+
+review_plans = Table(
+    "review_plans",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("question", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("added", Float, nullable=False),
+)
+"""Plans that people judge. ``id`` is a hash of where a plan came from and of its text."""
+
+review_people = Table(
+    "review_people",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("added", Float, nullable=False),
+    Index("review_people_by_token", "token", unique=True),
+)
+"""Annotators, counted from 1. ``token`` is the hash of what lets one in."""
+
+review_sessions = Table(
+    "review_sessions",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("person", Integer, nullable=False),
+    Column("started", Float, nullable=False),
+)
+"""Who is in, in which browser. ``key`` is the hash of the browser's cookie."""
+
+review_shares = Table(
+    "review_shares",
+    metadata,
+    Column("plan", Text, primary_key=True),
+    Column("person", Integer, primary_key=True, autoincrement=False),
+)
+"""Who is asked to judge which plan."""
+
+review_verdicts = Table(
+    "review_verdicts",
+    metadata,
+    Column("id", _serial, primary_key=True, autoincrement=True),
+    Column("plan", Text, nullable=False),
+    Column("person", Integer, nullable=False),
+    Column("correct", Text, nullable=False),
+    Column("confidence", Integer, nullable=False),
+    Column("categories", Text, nullable=False),
+    Column("words", Text, nullable=False),
+    Column("seen", Boolean, nullable=False),
+    Column("given", Float, nullable=False),
+    Index("review_verdicts_by_plan", "plan", "person", "id"),
+)
+"""Every verdict that was ever given. ``seen``: its giver had been shown another's before."""
+
+review_versions = Table(
+    "review_versions",
+    metadata,
+    Column("plan", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("person", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("file", Text, nullable=False),
+    Column("demo", Text, nullable=False),
+    Column("made", Float, nullable=False),
+)
+"""Edited plans, counted from 2: the plan itself is version 1."""

@@ -43,8 +43,9 @@ class Dataset:
         name: as on the command line.
         title: as in a report.
         splits: its parts, in order.
-        read: every example of a file. Raises `InputError` where it cannot be
-            used.
+        read: every example of a file, given a folder of documents, which is
+            empty where they are the file's own. Raises `InputError` where it
+            cannot be used.
         score: of an answer, from 0 to 1; an example without an answer has
             none to score, and counts as 0.
         where: where the data come from, for whoever has none.
@@ -53,7 +54,7 @@ class Dataset:
     name: str
     title: str
     splits: tuple[str, ...]
-    read: Callable[[str], Iterator[Example]]
+    read: Callable[[str, str], Iterator[Example]]
     score: Callable[[Example, str], float]
     where: str
 
@@ -69,7 +70,7 @@ def rows(path: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
         InputError: it cannot be read, or a line is no object.
     """
     if not Path(path).is_file():
-        raise InputError(f"{path} is no file: name {what}.")
+        raise InputError(f"{path} is no file: name a {what}.")
     # JSON allows line ends within its texts that `splitlines` would split at.
     for number, line in enumerate(read_source(path, what).text.split("\n"), 1):
         if not line.strip():

@@ -10,18 +10,19 @@ from pearl.runtime.mapping import holds
 from pearl.source import InputError, Source
 
 
-def read(path: str) -> Iterator[Example]:
+def read(path: str, folder: str = "") -> Iterator[Example]:
     """Every question of a file, those of one document together.
 
     Args:
         path: JSON lines with ``id``, ``question``, ``document``, ``gold`` and,
-            for multiple choice, ``options``. Documents are beside it.
+            for multiple choice, ``options``.
+        folder: where documents are; empty for the file's own.
 
     Raises:
         InputError: a question or its document cannot be used, or it has no
             gold answer.
     """
-    index = read_index(path)
+    index = read_index(path, folder)
     document: tuple[str, Source] | None = None
     for place, question in read_questions(index, index.by_document()):
         if not question.question or not question.gold:

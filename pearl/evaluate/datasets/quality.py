@@ -20,7 +20,7 @@ LONG = 3.0
 _SUBSETS = {"long": "long", "short": "short"}
 
 
-def read(path: str) -> Iterator[Example]:
+def read(path: str, folder: str = "") -> Iterator[Example]:
     """Every question of a file, one article a line.
 
     A question's split is what its row says (``pearl_subset``). Else it
@@ -31,8 +31,9 @@ def read(path: str) -> Iterator[Example]:
     Raises:
         InputError: a line cannot be used.
     """
+    del folder
     seen: dict[str, str] = {}
-    for name, row in rows(path, "a file of QuALITY articles"):
+    for name, row in rows(path, "file of QuALITY articles"):
         article = row.get("article")
         asked = row.get("questions")
         if not isinstance(article, str) or not article.strip() or not isinstance(asked, list):

@@ -116,7 +116,8 @@ async def by_plan(plan: Plan, example: Example, kit: Kit, session: Session) -> O
 
 def outcome(found: Answer) -> Outcome:
     """An answer as an outcome."""
-    chosen = found.option.letter if found.option else found.words
+    # An answer may be quotes and nothing else.
+    chosen = found.option.letter if found.option else found.words or found.text
     return Outcome(chosen, found.text, found.plan, fallback=found.fallback)
 
 

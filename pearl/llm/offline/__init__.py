@@ -44,7 +44,15 @@ class Offline:
         self.identity = f"offline {version('pearl')}"
 
     async def answer(self, request: Request) -> Reply:
-        from pearl.llm.offline import analogy, condensing, labelling, mapping, mining, planning, reading
+        from pearl.llm.offline import (
+            analogy,
+            condensing,
+            labelling,
+            mapping,
+            mining,
+            planning,
+            reading,
+        )
 
         match request.call:
             case WritePlan() as call:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pearl.llm.calls import NextStep, Worked
 from pearl.plan import Arg, Items, Literal, Ref, Step, Template
 from pearl.syntax import parse, print_step
+from pearl.values import Value
 
 _NAMED = re.compile(r"\"([^\"]+)\"|(\d[\d.,]*\d|\d)|((?<!^)(?<![.?!] )\b[^\W\d_][\w'-]*)")
 _GAP = re.compile(r"\s+|\b[Aa]n?\b")
@@ -116,9 +117,7 @@ def _naming(word: str, question: str) -> bool:
 
 
 def _holds(text: str, part: str) -> bool:
-    return bool(part.strip()) and bool(
-        re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text)
-    )
+    return bool(part.strip()) and bool(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text))
 
 
 def _texts(args: Sequence[Arg]) -> Iterator[str]:
@@ -135,7 +134,7 @@ def _texts(args: Sequence[Arg]) -> Iterator[str]:
                 pass
 
 
-def _plain(value: object) -> Iterator[str]:
+def _plain(value: Value) -> Iterator[str]:
     if isinstance(value, list):
         for item in value:
             yield from _plain(item)
@@ -204,7 +203,7 @@ def _filled(arg: Arg, filled: Mapping[str, str], names: Mapping[str, str]) -> Ar
             return Items(tuple(_filled(one, filled, names) for one in arg.items))
 
 
-def _value(value: object, filled: Mapping[str, str]) -> object:
+def _value(value: Value, filled: Mapping[str, str]) -> Value:
     if isinstance(value, list):
         return [_value(item, filled) for item in value]
     if isinstance(value, str):
@@ -214,7 +213,7 @@ def _value(value: object, filled: Mapping[str, str]) -> object:
     return value
 
 
-def _number(text: str) -> object:
+def _number(text: str) -> Value:
     try:
         return int(text)
     except ValueError:

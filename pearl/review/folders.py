@@ -1,0 +1,153 @@
+"""The folders that were given: nothing else is read or written."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pearl.source import InputError, Source, read_source
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a document that is shown."""
+
+_VERSION = re.compile(r"(.+)\.v([1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where files may be read and written.
+
+    Args:
+        plans: folders of plans; new versions go beside their plans.
+        documents: a folder of documents, or none.
+        demos: where plans go that are to be demonstrations, or none.
+    """
+
+    plans: tuple[Path, ...] = ()
+    documents: Path | None = None
+    demos: Path | None = None
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """Where documents are looked for."""
+        return (*((self.documents,) if self.documents else ()), *self.plans)
+
+    def inside(self, path: Path) -> Path | None:
+        """A file's real path where it lies in one of the folders of plans; else None."""
+        return _inside(path, self.plans)
+
+    def find(self, name: str) -> Iterator[Source]:
+        """Files that a document's name may mean, the likeliest first.
+
+        Args:
+            name: as a run or a row names it; it may be anything.
+        """
+        given = Path(name)
+        candidates = [given]
+        for root in self.readable:
+            candidates += [root / given, root / given.name]
+        seen: set[Path] = set()
+        for candidate in candidates:
+            path = _inside(candidate, self.readable)
+            if path is None or path in seen:
+                continue
+            seen.add(path)
+            source = _read(path, name)
+            if source:
+                yield source
+
+
+def read_folders(names: list[str], documents: str, demos: str) -> Folders:
+    """The folders as they were given, links resolved once and for all.
+
+    Args:
+        names: what is reviewed; those that are folders count.
+        documents: the folder of documents; empty for none.
+        demos: the folder of demonstrations; empty for none.
+
+    Raises:
+        InputError: one is no folder.
+    """
+    for option, name in (("--documents", documents), ("--demos", demos)):
+        if name and not Path(name).is_dir():
+            raise InputError(f"{name} is no folder: make it, or name another with {option}.")
+    plans = tuple(Path(name).resolve() for name in names if Path(name).is_dir())
+    return Folders(
+        plans,
+        Path(documents).resolve() if documents else None,
+        Path(demos).resolve() if demos else None,
+    )
+
+
+def is_version(file: Path) -> bool:
+    """Whether a plan's file is a later version of another one beside it."""
+    found = _VERSION.fullmatch(file.stem)
+    return bool(found) and file.with_name(f"{found[1]}{file.suffix}").exists()  # type: ignore[index]
+
+
+def version_file(place: Path, number: int) -> Path:
+    """The file of a plan's version, beside the plan's own."""
+    return place.with_name(f"{place.stem}.v{number}{place.suffix}")
+
+
+def demo_name(name: str) -> str:
+    """A name for a file of what a plan is called, which may be anything."""
+    last = name.replace("\\", "/").rpartition("/")[2].removesuffix(".plan")
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", last).strip("-")[:60] or "plan"
+
+
+def create(target: Path, text: str, roots: tuple[Path, ...]) -> bool:
+    """Write a new file: as a whole or not at all, and over nothing.
+
+    Args:
+        target: the file.
+        text: what it is to hold.
+        roots: the folders of which one holds it, links resolved.
+
+    Returns:
+        Whether it was made; False where something of that name is there.
+
+    Raises:
+        InputError: it lies outside, or cannot be written.
+    """
+    parent = _inside(target.parent, roots)
+    if parent is None:
+        raise InputError(f"{target.name} is not written: its folder is none that was given.")
+    part = parent / f".{target.name[:40]}.{secrets.token_hex(4)}"
+    try:
+        with part.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # A link is made over nothing, and is there at once as a whole.
+        os.link(part, parent / target.name)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise InputError(
+            f"{target.name} cannot be written ({error.strerror}): look at the folder's rights."
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+    return True
+
+
+def _inside(path: Path, roots: tuple[Path, ...]) -> Path | None:
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return real if any(real.is_relative_to(root) for root in roots) else None
+
+
+def _read(path: Path, name: str) -> Source | None:
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST:
+            return None
+        return Source(name, read_source(str(path), "document").text)
+    except (OSError, InputError):
+        return None

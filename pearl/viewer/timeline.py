@@ -1,0 +1,192 @@
+"""When each call ran: beside which, after what, and which of them the run was as long as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pearl.viewer.calls import Made
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Calls that belong together: planning, or one step.
+
+    Args:
+        key: unique in the run.
+        title: as a reader sees it.
+        calls: in any order.
+        after: the keys of the stages whose results it needs.
+        decided: when its value was there, in seconds since 1970; None where that is not known.
+    """
+
+    key: str
+    title: str
+    calls: tuple[Made, ...]
+    after: tuple[str, ...] = ()
+    decided: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A call on the time axis; times in seconds since the run's first call.
+
+    Args:
+        call: the call.
+        start: when it began.
+        end: when it ended.
+        lane: the row within its stage, counted from 0; calls that ran side by side stand in
+            rows of their own.
+    """
+
+    call: Made
+    start: float
+    end: float
+    lane: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stage on the time axis.
+
+    Args:
+        stage: the stage.
+        bars: its calls.
+        lanes: how many rows they take.
+        waited: the key of the stage that it started after; empty for none.
+        critical: whether the run would have been shorter without it.
+    """
+
+    stage: Stage
+    bars: tuple[Bar, ...]
+    lanes: int
+    waited: str = ""
+    critical: bool = False
+
+    @property
+    def start(self) -> float:
+        """When its first call began."""
+        return min(bar.start for bar in self.bars)
+
+    @property
+    def end(self) -> float:
+        """When its last call ended."""
+        return max(bar.end for bar in self.bars)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A run's calls on the time axis.
+
+    Args:
+        rows: stages that made calls, in order.
+        seconds: from the first call's beginning to the last one's end.
+        busy: the calls' times, added up.
+        most: calls at the same time, at most.
+        chain: the stages on the critical path, in order, and the seconds that each added.
+    """
+
+    rows: tuple[Row, ...]
+    seconds: float
+    busy: float
+    most: int
+    chain: tuple[tuple[str, float], ...]
+
+
+def timeline(stages: Sequence[Stage]) -> Timeline | None:
+    """Put calls on a time axis.
+
+    Args:
+        stages: in the order to show them; the first ones may be needed by later ones.
+
+    Returns:
+        The axis, or None where a call's beginning is not known, or none was made.
+    """
+    starts = [call.started for one in stages for call in one.calls]
+    known = [one for one in starts if one is not None]
+    if not known or len(known) < len(starts):
+        return None
+    zero = min(known)
+    rows = {one.key: Row(one, *_bars(one.calls, zero)) for one in stages if one.calls}
+    ends = _ends(stages, rows, zero)
+    waited = {key: _waited(row, stages, ends) for key, row in rows.items()}
+    chain = _chain(rows, waited)
+    path = dict(chain)
+    bars = [bar for row in rows.values() for bar in row.bars]
+    return Timeline(
+        tuple(
+            Row(row.stage, row.bars, row.lanes, waited[key], key in path)
+            for key, row in rows.items()
+        ),
+        max(bar.end for bar in bars),
+        sum(bar.end - bar.start for bar in bars),
+        _most(bars),
+        tuple(chain),
+    )
+
+
+def _bars(calls: Iterable[Made], zero: float) -> tuple[tuple[Bar, ...], int]:
+    """Bars in as few lanes as leave none upon another, and how many those are."""
+    free: list[float] = []
+    bars: list[Bar] = []
+    for call in sorted(calls, key=lambda one: (one.started or 0.0, one.path)):
+        start = (call.started or zero) - zero
+        end = start + max(call.seconds, 0.0)
+        lane = next((at for at, until in enumerate(free) if until <= start), len(free))
+        free[lane : lane + 1] = [end]
+        bars.append(Bar(call, start, end, lane))
+    return tuple(bars), len(free)
+
+
+def _ends(stages: Sequence[Stage], rows: Mapping[str, Row], zero: float) -> dict[str, float]:
+    """When each stage's result was there; a step without calls has it once its inputs are."""
+    ends: dict[str, float] = {}
+    for one in stages:
+        if one.key in rows:
+            ends[one.key] = rows[one.key].end
+        elif one.decided is not None:
+            ends[one.key] = one.decided - zero
+        else:
+            ends[one.key] = max((ends[name] for name in one.after if name in ends), default=0.0)
+    return ends
+
+
+def _waited(row: Row, stages: Sequence[Stage], ends: Mapping[str, float]) -> str:
+    """The stage with calls that a stage started after: the last to end of those it needs."""
+    after = {one.key: one for one in stages}
+    with_calls = {one.key for one in stages if one.calls}
+    wanted, seen, found = list(row.stage.after), set[str](), list[str]()
+    while wanted:
+        name = wanted.pop()
+        if name in seen or name not in after:
+            continue
+        seen.add(name)
+        if name in with_calls:
+            found.append(name)
+        else:
+            wanted += after[name].after
+    return max(found, key=lambda name: ends[name], default="")
+
+
+def _chain(rows: Mapping[str, Row], waited: Mapping[str, str]) -> list[tuple[str, float]]:
+    """From the stage that ended last, back through what each one waited for."""
+    key = max(rows, key=lambda name: rows[name].end)
+    chain: list[tuple[str, float]] = []
+    while key and key not in dict(chain):
+        before = waited[key]
+        begun = rows[before].end if before else rows[key].start
+        chain.append((key, max(0.0, rows[key].end - begun)))
+        key = before
+    return chain[::-1]
+
+
+def _most(bars: Iterable[Bar]) -> int:
+    """How many ran at the same time, at most; one that ended just then does not count."""
+    changes = sorted(
+        change for bar in bars if bar.end > bar.start for change in ((bar.start, 1), (bar.end, -1))
+    )
+    most = now = 0
+    for _, step in changes:
+        now += step
+        most = max(most, now)
+    return most or 1
