@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -251,3 +252,47 @@ def _row(at: int, documents: int) -> dict[str, Any]:
     if at % 3 == 2:
         row["plan"] = GIVEN.format(number=at)
     return row
+
+
+def killed_once(folder: Path, stub: Stub, words: tuple[str, ...], after: int) -> Killed:
+    """Run a command of a job, kill it with SIGKILL, and run it again to its end.
+
+    Args:
+        folder: where it runs.
+        stub: who is asked; four calls at a time.
+        words: the command's, after ``pearl``.
+        after: how many calls are to be answered before it is killed.
+    """
+    own = {name: text for name, text in os.environ.items() if not name.startswith("PEARL_")}
+    settings = {**own, "OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "k"}
+    line = command(*words, "--model", "stub", "--json", "--concurrency", "4")
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            line, cwd=folder, env=settings, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    process = start()
+    assert until(lambda: stub.stats()["completed"] >= after, process)
+    process.send_signal(signal.SIGKILL)
+    process.wait(LONGEST)
+    before = settled(stub)["completed"]
+    done = ended(start())
+    assert done.code == 0, done.err
+    return Killed(done, before, settled(stub)["repeats"])
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """What came of a job that was killed and gone on with.
+
+    Args:
+        done: how the second go ended.
+        before: calls that were answered in the first one.
+        repeats: calls that were made twice; at most those under way at the kill.
+    """
+
+    done: Result
+    before: int
+    repeats: int

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,9 +19,9 @@ from pearl.evaluate.results import read_evaluation
 from pearl.evaluate.trials import find_dataset, find_method
 from pearl.library import load_library
 from pearl.source import InputError, Source
-from tests.batches import LONGEST, ended, settled, until
+from tests.batches import killed_once
 from tests.server import Server, failing
-from tests.shell import STORY, Result, call, command
+from tests.shell import STORY, Result, call
 
 QUALITY = find_dataset("quality")
 OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out", "She wanted to sail"]
@@ -424,28 +421,11 @@ def test_the_data_set_s_file_is_named(tmp_path: Path):
 
 def test_a_killed_evaluation_goes_on_without_repeating_a_call(tmp_path: Path):
     write_articles(tmp_path, *many(30))
+    words = ("eval", "quality", "--data", "quality.jsonl", "--methods", "zero-shot,pearl,mcq")
     with Stub(latency=0.03) as stub:
-        own = {name: text for name, text in os.environ.items() if not name.startswith("PEARL_")}
-        settings = {**own, "OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "k"}
-        words = command("eval", "quality", "--data", "quality.jsonl", "--model", "stub", "--json",
-                        "--methods", "zero-shot,pearl,mcq", "--concurrency", "4")  # fmt: skip
-
-        def start() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
-                words, cwd=tmp_path, env=settings, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            )  # fmt: skip
-
-        process = start()
-        assert until(lambda: stub.stats()["completed"] >= 60, process)
-        process.send_signal(signal.SIGKILL)
-        process.wait(LONGEST)
-        settled(stub)
-        done = ended(start())
-        stats = settled(stub)
-    assert done.code == 0, done.err
-    assert stats["repeats"] <= 4
-    assert json.loads(done.out)["answered"] == 90
+        killed = killed_once(tmp_path, stub, words, 60)
+    assert killed.repeats <= 4
+    assert killed.done.json["answered"] == 90
 
 
 def test_offline_the_report_says_that_there_is_no_model(tmp_path: Path):

@@ -13,15 +13,15 @@ import pytest
 from tests.conftest import ROOT
 
 ROOMS = (
-    "resources", "source", "values", "diagnostics", "plan", "screen", "syntax", "builtins",
+    "resources", "source", "rows", "values", "diagnostics", "plan", "screen", "syntax", "builtins",
     "library", "alike", "retrieval", "graph", "placing", "draw", "rules", "checker", "passes",
     "render", "llm", "prompts", "planner", "context", "runtime", "agents", "engine", "store",
     "strategies", "layout", "session", "replay", "answer", "jobs", "batch", "mining", "report",
-    "evaluate", "api", "cli", "__main__",
+    "evaluate", "lsp", "api", "cli", "__main__",
 )  # fmt: skip
 HEAVY = (
     "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy", "alembic",
-    "distributed", "tantivy", "snowballstemmer", "sqlite3",
+    "distributed", "tantivy", "snowballstemmer", "sqlite3", "pygls",
 )  # fmt: skip
 PACKAGE = ROOT / "pearl"
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +16,9 @@ from pearl.mining.questions import read_examples
 from pearl.source import InputError
 from pearl.syntax import parse_library
 from tests.batch_server import Provider
-from tests.batches import LONGEST, ended, settled, until
+from tests.batches import killed_once
 from tests.server import Server, failing
-from tests.shell import Result, call, command
+from tests.shell import Result, call
 
 ACTION = "- FIND_TRUST(CTX, X, Y) : Find how far X trusts Y in CTX"
 
@@ -203,33 +200,14 @@ def test_a_question_without_a_reply_is_named_and_tried_again(tmp_path: Path):
 
 
 def test_a_killed_run_goes_on_without_repeating_a_call(tmp_path: Path):
-    questions = [f"What is the secret of person {at}?" for at in range(120)]
-    write_questions(tmp_path, *questions)
+    write_questions(tmp_path, *(f"What is the secret of person {at}?" for at in range(120)))
     with Stub(latency=0.05) as stub:
-        own = {name: text for name, text in os.environ.items() if not name.startswith("PEARL_")}
-        settings = {**own, "OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "k"}
-        words = command("mine", "q.jsonl", "-o", "m.actions", "--model", "stub", "--json",
-                        "--concurrency", "4")  # fmt: skip
-
-        def start() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
-                words, cwd=tmp_path, env=settings, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            )  # fmt: skip
-
-        process = start()
-        assert until(lambda: stub.stats()["completed"] >= 40, process)
-        process.send_signal(signal.SIGKILL)
-        process.wait(LONGEST)
-        before = settled(stub)
-        assert before["completed"] < 120
-        done = ended(start())
-        stats = settled(stub)
-    assert done.code == 0, done.err
-    assert stats["repeats"] <= 4
-    told = json.loads(done.out)
+        killed = killed_once(tmp_path, stub, ("mine", "q.jsonl", "-o", "m.actions"), 40)
+    told = killed.done.json
+    assert killed.before < 120
+    assert killed.repeats <= 4
     assert told["answered"] == 120
-    assert told["calls"]["made"] <= 120 - before["completed"] + 4
+    assert told["calls"]["made"] <= 120 - killed.before + 4
     proposed = {one for action in told["actions"] for one in action["questions"]}
     assert proposed == {str(at) for at in range(120)}
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +12,9 @@ import pytest
 from benchmarks.stub import Stub
 from pearl.planner import load_demonstrations
 from pearl.syntax import parse
-from tests.batches import LONGEST, ended, settled, until
+from tests.batches import killed_once
 from tests.server import Server, failing
-from tests.shell import STORY, Result, call, command
+from tests.shell import STORY, Result, call
 
 FIRST = '1. a = FIND_EVENT(CTX, "Mara leaves") : Find what happens'
 SECOND = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
@@ -260,24 +257,8 @@ def test_the_trace_of_a_question_is_that_of_its_last_try(tmp_path: Path):
 def test_a_killed_run_goes_on_without_repeating_a_call(tmp_path: Path):
     write_questions(tmp_path, 40)
     with Stub(latency=0.03) as stub:
-        own = {name: text for name, text in os.environ.items() if not name.startswith("PEARL_")}
-        settings = {**own, "OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "k"}
-        words = command("refine", "q.jsonl", "-o", "demos", "--model", "stub", "--json",
-                        "--rounds", "1", "--concurrency", "4")  # fmt: skip
-
-        def start() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
-                words, cwd=tmp_path, env=settings, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            )  # fmt: skip
-
-        process = start()
-        assert until(lambda: stub.stats()["completed"] >= 50, process)
-        process.send_signal(signal.SIGKILL)
-        process.wait(LONGEST)
-        settled(stub)
-        done = ended(start())
-        stats = settled(stub)
-    assert done.code == 0, done.err
-    assert stats["repeats"] <= 4
-    assert json.loads(done.out)["answered"] == 40
+        killed = killed_once(
+            tmp_path, stub, ("refine", "q.jsonl", "-o", "demos", "--rounds", "1"), 50
+        )
+    assert killed.repeats <= 4
+    assert killed.done.json["answered"] == 40

@@ -6,7 +6,6 @@ the text itself), and optionally ``options``, ``gold`` and ``plan``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, BinaryIO
 
 from pearl.answer import check_options
 from pearl.llm.calls import letter
+from pearl.rows import read_row
 from pearl.source import InputError, Source, read_source
 
 LONGEST_PATH = 300
@@ -171,12 +171,7 @@ def parse_question(line: str, name: str) -> Question:
     Raises:
         InputError: it cannot be used.
     """
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        raise InputError(f"{name} is not JSON: give one object a line.") from None
-    if not isinstance(row, dict):
-        raise InputError(f'{name} is no object: write {{"id": …, "question": …, "document": …}}.')
+    row = read_row(line, name)
     options = _options(row, name)
     document, text = _document(row, name)
     return Question(

@@ -36,6 +36,7 @@ COMMANDS = (
     "report",
     "replicate",
     "actions",
+    "lsp",
 )
 
 

@@ -10,12 +10,13 @@ from types import MappingProxyType
 from typing import Any
 
 from pearl.evaluate.accuracy import results_of
-from pearl.evaluate.results import Evaluation, Result, read_rows
+from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import interval
 from pearl.llm.calls import letter
 from pearl.report import Table
 from pearl.report.build import build, figure, pair, words
 from pearl.report.figures import number, percent, span
+from pearl.rows import read_rows
 from pearl.source import InputError
 
 CATEGORIES: Mapping[str, str] = MappingProxyType(

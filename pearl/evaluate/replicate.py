@@ -13,7 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pearl.evaluate.results import Evaluation, Result, read_rows
+from pearl.evaluate.results import Evaluation, Result
+from pearl.rows import read_rows
 from pearl.source import InputError
 
 CALLED: Mapping[str, str] = MappingProxyType(

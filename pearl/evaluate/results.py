@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from pearl.llm import Usage
-from pearl.source import InputError, read_source
+from pearl.rows import read_rows
+from pearl.source import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,29 +168,6 @@ def read_evaluation(path: str) -> Evaluation:
         seen[key] = where
         results.append(result)
     return Evaluation(results=tuple(results), strays=tuple(strays), **head)
-
-
-def read_rows(path: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every JSON object of a file of JSON lines, with its file and line.
-
-    Args:
-        path: the file.
-        what: the noun used in messages.
-
-    Raises:
-        InputError: the file cannot be read, or a line is no JSON object.
-    """
-    for number, line in enumerate(read_source(path, what).text.split("\n"), 1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            raise InputError(f"{where} is not JSON: give one object a line.") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{where} is no object: give one object a line.")
-        yield where, row
 
 
 def _head(given: Any, where: str) -> dict[str, Any]:  # noqa: ANN401 - any JSON

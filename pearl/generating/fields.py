@@ -53,8 +53,6 @@ class Table:
         )
         if value is None or not known or (not value and default is None):
             self.fail("give a list of texts, at least one.", key)
-        if len(set(value)) < len(value):
-            self.fail("it has the same text twice.", key)
         return tuple(value)
 
     def number(self, key: str, default: int | None = None) -> int:

@@ -10,7 +10,9 @@ _STARTS = tuple(
 )
 _VOWELS = tuple("a a e e i o o u ae ai ea ia io ou".split())
 _MIDDLES = tuple("b d f g k l m n p r s t v z br dr ld lm lt mb nd nt rd rl rn sk st".split())
-_ENDS = tuple("ba bin da del dor fa gan ket la lin lo ma mir na nel no ra ric ro so ta tin vo".split())
+_ENDS = tuple(
+    "ba bin da del dor fa gan ket la lin lo ma mir na nel no ra ric ro so ta tin vo".split()
+)
 
 
 def invented(seed: str, taken: frozenset[str] = frozenset()) -> Iterator[str]:

@@ -10,7 +10,17 @@ from pearl.source import Span
 from pearl.syntax import marks
 from pearl.syntax.calls import QUOTES
 
-_PAIRS = {"“": "”", "„": "”", "«": "»", "»": "«", "「": "」", "『": "』", "＂": "＂", "‘": "’", "‚": "’"}
+_PAIRS = {
+    "“": "”",
+    "„": "”",
+    "«": "»",
+    "»": "«",
+    "「": "」",
+    "『": "』",
+    "＂": "＂",
+    "‘": "’",
+    "‚": "’",
+}
 _HEAD = re.compile(rf"\s*{marks.NAME}\s*(?::=|=(?!=)|←|<-(?!-)|＝)\s*")
 _RETURN = re.compile(r"\s*return\b\s*[:：]?\s*(?:\w+\s*,\s*)*\w*$", re.IGNORECASE)
 _CALLED = re.compile(r"([^\W\d]\w*)\s*[(（]")
@@ -89,7 +99,7 @@ def action_cursor(text: str, start: int, at: int) -> Cursor:
     begun = _WORD.search(line)
     word = Span(start + begun.start() if begun else at, at)
     opening, close = line.find("("), line.rfind(")")
-    of_param = 0 <= opening and close < 0 and re.search(r"\w\s*:\s*\w*$", line)
+    of_param = opening >= 0 and close < 0 and re.search(r"\w\s*:\s*\w*$", line)
     return Cursor(Where.TYPE if of_param or _TYPED.search(line) else Where.NOWHERE, word)
 
 

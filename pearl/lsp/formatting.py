@@ -12,9 +12,7 @@ from pearl.lsp.refusals import refused
 from pearl.source import InputError
 
 
-def formatting(
-    desk: Desk, params: types.DocumentFormattingParams
-) -> list[types.TextEdit] | None:
+def formatting(desk: Desk, params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
     """What `pearl fmt` would change.
 
     Raises:

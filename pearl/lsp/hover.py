@@ -36,7 +36,11 @@ def hover(desk: Desk, params: types.HoverParams) -> types.Hover | None:
     if mention:
         return _mention(desk, document, mention)
     moded = next(
-        (one for one in document.mentions if one.mode and one.whole.start <= offset < one.span.start),
+        (
+            one
+            for one in document.mentions
+            if one.mode and one.whole.start <= offset < one.span.start
+        ),
         None,
     )
     if not moded:

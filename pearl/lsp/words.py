@@ -27,7 +27,9 @@ def told(desk: Desk, code: str, paragraphs: Sequence[str]) -> types.MarkupConten
     lines = [printable(line) for line in code.split("\n")]
     words = [printable(paragraph) for paragraph in paragraphs if paragraph]
     if not desk.editor.markdown:
-        return types.MarkupContent(types.MarkupKind.PlainText, "\n\n".join(["\n".join(lines), *words]))
+        return types.MarkupContent(
+            types.MarkupKind.PlainText, "\n\n".join(["\n".join(lines), *words])
+        )
     longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
     fence = "`" * max(3, longest + 1)
     block = "\n".join([f"{fence}pearl-plan", *lines, fence])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
+from pearl.rows import read_row
 from pearl.source import InputError, read_source
 
 
@@ -31,10 +31,10 @@ def read_examples(path: str) -> tuple[Example, ...]:
         InputError: a line cannot be used; the message names the first, and
             says how many there are.
     """
-    source = read_source(path, "file of questions")
+    lines = read_source(path, "file of questions").text.split("\n")
     found: dict[str, Example] = {}
     wrong: list[str] = []
-    for number, line in enumerate(source.text.split("\n"), 1):
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
@@ -53,12 +53,7 @@ def read_examples(path: str) -> tuple[Example, ...]:
 
 
 def _example(line: str, number: int, name: str) -> Example:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        raise InputError(f"{name} is not JSON: give one object a line.") from None
-    if not isinstance(row, dict):
-        raise InputError(f'{name} is no object: write {{"question": "Why …?"}}.')
+    row = read_row(line, name)
     question = row.get("question")
     if not isinstance(question, str) or not question.strip():
         raise InputError(f"{name} has no question: give one as text.")

@@ -55,8 +55,10 @@ class Made:
     def seconds(self) -> float:
         """How long it took, with every try and the waits between them."""
         last, first = self.entry, self.started
-        if self.done or first is None or last.started is None:
-            return last.seconds if self.done else sum(one.seconds for one in self.tries)
+        if self.done or not self.tries:
+            return last.seconds
+        if first is None or last.started is None:
+            return sum(one.seconds for one in self.tries)
         return last.started + last.seconds - first
 
     @property

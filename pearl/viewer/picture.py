@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from markupsafe import Markup
 
@@ -31,10 +32,13 @@ def draw(line: Timeline, name: str, about: str) -> Markup:
     """
     tops, height = _tops(line)
     scale = 100 / line.seconds if line.seconds else 0.0
+    # Where there is only one stage there is nothing that it could be critical beside.
+    alone = len(line.rows) == 1
+    rows = [replace(row, critical=row.critical and not alone) for row in line.rows]
     parts = [
         *_axis(line.seconds, scale, height),
-        *(part for row in line.rows for part in _links(row, line, tops, scale)),
-        *(part for row in line.rows for part in _row(row, tops[row.stage.key], scale)),
+        *(part for row in rows for part in _links(row, line, tops, scale)),
+        *(part for row in rows for part in _row(row, tops[row.stage.key], scale)),
     ]
     body = Markup("").join(parts)
     return Markup(
@@ -112,7 +116,7 @@ def _row(row: Row, top: int, scale: float) -> Iterator[Markup]:
         yield from _bar(bar, top + bar.lane * high, high, scale, row.critical and bar is last)
 
 
-def _bar(bar: Bar, top: int, high: int, scale: float, critical: bool) -> Iterator[Markup]:  # noqa: FBT001
+def _bar(bar: Bar, top: int, high: int, scale: float, critical: bool) -> Iterator[Markup]:
     wide = max((bar.end - bar.start) * scale, _THIN)
     left = min(bar.start * scale, 100 - wide)
     kind = f"call {_kind(bar.call)}{' path' if critical else ''}"

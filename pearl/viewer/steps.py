@@ -169,9 +169,7 @@ def cost_of(title: str, calls: Iterable[Made], price: Price | None) -> Cost:
     )
 
 
-def _shown(
-    number: int, step: Step, frame: Frame, found: Sequence[Passage], anchor: str
-) -> Shown:
+def _shown(number: int, step: Step, frame: Frame, found: Sequence[Passage], anchor: str) -> Shown:
     calls = [call for call in frame.calls if call.stage == step.name]
     value = frame.values.get(step.name)
     text, items = ("", ()) if value is None else _output(value)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-from pearl.source import InputError, Source, read_source
+from pearl.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +54,3 @@ class Dataset:
     read: Callable[[str, str], Iterator[Example]]
     score: Callable[[Example, str], float]
     where: str
-
-
-def rows(path: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a file of JSON lines, each with its file and line, for messages.
-
-    Args:
-        path: the file.
-        what: what it holds, for messages.
-
-    Raises:
-        InputError: it cannot be read, or a line is no object.
-    """
-    if not Path(path).is_file():
-        raise InputError(f"{path} is no file: name a {what}.")
-    # JSON allows line ends within its texts that `splitlines` would split at.
-    for number, line in enumerate(read_source(path, what).text.split("\n"), 1):
-        if not line.strip():
-            continue
-        name = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            raise InputError(f"{name} is not JSON: give one object a line.") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{name} is no object: give one a line.")
-        yield name, row

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pearl.answer import check_options
-from pearl.evaluate.datasets.base import Dataset, Example, rows
+from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.llm.calls import letter
+from pearl.rows import read_rows
 from pearl.source import InputError, Source
 
 LONG = 3.0
@@ -33,7 +34,7 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     """
     del folder
     seen: dict[str, str] = {}
-    for name, row in rows(path, "file of QuALITY articles"):
+    for name, row in read_rows(path, "file of QuALITY articles"):
         article = row.get("article")
         asked = row.get("questions")
         if not isinstance(article, str) or not article.strip() or not isinstance(asked, list):

@@ -1,0 +1,259 @@
+"""Theories: every way to put a schema's pieces together, with its steps in order.
+
+What CommaQA calls a theory is a question's words with slots for things, and
+the steps that answer it (Khot et al., 2022, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+from pearl.agents import Operation
+from pearl.generating.schema import IID, QUESTION, Hole, Pair, Piece, Schema, Step
+from pearl.plan import Mode
+from pearl.source import InputError
+
+_MOST = 5000
+_ONCE = Operation(Mode.PLAIN)
+_OVER_ALL = Operation(Mode.EACH, None, ("values", "flat", "unique"))
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A thing of a kind, named in the question."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A piece, one of its ways, and what stands in its holes."""
+
+    piece: Piece
+    way: int
+    parts: tuple[Node | Leaf, ...]
+
+
+class Call(NamedTuple):
+    """One step of a theory.
+
+    Args:
+        ask: what is asked.
+        operation: how.
+        over: the answer whose items are asked for, counted from 1; 0 for none.
+        arguments: above 0 an earlier answer, below 0 a thing (-1 is the first).
+    """
+
+    ask: str
+    operation: Operation
+    over: int
+    arguments: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Theory:
+    """A kind of question.
+
+    Args:
+        root: its pieces.
+        calls: its steps.
+        leaves: the kinds of the things that it names, in the order of its words.
+        relations: what it looks up.
+    """
+
+    root: Node
+    calls: tuple[Call, ...]
+    leaves: tuple[str, ...]
+    relations: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """Its pieces, as ``prizes(songs_by($person))``."""
+        return _named(self.root)
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Each ask that is put to another's answer, with that other first; none twice."""
+        found = [
+            (self.calls[argument - 1].ask, call.ask)
+            for call in self.calls
+            for argument in call.arguments
+            if argument > 0
+        ]
+        return tuple(dict.fromkeys(found))
+
+
+def _named(node: Node | Leaf) -> str:
+    if isinstance(node, Leaf):
+        return f"${node.kind}"
+    way = f"/{node.way + 1}" if len(node.piece.ways) > 1 else ""
+    inner = ", ".join(map(_named, node.parts))
+    return f"{node.piece.name}{way}({inner})" if inner else f"{node.piece.name}{way}"
+
+
+def nodes_of(node: Node | Leaf) -> Iterator[Node]:
+    """A node and all below it."""
+    if isinstance(node, Node):
+        yield node
+        for part in node.parts:
+            yield from nodes_of(part)
+
+
+def theories_of(schema: Schema) -> tuple[Theory, ...]:
+    """Every theory within the schema's limits.
+
+    On the way from a question to a thing no piece and no relation comes twice,
+    so that none goes back the way it came.
+
+    Raises:
+        InputError: there is none, or there are too many.
+    """
+    found: list[Theory] = []
+    fewest, most = schema.limits.steps
+    for node in _pieces(schema, (QUESTION,), most, frozenset()):
+        theory = _theory(schema, node)
+        if theory is None or len(theory.calls) < fewest:
+            continue
+        found.append(theory)
+        if len(found) > _MOST:
+            raise InputError(
+                f"{schema.path}: limits.steps: more than {_MOST} kinds of questions: "
+                "make the most steps fewer."
+            )
+    if not found:
+        raise InputError(
+            f"{schema.path}: limits.steps: no question has {fewest} to {most} steps: "
+            "change them, or the pieces."
+        )
+    return tuple(found)
+
+
+def _pieces(
+    schema: Schema, gives: Iterable[str], most: int, used: frozenset[str]
+) -> Iterator[Node]:
+    """Pieces that give one of these, with at most so many steps."""
+    wanted = set(gives)
+    for piece in schema.pieces.values():
+        if piece.gives not in wanted or f"piece {piece.name}" in used:
+            continue
+        for way, steps in enumerate(piece.ways):
+            looked = schema.looked_up(steps)
+            if len(steps) > most or looked & used:
+                continue
+            below = used | looked | {f"piece {piece.name}"}
+            inner = (list(_filled(schema, hole, most - len(steps), below)) for hole in piece.holes)
+            for parts in product(*inner):
+                if len(steps) + sum(map(_size, parts)) <= most:
+                    yield Node(piece, way, parts)
+
+
+def _filled(
+    schema: Schema, hole: Hole, most: int, used: frozenset[str]
+) -> Iterator[Node | Leaf]:
+    yield from map(Leaf, hole.kinds)
+    yield from _pieces(schema, hole.gives, most, used)
+
+
+def _size(node: Node | Leaf) -> int:
+    if isinstance(node, Leaf):
+        return 0
+    return len(node.piece.ways[node.way]) + sum(map(_size, node.parts))
+
+
+def _theory(schema: Schema, root: Node) -> Theory | None:
+    """The theory of a question; None where one piece is meant in two ways."""
+    chosen: dict[str, int] = {}
+    for node in nodes_of(root):
+        if chosen.setdefault(node.piece.name, node.way) != node.way:
+            return None
+    calls: list[Call] = []
+    leaves: list[str] = []
+    _flatten(root, calls, leaves)
+    if calls[-1].operation.gives_pairs:
+        name = root.piece.name
+        raise InputError(
+            f"{schema.path}: pieces.{name}: it ends in pairs: end in an operator with _values "
+            "or _keys."
+        )
+    looked = frozenset(schema.asks[call.ask].relation for call in calls) - {""}
+    return Theory(root, tuple(calls), tuple(leaves), looked)
+
+
+def _flatten(node: Node | Leaf, calls: list[Call], leaves: list[str]) -> int:
+    """Add a node's calls and things; the argument that stands for it."""
+    if isinstance(node, Leaf):
+        leaves.append(node.kind)
+        return -len(leaves)
+    holes = [_flatten(part, calls, leaves) for part in node.parts]
+    steps = node.piece.ways[node.way]
+    if not steps:
+        return holes[0]
+    before = len(calls)
+    for step in steps:
+        calls.append(_call(step, holes, before))
+    return len(calls)
+
+
+def _call(step: Step, holes: list[int], before: int) -> Call:
+    arguments = tuple(
+        holes[-argument - 1] if argument < 0 else before + argument for argument in step.arguments
+    )
+    first = next((argument for argument in arguments if argument > 0), 0)
+    operation = step.operation or (_OVER_ALL if first else _ONCE)
+    return Call(step.ask, operation, 0 if operation.mode is Mode.PLAIN else first, arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """The theories of a split.
+
+    Args:
+        train: what training and development questions are made of.
+        test: what test questions are made of.
+    """
+
+    train: tuple[Theory, ...]
+    test: tuple[Theory, ...]
+
+
+def divided(schema: Schema, split: str, theories: tuple[Theory, ...]) -> Divided:
+    """Which theories training has, and which the test.
+
+    In a split that holds pairs out, a test question has at least one of them
+    and no training question has any, while every ask and every piece of a
+    test question also comes in training.
+
+    Raises:
+        InputError: there is no such split, or it does not hold what it says.
+    """
+    if split not in schema.splits:
+        known = ", ".join(schema.splits)
+        raise InputError(f"{schema.path}: no split is called {split}: use {known}.")
+    if split == IID:
+        return Divided(theories, theories)
+    place = f"{schema.path}: splits.{split}.held_out"
+    held = set(schema.splits[split])
+    test = tuple(theory for theory in theories if held & set(theory.pairs))
+    train = tuple(theory for theory in theories if not held & set(theory.pairs))
+    for pair in schema.splits[split]:
+        if not any(pair in theory.pairs for theory in test):
+            raise InputError(f"{place}: no question puts {pair[1]} to the answer of {pair[0]}.")
+    for what, seen, needed in (
+        ("ask", _asks(train), _asks(test)),
+        ("piece", _names(train), _names(test)),
+    ):
+        for name in needed:
+            if name not in seen:
+                raise InputError(f"{place}: no training question is left with the {what} {name}.")
+    return Divided(train, test)
+
+
+def _asks(theories: Iterable[Theory]) -> dict[str, None]:
+    return dict.fromkeys(call.ask for theory in theories for call in theory.calls)
+
+
+def _names(theories: Iterable[Theory]) -> dict[str, None]:
+    return dict.fromkeys(node.piece.name for one in theories for node in nodes_of(one.root))

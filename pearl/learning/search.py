@@ -1,0 +1,208 @@
+"""Decompositions found hop by hop: greedy (TMN-G), and best-first search (TMN-S).
+
+CommaQA (Khot et al., section 4) has a model that proposes next questions, and
+agents that answer them or do not. The greedy way asks the best proposal, come
+what may; the search keeps several and goes on with the best that was answered.
+Who proposes is not known here: budgets hold for any `NextStep`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from pearl.agents import Agents, Hop, read_operation, run_hop
+from pearl.learning.moves import is_empty
+from pearl.plan import Mode
+from pearl.values import Value
+
+
+class Choice(NamedTuple):
+    """A proposal for the next hop.
+
+    Args:
+        score: a logarithm of how likely it is; more is better.
+        hop: what to ask; None where the last answer is the question's.
+    """
+
+    score: float
+    hop: Hop | None
+
+
+class NextStep(Protocol):
+    """Proposes what to ask next."""
+
+    def choices(
+        self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
+    ) -> Iterable[Choice]:
+        """Proposals, best first, given the hops so far and what they gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a search may spend on one question.
+
+    Args:
+        width: proposals that count after each hop.
+        depth: hops of a decomposition.
+        calls: questions to agents.
+        hops: hops that are tried, over all decompositions.
+    """
+
+    width: int = 10
+    depth: int = 10
+    calls: int = 5000
+    hops: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of a question.
+
+    Args:
+        answer: None where no decomposition came to an end.
+        hops: the decomposition that gave it.
+        answers: what its hops gave.
+        calls: questions that agents were asked, in all.
+        tried: hops that were run, in all.
+    """
+
+    answer: Value | None
+    hops: tuple[Hop, ...] = ()
+    answers: tuple[Value, ...] = ()
+    calls: int = 0
+    tried: int = 0
+
+
+class _SpentError(Exception):
+    """The budget of calls is used up."""
+
+
+class _Metered(Agents):
+    """Agents that may be asked so many times."""
+
+    def __init__(self, agents: Agents, most: int) -> None:
+        super().__init__(agents.world)
+        self.agents, self.most = agents, most
+
+    def ask(self, agent: str, question: str) -> Value | None:
+        if self.calls >= self.most:
+            raise _SpentError
+        self.calls += 1
+        return self.agents.ask(agent, question)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    hops: tuple[Hop, ...] = ()
+    answers: tuple[Value, ...] = ()
+
+    def after(self, hop: Hop, answer: Value) -> _State:
+        return _State((*self.hops, hop), (*self.answers, answer))
+
+
+@dataclass(order=True, slots=True)
+class _Waiting:
+    """A proposal that was not tried yet; of equal ones the earlier goes first."""
+
+    cost: float
+    number: int
+    state: _State = field(compare=False)
+    hop: Hop | None = field(compare=False)
+
+
+def greedy(question: str, agents: Agents, scorer: NextStep, budget: Budget = Budget()) -> Found:  # noqa: B008 - frozen
+    """TMN-G: the best proposal at each hop (CommaQA, section 4.3).
+
+    A proposal that has no answer ends it, without an answer.
+    """
+    state, metered = _State(), _Metered(agents, budget.calls)
+    for tried in range(min(budget.depth, budget.hops) + 1):
+        best = next(iter(_proposed(scorer, question, state, 1)), None)
+        if best is None:
+            return Found(None, *_told(state, metered, tried))
+        if best.hop is None:
+            return Found(state.answers[-1], *_told(state, metered, tried))
+        if tried == min(budget.depth, budget.hops):
+            break
+        answer = _answered(best.hop, state, metered)
+        if answer is None:
+            return Found(None, *_told(state, metered, tried + 1))
+        state = state.after(best.hop, answer)
+    return Found(None, *_told(state, metered, len(state.hops)))
+
+
+def best_first(
+    question: str, agents: Agents, scorer: NextStep, budget: Budget = Budget()  # noqa: B008 - frozen
+) -> Found:  # fmt: skip
+    """TMN-S: best-first search over proposals that agents answer (CommaQA, section 4.3).
+
+    A proposal is asked only when none that waits is better, so that calls go
+    where they count. One that has no answer, or whose agents find nothing, is
+    given up; a filter that keeps nothing is not.
+
+    Args:
+        question: in words.
+        agents: who is asked.
+        scorer: who proposes.
+        budget: where it ends, whatever is proposed.
+    """
+    metered, numbers, tried = _Metered(agents, budget.calls), 0, 0
+    waiting: list[_Waiting] = []
+    state, cost = _State(), 0.0
+    while tried <= budget.hops:
+        for choice in _proposed(scorer, question, state, budget.width):
+            ends = choice.hop is None
+            if ends or (len(state.hops) < budget.depth and choice.hop not in state.hops):
+                numbers += 1
+                heapq.heappush(waiting, _Waiting(cost - choice.score, numbers, state, choice.hop))
+        found = None
+        while found is None and waiting and tried < budget.hops:
+            one = heapq.heappop(waiting)
+            if one.hop is None:
+                return Found(one.state.answers[-1], *_told(one.state, metered, tried))
+            tried += 1
+            found = _answered(one.hop, one.state, metered)
+            if found is not None and not _is_dead(found, one.hop):
+                state, cost = one.state.after(one.hop, found), one.cost
+            else:
+                found = None
+            if metered.calls >= budget.calls and found is None:
+                waiting = [left for left in waiting if left.hop is None]
+                heapq.heapify(waiting)
+        if found is None:
+            break
+    return Found(None, calls=metered.calls, tried=tried)
+
+
+def _told(
+    state: _State, metered: _Metered, tried: int
+) -> tuple[tuple[Hop, ...], tuple[Value, ...], int, int]:
+    return state.hops, state.answers, metered.calls, tried
+
+
+def _proposed(scorer: NextStep, question: str, state: _State, width: int) -> list[Choice]:
+    """The best proposals that can be used: an end needs an answer, and a score is a number."""
+    proposed = islice(scorer.choices(question, state.hops, state.answers), 100 * width)
+    usable = [
+        one for one in proposed
+        if math.isfinite(one.score) and (one.hop is not None or state.answers)
+    ]  # fmt: skip
+    return sorted(usable, key=lambda one: -one.score)[:width]
+
+
+def _answered(hop: Hop, state: _State, metered: _Metered) -> Value | None:
+    try:
+        return run_hop(hop, state.answers, metered)
+    except _SpentError:
+        return None
+
+
+def _is_dead(answer: Value, hop: Hop) -> bool:
+    operation = read_operation(hop.operator)
+    filters = operation is not None and operation.mode in (Mode.WHERE, Mode.WHERE_VALUES)
+    return is_empty(answer) and not filters
