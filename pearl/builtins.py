@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
@@ -92,6 +93,65 @@ def count(given: Sequence[Given]) -> Value:
     raise BuiltinError(f"COUNT needs a list, and was given {type_of(value)}.")
 
 
+def split(given: Sequence[Given]) -> Value:
+    """A text's parts between each occurrence of another; its characters where that is empty."""
+    text, by = (as_text(one.value) for one in given)
+    return text.split(by) if by else list(text)
+
+
+def join(given: Sequence[Given]) -> Value:
+    """The items of a list as one text, with a text between them."""
+    return as_text(given[1].value).join(map(as_text, _list(given[0].value, "JOIN")))
+
+
+def item(given: Sequence[Given]) -> Value:
+    """The item of a list, or the character of a text, at a place counted from 1."""
+    value, place = given[0].value, _number(given[1].value, "ITEM")
+    if not isinstance(value, list | str):
+        raise BuiltinError(f"ITEM needs a list or a text, and was given {type_of(value)}.")
+    if place > len(value):
+        raise BuiltinError(f"ITEM was asked for number {place} of {len(value)}.")
+    return value[place - 1]
+
+
+def halves(given: Sequence[Given]) -> Value:
+    """A list's two halves, as a list of two lists; the first has the middle item."""
+    items = _list(given[0].value, "HALVES")
+    middle = (len(items) + 1) // 2
+    return [items[:middle], items[middle:]]
+
+
+def sign(given: Sequence[Given]) -> Value:
+    """The character that a name stands for, as Unicode has it: ``semi-colon``, ``space``."""
+    name = as_text(given[0].value)
+    plain = name.strip().upper()
+    for tried in (
+        plain,
+        plain.replace("-", ""),
+        plain.replace("-", " "),
+        f"{plain} SIGN",
+        f"{plain} MARK",
+    ):
+        found = _SIGNS.get(tried.replace(" ", "")) or _looked_up(tried)
+        if found:
+            return found
+    if len(name) == 1:
+        return name
+    raise BuiltinError(f"SIGN knows no character called {name[:40]!r}.")
+
+
+_SIGNS = {"DASH": "-", "HYPHEN": "-", "SLASH": "/", "PERIOD": ".", "UNDERSCORE": "_", "PIPE": "|",
+          "TAB": "\t", "NEWLINE": "\n", "HASH": "#", "AND": "&"}  # fmt: skip
+"""Names in use that Unicode has others for."""
+
+
+def _looked_up(name: str) -> str:
+    try:
+        return unicodedata.lookup(name)
+    except KeyError:
+        return ""
+
+
 def label(at: int, of: int) -> Label:
     """The name of a part of the document; parts are counted from 1."""
     return Label(f"{DOCUMENT} {at}/{of}")
@@ -151,5 +211,10 @@ FUNCTIONS: Mapping[str, Callable[[Sequence[Given]], Value]] = MappingProxyType(
         "count": count,
         "parts": parts,
         "groups": groups,
+        "split": split,
+        "join": join,
+        "item": item,
+        "halves": halves,
+        "sign": sign,
     }
 )

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.options import counted, emit_json, json_option, store_option
+from pearl.cli.options import (
+    check_output,
+    counted,
+    emit_json,
+    json_option,
+    store_option,
+    write,
+)
 from pearl.cli.stores import open_existing, open_run
 from pearl.screen import printable
 from pearl.source import InputError
@@ -50,13 +58,26 @@ def command(ctx: click.Context, limit: int, store: str, as_json: bool) -> None:
 
 @command.command("show", epilog="Example:  pearl runs show last")
 @click.argument("run")
+@click.option(
+    "--html", default="", metavar="FILE",
+    help="Write a page for a browser: one file, no script, no network.",
+)  # fmt: skip
+@click.option(
+    "--documents", default="", metavar="DIR",
+    help="Where to look for the document of the page, beside where the run read it.",
+)  # fmt: skip
 @store_option
 @json_option
-def show(run: str, store: str, as_json: bool) -> None:
+def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None:
     """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
     from pearl.store.history import totals
 
+    _check_page(html, documents)
     name, _, item = run.partition("/")
+    if html:
+        _write_page(name, item, html, documents, store)
+        if not as_json:
+            return
     with open_run(name, store) as (engine, found):
         total = totals(engine, found.name, item if item else None)
         rows = _rows(engine, found, item)
@@ -74,6 +95,30 @@ def show(run: str, store: str, as_json: bool) -> None:
         _show_rows(rows)
     for entry in entries:
         _show_entry(entry)
+
+
+def _check_page(html: str, documents: str) -> None:
+    """Make sure that a page can be written, before it is made."""
+    if html == "-":
+        raise InputError("A page is written to a file: name one, as in --html run.html.")
+    if documents and not html:
+        raise InputError("--documents is for the page of a run: give --html FILE with it.")
+    if documents and not Path(documents).is_dir():
+        raise InputError(f"{documents} is no folder: name the one that the document is in.")
+    check_output(html)
+
+
+def _write_page(name: str, item: str, html: str, documents: str, store: str) -> None:
+    from pearl.llm.prices import load_prices
+    from pearl.viewer import job_page, run_page
+
+    prices = load_prices()
+    with open_run(name, store) as (engine, found):
+        if found.has_rows and not item:
+            page = job_page(engine, found, prices)
+        else:
+            page = run_page(engine, found, item, prices, documents)
+    write(html, page)
 
 
 @command.command("diff", epilog="Example:  pearl runs diff 20261121-101500-ab12cd last")

@@ -1,6 +1,6 @@
 """Our own generator of CommaQA-like data (docs/generating.md)."""
 
-from pearl.generating.generate import PARTS, Written, generate
+from pearl.generating.generate import PARTS, generate
 from pearl.generating.read import read_schema, shipped_schemas, shipped_text
 from pearl.generating.schema import Schema
 from pearl.generating.theories import Theory, theories_of
@@ -9,7 +9,6 @@ __all__ = [
     "PARTS",
     "Schema",
     "Theory",
-    "Written",
     "generate",
     "read_schema",
     "shipped_schemas",

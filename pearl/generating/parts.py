@@ -111,6 +111,8 @@ def _piece(
     words = table.texts("words")
     wanted = [str(number + 1) for number in range(len(holes))]
     for text in words:
+        if "$" in text:
+            table.fail(f"leave $ out of {text!r}: a kind is named in takes.", "words")
         if sorted(HOLE.findall(text)) != wanted:
             slots = " and ".join(f"{{{number}}}" for number in wanted)
             table.fail(

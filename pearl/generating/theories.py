@@ -60,7 +60,7 @@ class Theory:
     Args:
         root: its pieces.
         calls: its steps.
-        leaves: the kinds of the things that it names, in the order of its words.
+        leaves: the kinds of the things that it names, in the order of its holes.
         relations: what it looks up.
     """
 
@@ -150,9 +150,7 @@ def _pieces(
                     yield Node(piece, way, parts)
 
 
-def _filled(
-    schema: Schema, hole: Hole, most: int, used: frozenset[str]
-) -> Iterator[Node | Leaf]:
+def _filled(schema: Schema, hole: Hole, most: int, used: frozenset[str]) -> Iterator[Node | Leaf]:
     yield from map(Leaf, hole.kinds)
     yield from _pieces(schema, hole.gives, most, used)
 
@@ -172,12 +170,15 @@ def _theory(schema: Schema, root: Node) -> Theory | None:
     calls: list[Call] = []
     leaves: list[str] = []
     _flatten(root, calls, leaves)
+    place = f"{schema.path}: pieces.{root.piece.name}"
     if calls[-1].operation.gives_pairs:
-        name = root.piece.name
-        raise InputError(
-            f"{schema.path}: pieces.{name}: it ends in pairs: end in an operator with _values "
-            "or _keys."
-        )
+        raise InputError(f"{place}: its answer is pairs: end in an operator with _values or _keys.")
+    for call in calls:
+        if call.operation.mode is not Mode.PLAIN and not call.over:
+            raise InputError(
+                f"{place}: {call.ask} goes over items, and is given a thing: leave its operator "
+                "away, or take no kind."
+            )
     looked = frozenset(schema.asks[call.ask].relation for call in calls) - {""}
     return Theory(root, tuple(calls), tuple(leaves), looked)
 

@@ -96,9 +96,7 @@ def hop_of(move: Move, agent: str, entities: Sequence[str], number: int) -> Hop:
         for one in move.arguments
     ]
     of = None if move.over is None else number + move.over
-    return Hop(
-        print_operation(Operation(move.mode, of, move.then)), agent, move.form.asked(filled)
-    )
+    return Hop(print_operation(Operation(move.mode, of, move.then)), agent, move.form.asked(filled))
 
 
 def forms_of(world: World) -> dict[Form, tuple[str, ...]]:

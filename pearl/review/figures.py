@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pearl.report import Report
 from pearl.report.document import Block, Column, Table, Text
 from pearl.review.agreement import Agreement, agreement, category_labels, correct_labels
 from pearl.review.people import Person
-from pearl.review.verdicts import CATEGORIES, CORRECT, Given, last, unswayed
+from pearl.review.verdicts import CATEGORIES, Given, Verdict, last, unswayed
 
 _NONE = "–"
+_CORRECT = (("yes", "Correct"), ("no", "Not correct"), ("unclear", "Cannot tell"))
 
 
 def review_report(
@@ -41,9 +42,10 @@ def _blocks(
     people: Mapping[int, Person],
 ) -> list[Block]:
     judged = _judged(final, people)
-    questions = [("correct", "Correct", agreement(correct_labels(blind)))]
-    for one in CATEGORIES:
-        questions.append((one.name, one.words, agreement(category_labels(blind, one.name))))
+    questions = [
+        ("correct", "Correct", agreement(correct_labels(blind))),
+        *((one.name, one.words, agreement(category_labels(blind, one.name))) for one in CATEGORIES),
+    ]
     blocks: list[Block] = [judged, _agreed(questions)]
     pairs = questions[0][2].pairs
     if pairs:
@@ -58,16 +60,14 @@ def _judged(final: Mapping[tuple[str, int], Given], people: Mapping[int, Person]
         own = [one for one in final.values() if one.person == number]
         if own:
             groups.append((person.name, own))
-    lines: list[tuple[str, list[str], dict[str, Any]]] = []
-    for choice in CORRECT:
-        words = {"yes": "Correct", "no": "Not correct", "unclear": "Cannot tell"}[choice.name]
-        shares = [_share(own, lambda one, name=choice.name: one.verdict.correct == name)  # type: ignore[misc]
-                  for _, own in groups]  # fmt: skip
-        lines.append((words, list(map(_percent, shares)), {"share": shares}))
-    for choice in CATEGORIES:
-        shares = [_share(own, lambda one, name=choice.name: name in one.verdict.categories)  # type: ignore[misc]
-                  for _, own in groups]  # fmt: skip
-        lines.append((choice.words, list(map(_percent, shares)), {"share": shares}))
+    lines = [
+        _shares(words, groups, lambda one, name=name: one.correct == name)
+        for name, words in _CORRECT
+    ]
+    lines += [
+        _shares(one.words, groups, lambda said, name=one.name: name in said.categories)
+        for one in CATEGORIES
+    ]
     means = [sum(one.verdict.confidence for one in own) / len(own) for _, own in groups]
     lines.append(("Mean confidence, of 5", [f"{mean:.2f}" for mean in means], {"mean": means}))
     counts = [len(own) for _, own in groups]
@@ -132,8 +132,12 @@ def _name(number: int, people: Mapping[int, Person]) -> str:
     return people[number].name if number in people else f"annotator {number}"
 
 
-def _share(given: Sequence[Given], holds: Any) -> float:  # noqa: ANN401 - a predicate
-    return sum(map(holds, given)) / len(given)
+def _shares(
+    words: str, groups: Sequence[tuple[str, Sequence[Given]]], holds: Callable[[Verdict], bool]
+) -> tuple[str, list[str], dict[str, Any]]:
+    """A line of the table: of each group the share of verdicts of which something holds."""
+    shares = [sum(holds(one.verdict) for one in own) / len(own) for _, own in groups]
+    return words, list(map(_percent, shares)), {"share": shares}
 
 
 def _percent(share: float | None) -> str:

@@ -40,6 +40,11 @@ class Folders:
         """A file's real path where it lies in one of the folders of plans; else None."""
         return _inside(path, self.plans)
 
+    def inside_any(self, path: Path) -> Path | None:
+        """A file's real path where it may be read; else None."""
+        real = _inside(path, self.readable)
+        return real if real and real.is_file() else None
+
     def find(self, name: str) -> Iterator[Source]:
         """Files that a document's name may mean, the likeliest first.
 

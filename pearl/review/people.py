@@ -1,4 +1,7 @@
-"""Who reviews: names, tokens that let one in, and sessions of browsers. Secrets are kept as hashes."""
+"""Who reviews: names, tokens that let one in, sessions of browsers.
+
+The store has hashes of secrets, and never the secrets.
+"""
 
 from __future__ import annotations
 

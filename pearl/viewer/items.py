@@ -267,7 +267,5 @@ def _drawn(items: Sequence[Item]) -> Markup:
     line = timeline([Stage("items", counted(len(bars), "item"), tuple(bars))])
     if line is None:
         return Markup("")
-    about = (
-        f"{counted(len(bars), 'item')} in {took(line.seconds)}, at most {line.most} at a time."
-    )
+    about = f"{counted(len(bars), 'item')} in {took(line.seconds)}, at most {line.most} at a time."
     return draw(line, "line", about)

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pearl.llm.prices import Price, Prices
+from pearl.report.figures import percent
 from pearl.source import InputError
 from pearl.store.history import RunRow, Totals, read_entries, read_rows, since_last_start, totals
 from pearl.viewer.documents import Found, find_document, named_document
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
 Facts = list[tuple[str, str]]
 
 
-def run_page(
-    engine: Engine, run: RunRow, item: str, prices: Prices, folder: str = ""
-) -> str:
+def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str = "") -> str:
     """The page of a run, or of one item of a job.
 
     Args:
@@ -151,8 +150,10 @@ def _state(run: RunRow) -> str:
 def _rendered(template: str, **values: Any) -> str:  # noqa: ANN401 - template values
     style = _file("style.css")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return _environment().get_template(f"{template}.html.jinja").render(
-        style=style, digest=digest, written=moment(time.time()), **values
+    return (
+        _environment()
+        .get_template(f"{template}.html.jinja")
+        .render(style=style, digest=digest, written=moment(time.time()), **values)
     )
 
 
@@ -173,7 +174,7 @@ def _environment() -> Environment:
         finalize=_harmless,
     )
     environment.filters.update(
-        count=count, counted=counted, money=money, took=took, moment=moment, short=short
+        percent=percent, count=count, counted=counted, money=money, took=took, moment=moment, short=short
     )
     return environment
 

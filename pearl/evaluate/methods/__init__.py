@@ -1,6 +1,6 @@
 """Methods, one family a file; a new one is a `Method`, and a line in `METHODS`."""
 
-from pearl.evaluate.methods import cot, mcq, pearl, zero_shot
+from pearl.evaluate.methods import cot, decomp, mcq, pearl, zero_shot
 from pearl.evaluate.methods.base import Kit, Method, Outcome, Planning
 
 METHODS = (
@@ -11,6 +11,7 @@ METHODS = (
     pearl.NO_EXECUTION,
     pearl.NO_REFINEMENT,
     pearl.EXECUTE_ONLY,
+    decomp.METHOD,
 )
 
 with_size = pearl.with_size

@@ -1,0 +1,66 @@
+"""The tasks of DecomP that are asked without a document: letters, and reversal.
+
+Khot et al., "Decomposed Prompting", ICLR 2023, sections 4.1 and 4.2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pearl.evaluate.datasets.base import Dataset, Example
+from pearl.source import InputError, Source, read_source
+
+_NONE = Source("no document", "-")
+"""Nothing is read to answer these questions."""
+
+
+def read(path: str, folder: str = "") -> Iterator[Example]:
+    """Every question of a file in DecomP's form.
+
+    Args:
+        path: a JSON object whose values have ``qa_pairs``, each with
+            ``question`` and ``answer``, whose ``spans`` are the right answer.
+        folder: not used.
+
+    Raises:
+        InputError: the file cannot be used.
+    """
+    del folder
+    try:
+        data = json.loads(read_source(path, "file of questions").text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is not JSON: give a file as DecomP publishes it.") from None
+    groups = data.values() if isinstance(data, dict) else ()
+    pairs = [pair for group in groups if isinstance(group, dict) for pair in group["qa_pairs"]]
+    if not pairs:
+        raise InputError(f"{path} has no qa_pairs: give a file as DecomP publishes it.")
+    seen: set[str] = set()
+    for number, pair in enumerate(pairs, 1):
+        example = _example(pair, f"{path}, question {number}")
+        if example.id in seen:
+            raise InputError(f"{path}, question {number} has the id {example.id} again.")
+        seen.add(example.id)
+        yield example
+
+
+def score(example: Example, answer: str) -> float:
+    """1 where the answer is the right one to the letter, but for spaces around it; else 0."""
+    return float(answer.strip() == example.gold.strip())
+
+
+def _example(pair: Any, where: str) -> Example:  # noqa: ANN401 - any JSON
+    try:
+        question, spans = pair["question"], pair["answer"]["spans"]
+        return Example(str(pair["query_id"]), str(question), _NONE, gold=", ".join(spans))
+    except (KeyError, TypeError):
+        raise InputError(f"{where} has no question, spans and query_id.") from None
+
+
+LETTERS = Dataset(
+    "letters", "Letter concatenation", (), read, score, "https://github.com/allenai/DecomP"
+)
+REVERSAL = Dataset(
+    "reversal", "List reversal", (), read, score, "https://github.com/allenai/DecomP"
+)

@@ -1,0 +1,167 @@
+"""Decomposed prompting: one step at a time, after seeing what the last one gave.
+
+Khot et al., "Decomposed Prompting: A Modular Approach for Solving Complex
+Tasks", ICLR 2023, section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pearl.builtins import Given
+from pearl.checker import Selection, check
+from pearl.diagnostics import Diagnostic, Severity
+from pearl.graph import sinks
+from pearl.library import Library
+from pearl.llm import CorrectPlan, NextStep, Reply, Worked
+from pearl.llm.calls import Call
+from pearl.plan import Action, Decomposed, Plan
+from pearl.render import Report, prompt
+from pearl.rules import duplicate_step, no_steps
+from pearl.runtime import Caller, Return, Run, RunError, Steps
+from pearl.runtime.handlers import Frame
+from pearl.runtime.loop import run_in_frame
+from pearl.source import Source, Span
+from pearl.syntax import Parsed, parse
+from pearl.syntax.printer import print_call
+from pearl.values import Value, as_text, one_line_json, to_json
+
+STEPS = 24
+"""Steps of one decomposition, at most."""
+
+CORRECTIONS = 3
+"""How often a step that the checker rejects may be corrected."""
+
+_STOPPING = Selection(select=("PRL1", "PRL2", "PRL3", duplicate_step.RULE.code))
+"""Rules whose findings keep a step from being appended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decomp:
+    """Asks for the next step until the model returns.
+
+    Args:
+        library: the actions that a step may call: the handlers.
+        caller: asks the model and keeps the journal.
+        demonstrations: decompositions of other questions.
+        most: steps at most.
+        corrections: how often a rejected step may be corrected.
+    """
+
+    library: Library
+    caller: Caller
+    demonstrations: tuple[Worked, ...] = ()
+    most: int = STEPS
+    corrections: int = CORRECTIONS
+
+    async def next(self, run: Run) -> Steps | Return:
+        """Ask for one step more.
+
+        Raises:
+            ModelError: the model gave no usable answer.
+            RunError: there are too many steps, or none passes the checker.
+        """
+        number = len(run.plan.steps) + 1
+        if number > self.most:
+            raise RunError(
+                f"The decomposition has {self.most} steps and no answer: allow more, or show the "
+                "model other examples."
+            )
+        done = tuple((print_call(step), _shown(run.values[step.name])) for step in run.plan.steps)
+        write = NextStep(run.question, self.library, self.demonstrations, done)
+        call: Call = write
+        asked: list[Call] = []
+        for attempt in range(1, self.corrections + 2):
+            reply = await self.caller(call, f"next/{number}/{attempt}", asked.count(call))
+            asked.append(call)
+            move, found = _read(reply, run, self.library, number)
+            if move is not None:
+                return move
+            self.caller.journal.decide(
+                f"next/{number}/{attempt}/rejected", [one.code for one in found]
+            )
+            report = Report(Source(f"next/{number}", reply.text), found)
+            call = CorrectPlan(write, reply.text, prompt.render([report]))
+        raise RunError(
+            f"Step {number} was rejected {self.corrections + 1} times: {found[0].message}",
+            diagnostics=tuple(found),
+        )
+
+
+async def decompose(action: Action, given: Sequence[tuple[str, Given]], frame: Frame) -> Value:
+    """Carry out an action whose steps are written one at a time.
+
+    The question is the action's arguments, a line each; the examples are the
+    action's own.
+
+    Raises:
+        ModelError: the model gave no usable answer.
+        RunError: the decomposition came to no answer.
+    """
+    assert isinstance(action.body, Decomposed)
+    question = "\n".join(as_text(one.value) for _, one in given)
+    shown = tuple(map(worked, action.body.demonstrations))
+    finished = await run_in_frame(Decomp(frame.library, frame.caller, shown), question, frame)
+    if len(finished.outputs) == 1:
+        return finished.values[finished.outputs[0]]
+    return finished.text
+
+
+def worked(plan: Plan) -> Worked:
+    """A plan as an example; what its steps gave stands in comments, as in a trace."""
+    values = dict(_values(plan))
+    return Worked(
+        plan.question,
+        tuple((print_call(step), values.get(step.name, "")) for step in plan.steps),
+        tuple(ref.name for ref in plan.returns),
+    )
+
+
+def _values(plan: Plan) -> Sequence[tuple[str, str]]:
+    told = [*(line for step in plan.steps for line in step.comments), *plan.comments]
+    found: list[tuple[str, str]] = []
+    for line in told:
+        name, sign, value = line.removeprefix("#").strip().partition("=")
+        if sign and name.startswith("value "):
+            found.append((name.removeprefix("value ").strip(), value.strip()))
+    return found
+
+
+def _shown(value: Value) -> str:
+    return one_line_json(to_json(value))
+
+
+def _read(
+    reply: Reply, run: Run, library: Library, number: int
+) -> tuple[Steps | Return | None, list[Diagnostic]]:
+    """The move that a reply makes, or what is wrong with it."""
+    parsed = parse(Source(f"next/{number}", reply.text))
+    steps, returns = parsed.plan.steps[:1], parsed.plan.returns
+    if not steps and returns:
+        unknown = [ref for ref in returns if ref.name not in run.values]
+        if not unknown:
+            return Return(tuple(ref.name for ref in returns)), []
+    if not steps and not parsed.broken and run.plan.steps and not returns:
+        # A model that has no more to say has said its answer.
+        return Return(sinks(run.plan.steps)), []
+    whole = Parsed(
+        replace(parsed.plan, steps=(*run.plan.steps, *steps), question=run.question),
+        parsed.broken,
+    )
+    found = [one for one in check(whole, library, _STOPPING) if _stops(one)]
+    if found or not steps:
+        return None, found or [_nothing(parsed)]
+    return Steps(steps), []
+
+
+def _stops(found: Diagnostic) -> bool:
+    """A step that repeats another would be followed by itself again."""
+    return found.severity is Severity.ERROR or found.code == duplicate_step.RULE.code
+
+
+def _nothing(parsed: Parsed) -> Diagnostic:
+    end = len(parsed.plan.source.text)
+    return no_steps.RULE(
+        Span(0, end), "The reply holds no step.", help="Write one step, or return and a name."
+    )
