@@ -15,6 +15,7 @@ from pearl.agents.hops import (
 from pearl.agents.language import Language, LanguageError, Phrasing, Template, read_language
 from pearl.agents.running import run_hop, run_hops
 from pearl.agents.scoring import exact_match, f1
+from pearl.agents.solving import handlers
 from pearl.agents.text import HopError, action_of, agent_of, to_hops, to_plan, to_steps
 from pearl.agents.world import Question, World, read_world, read_worlds
 
@@ -36,6 +37,7 @@ __all__ = [
     "agent_of",
     "exact_match",
     "f1",
+    "handlers",
     "parse_hops",
     "print_hop",
     "print_hops",

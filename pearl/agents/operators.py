@@ -6,13 +6,13 @@ so that a decomposition gives the same whether it runs here or as a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pearl.agents.hops import Operation
 from pearl.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.plan import Mode, Ref
-from pearl.runtime.bind import BindError, Item, items_of
-from pearl.values import Pairs, Value
+from pearl.runtime.bind import BindError, Item, items_of, together
+from pearl.values import Value
 
 _OVER = "answer"
 
@@ -57,23 +57,3 @@ def _asked(
             return None
         answers.append(answer)
     return together(mode, items, answers)
-
-
-def together(mode: Mode, items: Sequence[Item], answers: Sequence[Value]) -> Value | None:
-    """The answers to the items as one value.
-
-    ``each`` gives pairs of key and answer; ``where`` keeps the items, and
-    ``where values`` the pairs, whose answer is yes.
-
-    Returns:
-        The value; None where a filter's answer is neither yes nor no.
-    """
-    both = zip(items, answers, strict=True)
-    if mode in (Mode.EACH, Mode.EACH_VALUES):
-        return Pairs(tuple((item.key, answer) for item, answer in both))
-    if not all(isinstance(answer, bool) for answer in answers):
-        return None
-    kept = [item for item, answer in both if answer is True]
-    if mode is Mode.WHERE_VALUES:
-        return Pairs(tuple((item.key, item.value) for item in kept))
-    return [item.value for item in kept]

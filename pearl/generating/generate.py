@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from pearl.agents import Agents, read_world
 from pearl.generating.questions import (
     Asked,
+    Index,
     Refused,
     Turns,
     asked_of,
@@ -36,15 +38,57 @@ PARTS = ("train", "dev", "test")
 
 _DRAWS = 8
 _WORLDS = 200
+_EVER = 10**12
 
 
-class _Told(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Told:
     """What decides a file."""
 
     schema: Schema
     split: str
     part: str
     seed: int
+
+    @property
+    def seeds(self) -> str:
+        return f"{self.schema.name}/{self.split}/{self.part}/{self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """A world that is asked questions.
+
+    Args:
+        taken: the kind and the things of each question so far.
+    """
+
+    schema: Schema
+    made: Made
+    index: Index
+    agents: Agents
+    random: Random
+    turns: Turns
+    taken: set[tuple[int, tuple[str, ...]]]
+
+    def ask(self, number: int, theory: Theory) -> Asked | Refused:
+        """A new question of a kind, or why there is none."""
+        last = Refused("its kinds have too few things")
+        for _ in range(_DRAWS):
+            things = draw_things(theory, self.made, self.random)
+            if things is None:
+                break
+            if (number, things) in self.taken:
+                last = Refused("it has too few things to ask about")
+                continue
+            asked = asked_of(
+                theory, things, self.made, self.index, self.agents, self.schema, self.turns
+            )
+            if isinstance(asked, Asked):
+                self.taken.add((number, things))
+                return asked
+            last = asked
+        return last
 
 
 def generate(
@@ -68,27 +112,149 @@ def generate(
     told = _Told(schema, split, part, seed)
     both = divided(schema, split, theories_of(schema))
     theories = both.test if part == PARTS[-1] else both.train
-    random = Random(f"{schema.name}/{split}/{part}/{seed}")  # noqa: S311 - data, not secrets
+    random = Random(told.seeds)  # noqa: S311 - data, not secrets
     turns = Turns(random)
-    failed: dict[Theory, int] = {}
-    waiting: list[Theory] = []
+    barren = dict.fromkeys(range(len(theories)), 0)
+    waiting: list[int] = []
     number = done = 0
     while done < questions:
-        waiting = waiting or random.sample(theories, len(theories))
+        waiting = waiting or random.sample(range(len(theories)), len(theories))
         first = waiting[0]
-        made = make_world(schema, chosen_relations(first, schema, random), random)
-        world = _World(schema, made, random, turns)
-        wanted = min(schema.limits.questions, questions - done)
-        asked = world.ask(waiting, theories, wanted)
-        reason = world.refused.get(first, "")
-        if reason:
+        world = _drawn(schema, theories[first], random, turns)
+        asked, refused = _asked(world, theories, waiting, min(schema.limits.questions, questions - done))
+        if refused:
             waiting.append(waiting.pop(0))
-            failed[first] = failed.get(first, 0) + 1
-            if failed[first] >= _WORLDS:
-                raise InputError(f"{schema.path}: no world gives {first.name}: {reason}.")
-        elif first not in world.refused:
-            failed[first] = -(10**9)
+            barren[first] += 1
+            if barren[first] >= _WORLDS:
+                name = theories[first].name
+                raise InputError(f"{schema.path}: no world gives {name}: {refused.reason}.")
+        else:
+            # It has been asked, so that it will be again.
+            barren[first] = -_EVER
         if asked:
             number += 1
             done += len(asked)
-            yield _row(told, made, asked, number)
+            yield _row(told, world.made, asked, number)
+
+
+def _drawn(schema: Schema, theory: Theory, random: Random, turns: Turns) -> _World:
+    """A world that a theory can be asked of."""
+    made = make_world(schema, chosen_relations(theory, schema, random), random)
+    data = {"kb": _facts(made), "pred_lang_config": language_of(made, schema), "qa_pairs": []}
+    agents = Agents(read_world(data, schema.path, schema.name))
+    return _World(schema, made, index_of(made), agents, random, turns, set())
+
+
+def _asked(
+    world: _World, theories: Sequence[Theory], waiting: list[int], wanted: int
+) -> tuple[list[Asked], Refused | None]:
+    """Questions for a world: first what waits, which then waits no more; then anything.
+
+    Returns:
+        The questions, and why the first that waits is not among them.
+    """
+    relations = frozenset(world.made.facts)
+    first, refused = waiting[0], None
+    asked: list[Asked] = []
+    for number in tuple(waiting):
+        if len(asked) == wanted:
+            break
+        if possible(theories[number], relations, world.schema):
+            found = world.ask(number, theories[number])
+            if isinstance(found, Asked):
+                asked.append(found)
+                waiting.remove(number)
+            elif number == first:
+                refused = found
+    open_ones = [
+        number
+        for number, theory in enumerate(theories)
+        if len(asked) < wanted and possible(theory, relations, world.schema)
+    ]
+    world.random.shuffle(open_ones)
+    while open_ones and len(asked) < wanted:
+        number = open_ones.pop(0)
+        found = world.ask(number, theories[number])
+        if isinstance(found, Asked):
+            asked.append(found)
+            open_ones.append(number)
+    return asked, refused
+
+
+def _facts(made: Made) -> dict[str, list[str]]:
+    return {
+        f"{made.agents[relation]}_{relation}": [made.written(relation, fact) for fact in facts]
+        for relation, facts in made.facts.items()
+    }
+
+
+def _row(told: _Told, made: Made, asked: Sequence[Asked], number: int) -> dict[str, Any]:
+    sentences = {
+        made.written(relation, fact): made.sentences[relation, fact]
+        for relation, facts in made.facts.items()
+        for fact in facts
+    }
+    return {
+        "kb": _facts(made),
+        "context": " ".join(sentences.values()),
+        "per_fact_context": sentences,
+        "pred_lang_config": language_of(made, told.schema),
+        "qa_pairs": [
+            _question(told, made, one, f"{told.seeds}/{number}/{at}")
+            for at, one in enumerate(asked, 1)
+        ],
+        "generated": {
+            "schema": told.schema.name,
+            "split": told.split,
+            "part": told.part,
+            "seed": told.seed,
+            "held_out": [list(pair) for pair in told.schema.splits[told.split]],
+        },
+    }
+
+
+def _question(told: _Told, made: Made, asked: Asked, name: str) -> dict[str, Any]:
+    things = {f"${at}": thing for at, thing in enumerate(asked.things, 1)}
+    answers = [_recorded(answer) for answer in asked.answers]
+    text = filled(asked.pattern, asked.things)
+    calls = asked.theory.calls
+    held = set(told.schema.splits[told.split])
+    return {
+        "id": blake2b(f"{name} {text}".encode(), digest_size=8).hexdigest(),
+        "question": text,
+        "answer": answers[-1],
+        "assignment": {**things, **{f"#{at}": one for at, one in enumerate(answers, 1)}},
+        "config": {
+            "steps": [_step(told.schema, call, at) for at, call in enumerate(calls, 1)],
+            "questions": [asked.pattern],
+            "init": dict(zip(things, asked.theory.leaves, strict=True)),
+        },
+        "decomposition": [
+            {"m": hop.agent, "q": hop.question, "a": answer, "op": hop.operator}
+            for hop, answer in zip(asked.hops, answers, strict=True)
+        ],
+        "facts_used": [made.written(relation, fact) for relation, fact in asked.facts],
+        "theory": asked.theory.name,
+        "pairs": [list(pair) for pair in asked.theory.pairs],
+        "held_out": [list(pair) for pair in asked.theory.pairs if pair in held],
+    }
+
+
+def _step(schema: Schema, call: Call, number: int) -> dict[str, str]:
+    told = [f"${-one}" if one < 0 else f"#{one}" for one in call.arguments]
+    question = predicate_of(schema.asks[call.ask], told)
+    return {
+        "operation": operator_of(call, question),
+        "question": question,
+        "answer": f"#{number}",
+    }
+
+
+def _recorded(value: Value) -> Any:  # noqa: ANN401 - any JSON
+    """A value as the published files write it: pairs are lists of two."""
+    if isinstance(value, list | Pairs):
+        return [
+            [_recorded(part) for part in one] if isinstance(one, tuple) else _recorded(one)
+            for one in value
+        ]
+    return value

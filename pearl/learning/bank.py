@@ -10,10 +10,11 @@ is found out by the others, and programs with equal vectors are one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from pearl.agents import Agents, Hop, Operation
+from pearl.agents import Agents, Hop, Operation, run_hop
 from pearl.agents.operators import carried_out
 from pearl.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.learning.moves import Form, Move, forms_of, hop_of, is_empty, who_answers
@@ -66,7 +67,7 @@ class Case:
     agents: Remembered
 
 
-Values = tuple[Value | None, ...]
+Values: TypeAlias = "tuple[Value | None, ...]"
 """A value for each case; None where a program has no answer, or an empty one."""
 
 
@@ -123,9 +124,12 @@ def moves_of(term: Term) -> tuple[Move, ...]:
             one.entity if one.made is None else places[id(one)] - number for one in made.arguments
         )
         earlier = [one for one in _asked_order(made.form, arguments) if one < 0]
-        over = None if made.over is None else places[id(made.over)] - number
+        over = None
+        if made.mode is not Mode.PLAIN and made.over is not None:
+            over = places[id(made.over)] - number
+        first = earlier[:1]
         moves.append(
-            Move(made.mode, made.then, made.form, arguments, None if over in earlier[:1] else over)
+            Move(made.mode, made.then, made.form, arguments, None if over in first else over)
         )
     return tuple(moves)
 
@@ -134,27 +138,25 @@ def _asked_order(form: Form, arguments: Sequence[int]) -> list[int]:
     return [arguments[place] for place in form.orders[0]]
 
 
-def hops_of(moves: Sequence[Move], case: Case) -> tuple[Hop, ...] | None:
+def hops_of(moves: Sequence[Move], case: Case) -> tuple[tuple[Hop, ...], Value] | None:
     """A program as the hops of one question, each asked of the agent that answers it.
 
     Returns:
-        None where a hop has no answer.
+        The hops and the last one's answer; None where a hop has no answer, or an empty one.
     """
-    from pearl.agents import run_hop
-
     hops: list[Hop] = []
     answers: list[Value] = []
     for number, move in enumerate(moves, 1):
         for agent in case.agents.forms.get(move.form, ()):
             hop = hop_of(move, agent, case.entities, number)
             answer = run_hop(hop, answers, case.agents)
-            if answer is not None:
+            if answer is not None and not is_empty(answer):
                 hops.append(hop)
                 answers.append(answer)
                 break
         else:
             return None
-    return tuple(hops)
+    return tuple(hops), answers[-1]
 
 
 _OF_LISTS = (("values", "flat", "unique"), ("values", "flat"), ())
@@ -202,9 +204,10 @@ class Bank:
     def __post_init__(self) -> None:
         self._seen: set[str] = set()
         self.forms = list(dict.fromkeys(form for case in self.cases for form in case.agents.forms))
+        case = self.cases[0]
         self.entities = [
-            Term(tuple(case.entities[at] for case in self.cases), None, at + 1, f"entity {at + 1}")
-            for at in range(len(self.cases[0].entities))
+            Term(tuple(one.entities[at] for one in self.cases), None, at + 1, f"{{{at + 1}}} of {case.pattern}")
+            for at in range(len(case.entities))
         ]
 
     def first(self) -> Iterator[Term]:
@@ -271,7 +274,7 @@ class Bank:
             assert made.over is not None
             values = tuple(
                 None if value is None else _kept(mode, before, value)
-                for before, value in zip(made.over.values, values, strict=True)
+                for before, value in zip(made.over.values, values, strict=False)
             )
         for then in changes:
             changed = tuple(None if value is None else _after(value, then) for value in values)
@@ -357,6 +360,3 @@ def _after(value: Value, then: Sequence[str]) -> Value | None:
     except BuiltinError:
         return None
     return value
-
-
-Told = Callable[[str], None]

@@ -130,7 +130,7 @@ def _file(name: str) -> Iterator[Item]:
 
 def _plan(source: Source, place: Path | None = None) -> Item:
     question = parse(source).plan.question
-    return Item("file", source.name, storable(question), storable(source.text), place)
+    return Item("file", storable(source.name), storable(question), storable(source.text), place)
 
 
 def _run_item(name: str, run: str, task: str, text: str, row: dict[str, Any]) -> Item:

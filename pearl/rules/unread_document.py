@@ -22,13 +22,13 @@ from collections.abc import Iterator
 
 from pearl.builtins import read_label
 from pearl.diagnostics import Diagnostic, Severity
-from pearl.plan import DOCUMENT
+from pearl.plan import DOCUMENT, Decomposed, Solver, SubPlan
 from pearl.rules.base import PlanView, Rule
 
 
 def check(view: PlanView) -> Iterator[Diagnostic]:
     steps = view.plan.steps
-    if steps and DOCUMENT not in view.uses and not view.broken and not _reads_part(view):
+    if steps and DOCUMENT not in view.uses and not view.broken and not _reads_elsewhere(view):
         yield RULE(
             steps[0].span,
             f"No step reads the document ({DOCUMENT}).",
@@ -36,7 +36,11 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
         )
 
 
-def _reads_part(view: PlanView) -> bool:
+def _reads_elsewhere(view: PlanView) -> bool:
+    """Whether steps read a part of the document, or ask somebody who knows without it."""
+    called = [view.library.get(step.action) for step in view.plan.steps]
+    if any(one and isinstance(one.body, Solver | SubPlan | Decomposed) for one in called):
+        return True
     return any(
         isinstance(arg.value, str) and read_label(arg.value) is not None
         for _, _, arg in view.literals

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pearl.builtins import Given, Label, read_label
@@ -51,6 +51,27 @@ def items_of(ref: Ref, values: Mapping[str, Value]) -> list[Item]:
     if not isinstance(value, list):
         raise BindError(f"{ref.mode} {ref.name} needs a list, and it is {type_of(value)}.")
     return [Item(item, item) for item in value]
+
+
+def together(mode: Mode, items: Sequence[Item], answers: Sequence[Value]) -> Value:
+    """The answers to the items as one value.
+
+    ``each`` gives pairs of key and answer; ``where`` keeps the items, and
+    ``where values`` the pairs, whose answer is yes.
+
+    Raises:
+        BindError: a filter's answer is neither yes nor no.
+    """
+    both = zip(items, answers, strict=True)
+    if mode in (Mode.EACH, Mode.EACH_VALUES):
+        return Pairs(tuple((item.key, answer) for item, answer in both))
+    wrong = next((answer for answer in answers if not isinstance(answer, bool)), None)
+    if wrong is not None:
+        raise BindError(f"A filter needs yes or no, and was given {type_of(wrong)}.")
+    kept = [item for item, answer in both if answer is True]
+    if mode is Mode.WHERE_VALUES:
+        return Pairs(tuple((item.key, item.value) for item in kept))
+    return [item.value for item in kept]
 
 
 def value_of(arg: Arg, values: Mapping[str, Value], item: Item | None) -> Value:

@@ -10,11 +10,11 @@ from pearl.builtins import FUNCTIONS, BuiltinError
 from pearl.context import ContextError, LabelError, fit_call, part
 from pearl.graph import dependencies, outputs
 from pearl.llm import ExecuteStep, ModelError
-from pearl.plan import DOCUMENT, Action, Builtin, Decomposed, Prompt, Ref, Solver, Step, SubPlan
-from pearl.runtime.bind import BindError, Bound, Item, bound, items_of, mapped
+from pearl.plan import DOCUMENT, Action, Builtin, Decomposed, Prompt, Solver, Step, SubPlan
+from pearl.runtime.bind import BindError, Bound, Item, bound, items_of, mapped, together
 from pearl.runtime.handlers import DepthError, Frame, SolverError
 from pearl.runtime.journal import Entry
-from pearl.values import DecodeError, Pairs, Value, as_text, decode, to_json
+from pearl.values import DecodeError, Value, as_text, decode, to_json
 
 SAMPLES = 3
 """Replies that are read in all where they hold no value of the kind that is wanted."""
@@ -125,7 +125,7 @@ class Executor:
                 # One that fails must not cut the others off, which are paid for.
                 return_exceptions=True,
             )
-            value = _together(ref, items, [_sound(answer) for answer in answers])
+            value = together(ref.mode, items, [_sound(answer) for answer in answers])
         self.frame.caller.journal.decide(f"value/{step.name}", to_json(value))
         return value
 
@@ -226,13 +226,3 @@ def _sound(answer: Value | BaseException) -> Value:
 def _filters(step: Step) -> bool:
     ref = mapped(step)
     return ref is not None and ref.mode.startswith("where")
-
-
-def _together(ref: Ref, items: Sequence[Item], answers: Sequence[Value]) -> Value:
-    """The step's value: pairs for ``each``, the kept items for ``where``."""
-    if ref.mode.startswith("each"):
-        return Pairs(tuple((item.key, answer) for item, answer in zip(items, answers, strict=True)))
-    kept = [item for item, answer in zip(items, answers, strict=True) if answer is True]
-    if ref.mode == "where values":
-        return Pairs(tuple((item.key, item.value) for item in kept))
-    return [item.value for item in kept]

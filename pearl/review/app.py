@@ -1,0 +1,176 @@
+"""The server's side of the page: routes, and what every request goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from pearl.review.desk import Desk
+from pearl.review.guard import Guard, RefusedError, check_form, read_form
+from pearl.review.people import Person, form_token, who_is
+from pearl.review.forms import make_templates
+from pearl.source import InputError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+STATIC = {
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "review.js": "text/javascript; charset=utf-8",
+    "review.css": "text/css; charset=utf-8",
+}
+"""The files that pages load; there are no others."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A request, as pages see it.
+
+    Args:
+        desk: what the review has.
+        templates: the pages' forms.
+        request: as it came.
+        key: what the browser's cookie holds; empty where it has none.
+        person: who is in; None where nobody is.
+        form: the fields that were sent.
+    """
+
+    desk: Desk
+    templates: Environment
+    request: Request
+    key: str
+    person: Person | None
+    form: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def in_part(self) -> bool:
+        """Whether htmx asks, and wants the part that changes only."""
+        return self.request.headers.get("hx-request") == "true"
+
+    @property
+    def who(self) -> Person:
+        """Who is in.
+
+        Raises:
+            RefusedError: nobody is.
+        """
+        if self.person is None:
+            raise RefusedError(401, "You are not in: open the link that you were given.")
+        return self.person
+
+    def field(self, name: str) -> str:
+        """A field that was sent, or nothing."""
+        return (self.form.get(name) or [""])[0]
+
+    def show(self, template: str, status: int = 200, **values: Any) -> Response:  # noqa: ANN401
+        """A page, or a part of one."""
+        text = self.templates.get_template(template).render(
+            visit=self, person=self.person, form_token=form_token(self.key), **values
+        )
+        return HTMLResponse(text, status, {"cache-control": "no-store"})
+
+
+Page = Callable[[Visit], Response]
+
+
+def make_app(
+    desk: Desk, pages: Mapping[str, tuple[str, Page]], names: frozenset[str], *, addresses: bool
+) -> Guard:
+    """The whole application.
+
+    Args:
+        desk: what the review has.
+        pages: by ``METHOD /path``, a word on who may come (``in`` or
+            ``anybody``), and what answers.
+        names: names under which this server is reached.
+        addresses: whether it is reached by any address as well.
+    """
+    templates = make_templates()
+    routes = []
+    for where, (who, page) in pages.items():
+        method, _, path = where.partition(" ")
+        routes.append(Route(path, _endpoint(desk, templates, who, page), methods=[method]))
+    routes.append(Route("/static/{name}", _static(), methods=["GET"]))
+    app = Starlette(
+        routes=routes,
+        exception_handlers={
+            RefusedError: _trouble(desk, templates),
+            InputError: _trouble(desk, templates),
+            HTTPException: _trouble(desk, templates),
+            Exception: _trouble(desk, templates),
+        },
+    )
+    return Guard(app, names, addresses)
+
+
+def back_to(address: str) -> Response:
+    """Send the browser to another page, after something was saved."""
+    return RedirectResponse(address, 303)
+
+
+def _endpoint(
+    desk: Desk, templates: Environment, who: str, page: Page
+) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        key = request.cookies.get(desk.cookie, "")
+        form = await read_form(request) if request.method == "POST" else {}
+        if request.method == "POST":
+            check_form(form, key)
+        return await run_in_threadpool(_answer, request, key, form)
+
+    def _answer(request: Request, key: str, form: dict[str, list[str]]) -> Response:
+        person = who_is(desk.engine, key) if key else None
+        if person is not None and person.id not in desk.people:
+            person = None
+        visit = Visit(desk, templates, request, key, person, form)
+        if who == "in" and person is None:
+            if visit.in_part or request.method == "POST" or not desk.open:
+                visit.who  # noqa: B018 - it refuses
+            return back_to("/enter")
+        return page(visit)
+
+    return answer
+
+
+def _static() -> Callable[[Request], Awaitable[Response]]:
+    folder = files("pearl.review") / "static"
+    held = {name: (folder / name).read_bytes() for name in STATIC}
+
+    async def answer(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in held:
+            raise HTTPException(404)
+        headers = {"cache-control": "no-cache"}
+        return Response(held[name], headers=headers, media_type=STATIC[name])
+
+    return answer
+
+
+def _trouble(
+    desk: Desk, templates: Environment
+) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Anything that goes wrong as a page that says what to do, without what is within."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        status, message = 500, "Something went wrong here. What you saved before is safe."
+        if isinstance(error, RefusedError):
+            status, message = error.status, str(error)
+        elif isinstance(error, InputError):
+            status, message = 422, str(error)
+        elif isinstance(error, HTTPException):
+            status = error.status_code
+            message = "There is no such page: go back to the plans."
+        visit = Visit(desk, templates, request, "", None)
+        template = "_trouble.jinja" if visit.in_part else "trouble.jinja"
+        return visit.show(template, status, message=message)
+
+    return answer

@@ -1,0 +1,138 @@
+"""Every run's trace is a plan that parses, checks and replays to the same answer (DESIGN, 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pearl.agents import Agents, handlers, read_worlds, to_plan
+from pearl.agents.scoring import exact_match
+from pearl.checker import check
+from pearl.diagnostics import has_errors
+from pearl.library import Library, load_library
+from pearl.llm.offline import Offline
+from pearl.planner import choose_demonstrations, load_demonstrations
+from pearl.replay import read_records, replay
+from pearl.runtime import Caller, Finished, Journal, Strategy, run_strategy
+from pearl.runtime.handlers import NONE, Handlers
+from pearl.runtime.trace import export_trace
+from pearl.source import Source
+from pearl.strategies import (
+    Decomp,
+    GivenPlan,
+    Pearl,
+    PlanShown,
+    choosing_plan,
+    decompose,
+    direct_plan,
+    reasoning_plan,
+    worked,
+)
+from pearl.syntax import parse
+from tests.conftest import ROOT
+from tests.shell import STORY
+
+QUESTION = "Why does Mara leave?"
+LETTERS = (
+    'Take the letters at position 2 of the words in "Ann Bob Cy" and concatenate them using a dash.'
+)
+REVERSAL = 'Reverse the sequence "light bulb, key, map, pen, alarm clock, cup, hat".'
+
+
+def run(
+    strategy: Callable[[Caller], Strategy],
+    question: str,
+    library: Library,
+    handed: Handlers = NONE,
+    text: str = STORY,
+) -> tuple[Finished, str]:
+    """A run's end, and its trace."""
+    model, journal = Offline(), Journal()
+    journal.decide("run", {"question": question})
+    caller = Caller(model.answer, model.identity, journal)
+    finished = asyncio.run(
+        run_strategy(
+            strategy(caller), question, Source("story", text), library, caller, handlers=handed
+        )
+    )
+    return finished, export_trace(journal.entries, "test")
+
+
+def conforms(finished: Finished, trace: str, library: Library) -> None:
+    source = Source("trace.plan", trace)
+    parsed = parse(source)
+    assert not parsed.broken
+    assert not has_errors(check(parsed, library))
+    [record] = read_records(source)
+    assert record.answer == finished.text
+    replayed = replay([record], library)
+    assert (replayed.exact, replayed.failed) == (1, {})
+
+
+def examples(name: str) -> tuple[Any, ...]:
+    files = sorted((ROOT / "plans" / name).glob("*.plan"))
+    assert len(files) == 3
+    return tuple(worked(parse(file.read_text(encoding="utf-8")).plan) for file in files)
+
+
+def of_documents() -> list[tuple[str, Callable[[Caller, Library], Strategy]]]:
+    shown = choose_demonstrations(load_demonstrations(), load_library())
+    options = [["ill", "closed"], ["closed", "ill"]]
+    return [
+        ("pearl", lambda caller, library: Pearl(library, caller, shown)),
+        ("no-execution", lambda caller, library: PlanShown(library, caller, shown)),
+        ("zero-shot", lambda *_: GivenPlan(direct_plan(QUESTION))),
+        ("cot", lambda *_: GivenPlan(reasoning_plan(QUESTION))),
+        ("mcq", lambda *_: GivenPlan(choosing_plan(QUESTION, options))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), of_documents(), ids=lambda one: one if isinstance(one, str) else ""
+)
+def test_strategies_that_read_a_document(name: str, make: Callable[[Caller, Library], Strategy]):
+    library = load_library()
+    finished, trace = run(lambda caller: make(caller, library), QUESTION, library)
+    conforms(finished, trace, library)
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "answer"),
+    [
+        ("letters", LETTERS, "n-o-y"),
+        ("letters", LETTERS.replace("2", "1").replace("a dash", "an asterisk"), "A*B*C"),
+        ("reversal", REVERSAL, "hat, cup, alarm clock, pen, map, key, light bulb"),
+        ("reversal", 'Reverse the sequence "light bulb".', "light bulb"),
+    ],
+)
+def test_decompositions_one_step_at_a_time(name: str, question: str, answer: str):
+    """By analogy from three examples of other lengths, with handlers that call themselves."""
+    library, shown = load_library(name), examples(name)
+    finished, trace = run(
+        lambda caller: Decomp(library, caller, shown), question, library,
+        Handlers(decompose=decompose),
+    )  # fmt: skip
+    assert finished.text == answer
+    conforms(finished, trace, library)
+
+
+def test_every_gold_decomposition_runs_as_a_plan(shared: Path):
+    library = load_library("commaqa")
+    count = 0
+    for file in sorted((shared / "commaqa").glob("*.jsonl")):
+        for number, world in enumerate(read_worlds(str(file))):
+            for question in world.questions:
+                plan = to_plan(question.hops, question.text)
+                finished, trace = run(
+                    lambda _, plan=plan: GivenPlan(plan), question.text, library,
+                    handlers(Agents(world)), "-",
+                )  # fmt: skip
+                assert exact_match(finished.values[finished.outputs[0]], question.answer)
+                count += 1
+                if number < 3:
+                    conforms(finished, trace, library)
+    assert count == 1800
