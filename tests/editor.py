@@ -28,7 +28,7 @@ ABLE = {
 }
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The server answered with an error."""
 
     def __init__(self, error: dict[str, Any]) -> None:
@@ -116,7 +116,7 @@ class Editor:
             message = self.next()
             if message.get("id") == number and "method" not in message:
                 if "error" in message:
-                    raise Refused(message["error"])
+                    raise RefusedError(message["error"])
                 return message["result"]
 
     def next(self, timeout: float = TIMEOUT) -> dict[str, Any]:

@@ -16,10 +16,11 @@ async function start() {
   );
   try {
     await client.start();
-  } catch (error) {
+  } catch {
+    // The client has shown why.
     client = undefined;
     vscode.window.showErrorMessage(
-      `Pearl does not start (${error.message}): pip install 'pearl[lsp]', or set pearl.command.`,
+      `${command} does not serve: pip install 'pearl[lsp]', or set pearl.command.`,
     );
   }
 }

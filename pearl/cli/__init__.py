@@ -35,6 +35,7 @@ COMMANDS = (
     "replay",
     "report",
     "replicate",
+    "review",
     "actions",
     "lsp",
 )

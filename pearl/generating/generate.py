@@ -121,7 +121,9 @@ def generate(
         waiting = waiting or random.sample(range(len(theories)), len(theories))
         first = waiting[0]
         world = _drawn(schema, theories[first], random, turns)
-        asked, refused = _asked(world, theories, waiting, min(schema.limits.questions, questions - done))
+        asked, refused = _asked(
+            world, theories, waiting, min(schema.limits.questions, questions - done)
+        )
         if refused:
             waiting.append(waiting.pop(0))
             barren[first] += 1

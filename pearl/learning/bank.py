@@ -206,7 +206,12 @@ class Bank:
         self.forms = list(dict.fromkeys(form for case in self.cases for form in case.agents.forms))
         case = self.cases[0]
         self.entities = [
-            Term(tuple(one.entities[at] for one in self.cases), None, at + 1, f"{{{at + 1}}} of {case.pattern}")
+            Term(
+                tuple(one.entities[at] for one in self.cases),
+                None,
+                at + 1,
+                f"{{{at + 1}}} of {case.pattern}",
+            )
             for at in range(len(case.entities))
         ]
 

@@ -101,14 +101,33 @@ def explain(cases: Sequence[Case], types: Types, effort: Effort, told: Told) -> 
             told(f"  nothing: {found}")
             continue
         ways.append(found)
-        explained = {id(case) for case in left if _is_right(found.moves, case)}
+        explained = {id(case) for case in left if is_right(found.moves, case)}
         left = [case for case in left if id(case) not in explained]
         told(f"  {len(found.moves)} hops explain {len(explained)}, {len(left)} left")
         if len(left) < effort.support:
             break
-    counted = [_counted(way.moves, cases) for way in ways]
-    ordered = sorted(counted, key=lambda way: -way.right)
-    return Explained(tuple(ordered), tuple(left), stopped if left else "")
+    return Explained(_needed(ways, cases), tuple(left), stopped if left else "")
+
+
+def _needed(ways: Sequence[Way], cases: Sequence[Case]) -> tuple[Way, ...]:
+    """Programs that together explain all that can be, the one that explains most first.
+
+    One that was found early, on questions whose answers have little to tell, may
+    be part of what a later one explains.
+    """
+    right = {
+        at: {number for number, case in enumerate(cases) if is_right(way.moves, case)}
+        for at, way in enumerate(ways)
+    }
+    chosen: list[Way] = []
+    covered: set[int] = set()
+    while right:
+        at = max(right, key=lambda at: (len(right[at] - covered), -at))
+        if not right[at] - covered:
+            break
+        covered |= right.pop(at)
+        chosen.append(_counted(ways[at].moves, cases))
+    return tuple(chosen)
 
 
 def _signature(case: Case) -> frozenset[object]:
@@ -273,6 +292,7 @@ def _counted(moves: tuple[Move, ...], cases: Sequence[Case]) -> Way:
     return Way(moves, right, wrong)
 
 
-def _is_right(moves: tuple[Move, ...], case: Case) -> bool:
+def is_right(moves: tuple[Move, ...], case: Case) -> bool:
+    """Whether a program gives a question's recorded answer."""
     found = hops_of(moves, case)
     return found is not None and _equal(found[1], case.answer)

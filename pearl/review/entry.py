@@ -88,5 +88,6 @@ def _form(visit: Visit, person: Person | None, token: str, trouble: str = "") ->
         "enter.jinja", 422 if trouble else 200, entering=person, people=people, token=token,
         form_token=form_token(key), longest=LONGEST_NAME, trouble=trouble,
     )  # fmt: skip
-    set_cookie(response, visit.request, visit.desk.cookie, key, VISIT)
+    if not visit.key:
+        set_cookie(response, visit.request, visit.desk.cookie, key, VISIT)
     return response

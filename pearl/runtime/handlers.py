@@ -46,7 +46,7 @@ Solve: TypeAlias = Callable[[str, Sequence[Given]], Awaitable[Value]]
 """Answers a call, given its path in the run and its arguments. Raises `SolverError`."""
 
 Decompose: TypeAlias = "Callable[[Action, Sequence[tuple[str, Given]], Frame], Awaitable[Value]]"
-"""Carries out an action by writing its steps, in a frame of its own. Raises `RunError`."""
+"""Carries out an action by writing its steps, in a frame of its own. Raises `SolverError`."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pearl.plan import Action, Decomposed, Plan
 from pearl.render import Report, prompt
 from pearl.rules import duplicate_step, no_steps
 from pearl.runtime import Caller, Return, Run, RunError, Steps
-from pearl.runtime.handlers import Frame
+from pearl.runtime.handlers import Frame, SolverError
 from pearl.runtime.loop import run_in_frame
 from pearl.source import Source, Span
 from pearl.syntax import Parsed, parse
@@ -97,12 +97,17 @@ async def decompose(action: Action, given: Sequence[tuple[str, Given]], frame: F
 
     Raises:
         ModelError: the model gave no usable answer.
-        RunError: the decomposition came to no answer.
+        SolverError: the decomposition came to no answer.
     """
     assert isinstance(action.body, Decomposed)
     question = "\n".join(as_text(one.value) for _, one in given)
     shown = tuple(map(worked, action.body.demonstrations))
-    finished = await run_in_frame(Decomp(frame.library, frame.caller, shown), question, frame)
+    try:
+        finished = await run_in_frame(Decomp(frame.library, frame.caller, shown), question, frame)
+    except RunError as error:
+        # To the step that called, it is a solver without an answer.
+        reason = error.failures[0].reason if error.failures else "reply"
+        raise SolverError(reason, str(error)) from None
     if len(finished.outputs) == 1:
         return finished.values[finished.outputs[0]]
     return finished.text
@@ -146,10 +151,15 @@ def _read(
         # A model that has no more to say has said its answer.
         return Return(sinks(run.plan.steps)), []
     whole = Parsed(
-        replace(parsed.plan, steps=(*run.plan.steps, *steps), question=run.question),
+        replace(
+            parsed.plan,
+            steps=(*run.plan.steps, *steps),
+            returns=() if steps else returns,
+            question=run.question,
+        ),
         parsed.broken,
     )
-    found = [one for one in check(whole, library, _STOPPING) if _stops(one)]
+    found = [_stopping(one) for one in check(whole, library, _STOPPING) if _stops(one)]
     if found or not steps:
         return None, found or [_nothing(parsed)]
     return Steps(steps), []
@@ -158,6 +168,10 @@ def _read(
 def _stops(found: Diagnostic) -> bool:
     """A step that repeats another would be followed by itself again."""
     return found.severity is Severity.ERROR or found.code == duplicate_step.RULE.code
+
+
+def _stopping(found: Diagnostic) -> Diagnostic:
+    return replace(found, severity=Severity.ERROR)
 
 
 def _nothing(parsed: Parsed) -> Diagnostic:

@@ -174,7 +174,13 @@ def _environment() -> Environment:
         finalize=_harmless,
     )
     environment.filters.update(
-        percent=percent, count=count, counted=counted, money=money, took=took, moment=moment, short=short
+        percent=percent,
+        count=count,
+        counted=counted,
+        money=money,
+        took=took,
+        moment=moment,
+        short=short,
     )
     return environment
 

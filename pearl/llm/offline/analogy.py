@@ -20,6 +20,9 @@ from pearl.syntax import parse, print_step
 from pearl.values import Value
 
 _NAMED = re.compile(r"\"([^\"]+)\"|(\d[\d.,]*\d|\d)|((?<!^)(?<![.?!] )\b[^\W\d_][\w'-]*)")
+_RUN = re.compile(r"(?<!^)\b[^\W\d_a-z][\w'-]*(?: [^\W\d_a-z][\w'-]*)+")
+"""Several capitalised words on end: one name."""
+
 _GAP = re.compile(r"\s+|\b[Aa]n?\b")
 
 
@@ -103,6 +106,7 @@ def _slots(question: str, steps: Sequence[Step]) -> list[str]:
     whole: set[str] = set()
     inner: set[str] = set()
     named = {text for found in _NAMED.finditer(question) for text in found.groups() if text}
+    named |= {found[0] for found in _RUN.finditer(question)}
     for step in steps:
         for text in _texts(step.args):
             if _holds(question, text):

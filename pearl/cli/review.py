@@ -1,0 +1,312 @@
+"""``pearl review``, ``pearl review export``, ``pearl review agreement``"""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pearl.cli.options import (
+    check_output,
+    counted,
+    emit,
+    emit_json,
+    json_option,
+    library_option,
+    load,
+    output_option,
+    store_option,
+)
+from pearl.cli.report import FORM_NAMES, show
+from pearl.cli.stores import open_existing
+from pearl.screen import printable
+from pearl.source import InputError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from pearl.review.desk import Desk
+    from pearl.review.people import Admitted
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Review(click.Command):
+    """Plans by default; ``export`` and ``agreement`` are commands of their own."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401 - as click's
+    ) -> click.Context:  # fmt: skip
+        if args and args[0] in _MORE:
+            name = f"{info_name} {args[0]}"
+            return _MORE[args[0]].make_context(name, args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(
+    "review", cls=Review, short_help="A page on which several people judge plans.",
+    epilog="Afterwards:  pearl review export -o verdicts.csv  and  pearl review agreement. "
+    "Example:  pearl review plans/ --annotators 3",
+)  # fmt: skip
+@click.argument("names", nargs=-1, required=True, metavar="PLANS...")
+@click.option(
+    "--annotators", default="", metavar="N",
+    help="How many people, or their names with commas. Default: those of the last time, or one.",
+)  # fmt: skip
+@click.option(
+    "--overlap", type=click.IntRange(1), default=2, show_default=True, metavar="K",
+    help="How many people judge each plan.",
+)  # fmt: skip
+@click.option(
+    "--documents", default="", metavar="DIR",
+    help="The folder whose documents may be shown beside runs. Folders of plans count as well.",
+)  # fmt: skip
+@click.option("--demos", default="", metavar="DIR", help="The folder that edited plans may go to.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8800, show_default=True,
+    help="Where to listen; 0 takes a free one.",
+)  # fmt: skip
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
+    help="At which address to listen. Only this machine reaches the default.",
+)  # fmt: skip
+@click.option(
+    "--name", "hosts", multiple=True, metavar="HOST",
+    help="A name under which other machines reach this one. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--new-links", is_flag=True, help="Give everybody a new link; the old ones are good no more."
+)
+@click.option(
+    "--no-tokens", is_flag=True, help="Anybody on this machine may come in, as any annotator."
+)
+@library_option
+@store_option
+@json_option
+def command(
+    names: tuple[str, ...],
+    annotators: str,
+    overlap: int,
+    documents: str,
+    demos: str,
+    port: int,
+    host: str,
+    hosts: tuple[str, ...],
+    new_links: bool,
+    no_tokens: bool,
+    libraries: tuple[str, ...],
+    store: str,
+    as_json: bool,
+) -> None:
+    """Open a page on which people judge PLANS: .plan files, folders of them, .jsonl files whose
+    rows have a "plan", evaluations, and runs of the store (RUN, RUN/ID or last).
+
+    Everybody gets a link. Verdicts go to the store as they are given; the same command goes on.
+    """
+    _installed()
+    from pearl.review.desk import Desk, Wanted, lay_out
+    from pearl.review.folders import read_folders
+    from pearl.review.guard import is_loopback
+    from pearl.review.people import read_wanted
+    from pearl.review.queue import read_queue
+    from pearl.review.serve import address_of, application, listen, serve
+    from pearl.store.database import address, open_database
+
+    if no_tokens and not is_loopback(host):
+        raise InputError(
+            f"--no-tokens lets in anybody who reaches {host}: leave it out, and everybody gets a "
+            "link with a token."
+        )
+    wanted = Wanted(read_wanted(annotators) if annotators else None, overlap, new_links)
+    folders = read_folders(list(names), documents, demos)
+    library = load(libraries)
+    place = address(store)
+    engine = open_database(place)
+    try:
+        queue = read_queue(names, folders, engine, place)
+        with listen(host, port) as taken:
+            admitted = lay_out(engine, queue, wanted)
+            people = tuple(one.person.id for one in admitted)
+            cookie = f"pearl_review_{taken.getsockname()[1]}"
+            desk = Desk(engine, queue.items, library, folders, people, no_tokens, cookie)
+            _welcome(desk, admitted, queue.left_out, address_of(taken, host, hosts), as_json)
+            serve(application(desk, host, hosts), taken)
+    except KeyboardInterrupt:
+        click.echo(f"Stopped. What was saved is in {printable(place)}.", err=True)
+    finally:
+        engine.dispose()
+
+
+@click.command("export", epilog="Example:  pearl review export -o verdicts.csv")
+@output_option
+@store_option
+@json_option
+def export(output: str, store: str, as_json: bool) -> None:
+    """Write every verdict as a row of CSV, or as JSON.
+
+    In CSV, a cell that a spreadsheet would take for a formula begins with an apostrophe.
+    """
+    check_output(output)
+    _installed()
+    with open_existing(store) as engine:
+        rows = _rows(engine)
+    if as_json:
+        emit_json(rows)
+    if output or not as_json:
+        emit(_csv(rows), output)
+    click.echo(f"{counted(len(rows), 'verdict')}.", err=True)
+
+
+@click.command("agreement", epilog="Example:  pearl review agreement --format markdown")
+@click.option(
+    "--format", "form", type=click.Choice(FORM_NAMES),
+    help="What to write. Default: what the file's ending says, else terminal.",
+)  # fmt: skip
+@output_option
+@store_option
+@json_option
+def agreement(form: str | None, output: str, store: str, as_json: bool) -> None:
+    """Say how plans were judged, and how far the annotators agree: Cohen's and Fleiss' kappa,
+    Krippendorff's alpha."""
+    check_output(output)
+    _installed()
+    from pearl.review.figures import review_report
+    from pearl.review.people import everybody
+    from pearl.review.verdicts import read_verdicts
+    from pearl.store.database import address
+
+    with open_existing(store) as engine:
+        about = (("store", _shown(address(store))),)
+        report = review_report(read_verdicts(engine), everybody(engine), about)
+    show(report, form, output, as_json=as_json)
+
+
+_MORE = {"export": export, "agreement": agreement}
+
+
+def _installed() -> None:
+    """Say at once what is missing.
+
+    Raises:
+        InputError: the extra is not installed.
+    """
+    from importlib.util import find_spec
+
+    missing = [name for name in ("starlette", "uvicorn", "nltk") if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"pearl review needs {', '.join(missing)}: install it with pip install 'pearl[review]'."
+        )
+
+
+def _welcome(
+    desk: Desk, admitted: list[Admitted], left_out: tuple[str, ...], start: str, as_json: bool
+) -> None:
+    """Who may come in, and how. Tokens are shown this once."""
+    links = [
+        {
+            "name": one.person.name,
+            "plans": len(desk.share(one.person.id)),
+            "link": f"{start}/enter?token={one.token}" if one.token else None,
+        }
+        for one in admitted
+    ]
+    if as_json:
+        emit_json(
+            {
+                "address": start,
+                "plans": len(desk.items),
+                "left_out": list(left_out),
+                "annotators": links,
+            }
+        )
+        return
+    for told in left_out:
+        click.echo(f"left out: {printable(told)}", err=True)
+    people = counted(len(links), "annotator")
+    click.echo(f"{counted(len(desk.items), 'plan')} for {people} at {start}\n")
+    width = max(len(str(one["name"])) for one in links)
+    old = "came in by an earlier link; --new-links makes another"
+    if desk.open:
+        click.echo(f"Anybody on this machine may come in at {start}/enter\n")
+    for one in links:
+        plans = counted(int(str(one["plans"])), "plan")
+        told = str(one["link"] or old)
+        click.echo(f"{printable(str(one['name'])):{width}}  {plans:>9}  {told}")
+    click.echo("\nEach link is for one person. Ctrl-C stops; the same command goes on.")
+
+
+def _rows(engine: Engine) -> list[dict[str, Any]]:
+    from datetime import UTC, datetime
+
+    from sqlalchemy import select
+
+    from pearl.review.people import everybody
+    from pearl.review.verdicts import last, read_verdicts
+    from pearl.review.versions import read_versions
+    from pearl.store.database import reading
+    from pearl.store.tables import review_plans
+
+    people = everybody(engine)
+    with reading(engine) as connection:
+        plans = {row.id: row for row in connection.execute(select(review_plans))}
+    edits: dict[tuple[str, int], list[str]] = {}
+    for one in read_versions(engine):
+        edits.setdefault((one.plan, one.person), []).append(one.file or f"version {one.number}")
+    given = last(read_verdicts(engine)).values()
+    return [
+        {
+            "plan": plans[one.plan].name,
+            "plan_id": one.plan,
+            "question": plans[one.plan].question,
+            "annotator": people[one.person].name,
+            "correct": one.verdict.correct,
+            "confidence": one.verdict.confidence,
+            "categories": list(one.verdict.categories),
+            "words": one.verdict.words,
+            "after_others": one.seen,
+            "versions": edits.get((one.plan, one.person), []),
+            "given": datetime.fromtimestamp(one.time, UTC).isoformat(timespec="seconds"),
+        }
+        for one in sorted(given, key=lambda one: (plans[one.plan].added, one.plan, one.person))
+    ]
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    """The rows with a column for each category."""
+    from pearl.review.verdicts import CATEGORIES
+
+    names = [one.name for one in CATEGORIES]
+    heads = ["plan", "plan_id", "question", "annotator", "correct", "confidence", *names,
+             "words", "after_others", "versions", "given"]  # fmt: skip
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heads)
+    for row in rows:
+        flat = {
+            **row,
+            **{name: int(name in row["categories"]) for name in names},
+            "after_others": int(row["after_others"]),
+            "versions": "; ".join(row["versions"]),
+        }
+        writer.writerow([_cell(flat[head]) for head in heads])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:  # noqa: ANN401 - a text or a number
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value
+
+
+def _shown(place: str) -> str:
+    """A store's address without its password."""
+    if "://" not in place:
+        return str(Path(place))
+    from sqlalchemy import make_url
+
+    return make_url(place).render_as_string(hide_password=True)

@@ -1,0 +1,263 @@
+"""Decomposed prompting: what the model is asked, what its steps may be, and where it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import pytest
+
+from pearl.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.library import Library, builtins, load_library
+from pearl.llm import CorrectPlan, ModelError, NextStep, Reply, Request, Worked
+from pearl.llm.offline.analogy import next_step
+from pearl.plan import Literal
+from pearl.prompts import render
+from pearl.runtime import Caller, Finished, Journal, RunError, run_strategy
+from pearl.runtime.handlers import Handlers
+from pearl.source import Source
+from pearl.strategies import Decomp, decompose, worked
+from pearl.syntax import parse, parse_library
+from pearl.values import Value
+
+LISTS = load_library("lists")
+LOOPING = """\
+AGAIN(Q) -> any : Answer Q.
+  demonstration:
+    question: Ask again
+
+    1. a = AGAIN("Ask again")
+    return a
+DEEPER(Q) -> any : Answer Q.
+  demonstration:
+    question: Ask 1
+
+    1. a = DEEPER("Ask 1 more")
+    return a
+"""
+
+
+@dataclass
+class Decomposer:
+    """Gives replies in order, the last of which repeats."""
+
+    replies: Sequence[str]
+    asked: list[Request] = field(default_factory=list)
+    name: str = "scripted"
+    identity: str = "scripted"
+    notice: str = ""
+
+    async def answer(self, request: Request) -> Reply:
+        self.asked.append(request)
+        if not isinstance(request.call, NextStep | CorrectPlan):
+            raise ModelError("request", "Only steps are written here.")
+        return Reply(self.replies[min(len(self.asked), len(self.replies)) - 1])
+
+
+def run(*replies: str, **limits: int) -> tuple[Finished, Decomposer, Journal]:
+    model, journal = Decomposer(replies), Journal()
+    caller = Caller(model.answer, model.identity, journal)
+    finished = asyncio.run(
+        run_strategy(
+            Decomp(LISTS, caller, (), **limits), "What is it?", Source("d", "-"), LISTS, caller
+        )
+    )
+    return finished, model, journal
+
+
+def test_steps_are_asked_for_one_at_a_time_with_what_they_gave():
+    finished, model, _ = run('a = SPLIT("x,y", ",")', "b = COUNT(a)", "return b")
+    assert finished.text == "2"
+    calls = [one.call for one in model.asked]
+    assert [len(call.steps) for call in calls if isinstance(call, NextStep)] == [0, 1, 2]
+    last = calls[-1]
+    assert isinstance(last, NextStep)
+    assert last.steps == (('a = SPLIT("x,y", ",")', '["x","y"]'), ("b = COUNT(a)", "2"))
+    prompt = render(last)[-1]["content"]
+    assert 'a = SPLIT("x,y", ",")\n<output>\n["x","y"]\n</output>' in prompt
+
+
+def test_only_the_first_step_of_a_reply_counts():
+    """What comes after it was written without seeing what it gave."""
+    finished, model, _ = run(
+        '1. a = SPLIT("x,y", ",")\n2. b = COUNT(a)\nreturn b', 'c = JOIN(a, "-")', "return c"
+    )
+    assert finished.text == "x-y"
+    assert [step.name for step in finished.plan.steps] == ["a", "c"]
+    assert len(model.asked) == 3
+
+
+def test_prose_around_a_step_is_passed_over():
+    finished, _, _ = run('Sure! The next step is:\n```\na = SPLIT("x", ",")\n```', "return a")
+    assert finished.text == "x"
+
+
+def test_several_outputs_may_be_the_answer():
+    finished, _, _ = run('a = SPLIT("x", ",")', 'b = SPLIT("y", ",")', "return a, b")
+    assert finished.text == "x\n\ny"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ("a = FIND_NOTHING(x)", "PRL201"),
+        ("b = COUNT(gone)", "PRL202"),
+        ('b = SPLIT("x"', "PRL1"),
+        ('c = SPLIT("x,y", ",")', "PRL403"),
+        ("return gone", "PRL"),
+        ("", "PRL"),
+        ("I do not know.", "PRL"),
+    ],
+)
+def test_a_wrong_step_is_corrected_with_what_is_wrong_with_it(wrong: str, code: str):
+    finished, model, journal = run(
+        'a = SPLIT("x,y", ",")', wrong or " ", "b = COUNT(a)", "return b"
+    )
+    rejected = [one.value for one in journal.entries if one.path.endswith("/rejected")]
+    if not rejected:
+        # A model that says nothing more has said its answer.
+        assert not wrong or wrong == "I do not know."
+        assert finished.text == "x\ny"
+        return
+    assert finished.text == "2"
+    [call] = [one.call for one in model.asked if isinstance(one.call, CorrectPlan)]
+    assert f"[{code}" in call.complaint
+    assert any(one.startswith(code) for one in rejected[0])
+
+
+@pytest.mark.parametrize(
+    ("replies", "words"),
+    [
+        (["a = NOTHING(x)"], "Step 1 was rejected 4 times"),
+        (['a = SPLIT("x', 'a = SPLIT("y'], "Step 1 was rejected 4 times"),
+        (['a = SPLIT("x", ",")', 'b = SPLIT("x", ",")'], "Step 2 was rejected 4 times"),
+    ],
+)
+def test_a_decomposer_that_never_learns_is_given_up(replies: list[str], words: str):
+    model = Decomposer(replies)
+    caller = Caller(model.answer, "scripted", Journal())
+    strategy = Decomp(LISTS, caller)
+    with pytest.raises(RunError, match=words):
+        asyncio.run(run_strategy(strategy, "?", Source("d", "-"), LISTS, caller))
+    assert len(model.asked) <= 1 + 4
+
+
+def test_a_decomposer_that_never_returns_is_given_up():
+    replies = [f'a{at} = SPLIT("{at}", ",")' for at in range(40)]
+    model = Decomposer(replies)
+    caller = Caller(model.answer, "scripted", Journal())
+    with pytest.raises(RunError, match="has 24 steps and no answer"):
+        asyncio.run(run_strategy(Decomp(LISTS, caller), "?", Source("d", "-"), LISTS, caller))
+    assert len(model.asked) == 24
+
+
+@pytest.mark.parametrize(("action", "words"), [("AGAIN", "already at"), ("DEEPER", "calls deep")])
+def test_recursion_that_never_ends_is_cut(action: str, words: str):
+    """By analogy, so that every frame writes the same again."""
+    from pearl.llm.offline import Offline
+
+    own = {one.name: one for one in parse_library(LOOPING).actions}
+    library = Library(("loop",), MappingProxyType({**builtins(), **own}))
+    model = Offline()
+    caller = Caller(model.answer, model.identity, Journal())
+    shown = tuple(worked(plan) for plan in own[action].body.demonstrations)  # type: ignore[union-attr]
+    with pytest.raises(RunError, match=words):
+        asyncio.run(
+            run_strategy(
+                Decomp(library, caller, shown), shown[0].question, Source("d", "-"), library,
+                caller, handlers=Handlers(decompose=decompose, depth=4),
+            )
+        )  # fmt: skip
+
+
+def test_values_in_comments_are_what_an_example_s_steps_gave():
+    plan = (
+        'question: Q\n\n1. a = SPLIT("x", ",")\n# value a = ["x"]\n2. b = COUNT(a)\n# value b = 1\n'
+    )
+    assert worked(parse(plan).plan) == Worked(
+        "Q", (('a = SPLIT("x", ",")', '["x"]'), ("b = COUNT(a)", "1"))
+    )
+
+
+def analogous(question: str, *shown: Worked, steps: tuple[tuple[str, str], ...] = ()) -> str:
+    return next_step(NextStep(question, LISTS, shown, steps))
+
+
+ASKED = Worked(
+    "What awards did Ann Lee win in 1999?",
+    (('a = ASK("Which awards of 1999 has Ann Lee?")', ""), ("b = COUNT(a)", "")),
+    ("b",),
+)
+
+
+def test_names_and_numbers_of_a_question_stand_for_an_example_s():
+    assert analogous("What awards did Bo van Dam win in 2001?", ASKED) == (
+        'a = ASK("Which awards of 2001 has Bo van Dam?")'
+    )
+
+
+def test_earlier_names_are_kept():
+    done = (('found = ASK("Which awards of 2001 has Bo?")', "[]"),)
+    assert analogous("What awards did Bo win in 2001?", ASKED, steps=done) == "b = COUNT(found)"
+    done = (*done, ("many = COUNT(found)", "0"))
+    assert analogous("What awards did Bo win in 2001?", ASKED, steps=done) == "return many"
+
+
+def test_another_question_has_no_analogy():
+    assert analogous("Where is Ann Lee?", ASKED) == ""
+    done = (('a = SPLIT("x", ",")', "[]"),)
+    assert analogous("What awards did Bo win in 2001?", ASKED, steps=done) == ""
+
+
+def test_what_steps_gave_decides_between_examples():
+    one = Worked("Do X1", (('a = SPLIT("X1", "")', '["x"]'), ("b = COUNT(a)", "")))
+    many = Worked("Do X1", (('a = SPLIT("X1", "")', '["x","y"]'), ('b = JOIN(a, "")', "")))
+    for value, action in (('["z"]', "COUNT"), ('["u","v","w"]', "JOIN")):
+        for shown in ((one, many), (many, one)):
+            told = analogous("Do X2", *shown, steps=(('a = SPLIT("X2", "")', value),))
+            assert action in told
+
+
+def call(name: str, *values: Value) -> Value:
+    return FUNCTIONS[name]([Given(Literal(value), value) for value in values])
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "result"),
+    [
+        ("split", ("a, b", ", "), ["a", "b"]),
+        ("split", ("née", ""), ["n", "é", "e"]),
+        ("join", (["a", 1], "-"), "a-1"),
+        ("item", (["a", "b"], 2), "b"),
+        ("item", ("née", 2), "é"),
+        ("halves", ([1, 2, 3],), [[1, 2], [3]]),
+        ("halves", ([],), [[], []]),
+        ("sign", ("semi-colon",), ";"),
+        ("sign", ("space",), " "),
+        ("sign", ("comma",), ","),
+        ("sign", ("asterisk",), "*"),
+        ("sign", ("vertical line",), "|"),
+        ("sign", ("plus",), "+"),
+        ("sign", ("question mark",), "?"),
+        ("sign", (";",), ";"),
+    ],
+)
+def test_builtins_on_texts_and_lists(name: str, values: tuple[Value, ...], result: Value):
+    assert call(name, *values) == result
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("item", (["a"], 2), "number 2 of 1"),
+        ("item", (3, 1), "a list or a text"),
+        ("item", (["a"], 0), "whole number from 1"),
+        ("join", ("ab", "-"), "JOIN needs a list"),
+        ("sign", ("nothing of it",), "no character called"),
+    ],
+)
+def test_builtins_that_cannot_work_say_so(name: str, values: tuple[Value, ...], words: str):
+    with pytest.raises(BuiltinError, match=words):
+        call(name, *values)
