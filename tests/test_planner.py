@@ -205,6 +205,12 @@ def test_replies_that_a_language_model_wrote_to_our_prompts(path: Path):
             0,
         ]
         assert read.findings == ()
+    elif path.stem.startswith("next_"):
+        from pearl.syntax import parse
+
+        parsed = parse(text)
+        assert not parsed.broken
+        assert len(parsed.plan.steps) + len(parsed.plan.returns) == 1
     elif path.stem.startswith("label_"):
         from pearl.evaluate.reasoning import read_labels
 

@@ -27,6 +27,7 @@ COMMANDS = (
     "migrate",
     "refine",
     "eval",
+    "generate",
     "lint",
     "fmt",
     "rule",

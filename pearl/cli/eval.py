@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from pearl.context import Policy
     from pearl.evaluate.job import Demonstrations
     from pearl.evaluate.methods import Kit
-
-DEFAULT_METHODS = "zero-shot,cot,mcq,pearl"
+    from pearl.evaluate.searching import Way
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -67,9 +66,9 @@ class Sizes(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option("--split", default="all", show_default=True, metavar="NAME", help="A part of it.")
 @click.option(
-    "--methods", type=Names(), default=DEFAULT_METHODS, show_default=True, metavar="NAMES",
-    help="Which, with commas; the first is what the others are compared with. Also: "
-    "pearl-no-execution, pearl-no-refinement (with --demos), pearl-execute-only, pearl@N.",
+    "--methods", type=Names(), metavar="NAMES",
+    help="Which, with commas; the first is what the others are compared with (docs/evaluation.md "
+    "has them all). Default: those the data set is for.",
 )  # fmt: skip
 @click.option(
     "--library-sizes", "sizes", type=Sizes(), default="", metavar="NUMBERS",
@@ -83,6 +82,13 @@ class Sizes(click.ParamType[tuple[int, ...]]):
 @click.option(
     "--reasoning", is_flag=True, help="Have the model label each question's kind of reasoning."
 )
+@click.option(
+    "--learned", default="", metavar="FILE", help="For CommaQA: what pearl learn commaqa wrote."
+)
+@click.option(
+    "--search", type=click.Choice(["greedy", "best-first"]), default="best-first",
+    show_default=True, help="For CommaQA: the best proposal at each hop, or best-first search.",
+)  # fmt: skip
 @click.option("-o", "--output", default="", metavar="FILE", help="Write all results, one a line.")
 @context_options
 @job_options
@@ -91,26 +97,29 @@ def command(
     data: str,
     documents: str,
     split: str,
-    methods: tuple[str, ...],
+    methods: tuple[str, ...] | None,
     sizes: tuple[int, ...],
     libraries: tuple[str, ...],
     demos: str,
     limit: int | None,
     reasoning: bool,
+    learned: str,
+    search: Way,
     output: str,
     context: Policy,
     window: int | None,
     as_json: bool,
     **options: Any,  # noqa: ANN401 - those of `job_options`
 ) -> None:
-    """Run every method on every question of DATASET (quality, or questions: your own, as pearl
-    batch reads them), and show what they came to.
+    """Run every method on every question of DATASET, and show what they came to. DATASET is
+    quality, letters, reversal, commaqa, or questions: your own, as pearl batch reads them.
 
     Questions without an answer count as wrong. Demonstrations of questions that are evaluated are
     not shown to the planner. The same command goes on where it stopped.
     """
     from pearl.evaluate.job import apart, choose_examples, evaluation_job, make_kit
     from pearl.evaluate.results import write_lines
+    from pearl.evaluate.searching import load_search
     from pearl.evaluate.sizes import with_sizes
     from pearl.evaluate.stored import load_run
     from pearl.evaluate.summary import summarise
@@ -125,10 +134,10 @@ def command(
         raise InputError(f"Name the file of {chosen.title} with --data: it is at {chosen.where}.")
     given = means(**options)
     library = load(libraries)
-    sized = with_sizes(methods, sizes, library)
+    sized = with_sizes(methods or chosen.methods, sizes, library)
     examples = choose_examples(chosen, data, split, limit or 0, documents)
     shown = apart(_demonstrations(demos, sized.methods), examples)
-    kit = make_kit(library, shown, sized.sizes)
+    kit = make_kit(library, shown, sized.sizes, search=load_search(learned, search))
     job = evaluation_job(
         chosen,
         data,
@@ -146,9 +155,8 @@ def command(
         write(output, "".join(write_lines(evaluation)))
     if as_json:
         told = tally.as_object()
-        emit_json(
-            {"trials": told.pop("questions"), **told, "report": as_object(summarise(evaluation))}
-        )
+        told = {"trials": told.pop("questions"), **told, **means_of(evaluation)}
+        emit_json({**told, "report": as_object(summarise(evaluation))})
     else:
         from pearl.cli.report import show
 

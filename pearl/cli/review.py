@@ -151,7 +151,6 @@ def export(output: str, store: str, as_json: bool) -> None:
     In CSV, a cell that a spreadsheet would take for a formula begins with an apostrophe.
     """
     check_output(output)
-    _installed()
     with open_existing(store) as engine:
         rows = _rows(engine)
     if as_json:
@@ -173,7 +172,6 @@ def agreement(form: str | None, output: str, store: str, as_json: bool) -> None:
     """Say how plans were judged, and how far the annotators agree: Cohen's and Fleiss' kappa,
     Krippendorff's alpha."""
     check_output(output)
-    _installed()
     from pearl.review.figures import review_report
     from pearl.review.people import everybody
     from pearl.review.verdicts import read_verdicts

@@ -11,6 +11,7 @@ from pearl.context import Context
 from pearl.evaluate.datasets import Dataset, Example
 from pearl.evaluate.methods import Kit, Planning
 from pearl.evaluate.methods.base import EXECUTE, LIBRARY, UNREFINED
+from pearl.evaluate.searching import Searching
 from pearl.evaluate.trials import (
     REASON_LABELS,
     Trials,
@@ -98,6 +99,7 @@ def make_kit(
     demonstrations: Demonstrations,
     sizes: Sequence[int] = (),
     passes: tuple[str, ...] = DEFAULT_PASSES,
+    search: Searching | None = None,
 ) -> Kit:
     """What methods share.
 
@@ -106,6 +108,7 @@ def make_kit(
         demonstrations: none of an evaluated question (`apart`).
         sizes: numbers of actions that the library is also condensed to.
         passes: names of rewrites that plans go through.
+        search: how decompositions are searched for.
     """
     refined = demonstrations.refined
     plannings = {
@@ -115,7 +118,7 @@ def make_kit(
     }
     for size in sizes:
         plannings[f"@{size}"] = _planning(_condensed(library, size), refined)
-    return Kit(plannings, passes)
+    return Kit(plannings, passes, search)
 
 
 def evaluation_job(

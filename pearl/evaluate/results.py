@@ -38,6 +38,7 @@ class Result:
         calls: calls that the answer took.
         usage: the tokens they took when they were made.
         cost: of the same, in millionths of a dollar; None where no price is known.
+        measures: more figures on the answer, by name, as ``f1``.
     """
 
     method: str
@@ -57,6 +58,7 @@ class Result:
     calls: int = 0
     usage: Usage = field(default_factory=Usage)
     cost: int | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ def as_row(result: Result) -> dict[str, Any]:
         "labels": {kind: list(values) for kind, values in result.labels.items()},
         "options": list(result.options),
         "usage": asdict(result.usage),
+        "measures": dict(result.measures),
     }
 
 
@@ -115,6 +118,22 @@ def from_row(row: dict[str, Any]) -> Result:
         if not _READ[key].fits(value):
             raise InputError(f"{key} is to be {_READ[key].words}.")
     return Result(**{key: _READ[key].made(value) for key, value in row.items()})
+
+
+def means_of(evaluation: Evaluation) -> dict[str, float]:
+    """The means of the first method's measures over all questions asked; none of its own is 0.
+
+    Args:
+        evaluation: what is summed up.
+    """
+    total = sum(evaluation.asked.values())
+    sums: dict[str, float] = {}
+    for result in evaluation.results:
+        if result.method == evaluation.methods[0]:
+            for name, value in result.measures.items():
+                sums[name] = sums.get(name, 0.0) + value
+    counted = {"agent_calls"}
+    return {name: one if name in counted else one / total for name, one in sums.items()}
 
 
 def write_lines(evaluation: Evaluation) -> Iterator[str]:
@@ -265,6 +284,7 @@ _READ: Mapping[str, _Reader] = {
     "fallback": _Reader("true or false", lambda value: isinstance(value, bool)),
     "calls": _Reader("a whole number from 0", _is_count),
     "usage": _Reader("counts of tokens", _is_usage, lambda value: Usage(**value)),
+    "measures": _Reader("numbers by name", _values(_is_number), dict),
     "cost": _Reader("a whole number or null", lambda value: value is None or _is_count(value)),
 }
 _HEAD: Mapping[str, _Reader] = {

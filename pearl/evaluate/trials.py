@@ -66,6 +66,9 @@ class Trials:
         if outcome.answer is not None:
             score = find_dataset(self.dataset).score(example, outcome.answer)
         result = _result(trial, outcome, score, session.journal)
+        if outcome.answer is not None:
+            more = find_dataset(self.dataset).measures(example, outcome.answer)
+            result = replace(result, measures={**more, **outcome.measures})
         correct = score == 1.0 if example.gold else None
         return {**_asked(task), "status": "answered", "correct": correct, "result": as_row(result)}
 
@@ -222,4 +225,5 @@ def _digest(kit: Kit, method: str) -> str:
         name: [one.library.digest, [[each.question, each.plan] for each in one.demonstrations]]
         for name, one in kit.plannings.items()
     }
-    return digest([method, shown, kit.passes])
+    searched = kit.search.digest if kit.search else ""
+    return digest([method, shown, kit.passes, searched])

@@ -25,10 +25,9 @@ def invented(seed: str, taken: frozenset[str] = frozenset()) -> Iterator[str]:
     random = Random(seed)  # noqa: S311 - names, not secrets
     seen = set(taken)
     while True:
-        parts = [random.choice(_STARTS), random.choice(_VOWELS)]
-        if random.random() < 0.5:
-            parts += [random.choice(_MIDDLES), random.choice(_VOWELS)]
-        word = "".join((*parts, random.choice(_ENDS)))
+        # Three syllables: with two, words of real languages turn up.
+        order = (_STARTS, _VOWELS, _MIDDLES, _VOWELS, _ENDS)
+        word = "".join(random.choice(options) for options in order)
         if word not in seen:
             seen.add(word)
             yield word

@@ -45,7 +45,7 @@ def _ask(name: str, table: Table, relations: Mapping[str, Relation]) -> Ask:
         total = table.text("sum")
         if total not in OF_LIST and total not in OF_TWO:
             table.fail(f"use {', '.join((*OF_LIST, *OF_TWO))}.", "sum")
-        inputs = ("list(number)",) if total in OF_LIST else ("number", "number")
+        inputs: tuple[str, ...] = ("list(number)",) if total in OF_LIST else ("number", "number")
         agent = table.text("agent", "math_special")
         if not NAME.fullmatch(agent):
             table.fail("an agent's name is small letters, digits and _.", "agent")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
@@ -20,9 +20,10 @@ from pearl.generating.parts import read_asks, read_pieces
 from pearl.generating.schema import IID, Ask, Kind, Limits, Pair, Relation, Schema
 from pearl.source import InputError, read_source
 
-_ENTITY = re.compile(r"\w[\w '’.&-]*")
+_ENTITY = re.compile(r"\w(?:[\w '’.&-]*[\w.])?")
 _SLOT = re.compile(r"\$([0-9]+)")
 _MOST_NAMES = 5000
+_MOST_STEPS = 20
 _STYLES = ("Capital", "small")
 
 
@@ -85,8 +86,6 @@ def _schema(data: Mapping[str, Any], path: str, name: str) -> Schema:
     kinds = _kinds(table, name)
     relations = {one: _relation(one, inner, kinds) for one, inner in table.tables("relations")}
     asks = read_asks(table, relations)
-    limits = table.table("limits")
-    limits.only("steps", "answers", "questions")
     return Schema(
         path,
         name,
@@ -96,12 +95,16 @@ def _schema(data: Mapping[str, Any], path: str, name: str) -> Schema:
         asks,
         read_pieces(table, kinds, asks),
         _splits(table, asks),
-        Limits(
-            limits.span("steps", (1, 4), 1),
-            limits.span("answers", (1, 5), 1),
-            limits.number("questions", 5),
-        ),
+        _limits(table.table("limits")),
     )
+
+
+def _limits(table: Table) -> Limits:
+    table.only("steps", "answers", "questions")
+    steps = table.span("steps", (1, 4), 1)
+    if steps[1] > _MOST_STEPS:
+        table.fail(f"{_MOST_STEPS} steps are the most.", "steps")
+    return Limits(steps, table.span("answers", (1, 5), 1), table.number("questions", 5))
 
 
 def _kinds(table: Table, seed: str) -> dict[str, Kind]:
@@ -114,21 +117,24 @@ def _kinds(table: Table, seed: str) -> dict[str, Kind]:
     found: dict[str, Kind] = {}
     for name, inner in tables.items():
         inner.only("names", "style", "numbers", "each_world")
-        pool = _given(inner) or _numbers(inner)
-        if not pool:
-            style = inner.text("style", _STYLES[0])
-            if style not in _STYLES:
-                inner.fail(f"use {' or '.join(_STYLES)}.", "style")
-            wanted = inner.number("names")
-            if wanted > _MOST_NAMES:
-                inner.fail(f"{_MOST_NAMES} names are the most.", "names")
-            drawn = [next(words) for _ in range(wanted)]
-            pool = tuple(word.capitalize() if style == _STYLES[0] else word for word in drawn)
+        pool = _given(inner) or _numbers(inner) or _invented(inner, words)
         count = inner.number("each_world", len(pool))
         if count > len(pool):
             inner.fail(f"there are {len(pool)} alone.", "each_world")
         found[name] = Kind(name, pool, count)
     return found
+
+
+def _invented(table: Table, words: Iterator[str]) -> tuple[str, ...]:
+    """As many new names as a kind's table says."""
+    style = table.text("style", _STYLES[0])
+    if style not in _STYLES:
+        table.fail(f"use {' or '.join(_STYLES)}.", "style")
+    wanted = table.number("names")
+    if wanted > _MOST_NAMES:
+        table.fail(f"{_MOST_NAMES} names are the most.", "names")
+    drawn = [next(words) for _ in range(wanted)]
+    return tuple(word.capitalize() if style == _STYLES[0] else word for word in drawn)
 
 
 def _given(table: Table) -> tuple[str, ...]:
@@ -150,19 +156,26 @@ def _numbers(table: Table) -> tuple[str, ...]:
         table.fail("give names or numbers, not both.")
     inner = table.table("numbers")
     inner.only("from", "to", "step")
-    ends: list[Decimal] = []
-    for key in ("from", "to", "step"):
-        value = inner.data.get(key, 1 if key == "step" else None)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            inner.fail("give a number.", key)
-        ends.append(Decimal(str(value)))
-    low, high, step = ends
-    if not all(end.is_finite() for end in ends) or step <= 0 or low < 0 or high < low:
-        inner.fail("from is at least 0, to at least from, and step above 0.")
+    low, high, step = (_number(inner, key) for key in ("from", "to", "step"))
+    if step <= 0 or high < low:
+        inner.fail("to is at least from, and step above 0.")
     count = int((high - low) / step) + 1
     if count > _MOST_NAMES:
         inner.fail(f"{_MOST_NAMES} numbers are the most: make step larger.")
-    return tuple(str((low + step * at).quantize(step)) for at in range(count))
+    finest = min(low, step, key=lambda one: int(one.as_tuple().exponent))
+    return tuple(f"{(low + step * at).quantize(finest):f}" for at in range(count))
+
+
+def _number(table: Table, key: str) -> Decimal:
+    value = table.data.get(key, 1 if key == "step" else None)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        table.fail("give a number.", key)
+    if not 0 <= value < 10**9:
+        table.fail("a number is at least 0 and has at most 9 digits.", key)
+    number = Decimal(str(value))
+    if int(number.as_tuple().exponent) < -6:
+        table.fail("a number has at most 6 digits behind its point.", key)
+    return number
 
 
 def _relation(name: str, table: Table, kinds: Mapping[str, Kind]) -> Relation:
@@ -172,8 +185,9 @@ def _relation(name: str, table: Table, kinds: Mapping[str, Kind]) -> Relation:
         table.fail("name two kinds.", "of")
     first, second = (table.known(kind, kinds, "kind", "of") for kind in of)
     each = table.span("each", (1, 1), 0)
-    if each[1] > kinds[second].count:
-        table.fail(f"a world has {kinds[second].count} of {second} alone.", "each")
+    others = kinds[second].count - (first == second)
+    if each[1] > others:
+        table.fail(f"a world has {others} of {second} to choose from.", "each")
     inner = table.table("says")
     says = {agent: inner.texts(agent) for agent in inner.data}
     if not says:

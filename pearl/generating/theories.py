@@ -118,17 +118,21 @@ def theories_of(schema: Schema) -> tuple[Theory, ...]:
         if theory is None or len(theory.calls) < fewest:
             continue
         found.append(theory)
-        if len(found) > _MOST:
-            raise InputError(
-                f"{schema.path}: limits.steps: more than {_MOST} kinds of questions: "
-                "make the most steps fewer."
-            )
+        _check_number(len(found), schema)
     if not found:
         raise InputError(
             f"{schema.path}: limits.steps: no question has {fewest} to {most} steps: "
             "change them, or the pieces."
         )
     return tuple(found)
+
+
+def _check_number(number: int, schema: Schema) -> None:
+    if number > _MOST:
+        raise InputError(
+            f"{schema.path}: limits.steps: more than {_MOST} kinds of questions: make the most "
+            "steps fewer."
+        )
 
 
 def _pieces(
@@ -144,15 +148,18 @@ def _pieces(
             if len(steps) > most or looked & used:
                 continue
             below = used | looked | {f"piece {piece.name}"}
-            inner = (list(_filled(schema, hole, most - len(steps), below)) for hole in piece.holes)
+            inner = [_filled(schema, hole, most - len(steps), below) for hole in piece.holes]
             for parts in product(*inner):
                 if len(steps) + sum(map(_size, parts)) <= most:
                     yield Node(piece, way, parts)
 
 
-def _filled(schema: Schema, hole: Hole, most: int, used: frozenset[str]) -> Iterator[Node | Leaf]:
-    yield from map(Leaf, hole.kinds)
-    yield from _pieces(schema, hole.gives, most, used)
+def _filled(schema: Schema, hole: Hole, most: int, used: frozenset[str]) -> list[Node | Leaf]:
+    found: list[Node | Leaf] = [Leaf(kind) for kind in hole.kinds]
+    for node in _pieces(schema, hole.gives, most, used):
+        found.append(node)
+        _check_number(len(found), schema)
+    return found
 
 
 def _size(node: Node | Leaf) -> int:
@@ -193,8 +200,7 @@ def _flatten(node: Node | Leaf, calls: list[Call], leaves: list[str]) -> int:
     if not steps:
         return holes[0]
     before = len(calls)
-    for step in steps:
-        calls.append(_call(step, holes, before))
+    calls += [_call(step, holes, before) for step in steps]
     return len(calls)
 
 

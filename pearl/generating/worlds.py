@@ -114,6 +114,7 @@ def _facts(
 ) -> tuple[Fact, ...]:
     """Facts for everything at the first place, which use all at the second alike."""
     first, second = (drawn[kind] for kind in relation.kinds)
+    same = relation.kinds[0] == relation.kinds[1]
     facts: list[Fact] = []
     deck: list[str] = []
     for one in first:
@@ -123,7 +124,7 @@ def _facts(
             if not deck:
                 deck = random.sample(second, len(second))
             other = deck.pop()
-            if other not in others and other != one:
+            if other not in others and not (same and other == one):
                 others.append(other)
         facts += [(one, other) for other in others]
     random.shuffle(facts)

@@ -1,8 +1,8 @@
 """The next hop by analogy with questions that were learned from.
 
-A question of a known kind goes the ways that its kind went. Any other is
-compared with each known one: the words that it has instead (``directors`` for
-``actors``) say which hops are to be asked in other words (``Who directed {}?``
+A question of a known kind goes the ways that its kind went. Any other is laid
+beside the known ones (`pearl.learning.analogy`): the words that it has instead
+of theirs say which hops are to be asked in other words (``Who directed {}?``
 for ``Who all acted in the movie {}?``), so that parts which were never seen
 together, and questions to agents that no decomposition ever had, are proposed.
 Agents then say which of them make sense.
@@ -11,57 +11,38 @@ Agents then say which of them make sense.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from pearl.agents import Hop
-from pearl.learning.model import Model, Pattern, Strategy
+from pearl.learning.analogy import Analogy, Known, Weights, has, said_by
+from pearl.learning.model import Model
 from pearl.learning.moves import Form, Move, fits, hop_of
 from pearl.learning.search import Choice
-from pearl.learning.texts import longest_match, opened, strange_entities, words_of
+from pearl.learning.texts import words_of
 from pearl.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """What counts how much, as negative logarithms.
+class _Option(NamedTuple):
+    """One way to ask a hop of an analogy.
 
     Args:
-        distance: for the words in which two questions differ.
-        changed: for a hop that is asked in other words.
-        unsaid: for a word of a hop that the question does not have, and the
-            known question has.
-        added: for another word that a changed hop brings with it.
-        uncovered: for a word of the question that no hop took up.
-        stranger: for an agent that was never seen to answer this.
+        form: what is asked.
+        cost: of asking it here.
+        takes: the question's own words that it takes up.
     """
 
-    distance: float = 0.5
-    changed: float = 0.5
-    unsaid: float = 2.0
-    added: float = 0.05
-    uncovered: float = 4.0
-    stranger: float = 6.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Analogy:
-    """A known way, for a question.
-
-    Args:
-        strategy: what is done.
-        entities: the question's.
-        more: the question's words that the known one does not have.
-        less: the known question's words that this one does not have.
-        cost: of the comparison.
-    """
-
-    strategy: Strategy
-    entities: tuple[str, ...]
-    more: tuple[str, ...]
-    less: tuple[str, ...]
+    form: Form
     cost: float
+    takes: frozenset[str]
+
+
+class _Lined(NamedTuple):
+    """An analogy with what may be asked at each hop."""
+
+    analogy: Analogy
+    options: tuple[tuple[_Option, ...], ...]
 
 
 class ByAnalogy:
@@ -69,8 +50,9 @@ class ByAnalogy:
 
     def __init__(self, model: Model, weights: Weights = Weights()) -> None:  # noqa: B008 - frozen
         self.model, self.weights = model, weights
-        self._analogies = lru_cache(maxsize=256)(self._compared)
-        self._asked = lru_cache(maxsize=4096)(self._in_words)
+        self._known = Known(model, weights)
+        self._lined = lru_cache(maxsize=256)(self._lined_up)
+        self._asked = lru_cache(maxsize=8192)(self._in_words)
         self._by_blanks: dict[int, list[Form]] = {}
         for form in sorted(model.forms, key=lambda form: form.phrasings):
             self._by_blanks.setdefault(form.blanks, []).append(form)
@@ -80,86 +62,67 @@ class ByAnalogy:
     ) -> list[Choice]:
         """Proposals, best first.
 
-        The score of a hop is what it adds to the cost of the best analogy, so
-        that scores along a decomposition add up to that of the whole.
+        A proposal's score is what it adds to the least that the whole
+        decomposition can cost, so that scores add up to the whole's.
         """
         best: dict[Hop | None, float] = {}
         before = math.inf
-        for analogy in self._analogies(question):
-            forms = self._forms(analogy, hops)
-            if forms is None:
+        for lined in self._lined(question):
+            asked = self._so_far(lined, hops)
+            if asked is None:
                 continue
-            cost = self._so_far(analogy, forms)
-            before = min(before, cost)
-            for hop, more in self._next(analogy, forms):
-                best[hop] = min(best.get(hop, math.inf), cost + more)
+            before = min(before, _whole(self, lined, asked))
+            for hop, cost in self._next(lined, asked):
+                best[hop] = min(best.get(hop, math.inf), cost)
         ordered = sorted(best.items(), key=lambda one: (one[1], str(one[0])))
-        return [Choice(before - cost, hop) for hop, cost in ordered]
+        # What was proposed first starts from nothing, so that questions compare.
+        start = before if hops else 0.0
+        return [Choice(start - cost, hop) for hop, cost in ordered]
 
-    # -- which known questions bear on this one ----------------------------------------------------
-
-    def _compared(self, question: str) -> tuple[_Analogy, ...]:
-        patterns = {pattern.question: pattern for pattern in self.model.patterns}
-        known = longest_match(question, patterns)
-        if known is not None:
-            return tuple(
-                _Analogy(strategy, known[1], (), (), -math.log(share))
-                for strategy, share in _shares(patterns[known[0]])
-            )
-        text, entities = opened(question, strange_entities(question, self._vocabulary))
-        words = words_of(text)
+    def _lined_up(self, question: str) -> tuple[_Lined, ...]:
         return tuple(
-            analogy
-            for pattern in self.model.patterns
-            for analogy in self._analogous(pattern, words, entities)
+            _Lined(one, tuple(tuple(self._options(one, move)) for move in one.moves))
+            for one in self._known.analogies(question)
         )
 
-    def _analogous(
-        self, pattern: Pattern, words: Sequence[str], entities: tuple[str, ...]
-    ) -> Iterable[_Analogy]:
-        theirs = words_of(pattern.question)
-        more = tuple(one for one in dict.fromkeys(words) if not _has(theirs, one))
-        less = tuple(one for one in dict.fromkeys(theirs) if not _has(words, one))
-        cost = self.weights.distance * sum(map(self._telling, (*more, *less)))
-        for strategy, share in _shares(pattern):
-            used = [one for move in strategy.moves for one in move.arguments]
-            if max((one for one in used if isinstance(one, int)), default=0) <= len(entities):
-                yield _Analogy(strategy, entities, more, less, cost - math.log(share))
+    def _options(self, analogy: Analogy, move: Move) -> Iterable[_Option]:
+        """The move's own question, and others that take up words of the question at hand."""
+        own = move.form
+        yield self._option(analogy, own, own)
+        if not analogy.more:
+            return
+        for form in self._by_blanks.get(own.blanks, ()):
+            fresh = [word for word in said_by(form) if word not in said_by(own)]
+            if form != own and any(has(fresh, one) for one in analogy.more):
+                yield self._option(analogy, own, form)
 
-    @cached_property
-    def _vocabulary(self) -> frozenset[str]:
-        patterns = (word for one in self.model.patterns for word in words_of(one.question))
-        forms = (word for form in self.model.forms for one in form.phrasings
-                 for word in words_of(one))  # fmt: skip
-        return frozenset((*patterns, *forms))
+    def _option(self, analogy: Analogy, own: Form, form: Form) -> _Option:
+        weights, telling = self.weights, self._known.telling
+        unsaid = min(
+            sum(telling(gone) for gone in analogy.less if has(words_of(one), gone))
+            for one in form.phrasings
+        )
+        cost = weights.unsaid * unsaid
+        if form != own:
+            known = {*said_by(own), *analogy.more}
+            added = min(sum(not has(known, w) for w in words_of(one)) for one in form.phrasings)
+            cost += weights.changed + weights.added * added
+        takes = frozenset(one for one in analogy.more if has(said_by(form), one))
+        return _Option(form, cost, takes)
 
-    @cached_property
-    def _documents(self) -> Mapping[str, int]:
-        """In how many kinds of question a word stands."""
-        counted: dict[str, int] = {}
-        for pattern in self.model.patterns:
-            for word in set(words_of(pattern.question)):
-                counted[word] = counted.get(word, 0) + 1
-        return counted
-
-    def _telling(self, word: str) -> float:
-        """How much a word says: little where most questions have it."""
-        return math.log(1 + len(self.model.patterns) / (self._documents.get(word, 0) + 0.5))
-
-    # -- what an analogy proposes -------------------------------------------------------------------
-
-    def _forms(self, analogy: _Analogy, hops: Sequence[Hop]) -> tuple[Form, ...] | None:
-        """What the hops so far ask, where they go the analogy's way; None where they do not."""
-        if len(hops) > len(analogy.strategy.moves):
+    def _so_far(self, lined: _Lined, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:
+        """What the hops ask, where they go the analogy's way; None where they do not."""
+        moves, entities = lined.analogy.moves, lined.analogy.entities
+        if len(hops) > len(moves):
             return None
-        forms: list[Form] = []
-        for number, (hop, move) in enumerate(zip(hops, analogy.strategy.moves, strict=False), 1):
-            asked = self._asked(move, analogy.entities, number)
-            form = asked.get((hop.operator, hop.question))
-            if form is None:
+        found: list[_Option] = []
+        for number, (hop, move) in enumerate(zip(hops, moves, strict=False), 1):
+            form = self._asked(move, entities, number).get((hop.operator, hop.question))
+            option = next((one for one in lined.options[number - 1] if one.form == form), None)
+            if option is None:
                 return None
-            forms.append(form)
-        return tuple(forms)
+            found.append(option)
+        return tuple(found)
 
     def _in_words(
         self, move: Move, entities: tuple[str, ...], number: int
@@ -171,49 +134,25 @@ class ByAnalogy:
             found[hop.operator, hop.question] = form
         return found
 
-    def _so_far(self, analogy: _Analogy, forms: Sequence[Form]) -> float:
-        moves = analogy.strategy.moves
-        return analogy.cost + sum(
-            self._cost(analogy, move.form, form) for move, form in zip(moves, forms, strict=False)
-        )
-
     def _next(
-        self, analogy: _Analogy, forms: tuple[Form, ...]
+        self, lined: _Lined, asked: tuple[_Option, ...]
     ) -> Iterable[tuple[Hop | None, float]]:
-        number = len(forms) + 1
-        if number > len(analogy.strategy.moves):
-            said = [word for form in forms for one in form.phrasings for word in words_of(one)]
-            missing = (self._telling(one) for one in analogy.more if not _has(said, one))
-            yield None, self.weights.uncovered * sum(missing)
+        analogy, number = lined.analogy, len(asked) + 1
+        if number > len(analogy.moves):
+            yield None, _whole(self, lined, asked)
             return
-        move = analogy.strategy.moves[number - 1]
-        if not fits(move, len(analogy.entities), len(forms)):
+        move = analogy.moves[number - 1]
+        if not fits(move, len(analogy.entities), len(asked)):
             return
-        for form in (move.form, *self._changes(analogy, move)):
-            cost = self._cost(analogy, move.form, form)
-            for agent, more in self._agents(form):
-                yield hop_of(_with(move, form), agent, analogy.entities, number), cost + more
+        for option in lined.options[number - 1]:
+            cost = _whole(self, lined, (*asked, option))
+            for agent, more in self._agents(option.form):
+                hop = hop_of(_with(move, option.form), agent, analogy.entities, number)
+                yield hop, cost + more
 
-    def _changes(self, analogy: _Analogy, move: Move) -> Iterable[Form]:
-        """Other questions of as many blanks that take up a word of the question's own."""
-        own = _words(move.form)
-        for form in self._by_blanks.get(move.form.blanks, ()):
-            words = [word for word in _words(form) if word not in own]
-            if form != move.form and any(_has(words, one) for one in analogy.more):
-                yield form
-
-    def _cost(self, analogy: _Analogy, own: Form, form: Form) -> float:
-        """What it costs to ask one form in the place of an analogy's own."""
-        weights = self.weights
-        unsaid = min(
-            sum(self._telling(gone) for gone in analogy.less if _has(words_of(one), gone))
-            for one in form.phrasings
-        )
-        if form == own:
-            return weights.unsaid * unsaid
-        known = {*_words(own), *analogy.more}
-        added = min(sum(not _has(known, word) for word in words_of(one)) for one in form.phrasings)
-        return weights.changed + weights.unsaid * unsaid + weights.added * added
+    def uncovered(self, words: Iterable[str]) -> float:
+        """What it costs that no hop takes up some words of the question."""
+        return self.weights.uncovered * sum(map(self._known.telling, words))
 
     def _agents(self, form: Form) -> Iterable[tuple[str, float]]:
         seen = self.model.forms.get(form, {})
@@ -225,31 +164,19 @@ class ByAnalogy:
                 yield agent, self.weights.stranger
 
 
-def _shares(pattern: Pattern) -> list[tuple[Strategy, float]]:
-    return [(one, one.seen / pattern.seen) for one in pattern.strategies if one.seen > 0]
+def _whole(scorer: ByAnalogy, lined: _Lined, asked: Sequence[_Option]) -> float:
+    """The least that a decomposition costs that begins with what was asked.
+
+    What is to come is taken at its best, each hop for itself, and a word that
+    some hop may still take up is not missed yet.
+    """
+    rest = lined.options[len(asked) :]
+    taken = frozenset().union(*(one.takes for one in asked))
+    possible = frozenset().union(*(one.takes for options in rest for one in options))
+    missing = [one for one in lined.analogy.more if one not in taken and one not in possible]
+    to_come = sum(min(one.cost for one in options) for options in rest)
+    return lined.analogy.cost + sum(one.cost for one in asked) + to_come + scorer.uncovered(missing)
 
 
 def _with(move: Move, form: Form) -> Move:
     return Move(move.mode, move.then, form, move.arguments, move.over)
-
-
-@lru_cache(maxsize=4096)
-def _words(form: Form) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word for one in form.phrasings for word in words_of(one)))
-
-
-def _has(words: Iterable[str], word: str) -> bool:
-    return any(_similar(one, word) for one in words)
-
-
-@lru_cache(maxsize=65536)
-def _similar(one: str, other: str) -> bool:
-    """Whether two words are forms of one: ``directed`` and ``directors``."""
-    if one == other:
-        return True
-    longest, common = max(len(one), len(other)), 0
-    for here, there in zip(one, other, strict=False):
-        if here != there:
-            break
-        common += 1
-    return common >= 3 and 2 * common >= longest and min(len(one), len(other)) > 3

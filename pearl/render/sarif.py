@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pearl.diagnostics import Diagnostic, Fix, Severity
+from pearl.diagnostics import Diagnostic, Fix, Label, Severity
 from pearl.render.report import Report, place_of_row
 from pearl.rules import RULES
 from pearl.screen import json_text
@@ -62,16 +62,23 @@ def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
         "locations": [{"physicalLocation": _location(diagnostic.span, source)}],
     }
     if diagnostic.labels:
-        result["relatedLocations"] = [
-            {
-                "physicalLocation": _location(label.span, source),
-                "message": {"text": label.text},
-            }
-            for label in diagnostic.labels
-        ]
+        result["relatedLocations"] = _related(diagnostic.labels, source)
     if diagnostic.fix and not place_of_row(source):
         result["fixes"] = [_fix(diagnostic.fix, source)]
     return result
+
+
+def _related(labels: Sequence[Label], source: Source) -> list[dict[str, Any]]:
+    """The places of labels, each once, as the schema has it: a row is one place."""
+    found: list[dict[str, Any]] = []
+    for label in labels:
+        place = {
+            "physicalLocation": _location(label.span, source),
+            "message": {"text": label.text},
+        }
+        if place not in found:
+            found.append(place)
+    return found
 
 
 def _fix(fix: Fix, source: Source) -> dict[str, Any]:

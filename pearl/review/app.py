@@ -71,11 +71,16 @@ class Visit:
         """A field that was sent, or nothing."""
         return (self.form.get(name) or [""])[0]
 
-    def show(self, template: str, status: int = 200, **values: Any) -> Response:  # noqa: ANN401
-        """A page, or a part of one."""
-        text = self.templates.get_template(template).render(
-            visit=self, person=self.person, form_token=form_token(self.key), **values
-        )
+    def show(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+        """A page, or a part of one.
+
+        Args:
+            template: its form.
+            values: what it is filled in with.
+            status: of the answer.
+        """
+        given = {"person": self.person, "form_token": form_token(self.key), **values}
+        text = self.templates.get_template(template).render(given)
         return HTMLResponse(text, status, {"cache-control": "no-store"})
 
 
@@ -171,6 +176,6 @@ def _trouble(
             message = "There is no such page: go back to the plans."
         visit = Visit(desk, templates, request, "", None)
         template = "_trouble.jinja" if visit.in_part else "trouble.jinja"
-        return visit.show(template, status, message=message)
+        return visit.show(template, {"message": message}, status)
 
     return answer

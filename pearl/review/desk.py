@@ -125,10 +125,12 @@ def lay_out(engine: Engine, queue: Queue, wanted: Wanted) -> list[Admitted]:
 
 def _put_plans(connection: Connection, items: Sequence[Item]) -> None:
     there = set(connection.execute(select(review_plans.c.id)).scalars())
+    now = time.time()
     rows = [
         {"id": item.id, "kind": item.kind, "name": item.name, "question": item.question,
-         "text": item.text, "added": time.time()}
-        for item in items if item.id not in there
+         # In the order of the queue, to whoever sorts by it.
+         "text": item.text, "added": now + at / 1e6}
+        for at, item in enumerate(items) if item.id not in there
     ]  # fmt: skip
     if rows:
         connection.execute(insert(review_plans), rows)

@@ -65,7 +65,7 @@ def go_out(visit: Visit) -> Response:
     """Let the browser in no more."""
     with visit.desk.writing() as connection:
         leave(connection, visit.key)
-    response = visit.show("left.jinja")
+    response = visit.show("left.jinja", {})
     response.delete_cookie(visit.desk.cookie, path="/", httponly=True, samesite="strict")
     return response
 
@@ -84,10 +84,15 @@ def _form(visit: Visit, person: Person | None, token: str, trouble: str = "") ->
     key = visit.key or secrets.token_urlsafe(32)
     known = everybody(visit.desk.engine)
     people = [known[number] for number in visit.desk.people] if person is None else []
-    response = visit.show(
-        "enter.jinja", 422 if trouble else 200, entering=person, people=people, token=token,
-        form_token=form_token(key), longest=LONGEST_NAME, trouble=trouble,
-    )  # fmt: skip
+    values = {
+        "entering": person,
+        "people": people,
+        "token": token,
+        "form_token": form_token(key),
+        "longest": LONGEST_NAME,
+        "trouble": trouble,
+    }
+    response = visit.show("enter.jinja", values, 422 if trouble else 200)
     if not visit.key:
         set_cookie(response, visit.request, visit.desk.cookie, key, VISIT)
     return response

@@ -158,7 +158,7 @@ def check_form(form: Mapping[str, list[str]], key: str) -> None:
     Raises:
         RefusedError: it does not.
     """
-    sent = (form.get("form") or [""])[0]
+    sent = (form.get("csrf") or [""])[0]
     wanted = form_token(key)
     if not key or not hmac.compare_digest(sent.encode("utf-8", "replace"), wanted.encode()):
         raise RefusedError(403, "This form is too old or not ours: go back, load the page again.")

@@ -36,15 +36,14 @@ def queue_page(visit: Visit) -> Response:
     """The plans that somebody is asked to judge."""
     items = visit.desk.share(visit.who.id)
     verdicts = of_person(visit.desk.engine, visit.who.id)
-    following = next((item for item in items if item.id not in verdicts), None)
-    return visit.show(
-        "queue.jinja",
-        items=items,
-        verdicts=verdicts,
-        judged=sum(item.id in verdicts for item in items),
-        following=following,
-        correct={one.name: one.words for one in CORRECT},
-    )
+    values = {
+        "items": items,
+        "verdicts": verdicts,
+        "judged": sum(item.id in verdicts for item in items),
+        "following": next((item for item in items if item.id not in verdicts), None),
+        "correct": {one.name: one.words for one in CORRECT},
+    }
+    return visit.show("queue.jinja", values)
 
 
 def plan_page(visit: Visit) -> Response:
@@ -52,19 +51,15 @@ def plan_page(visit: Visit) -> Response:
     item = _item(visit)
     items = visit.desk.share(visit.who.id)
     at = next((at for at, one in enumerate(items) if one.id == item.id), None)
-    around = (None, None) if at is None else (_at(items, at - 1), _at(items, at + 1))
-    return visit.show(
-        "plan.jinja",
-        item=item,
-        number=None if at is None else at + 1,
-        count=len(items),
-        before=around[0],
-        after=around[1],
-        plan=show_plan(item.name, item.text, visit.desk.library),
-        longest=LONGEST,
-        **_judging(visit, item),
-        **_versions(visit, item),
-    )
+    values = {
+        "number": None if at is None else at + 1,
+        "count": len(items),
+        "before": None if at is None else _at(items, at - 1),
+        "after": None if at is None else _at(items, at + 1),
+        "plan": show_plan(item.name, item.text, visit.desk.library),
+        "longest": LONGEST,
+    }
+    return visit.show("plan.jinja", values | _judging(visit, item) | _versions(visit, item))
 
 
 def run_page(visit: Visit) -> Response:
@@ -72,7 +67,7 @@ def run_page(visit: Visit) -> Response:
     item = _item(visit)
     template = "_run.jinja" if visit.in_part else "run.jinja"
     run = read_run(item, visit.desk.engine, visit.desk.folders)
-    return visit.show(template, item=item, run=run)
+    return visit.show(template, {"item": item, "run": run})
 
 
 def check_page(visit: Visit) -> Response:
@@ -82,7 +77,7 @@ def check_page(visit: Visit) -> Response:
     if len(text) > LONGEST:
         raise RefusedError(413, f"The plan is longer than {LONGEST:,} characters: shorten it.")
     shown = show_plan(item.name, text, visit.desk.library)
-    return visit.show("_checked.jinja", item=item, plan=shown)
+    return visit.show("_checked.jinja", {"item": item, "plan": shown})
 
 
 def judge(visit: Visit) -> Response:
@@ -93,16 +88,14 @@ def judge(visit: Visit) -> Response:
     except InputError as error:
         if not visit.in_part:
             raise
-        entered = _entered(visit)
-        return visit.show("_judging.jinja", 422, item=item, **{**_judging(visit, item), **entered},
-                          trouble=str(error))  # fmt: skip
+        entered = _entered(visit) | {"trouble": str(error)}
+        return visit.show("_judging.jinja", _judging(visit, item) | entered, 422)
     with visit.desk.writing() as connection:
         save(connection, item.id, visit.who.id, verdict)
     if not visit.in_part:
         return back_to(f"/plan/{item.id}#judging")
-    return visit.show(
-        "_judging.jinja", item=item, **_judging(visit, item), **_versions(visit, item), saved=True
-    )
+    values = _judging(visit, item) | _versions(visit, item) | {"saved": True}
+    return visit.show("_judging.jinja", values)
 
 
 def keep_edit(visit: Visit) -> Response:
@@ -112,15 +105,8 @@ def keep_edit(visit: Visit) -> Response:
         text = accept(visit.field("text"), item, visit.desk.library)
         version = keep(visit.desk.engine, item, visit.who.id, text, visit.desk.folders)
     except InputError as error:
-        if not visit.in_part:
-            raise
-        return visit.show("_kept.jinja", 422, item=item, trouble=str(error), version=None,
-                          **_versions(visit, item))  # fmt: skip
-    if not visit.in_part:
-        return back_to(f"/plan/{item.id}#versions")
-    return visit.show(
-        "_kept.jinja", item=item, trouble="", version=version, **_versions(visit, item)
-    )
+        return _kept(visit, item, None, error)
+    return _kept(visit, item, version)
 
 
 def send_version(visit: Visit) -> Response:
@@ -133,15 +119,9 @@ def send_version(visit: Visit) -> Response:
         raise RefusedError(404, "There is no such version, or no folder of demonstrations.")
     try:
         send(visit.desk.engine, item, known[number], demos)
-        trouble = ""
     except InputError as error:
-        if not visit.in_part:
-            raise
-        trouble = str(error)
-    if not visit.in_part:
-        return back_to(f"/plan/{item.id}#versions")
-    return visit.show("_kept.jinja", 422 if trouble else 200, item=item, trouble=trouble,
-                      version=None, **_versions(visit, item))  # fmt: skip
+        return _kept(visit, item, None, error)
+    return _kept(visit, item, None)
 
 
 def agreement_page(visit: Visit) -> Response:
@@ -149,7 +129,7 @@ def agreement_page(visit: Visit) -> Response:
     mine = of_person(visit.desk.engine, visit.who.id)
     ours = [item.id for item in visit.desk.items if item.id in mine]
     report = review_report(read_verdicts(visit.desk.engine, ours), everybody(visit.desk.engine))
-    return visit.show("agreement.jinja", report=report, count=len(ours))
+    return visit.show("agreement.jinja", {"report": report, "count": len(ours)})
 
 
 PAGES: Mapping[str, tuple[str, Page]] = {
@@ -175,6 +155,18 @@ def _item(visit: Visit) -> Item:
     return item
 
 
+def _kept(
+    visit: Visit, item: Item, version: Version | None, trouble: InputError | None = None
+) -> Response:
+    """The versions, after one was made or sent, or was not."""
+    if not visit.in_part:
+        if trouble:
+            raise trouble
+        return back_to(f"/plan/{item.id}#versions")
+    values = {"version": version, "trouble_of_versions": str(trouble or "")}
+    return visit.show("_versions.jinja", values | _versions(visit, item), 422 if trouble else 200)
+
+
 def _at(items: Sequence[Item], at: int) -> Item | None:
     return items[at] if 0 <= at < len(items) else None
 
@@ -189,6 +181,7 @@ def _judging(visit: Visit, item: Item) -> dict[str, Any]:
     mine = of_person(visit.desk.engine, visit.who.id)
     open_ones = [one for one in items if one.id not in mine and one.id != item.id]
     return {
+        "item": item,
         "verdict": own.verdict if own else None,
         "others": others,
         "following": open_ones[0] if open_ones else None,
@@ -221,4 +214,4 @@ def _visible(visit: Visit, item: Item) -> list[Version]:
 def _versions(visit: Visit, item: Item) -> dict[str, Any]:
     people = everybody(visit.desk.engine)
     versions = [(people[one.person].name, one) for one in _visible(visit, item)]
-    return {"versions": versions, "demos": visit.desk.folders.demos is not None}
+    return {"item": item, "versions": versions, "demos": visit.desk.folders.demos is not None}

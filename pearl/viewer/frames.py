@@ -122,7 +122,7 @@ def view_frame(
     judgement = told.get("judgement")
     return FrameView(
         anchor,
-        shown(frame.name),
+        shown(frame.title),
         None if judgement is None else shown(judgement),
         None if text is None else lines(text),
         lines(without_quotes(text or "")),

@@ -67,6 +67,12 @@ class Frame:
     inner: tuple[Entry, ...] = ()
 
     @property
+    def title(self) -> str:
+        """Its name for a reader: empty for the run itself, else ``Try 1`` and so on."""
+        number = self.name.partition("/")[2]
+        return f"Try {int(number) + 1}" if number else ""
+
+    @property
     def answer(self) -> tuple[tuple[str, ...], str] | None:
         """The steps that make up the answer, and its text; None where there is none."""
         found = self.told.get("answer")

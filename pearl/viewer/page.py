@@ -49,13 +49,15 @@ def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str
     price = prices.get(str(head.get("model", "")))
     total = totals(engine, run.name, item)
     starts = sum(one.path == "run" for one in every)
+    ends = [one.started + one.seconds for one in entries if one.started is not None]
+    span = (entries[0].started, max(ends, default=None)) if item else (run.started, run.ended)
     row = _row_of(engine, run, item) if item else {}
     name = f"{run.name}/{item}" if item else run.name
     return _rendered(
         "run",
         title=short(shown(head.get("question") or name), 300),
         name=name,
-        facts=_run_facts(run, head, document, total, price, starts),
+        facts=_run_facts(run, head, document, total, price, starts, span),
         view=view_run(entries, head, document, price),
         document=document,
         row=row,
@@ -98,6 +100,7 @@ def _run_facts(
     total: Totals,
     price: Price | None,
     starts: int,
+    span: tuple[float | None, float | None],
 ) -> Facts:
     facts = [("run", f"{run.name} ({run.kind}, {_state(run)})")]
     facts += [(key, str(head[key])) for key in ("method", "model", "library") if head.get(key)]
@@ -107,7 +110,7 @@ def _run_facts(
         facts.append(("document", f"{named.name}{size}"))
         if named.digest:
             facts.append(("sha256", named.digest))
-    facts += _spent(run, total, price)
+    facts += _times(*span) + _spent(total, price)
     if starts > 1:
         facts.append(("begun", f"{starts} times; the page shows the last, the sums are of all"))
     if head.get("pearl"):
@@ -122,15 +125,20 @@ def _job_facts(run: RunRow, total: Totals, price: Price | None, rows: int) -> Fa
     facts += [(key, str(head[key])) for key in wanted if head.get(key)]
     if run.kind != "eval":
         facts.append(("rows", f"{rows:,} of {count(head.get('count'))}"))
-    return facts + _spent(run, total, price)
+    return facts + _times(run.started, run.ended) + _spent(total, price)
 
 
-def _spent(run: RunRow, total: Totals, price: Price | None) -> Facts:
+def _times(started: float | None, ended: float | None) -> Facts:
+    if started is None:
+        return []
+    told = "it has not ended" if ended is None else took(ended - started)
+    return [("started", moment(started)), ("took", told)]
+
+
+def _spent(total: Totals, price: Price | None) -> Facts:
     spent = total.spent
     cost = None if price is None else price.cost(spent)
     return [
-        ("started", moment(run.started)),
-        ("took", took(run.ended - run.started) if run.ended else "it has not ended"),
         ("calls", f"{total.made:,} made, {total.kept:,} kept, {total.failed:,} in vain"),
         (
             "tokens",

@@ -111,15 +111,14 @@ def _row(row: Row, top: int, scale: float) -> Iterator[Markup]:
         " path" if row.critical else "", top - 5, shown(row.stage.title) + mark
     )
     high = _lane(row)
-    last = max(row.bars, key=lambda bar: bar.end)
     for bar in row.bars:
-        yield from _bar(bar, top + bar.lane * high, high, scale, row.critical and bar is last)
+        yield from _bar(bar, top + bar.lane * high, high, scale, " path" * row.critical)
 
 
-def _bar(bar: Bar, top: int, high: int, scale: float, critical: bool) -> Iterator[Markup]:
+def _bar(bar: Bar, top: int, high: int, scale: float, path: str) -> Iterator[Markup]:
     wide = max((bar.end - bar.start) * scale, _THIN)
     left = min(bar.start * scale, 100 - wide)
-    kind = f"call {_kind(bar.call)}{' path' if critical else ''}"
+    kind = f"call {_kind(bar.call)}{path if bar.critical else ''}"
     yield Markup(
         '<g><title>{told}</title><rect class="{kind}" x="{left:.3f}%" y="{top}" '
         'width="{wide:.3f}%" height="{high}" rx="2"/>'

@@ -139,7 +139,7 @@ def stages_of(frame: Frame, before: Sequence[str] = ()) -> list[Stage]:
 
     def add(stage: str, title: str, after: Sequence[str], decided: float | None = None) -> None:
         calls = tuple(grouped.pop(stage, ()))
-        found.append(Stage(head + stage, f"{head}{title}", calls, tuple(after), decided))
+        found.append(Stage(head + stage, f"{frame.title}: {title}" if head else title, calls, tuple(after), decided))
 
     if PLANNING in grouped:
         add(PLANNING, _TITLES[PLANNING], start)

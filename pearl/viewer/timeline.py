@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pearl.viewer.calls import Made
 
@@ -37,12 +37,14 @@ class Bar:
         end: when it ended.
         lane: the row within its stage, counted from 0; calls that ran side by side stand in
             rows of their own.
+        critical: whether the run would have been shorter without it.
     """
 
     call: Made
     start: float
     end: float
     lane: int
+    critical: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,13 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
     bars = [bar for row in rows.values() for bar in row.bars]
     return Timeline(
         tuple(
-            Row(row.stage, row.bars, row.lanes, waited[key], key in path)
+            Row(
+                row.stage,
+                _marked(row) if key in path else row.bars,
+                row.lanes,
+                waited[key],
+                key in path,
+            )
             for key, row in rows.items()
         ),
         max(bar.end for bar in bars),
@@ -178,6 +186,18 @@ def _chain(rows: Mapping[str, Row], waited: Mapping[str, str]) -> list[tuple[str
         chain.append((key, max(0.0, rows[key].end - begun)))
         key = before
     return chain[::-1]
+
+
+def _marked(row: Row) -> tuple[Bar, ...]:
+    """A critical stage's bars: the last to end is critical, and what it began after, and so on."""
+    chain: set[int] = set()
+    last: Bar | None = max(row.bars, key=lambda bar: bar.end)
+    while last is not None and id(last) not in chain:
+        chain.add(id(last))
+        start = last.start
+        before = [bar for bar in row.bars if bar.end <= start and id(bar) not in chain]
+        last = max(before, key=lambda bar: bar.end, default=None)
+    return tuple(replace(bar, critical=id(bar) in chain) for bar in row.bars)
 
 
 def _most(bars: Iterable[Bar]) -> int:

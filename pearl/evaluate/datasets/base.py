@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pearl.source import Source
 
@@ -21,6 +22,8 @@ class Example:
             is not known.
         split: the part of the data set it belongs to.
         labels: kinds it belongs to, by what they tell apart.
+        data: what else a method needs to answer it, as a world whose agents
+            can be asked.
     """
 
     id: str
@@ -30,6 +33,7 @@ class Example:
     gold: str = ""
     split: str = ""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    data: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,9 @@ class Dataset:
         score: of an answer, from 0 to 1; an example without an answer has
             none to score, and counts as 0.
         where: where the data come from, for whoever has none.
+        methods: which are tried where none is named; the first is what the
+            others are compared with.
+        measures: more figures on an answer, by name.
     """
 
     name: str
@@ -54,3 +61,5 @@ class Dataset:
     read: Callable[[str, str], Iterator[Example]]
     score: Callable[[Example, str], float]
     where: str
+    methods: tuple[str, ...] = ("zero-shot", "cot", "mcq", "pearl")
+    measures: Callable[[Example, str], Mapping[str, float]] = lambda *_: {}

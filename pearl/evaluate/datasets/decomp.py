@@ -58,9 +58,6 @@ def _example(pair: Any, where: str) -> Example:  # noqa: ANN401 - any JSON
         raise InputError(f"{where} has no question, spans and query_id.") from None
 
 
-LETTERS = Dataset(
-    "letters", "Letter concatenation", (), read, score, "https://github.com/allenai/DecomP"
-)
-REVERSAL = Dataset(
-    "reversal", "List reversal", (), read, score, "https://github.com/allenai/DecomP"
-)
+_WHERE = "https://github.com/allenai/DecomP"
+LETTERS = Dataset("letters", "Letter concatenation", (), read, score, _WHERE, ("decomp",))
+REVERSAL = Dataset("reversal", "List reversal", (), read, score, _WHERE, ("decomp",))

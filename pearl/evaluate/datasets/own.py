@@ -43,5 +43,11 @@ def score(example: Example, answer: str) -> float:
 
 
 DATASET = Dataset(
-    "questions", "Own questions", (), read, score, "docs/batch.md, as its first table"
+    "questions",
+    "Own questions",
+    (),
+    read,
+    score,
+    "docs/batch.md, as its first table",
+    methods=("zero-shot", "cot", "pearl"),
 )

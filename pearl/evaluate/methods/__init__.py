@@ -1,6 +1,6 @@
 """Methods, one family a file; a new one is a `Method`, and a line in `METHODS`."""
 
-from pearl.evaluate.methods import cot, decomp, mcq, pearl, zero_shot
+from pearl.evaluate.methods import cot, decomp, mcq, pearl, tmn, zero_shot
 from pearl.evaluate.methods.base import Kit, Method, Outcome, Planning
 
 METHODS = (
@@ -12,6 +12,7 @@ METHODS = (
     pearl.NO_REFINEMENT,
     pearl.EXECUTE_ONLY,
     decomp.METHOD,
+    tmn.METHOD,
 )
 
 with_size = pearl.with_size

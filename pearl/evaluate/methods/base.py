@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pearl.answer import Answer, answer
 from pearl.evaluate.datasets import Example
+from pearl.evaluate.searching import Searching
 from pearl.library import Library
 from pearl.llm import Demonstration
 from pearl.passes import DEFAULT_PASSES
@@ -36,10 +37,12 @@ class Kit:
     Args:
         plannings: by name; `LIBRARY` is what was asked for.
         passes: names of rewrites that plans go through.
+        search: how decompositions are searched for; None where nothing was learned.
     """
 
     plannings: Mapping[str, Planning]
     passes: tuple[str, ...] = DEFAULT_PASSES
+    search: Searching | None = None
 
 
 LIBRARY = "library"
@@ -59,6 +62,7 @@ class Outcome:
         plan: the plan that was written, in canonical form; empty where none was.
         orders: as in `Result`.
         fallback: whether no plan was accepted.
+        measures: what it took beside the model's calls, by name.
     """
 
     answer: str | None
@@ -66,6 +70,7 @@ class Outcome:
     plan: str = ""
     orders: tuple[str | None, ...] = ()
     fallback: bool = False
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

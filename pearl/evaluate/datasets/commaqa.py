@@ -1,0 +1,68 @@
+"""CommaQA: questions that agents answer together over synthetic worlds.
+
+Khot et al., "Hey AI, Can You Solve Complex Tasks by Talking to Agents?",
+Findings of ACL 2022.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from pearl.agents import exact_match, f1, read_worlds
+from pearl.evaluate.datasets.base import Dataset, Example
+from pearl.source import Source
+from pearl.values import Value, canonical_json, from_json, to_json
+
+
+def read(path: str, folder: str = "") -> Iterator[Example]:
+    """Every question of a file of worlds; what is known of its world goes with it.
+
+    Gold decompositions are left out: a method has the agents, and not the way.
+
+    Raises:
+        InputError: the file cannot be used.
+    """
+    del folder
+    for number, world in enumerate(read_worlds(path), 1):
+        bare = world.untold()
+        document = Source(f"world {number}", world.context)
+        for at, question in enumerate(world.questions, 1):
+            yield Example(
+                f"{number}.{at}",
+                question.text,
+                document,
+                gold=canonical_json(to_json(question.answer)),
+                data=bare,
+            )
+
+
+def score(example: Example, answer: str) -> float:
+    """1 where the answer has the gold spans and no others, in any order; else 0."""
+    return float(exact_match(_value(answer), _value(example.gold)))
+
+
+def measures(example: Example, answer: str) -> Mapping[str, float]:
+    """F1 over spans, beside the exact match."""
+    gold, found = _value(example.gold), _value(answer)
+    return {"exact_match": float(exact_match(found, gold)), "f1": f1(found, gold)}
+
+
+def _value(text: str) -> Value:
+    """A value as JSON, or a text as it stands."""
+    try:
+        return from_json(json.loads(text))
+    except (ValueError, RecursionError):
+        return text
+
+
+DATASET = Dataset(
+    "commaqa",
+    "CommaQA",
+    (),
+    read,
+    score,
+    "https://github.com/allenai/commaqa, or pearl generate commaqa",
+    ("tmn",),
+    measures,
+)

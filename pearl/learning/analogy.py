@@ -1,0 +1,230 @@
+"""Known ways to decompose, laid beside a question of no known kind.
+
+Two questions are compared by their words. A word that the new question has
+instead of another (``directors`` for ``actors``) tells which hops change.
+Where no known question comes near, the beginning of one way and the end of
+another are put together, as their words are found in the question.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from pearl.learning.model import Model, Pattern, Strategy
+from pearl.learning.moves import Form, Move
+from pearl.learning.texts import longest_match, opened, strange_entities, words_of
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What counts how much, as negative logarithms.
+
+    Args:
+        distance: for a word in which two questions differ.
+        spliced: for putting two ways together.
+        doubtful: for an entity that has words of known questions in it.
+        changed: for a hop that is asked in other words.
+        unsaid: for a word of a hop that the known question has and the new one lacks.
+        added: for another word that a changed hop brings with it.
+        uncovered: for a word of the question that no hop took up.
+        stranger: for an agent that was never seen to answer this.
+    """
+
+    distance: float = 0.5
+    spliced: float = 4.0
+    doubtful: float = 3.0
+    changed: float = 0.5
+    unsaid: float = 2.0
+    added: float = 0.05
+    uncovered: float = 4.0
+    stranger: float = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class Analogy:
+    """A known way, laid beside a question.
+
+    Args:
+        moves: what is done.
+        entities: the question's.
+        more: the question's words that the known one does not have.
+        less: the known question's words that this one does not have.
+        cost: of the comparison.
+    """
+
+    moves: tuple[Move, ...]
+    entities: tuple[str, ...]
+    more: tuple[str, ...]
+    less: tuple[str, ...]
+    cost: float
+
+
+class Known:
+    """The kinds of question of a model, to compare others with."""
+
+    SPLICES = 20
+    """How many ways that are put together are looked at for one question."""
+
+    def __init__(self, model: Model, weights: Weights) -> None:
+        self.model, self.weights = model, weights
+
+    def analogies(self, question: str) -> list[Analogy]:
+        """The ways that bear on a question: those of its kind, or else all that compare."""
+        patterns = {pattern.question: pattern for pattern in self.model.patterns}
+        match = longest_match(question, patterns)
+        found: list[Analogy] = []
+        if match is not None:
+            doubts = sum(
+                word in self._documents for entity in match[1] for word in words_of(entity)
+            )
+            found = [
+                Analogy(one.moves, match[1], (), (), self.weights.doubtful * doubts + cost)
+                for one, cost in _costs(patterns[match[0]])
+            ]
+            if not doubts:
+                return found
+        text, entities = opened(question, strange_entities(question, self._vocabulary))
+        words = words_of(text)
+        for pattern in self.model.patterns:
+            found += self._beside(pattern, words, entities)
+        spliced = sorted(self._spliced(words, entities), key=lambda one: one.cost)
+        return found + spliced[: self.SPLICES]
+
+    def telling(self, word: str) -> float:
+        """How much a word says: little where most kinds of question have it."""
+        return math.log(1 + len(self.model.patterns) / (self._documents.get(word, 0) + 0.5))
+
+    @cached_property
+    def _documents(self) -> Mapping[str, int]:
+        """In how many kinds of question a word stands."""
+        counted: dict[str, int] = {}
+        for pattern in self.model.patterns:
+            for word in set(words_of(pattern.question)):
+                counted[word] = counted.get(word, 0) + 1
+        return counted
+
+    @cached_property
+    def _vocabulary(self) -> frozenset[str]:
+        said = (word for form in self.model.forms for word in said_by(form))
+        return frozenset((*self._documents, *said))
+
+    def _distance(self, words: Iterable[str]) -> float:
+        return self.weights.distance * sum(map(self.telling, words))
+
+    def _beside(
+        self, pattern: Pattern, words: Sequence[str], entities: tuple[str, ...]
+    ) -> Iterable[Analogy]:
+        theirs = words_of(pattern.question)
+        more = tuple(one for one in dict.fromkeys(words) if not has(theirs, one))
+        less = tuple(one for one in dict.fromkeys(theirs) if not has(words, one))
+        for strategy, cost in _costs(pattern):
+            if _needs(strategy.moves) <= len(entities):
+                total = cost + self._distance((*more, *less))
+                yield Analogy(strategy.moves, entities, more, less, total)
+
+    # -- beginnings and ends of known ways, put together -------------------------------------------
+
+    def _spliced(self, words: Sequence[str], entities: tuple[str, ...]) -> Iterable[Analogy]:
+        """New chains of known hops, by how many of the question's words they say."""
+        known = {one.moves for pattern in self.model.patterns for one in pattern.strategies}
+        own = tuple(dict.fromkeys(words))
+        seen: set[tuple[Move, ...]] = set()
+        for head in self._heads:
+            for tail in self._tails:
+                moves = (*head, *tail)
+                if moves in known or moves in seen or _needs(moves) > len(entities):
+                    continue
+                seen.add(moves)
+                forms = dict.fromkeys(move.form for move in moves)
+                theirs = dict.fromkeys(word for form in forms for word in self._come_with(form))
+                said = (*theirs, *(word for form in forms for word in said_by(form)))
+                more = tuple(one for one in own if not has(said, one))
+                less = tuple(one for one in theirs if not has(own, one))
+                cost = self._distance((*more, *less)) + self.weights.spliced
+                yield Analogy(moves, entities, more, less, cost)
+
+    @cached_property
+    def _heads(self) -> list[tuple[Move, ...]]:
+        ways = (one.moves for pattern in self.model.patterns for one in pattern.strategies)
+        return list(dict.fromkeys(way[:at] for way in ways for at in range(1, len(way) + 1)))
+
+    @cached_property
+    def _tails(self) -> list[tuple[Move, ...]]:
+        """Ends of ways that go on from the last answer alone."""
+        ways = (one.moves for pattern in self.model.patterns for one in pattern.strategies)
+        ends = (way[at:] for way in ways for at in range(1, len(way)))
+        return list(dict.fromkeys(end for end in ends if _goes_on(end)))
+
+    def _come_with(self, form: Form) -> tuple[str, ...]:
+        return self._words_of_forms.get(form, ())
+
+    @cached_property
+    def _words_of_forms(self) -> Mapping[Form, tuple[str, ...]]:
+        """Which words of questions come with which hops.
+
+        They do where kinds of question that have the one mostly have the other.
+        """
+        users: dict[Form, set[str]] = {}
+        for pattern in self.model.patterns:
+            for strategy in pattern.strategies:
+                for move in strategy.moves:
+                    users.setdefault(move.form, set()).add(pattern.question)
+        havers: dict[str, set[str]] = {}
+        for pattern in self.model.patterns:
+            for word in words_of(pattern.question):
+                havers.setdefault(word, set()).add(pattern.question)
+        return {
+            form: tuple(
+                word for word, those in havers.items()
+                if 3 * len(those & used) >= 2 * len(those | used)
+            )
+            for form, used in users.items()
+        }  # fmt: skip
+
+
+def _costs(pattern: Pattern) -> list[tuple[Strategy, float]]:
+    return [(one, -math.log(one.seen / pattern.seen)) for one in pattern.strategies if one.seen > 0]
+
+
+def _needs(moves: Iterable[Move]) -> int:
+    """How many entities a question has to have."""
+    used = (one for move in moves for one in move.arguments)
+    return max((one for one in used if isinstance(one, int)), default=0)
+
+
+def _goes_on(moves: Sequence[Move]) -> bool:
+    """Whether moves use, of what came before them, the last answer alone."""
+    back = [
+        (at, one)
+        for at, move in enumerate(moves)
+        for one in (*move.arguments, move.over)
+        if isinstance(one, int) and one < 0
+    ]
+    return all(at + one >= -1 for at, one in back) and any(at + one == -1 for at, one in back)
+
+
+@lru_cache(maxsize=8192)
+def said_by(form: Form) -> tuple[str, ...]:
+    """The words of all phrasings of a form."""
+    return tuple(dict.fromkeys(word for one in form.phrasings for word in words_of(one)))
+
+
+def has(words: Iterable[str], word: str) -> bool:
+    """Whether one of the words is a form of a word."""
+    return any(similar(one, word) for one in words)
+
+
+@lru_cache(maxsize=65536)
+def similar(one: str, other: str) -> bool:
+    """Whether two words are forms of one, by how they begin: ``directed`` and ``directors``."""
+    if one == other:
+        return True
+    common = 0
+    for here, there in zip(one, other, strict=False):
+        if here != there:
+            break
+        common += 1
+    return common >= 3 and 2 * common >= max(len(one), len(other)) and min(len(one), len(other)) > 3

@@ -1,0 +1,916 @@
+"""``pearl lsp``, spoken to over its standard input and output as an editor does."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pearl.checker import check
+from pearl.layout import layout, layout_library
+from pearl.library import load_library
+from pearl.source import Source
+from pearl.syntax import parse
+from tests.conftest import ROOT
+from tests.editor import ABLE, Editor, RefusedError, applied, covered, editor, offset_of, place
+from tests.shell import one_line, process
+from tests.test_cases import FILES, load
+
+REFUSED = -32803
+PLAN = """\
+question: How are Ro and his mother related to the sale?
+
+New actions:
+- FIND_TRUST(CTX, X, Y) : Find how far X trusts Y
+
+1. ro = FIND_CHARACTER(CTX, "Ro 😀") : Identify who Ro is
+2. tie = FIND_RELATION(CTX, ro, "the mother of {ro}") : Find how the two stand 😀
+3. all = FIND_ALL(CTX, "people near {ro}") : List them
+4. ages = FIND_TRUST(CTX, each all, [ro, "x {tie}"]) : Find each one's age
+return tie, ages
+"""
+LIBRARY = """\
+# Ours
+FIND_SMELL(CTX, X: text) -> list : Find what X *smells* of.
+  aliases: FIND_ODOUR
+  replaces: FIND_SCENT(CTX, A, B) = (CTX, "the scent of {A}")
+
+FIND_BOTH(CTX, X) : Find both
+  plan:
+    1. a = FIND_SMELL(CTX, X)
+    2. b = CONCAT(a, "{X}")
+"""
+
+
+@pytest.fixture(scope="module")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("editor")
+
+
+@pytest.fixture(scope="module")
+def one(shared_folder: Path) -> Iterator[Editor]:
+    """A server that tests share; each opens texts of its own."""
+    with editor(shared_folder) as running:
+        yield running
+
+
+def codes(found: list[dict[str, Any]]) -> list[str]:
+    return [one["code"] for one in found]
+
+
+def edits_of(one: Editor, edit: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The changes to one document that are meant for its newest version."""
+    (change,) = edit["documentChanges"]
+    assert change["textDocument"] == {"uri": one.uri(name), "version": one.texts[name][0]}
+    return change["edits"]
+
+
+def actions(one: Editor, name: str, start: int = 0, end: int | None = None, **context: Any) -> Any:
+    text = one.texts[name][1]
+    ends = [place(text, at) for at in (start, len(text) if end is None else end)]
+    given = [dict(zip(("line", "character"), at, strict=True)) for at in ends]
+    return one.ask(
+        "textDocument/codeAction",
+        {
+            "textDocument": {"uri": one.uri(name)},
+            "range": {"start": given[0], "end": given[1]},
+            "context": {"diagnostics": [], **context},
+        },
+    )
+
+
+class TestStarting:
+    def test_it_says_what_it_can_do(self, tmp_path: Path):
+        with Editor(tmp_path) as one:
+            can = one.start()
+            for ability in (
+                "completion", "hover", "definition", "references", "documentSymbol",
+                "documentFormatting",
+            ):  # fmt: skip
+                assert can[f"{ability}Provider"]
+            assert can["positionEncoding"] == "utf-16"
+            assert can["renameProvider"] == {"prepareProvider": True}
+            assert "source.fixAll.pearl" in can["codeActionProvider"]["codeActionKinds"]
+            assert can["textDocumentSync"]["openClose"] is True
+            assert can["textDocumentSync"]["change"] == 2
+            one.quiet(0.2)
+            asked = [one["params"]["registrations"][0]["method"] for one in one.asked]
+            assert asked == ["workspace/didChangeWatchedFiles"]
+            assert one.end() == 0
+
+    def test_the_exit_code_tells_whether_the_editor_took_its_leave(self, tmp_path: Path):
+        with Editor(tmp_path) as one:
+            one.start()
+            one.tell("exit", None)
+            assert one.process.wait(30) == 1
+        with Editor(tmp_path) as one:
+            one.start()
+            assert one.process.stdin
+            one.process.stdin.close()
+            assert one.process.wait(30) == 1
+
+    def test_requests_after_the_shutdown_are_refused(self, tmp_path: Path):
+        with Editor(tmp_path) as one:
+            one.start()
+            one.ask("shutdown", None)
+            with pytest.raises(RefusedError, match="shut down") as error:
+                one.ask("textDocument/hover", {})
+            assert error.value.code == -32600
+            one.tell("exit", None)
+            assert one.process.wait(30) == 0
+
+    def test_without_pygls_there_is_one_line(self, tmp_path: Path):
+        (tmp_path / "pygls.py").write_text(
+            "raise ModuleNotFoundError('gone', name='pygls')\n", encoding="utf-8"
+        )
+        done = process("lsp", PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+        assert one_line(done, 2) == "pearl lsp needs pygls: pip install 'pearl[lsp]'."
+
+    def test_json_names_what_it_answers(self):
+        done = process("lsp", "--json")
+        assert "textDocument/rename" in json.loads(done.out)["answers"]
+
+
+class TestBadMessages:
+    def test_a_request_that_cannot_be_read_is_answered(self, one: Editor):
+        for params in ({}, {"textDocument": 5}, [], {"position": {"line": -1, "character": 0}}):
+            with pytest.raises(RefusedError) as error:
+                one.ask("textDocument/hover", params)
+            assert error.value.code in (-32602, -32603)
+        with pytest.raises(RefusedError) as error:
+            one.ask("textDocument/dance", {})
+        assert error.value.code == -32601
+
+    def test_what_is_no_message_is_passed_over(self, one: Editor):
+        for body in (b"{", b"[]", b"5", b"null", b"\xff\xfe", b"{}", b'{"jsonrpc":"1.0","id":1}'):
+            one.send_bytes(body)
+        one.send({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {}})
+        one.send({"jsonrpc": "2.0", "method": "textDocument/unheard", "params": {}})
+        one.send({"jsonrpc": "2.0", "id": 12345, "result": None})
+        one.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 99999}})
+        assert one.open("after.plan", PLAN) == []
+        assert not [said for said in one.published if said["uri"] == one.uri("after.plan")]
+
+    def test_documents_it_does_not_know(self, one: Editor):
+        document = {"uri": one.uri("never-opened.plan"), "version": 3}
+        one.tell("textDocument/didChange", {"textDocument": document, "contentChanges": []})
+        one.tell("textDocument/didClose", {"textDocument": document})
+        where = {"textDocument": document, "position": {"line": 0, "character": 0}}
+        assert one.ask("textDocument/hover", where) is None
+        text = {"uri": one.uri("notes.txt"), "languageId": "plaintext", "version": 1, "text": PLAN}
+        one.tell("textDocument/didOpen", {"textDocument": text})
+        where = {"textDocument": {"uri": text["uri"]}, "position": {"line": 0, "character": 0}}
+        assert one.ask("textDocument/completion", where) is None
+
+    @pytest.mark.parametrize(
+        "uri", ["untitled:Untitled-1", "file://[half", "file:///%00", "", "a b"]
+    )
+    def test_names_of_any_kind(self, one: Editor, uri: str):
+        item = {"uri": uri, "languageId": "pearl-plan", "version": 1, "text": "a = X(CTX)\n"}
+        one.tell("textDocument/didOpen", {"textDocument": item})
+        while not any(said["uri"] == uri for said in one.published):
+            one.next()
+        said = next(said for said in one.published if said["uri"] == uri)
+        one.published.clear()
+        assert codes(said["diagnostics"]) == ["PRL201", "PRL406"][:1]
+
+
+class TestFindings:
+    def test_they_are_those_of_the_checker(self, one: Editor):
+        text = PLAN.replace("FIND_ALL(", "FIND_ALLL(").replace("[ro,", "[roo,")
+        found = one.open("found.plan", text)
+        expected = check(parse(text), load_library())
+        assert codes(found) == [said.code for said in expected]
+        assert {"PRL201", "PRL202"} <= set(codes(found))
+        for said, known in zip(found, expected, strict=True):
+            assert said["source"] == "pearl"
+            assert said["severity"] == (1 if known.severity == "error" else 2)
+            assert covered(text, said["range"]) == text[known.span.start : known.span.end]
+            assert said["message"] == f"{known.message}\n{known.help}".rstrip()
+
+    def test_they_follow_the_text(self, one: Editor):
+        assert one.open("follow.plan", PLAN) == []
+        at = PLAN.index("FIND_ALL")
+        line, character = place(PLAN, at)
+        start, end = ({"line": line, "character": character + more} for more in (0, 8))
+        one.change("follow.plan", {"range": {"start": start, "end": end}, "text": "FIND_NONE_OF"})
+        assert codes(one.found("follow.plan")) == ["PRL201"]
+        assert one.rewrite("follow.plan", PLAN) == []
+
+    def test_an_empty_text_is_not_begun(self, one: Editor):
+        assert one.open("empty.plan", "") == []
+        assert one.rewrite("empty.plan", "\n\n  ") == []
+        assert codes(one.rewrite("empty.plan", "words")) != []
+
+    def test_other_places_are_told(self, one: Editor):
+        text = LIBRARY + "FIND_SMELL(CTX) : Find it again\n"
+        found = one.open("other-places.actions", text)
+        twice = next(said for said in found if said["code"] == "PRL501")
+        (related,) = twice["relatedInformation"]
+        assert related["location"]["uri"] == one.uri("other-places.actions")
+        assert covered(text, related["location"]["range"]).startswith("FIND_SMELL(CTX, X: text)")
+
+    def test_typing_on_cancels_what_is_due(self, one: Editor):
+        one.open("typing.plan", PLAN)
+        versions = [one.change("typing.plan", {"text": PLAN + "# x" * more}) for more in range(40)]
+        one.found("typing.plan")
+        one.quiet(0.3)
+        told = [said["version"] for said in one.published if said["uri"] == one.uri("typing.plan")]
+        assert told == []
+        last = one.rewrite("typing.plan", PLAN + "x = Y(CTX)\n")
+        assert "PRL201" in codes(last)
+        assert one.texts["typing.plan"][0] == versions[-1] + 1
+
+    def test_versions_never_go_back(self, one: Editor):
+        long = PLAN + "".join(f"x{at} = FIND_ALL(CTX, ro)\n" for at in range(400))
+        one.open("back.plan", long)
+        seen: list[int] = []
+        for at in range(12):
+            one.change("back.plan", {"text": f"{long}# {at}\n"})
+            one.quiet(0.03)
+        last = one.change("back.plan", {"text": PLAN})
+        while last not in seen:
+            message = one.next()
+            if message.get("method") == "textDocument/publishDiagnostics":
+                pass
+            seen = [
+                said["version"] for said in one.published if said["uri"] == one.uri("back.plan")
+            ]
+        assert seen == sorted(seen)
+        one.published.clear()
+
+    def test_closing_takes_the_findings_back(self, one: Editor):
+        assert one.open("closing.plan", "a = X(CTX)\n")
+        one.close("closing.plan")
+        message = one.next()
+        assert message["params"]["uri"] == one.uri("closing.plan")
+        assert message["params"]["diagnostics"] == []
+        one.published.clear()
+
+    def test_a_great_many_are_cut_and_counted(self, one: Editor):
+        found = one.open("many.plan", "x = NO(CTX\n" * 1500)
+        assert len(found) == 1001
+        assert found[-1]["message"].startswith("500 more findings are not shown")
+
+
+class TestPlaces:
+    TEXT = (
+        '1. größe = FIND_EVENT(CTX, "😀𝒳 {zz} é")\r\n2. b = X(größe, 𝒳y)\r# 😀\n3. c = Y(b)\u2028\n'
+    )
+
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+    def test_each_encoding(self, tmp_path: Path, encoding: str):
+        units = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}[encoding]
+        width = {"utf-8": 1, "utf-16": 2, "utf-32": 4}[encoding]
+        with Editor(tmp_path) as one:
+            can = one.start({**ABLE, "general": {"positionEncodings": [encoding]}})
+            assert can["positionEncoding"] == encoding
+            found = one.open("places.plan", self.TEXT)
+            said = next(
+                said for said in found if said["code"] == "PRL207" or "zz" in said["message"]
+            )
+            start = said["range"]["start"]
+            before = self.TEXT[: self.TEXT.index("zz")].encode(units)
+            assert said["range"]["start"]["line"] == 0
+            assert 0 <= len(before) // width - start["character"] <= 2
+            assert one.end() == 0
+
+    def test_edits_land_where_the_editor_means_them(self, one: Editor):
+        """Random edits with characters of every width: the texts stay the same."""
+        chance = random.Random(7)
+        alphabet = ["a", "(", ")", '"', "😀", "𝒳", "é", "\n", "\r\n", "\r", "\u2028", "\x0c", "\x85",
+                    " = ", "F(CTX", "{b}", "1. ", "\ud800", "# "]  # fmt: skip
+        text = self.TEXT
+        one.open("random.plan", text)
+        for step in range(60):
+            changes = []
+            for _ in range(chance.randint(1, 3)):
+                ends = sorted(chance.choices(_places(text), k=2))
+                new = "".join(chance.choices(alphabet, k=chance.randint(0, 6)))
+                positions = [
+                    dict(zip(("line", "character"), place(text, at), strict=True)) for at in ends
+                ]
+                given = {"start": positions[0], "end": positions[1]}
+                changes.append({"range": given, "text": new})
+                text = text[: ends[0]] + new + text[ends[1] :]
+            one.change("random.plan", *changes)
+            if step % 6 == 5:
+                edited = one.found("random.plan")
+                fresh = one.open(f"fresh-{step}.plan", text)
+                strip = [{**said, "relatedInformation": None} for said in edited]
+                assert strip == [{**said, "relatedInformation": None} for said in fresh]
+
+    def test_places_outside_the_text(self, one: Editor):
+        one.open("outside.plan", PLAN)
+        for line, character in ((0, 10**6), (10**6, 0), (2**31 - 1, 2**31 - 1)):
+            assert one.at("hover", "outside.plan", line, character) is None
+        start, end = {"line": 10**6, "character": 0}, {"line": 2, "character": 0}
+        one.change("outside.plan", {"range": {"start": start, "end": end}, "text": "b = X(CTX)\n"})
+        assert "PRL201" in codes(one.found("outside.plan"))
+
+
+def _places(text: str) -> list[int]:
+    """Where an editor can put its cursor: not inside a line ending."""
+    return [at for at in range(len(text) + 1) if text[at - 1 : at + 1] != "\r\n"]
+
+
+class TestFixes:
+    def test_safe_ones_first_and_unsafe_ones_say_so(self, one: Editor):
+        text = '1. a = FIND_EVENT(ctx, "x") : y\n2. b = FIND_EVENT(CTX, mother) : z\n'
+        one.open("fixes.plan", text)
+        offered = [action for action in actions(one, "fixes.plan") if action["kind"] == "quickfix"]
+        assert [(action["title"], action.get("isPreferred")) for action in offered] == [
+            ("Write CTX", True),
+            ("Quote the word (unsafe: it may change the meaning)", None),
+        ]
+        for action, mended in zip(offered, ("(CTX, ", '"mother"'), strict=True):
+            after = applied(text, edits_of(one, action["edit"], "fixes.plan"))
+            assert mended in after
+            (about,) = action["diagnostics"]
+            assert about["code"] == "PRL202"
+            assert about["code"] not in [
+                said["code"] for said in one.rewrite("fixes.plan", after)
+                if said["range"]["start"]["line"] == about["range"]["start"]["line"]
+            ]  # fmt: skip
+            one.rewrite("fixes.plan", text)
+
+    def test_only_what_is_asked_for(self, one: Editor):
+        text = '1. a = FIND_EVENT(ctx, "x") : y\n2. b = FIND_EVENT(CTX, mother) : z\n'
+        one.open("asked.plan", text)
+        second = text.index("2.")
+        titles = [action["title"] for action in actions(one, "asked.plan", second, second + 30)]
+        assert titles[0].startswith("Quote the word")
+        assert {action["kind"] for action in actions(one, "asked.plan", only=["quickfix"])} == {
+            "quickfix"
+        }
+        (whole,) = actions(one, "asked.plan", only=["source"])
+        assert whole["kind"] == "source.fixAll.pearl"
+        assert actions(one, "asked.plan", only=["refactor"]) == []
+        assert actions(one, "asked.plan", only=["source.organizeImports"]) == []
+        by_itself = actions(one, "asked.plan", triggerKind=2)
+        assert "source.fixAll.pearl" not in [action["kind"] for action in by_itself]
+
+    def test_fix_all_is_what_lint_fix_does(self, one: Editor, tmp_path: Path):
+        text = '# 😀\r\n1. a = FIND_EVENT(ctx, "x" : y\r\n2. b = find_event(CTX, mother) : z\r\n'
+        file = tmp_path / "all.plan"
+        file.write_bytes(text.encode())
+        assert process("lint", file, "--fix").code == 1
+        one.open("all.plan", text)
+        (whole,) = actions(one, "all.plan", only=["source.fixAll"])
+        after = applied(text, edits_of(one, whole["edit"], "all.plan"))
+        assert after != text
+        assert after.encode() == file.read_bytes()
+        one.rewrite("all.plan", after)
+        assert actions(one, "all.plan", only=["source.fixAll"]) == []
+
+    def test_an_unknown_action_may_be_one_of_several(self, one: Editor):
+        text = '1. a = FIND_RELATIONSHIPS(CTX, "x", "y") : z\n'
+        one.open("several.plan", text)
+        offered = [
+            action for action in actions(one, "several.plan") if action["kind"] == "quickfix"
+        ]
+        assert len(offered) > 1
+        assert all("unsafe" in action["title"] for action in offered)
+        after = applied(text, edits_of(one, offered[0]["edit"], "several.plan"))
+        assert one.rewrite("several.plan", after) == []
+
+    def test_an_editor_that_minds_no_versions(self, tmp_path: Path):
+        with Editor(tmp_path) as one:
+            one.start({})
+            one.open("plain.plan", "1. a = FIND_EVENT(ctx, true) : y\n")
+            (action, *_) = actions(one, "plain.plan")
+            assert list(action["edit"]) == ["changes"]
+            told = one.mark("hover", "plain.plan", "FIND_EV|ENT")["contents"]
+            assert told["kind"] == "plaintext"
+            assert told["value"].startswith("FIND_EVENT(CTX, X) -> text\n\n")
+            item = one.mark("completion", "plain.plan", "FIND_EV|ENT")[0]
+            assert "$" not in item["textEdit"]["newText"]
+            assert one.end() == 0
+
+
+class TestHover:
+    @pytest.fixture(scope="class", autouse=True)
+    def _opened(self, one: Editor) -> None:
+        assert one.open("hover.plan", PLAN) == []
+
+    def test_an_action(self, one: Editor):
+        told = one.mark("hover", "hover.plan", "FIND_RELA|TION(CTX")
+        value = told["contents"]["value"]
+        assert value.startswith("```pearl-plan\nFIND_RELATION(CTX, X, Y) -> text\n```\n\n")
+        assert "State what X and Y are to each other" in value
+        assert "Also called FIND_RELATIONSHIP." in value
+        assert value.endswith("From quality.actions.")
+        assert covered(PLAN, told["range"]) == "FIND_RELATION"
+        assert (
+            "Declared by this plan."
+            in one.mark("hover", "hover.plan", "ages = FIND_|TRUST")["contents"]["value"]
+        )
+
+    def test_a_variable(self, one: Editor):
+        for mark in ("CTX, r|o, ", "|ro = FIND", "mother of {r|o}", "each al|l"):
+            value = one.mark("hover", "hover.plan", mark)["contents"]["value"]
+            name = "all" if "each" in mark else "ro"
+            assert value.startswith(f"```pearl-plan\n{name} = FIND_")
+        value = one.mark("hover", "hover.plan", "CTX, r|o, ")["contents"]["value"]
+        assert "Step 1, gives text." in value
+        assert "Used by steps 2, 3, 4." in value
+        assert "gives pairs" in one.mark("hover", "hover.plan", "tie, ag|es")["contents"]["value"]
+
+    def test_modes_and_the_document(self, one: Editor):
+        told = one.mark("hover", "hover.plan", "ea|ch all")
+        assert "once for every item" in told["contents"]["value"]
+        assert covered(PLAN, told["range"]) == "each "
+        value = one.mark("hover", "hover.plan", "FIND_ALL(CT|X")["contents"]["value"]
+        assert "The document" in value
+
+    def test_nothing_where_nothing_is_named(self, one: Editor):
+        for mark in ("How a|re Ro", "Identify w|ho", '"people n|ear'):
+            assert one.mark("hover", "hover.plan", mark) is None
+
+    def test_a_library(self, one: Editor):
+        one.open("hover.actions", LIBRARY)
+        value = one.mark("hover", "hover.actions", "FIND_OD|OUR")["contents"]["value"]
+        assert "FIND_SMELL(CTX, X) -> list" in value
+        assert "X is text" in value
+        value = one.mark("hover", "hover.actions", "CON|CAT(a")["contents"]["value"]
+        assert "It runs without a model." in value
+
+    def test_nothing_in_a_definition_is_mark_up(self, one: Editor):
+        definition = "<script>x</script> [a](command:b) ![c](d) `e` **f** _g_ ``` h"
+        text = f"New actions:\n- F_G(CTX) : {definition}\n\n1. a = F_G(CTX) : ```x <b>\n"
+        one.open("marks.plan", text)
+        value = one.mark("hover", "marks.plan", "a = F_|G")["contents"]["value"]
+        for mark in ("<script", "[a]", "![c", " `e`", "**f**", " _g_", "``` h"):
+            assert mark not in value
+        assert "\\<script\\>x\\</script\\>" in value
+        value = one.mark("hover", "marks.plan", "1. |a =")["contents"]["value"]
+        assert value.startswith("````pearl-plan\n")
+        assert value.split("\n")[2] == "````"
+
+
+class TestCompletion:
+    TEXT = """\
+New actions:
+- FIND_TRUST(CTX, X) -> number : Find how far X trusts
+
+1. ro = FIND_CHARACTER(CTX, "Ro") : Identify who Ro is
+2. half = FIND_CHARACTER(CTX, "Ro :
+3. two = FIND
+4. three = FIND_RELATION(CTX, r
+5. four = FIND_EVENT(CTX, "the {r
+6. five = FIND_EVENT(CTX, each r
+7. six = FIND_T(CTX)
+8. later = FIND_EVENT(CTX, "x") : some words
+return ro, l
+"""
+
+    @pytest.fixture(scope="class", autouse=True)
+    def _opened(self, one: Editor) -> None:
+        one.open("completion.plan", self.TEXT)
+
+    def labels(self, one: Editor, mark: str) -> list[str]:
+        items = one.mark("completion", "completion.plan", mark)
+        return [item["label"] for item in sorted(items, key=lambda item: item["sortText"])]
+
+    def test_actions_with_blanks_to_fill_in(self, one: Editor):
+        items = {
+            item["label"]: item for item in one.mark("completion", "completion.plan", "two = FIND|")
+        }
+        library = load_library()
+        listed = [
+            name for name in library.every_name() if "unlisted" not in library.get(name).traits
+        ]  # type: ignore[union-attr]
+        assert set(items) == {*listed, "FIND_TRUST"}
+        item = items["FIND_RELATION"]
+        assert item["textEdit"]["newText"] == "FIND_RELATION(CTX, ${1:X}, ${2:Y})$0"
+        assert item["insertTextFormat"] == 2
+        assert covered(self.TEXT, item["textEdit"]["range"]) == "FIND"
+        assert "State what X and Y are" in item["documentation"]["value"]
+        assert item["detail"] == "FIND_RELATION(CTX, X, Y) -> text"
+        assert items["FIND_RELATIONSHIP"]["detail"] == "another name of FIND_RELATION"
+        assert "Declared by this plan." in items["FIND_TRUST"]["documentation"]["value"]
+
+    def test_only_the_name_where_the_call_is_there(self, one: Editor):
+        items = one.mark("completion", "completion.plan", "six = FIND_T|(")
+        item = next(item for item in items if item["label"] == "FIND_TRUST")
+        assert item["textEdit"]["newText"] == "FIND_TRUST"
+        assert covered(self.TEXT, item["textEdit"]["range"]) == "FIND_T"
+        assert item.get("insertTextFormat") is None
+
+    def test_variables_above_and_modes(self, one: Editor):
+        modes = ["each", "each values", "where", "where values"]
+        found = self.labels(one, "three = FIND_RELATION(CTX, r|")
+        assert found == ["two", "half", "ro", "CTX", *modes]
+        assert self.labels(one, '"the {r|') == ["three", "two", "half", "ro", *modes]
+        assert "four" in self.labels(one, "CTX, each r|")
+        assert not set(modes) & set(self.labels(one, "CTX, each r|"))
+        assert "later" in self.labels(one, "return ro, l|")
+        assert "each" not in self.labels(one, "return ro, l|")
+
+    def test_nothing_in_words(self, one: Editor):
+        for mark in (": some wo|rds", "Identify w|ho", "8. lat|er", '(CTX, "x|") : some'):
+            assert self.labels(one, mark) == []
+
+    def test_types_of_a_declaration(self, one: Editor):
+        assert "pairs" in self.labels(one, "-> num|ber")
+
+    def test_a_library(self, one: Editor):
+        text = (
+            LIBRARY.replace("{A}", "{").replace("CONCAT(a, ", "CONCAT(").replace("-> list", "-> ")
+        )
+        one.open("completion.actions", text)
+
+        def labels(mark: str) -> list[str]:
+            return [item["label"] for item in one.mark("completion", "completion.actions", mark)]
+
+        assert labels("the scent of {|")[:2] == ["B", "A"]
+        assert labels('CONCAT(|"{X}")')[:2] == ["a", "X"]
+        assert labels('"{|X}")')[:2] == ["a", "X"]
+        assert "FIND_BOTH" in labels("1. a = FIND_|SMELL")
+        assert labels("-> |") == ["any", "text", "number", "bool", "list", "pairs"]
+        assert labels("X: te|xt")[0] == "any"
+        assert labels("Find b|oth") == []
+
+
+class TestNames:
+    @pytest.fixture(scope="class", autouse=True)
+    def _opened(self, one: Editor) -> None:
+        assert one.open("names.plan", PLAN) == []
+
+    def test_the_definition_of_a_variable(self, one: Editor):
+        for mark in ("CTX, r|o, ", "mother of {r|o}", "[r|o,", "|ro = "):
+            (found,) = one.mark("definition", "names.plan", mark)
+            assert found["uri"] == one.uri("names.plan")
+            assert offset_of(PLAN, found["range"]["start"]) == PLAN.index("ro = ")
+            assert covered(PLAN, found["range"]) == "ro"
+        (found,) = one.mark("definition", "names.plan", "return t|ie")
+        assert offset_of(PLAN, found["range"]["start"]) == PLAN.index("tie = ")
+
+    def test_the_definition_of_an_action(self, one: Editor):
+        found = one.mark("definition", "names.plan", "ages = FIND_TR|UST")
+        assert offset_of(PLAN, found["range"]["start"]) == PLAN.index("FIND_TRUST")
+        found = one.mark("definition", "names.plan", "tie = FIND_REL|ATION")
+        file = ROOT / "actions" / "quality.actions"
+        assert found["uri"] == file.resolve().as_uri()
+        line = file.read_text(encoding="utf-8").split("\n")[found["range"]["start"]["line"]]
+        assert line.startswith("FIND_RELATION(CTX, X, Y)")
+
+    def test_the_uses_of_a_variable(self, one: Editor):
+        def places(**context: bool) -> list[int]:
+            found = one.mark(
+                "references",
+                "names.plan",
+                "CTX, r|o, ",
+                context={"includeDeclaration": True, **context},
+            )
+            assert all(covered(PLAN, one["range"]) == "ro" for one in found)
+            return [offset_of(PLAN, one["range"]["start"]) for one in found]
+
+        expected = [PLAN.index(mark) + mark.index("ro") for mark in
+                    ("ro = ", "CTX, ro, ", "of {ro}", "near {ro}", "[ro,")]  # fmt: skip
+        assert places() == expected
+        assert places(includeDeclaration=False) == expected[1:]
+
+    def test_the_calls_of_an_action(self, one: Editor):
+        context = {"includeDeclaration": False}
+        one.open("caller.plan", '1. a = FIND_RELATIONSHIP(CTX, "x", "y") : an alias\n')
+        found = one.mark("references", "names.plan", "tie = FIND_REL|ATION", context=context)
+        assert {place["uri"] for place in found} >= {one.uri("names.plan"), one.uri("caller.plan")}
+        own = one.mark("references", "names.plan", "ages = FIND_TR|UST", context=context)
+        assert [place["uri"] for place in own] == [one.uri("names.plan")]
+        one.close("caller.plan")
+
+    def test_the_outline(self, one: Editor):
+        found = one.ask(
+            "textDocument/documentSymbol", {"textDocument": {"uri": one.uri("names.plan")}}
+        )
+        assert [(symbol["name"], symbol["kind"]) for symbol in found] == [
+            ("FIND_TRUST", 12), ("ro", 13), ("tie", 13), ("all", 13), ("ages", 13),
+        ]  # fmt: skip
+        assert found[1]["detail"] == 'FIND_CHARACTER(CTX, "Ro 😀")'
+        assert covered(PLAN, found[1]["selectionRange"]) == "ro"
+        assert covered(PLAN, found[2]["range"]).endswith("Find how the two stand 😀")
+
+    def test_the_outline_of_a_library(self, one: Editor):
+        one.open("outline.actions", LIBRARY)
+        found = one.ask(
+            "textDocument/documentSymbol", {"textDocument": {"uri": one.uri("outline.actions")}}
+        )
+        assert [symbol["name"] for symbol in found] == ["FIND_SMELL", "FIND_BOTH"]
+        assert covered(LIBRARY, found[0]["range"]).endswith('{A}")')
+        assert covered(LIBRARY, found[1]["range"]).endswith('"{X}")')
+        place = one.mark("definition", "outline.actions", "a = FIND_SM|ELL")
+        assert covered(LIBRARY, place["range"]) == "FIND_SMELL"
+
+
+class TestRename:
+    def rename(self, one: Editor, name: str, mark: str, new: str) -> str:
+        edit = one.mark("rename", name, mark, newName=new)
+        return applied(one.texts[name][1], edits_of(one, edit, name))
+
+    @pytest.mark.parametrize("mark", ["|ro = ", "CTX, r|o, ", "of {r|o}", "[ro|,"])
+    def test_a_variable_everywhere(self, one: Editor, mark: str):
+        one.open("rename.plan", PLAN)
+        prepared = one.mark("prepareRename", "rename.plan", mark)
+        assert prepared["placeholder"] == "ro"
+        assert covered(PLAN, prepared["range"]) == "ro"
+        after = self.rename(one, "rename.plan", mark, "größe")
+        assert after == (
+            PLAN.replace("ro = ", "größe = ").replace("CTX, ro,", "CTX, größe,")
+            .replace("{ro}", "{größe}").replace("[ro,", "[größe,")
+        )  # fmt: skip
+        assert one.rewrite("rename.plan", after) == []
+
+    def test_with_a_mode_and_in_what_is_returned(self, one: Editor):
+        one.open("rename-mode.plan", PLAN)
+        assert "each people," in self.rename(one, "rename-mode.plan", "3. a|ll", "people")
+        assert "return bond, ages" in self.rename(one, "rename-mode.plan", "return t|ie", "bond")
+
+    def test_names_as_models_write_them(self, one: Editor):
+        text = (
+            '1. $my\\_x = FIND_EVENT(CTX, "a")\n2. b = FIND_EVENT(CTX, "{ each my_x }") : $my_x\n'
+        )
+        one.open("rename-odd.plan", text)
+        after = self.rename(one, "rename-odd.plan", "{ each my|_x", "y")
+        assert after == text.replace("$my\\_x", "y").replace("each my_x", "each y")
+
+    def test_an_action_of_the_plan(self, one: Editor):
+        one.open("rename-action.plan", PLAN)
+        after = self.rename(one, "rename-action.plan", "- FIND_TR|UST", "FIND_FAITH")
+        assert after == PLAN.replace("FIND_TRUST", "FIND_FAITH")
+
+    @pytest.mark.parametrize(
+        ("mark", "new", "said"),
+        [
+            ("CTX, r|o, ", "a b", "no name"),
+            ("CTX, r|o, ", "1a", "no name"),
+            ("CTX, r|o, ", "", "no name"),
+            ("CTX, r|o, ", 'x", "', "no name"),
+            ("CTX, r|o, ", "tie", "taken"),
+            ("CTX, r|o, ", "True", "word of the language"),
+            ("CTX, r|o, ", "ctx", "word of the language"),
+            ("CTX, r|o, ", "return", "word of the language"),
+            ("- FIND_TR|UST", "FIND_ALL", "taken"),
+            ("- FIND_TR|UST", "FIND_DIALOGUE", "an action already"),
+            ("tie = FIND_REL|ATION", "FIND_X", "an action of quality.actions"),
+            ("FIND_ALL(CT|X", "doc", "CTX is the document"),
+        ],
+    )
+    def test_refusals(self, one: Editor, mark: str, new: str, said: str):
+        one.open("refused.plan", PLAN)
+        with pytest.raises(RefusedError, match=said) as error:
+            one.mark("rename", "refused.plan", mark, newName=new)
+        assert error.value.code == REFUSED
+        assert "\n" not in str(error.value)
+
+    def test_a_line_that_cannot_be_read_is_mended_first(self, one: Editor):
+        one.open("broken.plan", f"{PLAN}5. x = CONCAT(ro\n6. y = CONCAT(tie)\n")
+        with pytest.raises(RefusedError, match=r"Line 11 cannot be read"):
+            one.mark("rename", "broken.plan", "CTX, r|o, ", newName="who")
+        with pytest.raises(RefusedError, match=r"Line 11 cannot be read"):
+            one.mark("rename", "broken.plan", "6. |y", newName="x")
+        assert one.mark("rename", "broken.plan", "6. |y", newName="z")
+
+    def test_a_plan_that_would_mean_something_else(self, one: Editor):
+        text = '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_EVENT(CTX, each values a)\n3. c = FIND_EVENT(CTX, each a)\n'
+        one.open("means.plan", text)
+        after = self.rename(one, "means.plan", "3. |c", "values")
+        assert "3. values = " in after
+        with pytest.raises(RefusedError):
+            one.mark("rename", "means.plan", "3. |c", newName="each a")
+
+    def test_a_library_refuses(self, one: Editor):
+        one.open("rename.actions", LIBRARY)
+        with pytest.raises(RefusedError, match="Only names of a plan"):
+            one.mark("rename", "rename.actions", "|FIND_BOTH", newName="X")
+
+    def test_nothing_is_there(self, one: Editor):
+        one.open("nothing.plan", PLAN)
+        assert one.mark("prepareRename", "nothing.plan", "Identify w|ho") is None
+        assert one.mark("rename", "nothing.plan", "Identify w|ho", newName="x") is None
+
+
+class TestFormatting:
+    def formatted(self, one: Editor, name: str) -> str:
+        params = {
+            "textDocument": {"uri": one.uri(name)}, "options": {"tabSize": 2, "insertSpaces": True},
+        }  # fmt: skip
+        edits = one.ask("textDocument/formatting", params)
+        return applied(one.texts[name][1], edits)
+
+    @pytest.mark.parametrize("ending", ["\n", "\r\n"])
+    def test_as_pearl_fmt(self, one: Editor, ending: str):
+        text = '# 😀\na=FIND_EVENT( CTX,"x 😀" ): y\n\n\nb = CONCAT(a,a)\nreturn b'
+        expected = layout(Source("x", text))
+        name = f"format-{len(ending)}.plan"
+        one.open(name, text.replace("\n", ending))
+        after = self.formatted(one, name)
+        assert after == expected.replace("\n", ending)
+        one.rewrite(name, after)
+        assert self.formatted(one, name) == after
+
+    def test_only_lines_that_differ_are_changed(self, one: Editor):
+        text = PLAN.replace("3. all = ", "3. all=")
+        one.open("small.plan", text)
+        params = {
+            "textDocument": {"uri": one.uri("small.plan")},
+            "options": {"tabSize": 2, "insertSpaces": True},
+        }
+        (edit,) = one.ask("textDocument/formatting", params)
+        assert covered(text, edit["range"]).startswith("3. all=")
+        assert applied(text, [edit]) == PLAN
+
+    def test_a_library(self, one: Editor):
+        text = LIBRARY.replace("X: text) ->", "X:text)->")
+        one.open("format.actions", text)
+        assert self.formatted(one, "format.actions") == layout_library(Source("x", text))
+
+    def test_a_line_that_cannot_be_read(self, one: Editor):
+        one.open("unformatted.plan", f"{PLAN}x = CONCAT(ro\n")
+        with pytest.raises(RefusedError, match="unformatted.plan:11 cannot be read") as error:
+            self.formatted(one, "unformatted.plan")
+        assert error.value.code == REFUSED
+        one.open("blank.plan", "\n\n")
+        assert self.formatted(one, "blank.plan") == "\n\n"
+
+
+class TestLibraries:
+    PLAN = '1. a = FIND_SMELL(CTX, "x") : y\n'
+
+    @pytest.fixture
+    def project(self, tmp_path: Path) -> Path:
+        (tmp_path / "plans").mkdir()
+        (tmp_path / "own.actions").write_text(LIBRARY, encoding="utf-8")
+        self.settings(tmp_path, 'library = ["own.actions"]')
+        return tmp_path
+
+    def settings(self, folder: Path, text: str) -> None:
+        (folder / "pyproject.toml").write_text(f"[tool.pearl]\n{text}\n", encoding="utf-8")
+
+    def test_the_projects_settings_count(self, project: Path):
+        self.settings(project, 'library = ["own.actions"]\nignore = ["PRL4"]')
+        with editor(project) as one:
+            assert one.open("plans/a.plan", self.PLAN) == []
+            assert codes(one.rewrite("plans/a.plan", self.PLAN.replace("SMELL", "EVENT"))) == [
+                "PRL201"
+            ]
+            assert one.rewrite("plans/a.plan", "a = FIND_ALLL(CTX)  # noqa\n") == []
+            found = one.mark("definition", "plans/a.plan", "a = FIND_|ALLL")
+            assert found is None
+            one.rewrite("plans/a.plan", self.PLAN)
+            found = one.mark("definition", "plans/a.plan", "a = FIND_|SMELL")
+            assert found["uri"] == one.uri("own.actions")
+            assert found["range"]["start"] == {"line": 1, "character": 0}
+
+    def test_a_library_counts_as_it_stands_unsaved(self, project: Path):
+        with editor(project) as one:
+            one.open("plans/a.plan", self.PLAN)
+            one.open("plans/b.plan", self.PLAN.replace("SMELL", "TASTE"))
+            one.open("own.actions", LIBRARY)
+            one.quiet(0.2)
+            one.published.clear()
+            one.change(
+                "own.actions", {"text": LIBRARY.replace("FIND_SMELL(CTX", "FIND_TASTE(CTX, Z")}
+            )
+            told = self.told(one, "plans/a.plan", "plans/b.plan")
+            assert codes(told["plans/a.plan"]) == ["PRL201"]
+            assert codes(told["plans/b.plan"]) == ["PRL203"]
+            found = one.mark("definition", "plans/b.plan", "a = FIND_|TASTE")
+            assert found["uri"] == one.uri("own.actions")
+            one.close("own.actions")
+            told = self.told(one, "plans/a.plan", "plans/b.plan")
+            assert codes(told["plans/a.plan"]) == []
+            assert codes(told["plans/b.plan"]) == ["PRL201"]
+
+    def test_files_that_change_on_the_disk(self, project: Path):
+        with editor(project) as one:
+            assert one.open("plans/a.plan", self.PLAN) == []
+            self.settings(project, 'library = ["core"]')
+            change = {"uri": one.uri("pyproject.toml"), "type": 2}
+            one.tell("workspace/didChangeWatchedFiles", {"changes": [change]})
+            assert codes(self.told(one, "plans/a.plan")["plans/a.plan"]) == ["PRL201"]
+            (project / "own.actions").write_text(
+                LIBRARY.replace("FIND_SMELL(CTX", "FIND_SMELL(CTX, Z"), encoding="utf-8"
+            )
+            self.settings(project, 'library = ["own.actions"]')
+            one.tell("workspace/didChangeWatchedFiles", {"changes": [change]})
+            assert codes(self.told(one, "plans/a.plan")["plans/a.plan"]) == ["PRL203"]
+
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ('library = ["gone.actions"]', "gone.actions does not exist"),
+            ("library = 5", "library in [tool.pearl] is a list of texts"),
+            ('ignore = ["XYZ"]', "No rule's code starts with XYZ"),
+            ("library = [", "cannot be read as TOML"),
+            ('library = ["empty.actions"]', "empty.actions holds no action"),
+        ],
+    )
+    def test_settings_that_cannot_be_read_are_said(self, project: Path, settings: str, said: str):
+        (project / "empty.actions").write_text("# nothing yet\n", encoding="utf-8")
+        self.settings(project, settings)
+        with editor(project) as one:
+            found = one.open("plans/a.plan", f"{self.PLAN}2. b = X(CTX\n")
+            assert said in found[0]["message"]
+            assert found[0]["range"]["start"] == {"line": 0, "character": 0}
+            assert [one.get("code", "") for one in found[1:]] == ["PRL106"]
+
+    def test_the_command_line_overrides(self, project: Path):
+        self.settings(project, 'library = ["gone.actions"]')
+        with editor(project, "--library", "own.actions") as one:
+            assert one.open("plans/a.plan", self.PLAN) == []
+
+    def test_two_projects_at_once(self, project: Path):
+        other = project / "other"
+        other.mkdir()
+        self.settings(other, 'library = ["core"]')
+        with editor(project) as one:
+            assert one.open("plans/a.plan", self.PLAN) == []
+            assert codes(one.open("other/a.plan", self.PLAN)) == ["PRL201"]
+
+    def told(self, one: Editor, *names: str) -> dict[str, list[dict[str, Any]]]:
+        """What is said next about each of some documents."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        while set(found) < set(names):
+            while not one.published:
+                one.next()
+            said = one.published.pop(0)
+            found.update({n: said["diagnostics"] for n in names if one.uri(n) == said["uri"]})
+        return found
+
+
+class TestAnyText:
+    """No text and no place in it makes the server fail."""
+
+    REQUESTS = ("hover", "definition", "completion", "prepareRename", "references", "rename")
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        chance = random.Random(11)
+        cases = [load(path).text for path in FILES]
+        for at, text in enumerate(chance.sample(cases, 30)):
+            yield f"case-{at}.plan", text
+            yield f"case-{at}.actions", text
+        for at in range(30):
+            words = list(chance.choice((PLAN, LIBRARY, chance.choice(cases))))
+            for _ in range(chance.randint(1, 30)):
+                where = chance.randrange(len(words) + 1)
+                words[where:where] = chance.choice(["(", '"', "{", "}", ")", "😀", "\r", "\n", "\ud800",
+                                                    "\x00", " each ", "=", "\u2028", "  plan:\n"])  # fmt: skip
+            yield f"cut-{at}.{chance.choice(('plan', 'actions'))}", "".join(words)
+        for at, text in enumerate(
+            ("(" * 3000, '"' * 3000, "a = F(" * 500, "{" * 3000, "\n" * 3000)
+        ):
+            yield f"long-{at}.plan", text
+            yield f"long-{at}.actions", text
+
+    def test_every_request_is_answered(self, one: Editor):
+        chance = random.Random(5)
+        answered = 0
+        for name, text in self.texts():
+            one.open(name, text)
+            document = {"textDocument": {"uri": one.uri(name)}}
+            for method, more in (
+                ("documentSymbol", {}),
+                ("formatting", {"options": {"tabSize": 2, "insertSpaces": True}}),
+            ):
+                answered += self.asked(one, f"textDocument/{method}", {**document, **more})
+            actions(one, name)
+            for offset in chance.choices(range(len(text) + 1), k=4):
+                line, character = place(text, offset)
+                where = {**document, "position": {"line": line, "character": character}}
+                more = {"context": {"includeDeclaration": True}, "newName": "x_y"}
+                for method in self.REQUESTS:
+                    answered += self.asked(one, f"textDocument/{method}", {**where, **more})
+            one.close(name)
+        assert answered > 2000
+        assert one.process.poll() is None
+
+    def asked(self, one: Editor, method: str, params: dict[str, Any]) -> bool:
+        try:
+            one.ask(method, params)
+        except RefusedError as error:
+            assert error.code == REFUSED, f"{method}: {error}"
+        return True
+
+
+def test_standard_error_stays_empty(tmp_path: Path):
+    """An editor shows what is written there as something that went wrong."""
+    code = "import sys; from pearl.cli import main; sys.argv = ['pearl', 'lsp']; main()"
+    with Editor(tmp_path) as one:
+        one.start()
+        one.open("a.plan", PLAN)
+        one.mark("hover", "a.plan", "CTX, r|o, ")
+        assert one.end() == 0
+        assert one.process.stderr
+        assert one.process.stderr.read() == b""
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")

@@ -1,0 +1,237 @@
+"""SARIF is what the published schema says, whatever was checked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import jsonschema
+import pytest
+
+from pearl.checker import Selection, check, check_library
+from pearl.diagnostics import Diagnostic, Edit, Fix, Label, Severity, apply_fixes
+from pearl.library import load_library
+from pearl.render import RENDERERS, Report
+from pearl.rules import RULES
+from pearl.source import Source, Span
+from pearl.syntax import parse
+from tests.shell import BAD, GOOD, call, process
+from tests.test_cases import FILES, load
+
+SCHEMA = Path(__file__).parent / "data" / "sarif-2.1.0.json"
+EVERYTHING = Selection(select=("PRL",))
+# RFC 3986, appendix A, with the marks of each part.
+_PART = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})"
+_REFERENCE = re.compile(
+    rf"(?:[A-Za-z][A-Za-z0-9+.-]*:{_PART}*|(?![^/?#]*:){_PART}*)(?:\?(?:{_PART}|\?)*)?(?:#{_PART}*)?"
+)
+FORMATS = jsonschema.FormatChecker(formats=())
+
+
+@FORMATS.checks("uri-reference")
+def is_reference(value: object) -> bool:
+    return not isinstance(value, str) or bool(_REFERENCE.fullmatch(value))
+
+
+@FORMATS.checks("uri")
+def is_address(value: object) -> bool:
+    return not isinstance(value, str) or (":" in value and is_reference(value))
+
+
+@cache
+def schema() -> jsonschema.Draft4Validator:
+    text = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    assert text["$schema"] == "http://json-schema.org/draft-04/schema#"
+    return jsonschema.Draft4Validator(text, format_checker=FORMATS)
+
+
+def problems(log: Any) -> list[str]:
+    return [f"{one.json_path}: {one.message[:200]}" for one in schema().iter_errors(log)]
+
+
+def valid(text: str) -> dict[str, Any]:
+    """A log that the schema takes."""
+    log: dict[str, Any] = json.loads(text)
+    assert not problems(log)
+    ids = {rule["id"] for rule in log["runs"][0]["tool"]["driver"]["rules"]}
+    assert {one["ruleId"] for one in log["runs"][0]["results"]} == ids
+    return log
+
+
+def results(text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = valid(text)["runs"][0]["results"]
+    return found
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """The example of every rule's documentation, with the name of a file for it."""
+    for rule in RULES:
+        ending = "actions" if rule.library else "plan"
+        yield f"{rule.code}.{ending}", rule.section("Example") + "\n"
+
+
+def test_the_schema_does_not_take_everything():
+    log = json.loads(RENDERERS["sarif"]([Report(Source("a.plan", GOOD), [])]))
+    assert not problems(log)
+    for broken in (
+        {**log, "version": "2.0.0"},
+        {**log, "more": 1},
+        {**log, "runs": [{"results": []}]},
+        {**log, "$schema": "no address"},
+    ):
+        assert problems(broken)
+    place = {"physicalLocation": {"artifactLocation": {"uri": "a b.plan"}}}
+    result = {"message": {"text": "x"}, "locations": [place]}
+    log["runs"][0]["results"] = [result]
+    assert problems(log)
+    place["physicalLocation"]["artifactLocation"]["uri"] = "a%20b.plan"
+    assert not problems(log)
+    place["physicalLocation"]["region"] = {"startLine": 0}
+    assert problems(log)
+
+
+def test_every_rule_on_the_command_line(tmp_path: Path):
+    folder = tmp_path / "plans of größe 😀, 100% #1"
+    folder.mkdir()
+    for name, text in examples():
+        (folder / name).write_text(text, encoding="utf-8")
+    done = process("lint", folder.name, "--select", "PRL", "--format", "sarif")
+    assert done.code == 1
+    found = results(done.out)
+    assert {one["ruleId"] for one in found} == {rule.code for rule in RULES}
+    for one in found:
+        uri = one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        assert (tmp_path / unquote_to_bytes(uri).decode()).is_file()
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_every_form_that_models_write(part: int):
+    library = load_library()
+    reports = []
+    for path in FILES[part::4]:
+        source = Source(f"{path.stem}.plan", load(path).text)
+        reports.append(Report(source, check(parse(source), library, EVERYTHING)))
+    assert len(results(RENDERERS["sarif"](reports))) > 50
+
+
+def test_places_and_fixes_are_those_of_the_text():
+    """What a reader of the log sees and does, by lines and columns alone."""
+    checked = 0
+    for name, text in examples():
+        source = Source(name, f"# größe 😀\n{text}")
+        if name.endswith("actions"):
+            found = check_library(source)
+        else:
+            found = check(parse(source), load_library(), EVERYTHING)
+        for one, told in zip(
+            found, results(RENDERERS["sarif"]([Report(source, found)])), strict=True
+        ):
+            region = told["locations"][0]["physicalLocation"]["region"]
+            assert span_of(source.text, region) == one.span
+            if one.fix:
+                changes = told["fixes"][0]["artifactChanges"][0]["replacements"]
+                edits = tuple(
+                    Edit(
+                        span_of(source.text, change["deletedRegion"]),
+                        change["insertedContent"]["text"],
+                    )
+                    for change in changes
+                )
+                mended = apply_fixes(source.text, [Fix("", edits)])
+                assert mended[0] == apply_fixes(source.text, [one.fix])[0]
+                checked += 1
+    assert checked > 10
+
+
+def span_of(text: str, region: dict[str, Any]) -> Span:
+    """The characters that a region's lines and columns name."""
+    lines = text.split("\n")
+    starts = [sum(len(line) + 1 for line in lines[:number]) for number in range(len(lines))]
+    start = starts[region["startLine"] - 1] + region["startColumn"] - 1
+    end = starts[region["endLine"] - 1] + region["endColumn"] - 1
+    assert (start, end - start) == (region["charOffset"], region["charLength"])
+    return Span(start, end)
+
+
+def test_standard_input():
+    done = call("lint", "-", "--format", "sarif", stdin=BAD)
+    found = results(done.out)
+    assert done.code == 1
+    places = [one["locations"][0]["physicalLocation"] for one in found]
+    assert {place["artifactLocation"]["uri"] for place in places} == {"stdin"}
+
+
+def test_nothing_found(tmp_path: Path):
+    (tmp_path / "good.plan").write_text(GOOD, encoding="utf-8")
+    done = call("lint", "good.plan", "--format", "sarif")
+    assert done.code == 0
+    assert results(done.out) == []
+
+
+def test_rows_of_a_file(tmp_path: Path):
+    rows = "".join(json.dumps({"plan": text}) + "\n" for text in (GOOD, BAD, "", "x"))
+    (tmp_path / "rows of plans.jsonl").write_text(rows, encoding="utf-8")
+    found = results(call("lint", "rows of plans.jsonl", "--format", "sarif").out)
+    places = [one["locations"][0]["physicalLocation"] for one in found]
+    assert {place["artifactLocation"]["uri"] for place in places} == {"rows%20of%20plans.jsonl"}
+    assert {place["region"]["startLine"] for place in places} == {2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a:b.plan",
+        "../up/a?b#c.plan",
+        "-x.plan",
+        "//host/a.plan",
+        '/tmp/[a] {b} |c| ^`"<>\\.plan',
+        "a\tb\nc.plan",
+        "größe/日本/😀.plan",
+        "undecodable-\udcff.plan",
+        "C:\\plans\\a.plan",
+        "%41.plan",
+    ],
+)
+def test_names_of_files(name: str):
+    source = Source(name, BAD)
+    found = results(RENDERERS["sarif"]([Report(source, check(parse(source), load_library()))]))
+    assert found
+    for one in found:
+        uri = one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        path = unquote_to_bytes(uri.removeprefix("file://"))
+        assert path == name.encode("utf-8", "surrogateescape")
+
+
+def test_a_place_that_is_named_twice_is_told_once():
+    label = Label(Span(0, 1), "here")
+    found = Diagnostic(
+        "PRL201", "unknown-action", Severity.ERROR, Span(0, 3), "No.", labels=(label, label)
+    )
+    told = results(RENDERERS["sarif"]([Report(Source("a.plan", GOOD), [found, found])]))
+    assert [len(one["relatedLocations"]) for one in told] == [1, 1]
+    # Every place in a row is the row.
+    two = replace(found, labels=(label, Label(Span(2, 3), "here")))
+    for name, count in (("a.plan", 2), ("a.jsonl:3", 1)):
+        told = results(RENDERERS["sarif"]([Report(Source(name, GOOD), [two])]))
+        assert len(told[0]["relatedLocations"]) == count
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ud800 = F(\udc00)\n",
+        "a = F(CTX\r\n\r\n",
+        "\x00\x1b[31m = F(",
+        "1. a = F(CTX)\u2028b",
+        "\ufeff(",
+    ],
+)
+def test_odd_characters(text: str):
+    source = Source("odd.plan", text)
+    assert results(RENDERERS["sarif"]([Report(source, check(parse(source), load_library()))]))
