@@ -118,7 +118,7 @@ def command(
     not shown to the planner. The same command goes on where it stopped.
     """
     from pearl.evaluate.job import apart, choose_examples, evaluation_job, make_kit
-    from pearl.evaluate.results import write_lines
+    from pearl.evaluate.results import means_of, write_lines
     from pearl.evaluate.searching import load_search
     from pearl.evaluate.sizes import with_sizes
     from pearl.evaluate.stored import load_run

@@ -38,7 +38,6 @@ PARTS = ("train", "dev", "test")
 
 _DRAWS = 8
 _WORLDS = 200
-_EVER = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +127,10 @@ def generate(
             waiting.append(waiting.pop(0))
             barren[first] += 1
             if barren[first] >= _WORLDS:
-                name = theories[first].name
-                raise InputError(f"{schema.path}: no world gives {name}: {refused.reason}.")
+                told_of = f"{theories[first].name} in {_WORLDS} worlds: {refused.reason}"
+                raise InputError(f"{schema.path}: no question of the kind {told_of}.")
         else:
-            # It has been asked, so that it will be again.
-            barren[first] = -_EVER
+            barren[first] = 0
         if asked:
             number += 1
             done += len(asked)

@@ -42,7 +42,9 @@ def shipped_text(name: str) -> str:
     """
     if name not in shipped_schemas():
         known = ", ".join(shipped_schemas())
-        raise InputError(f"No schema {name} ships with Pearl: use {known}, or name a file.")
+        raise InputError(
+            f"No schema {name} ships with Pearl: use {known}, or name a .toml or .json file."
+        )
     return (files("pearl.generating") / "schemas" / f"{name}.toml").read_text(encoding="utf-8")
 
 

@@ -1,0 +1,580 @@
+"""Generated worlds: gold decompositions give their answers, splits hold out what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from pearl.agents import Agents, World, read_world, read_worlds, run_hops, to_hops, to_plan
+from pearl.agents.world import Fact, Question
+from pearl.cli import pearl
+from pearl.generating import (
+    PARTS,
+    generate,
+    read_schema,
+    shipped_schemas,
+    shipped_text,
+    theories_of,
+)
+from pearl.generating.names import invented
+from pearl.source import InputError
+from pearl.values import Value, canonical_json, to_json
+from tests.conftest import ROOT
+
+SHIPPED = ("explicit", "implicit", "numeric")
+FILES = [(name, split, part) for name in SHIPPED for split in ("iid", "compgen") for part in PARTS]
+FLEET = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/generating.md").read_text("utf-8"), re.S)[0]
+
+
+class Watched(Agents):
+    """Agents that note every fact they find."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.found: set[str] = set()
+
+    def _facts(self, predicate: str, places: Sequence[str]) -> Iterator[Fact]:
+        for fact in super()._facts(predicate, places):
+            self.found.add(f"{predicate}({', '.join(fact)})")
+            yield fact
+
+
+@cache
+def rows(name: str, split: str = "iid", part: str = "train", questions: int = 400) -> Any:
+    return tuple(generate(read_schema(name), split, part, 11, questions))
+
+
+def worlds(*told: Any) -> Iterator[tuple[dict[str, Any], World]]:
+    for number, row in enumerate(rows(*told), 1):
+        text = json.dumps(row, ensure_ascii=False)
+        yield row, read_world(json.loads(text), f"rows:{number}", str(number))
+
+
+def told(values: Sequence[Value]) -> list[str]:
+    """Values so that 66, 66.0 and "66.0" are three."""
+    return [canonical_json(to_json(value)) for value in values]
+
+
+def asked(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return row["qa_pairs"]
+
+
+def predicates(world: World, question: Question) -> list[str]:
+    """The agents' templates that the hops are of, read from the words."""
+    found: list[str] = []
+    for hop in question.hops:
+        names = {one.template.predicate for one in world.language.readings(hop.agent, hop.question)}
+        assert len(names) == 1, hop
+        found.append(names.pop())
+    return found
+
+
+def pairs(world: World, question: Question) -> set[tuple[str, str]]:
+    names = predicates(world, question)
+    return {
+        (names[int(number) - 1], name)
+        for name, hop in zip(names, question.hops, strict=True)
+        for number in re.findall(r"#(\d+)", hop.question)
+    }
+
+
+def test_three_schemas_ship():
+    assert shipped_schemas() == SHIPPED
+
+
+@pytest.mark.parametrize(("name", "split", "part"), FILES)
+def test_gold_decompositions_give_the_recorded_answers(name: str, split: str, part: str):
+    count = 0
+    for row, world in worlds(name, split, part):
+        agents = Agents(world)
+        for data, question in zip(asked(row), world.questions, strict=True):
+            count += 1
+            answers = run_hops(question.hops, agents)
+            assert told(answers) == told(question.answers), question.text
+            assert told([answers[-1]]) == told([question.answer])
+            assert to_hops(to_plan(question.hops, question.text)) == question.hops
+            assert not re.search(r"[#${}]", question.text)
+            assert data["generated"] if "generated" in data else row["generated"]["part"] == part
+    assert count == 400
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_questions_read_from_a_file_are_those_generated(name: str, tmp_path: Path):
+    path = tmp_path / "made.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows(name)), encoding="utf-8")
+    read = [question.text for world in read_worlds(str(path)) for question in world.questions]
+    assert read == [question["question"] for row in rows(name) for question in asked(row)]
+
+
+def test_facts_used_mean_what_the_published_files_mean(shared: Path):
+    for kind in SHIPPED:
+        for world in read_worlds(str(shared / "commaqa" / f"{kind}_dev_20kb.jsonl")):
+            for question in world.questions:
+                agents = Watched(world)
+                run_hops(question.hops, agents)
+                assert agents.found == set(question.facts)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_facts_used_are_those_that_the_agents_find(name: str):
+    for row, world in worlds(name):
+        known = {fact for facts in row["kb"].values() for fact in facts}
+        for question in world.questions:
+            agents = Watched(world)
+            run_hops(question.hops, agents)
+            assert agents.found == set(question.facts)
+            assert len(question.facts) == len(agents.found)
+            assert agents.found < known
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_facts_used_are_enough(name: str):
+    """Without all other facts, but with the same valid inputs, the answers stay."""
+    for row, world in worlds(name):
+        for question in world.questions:
+            used = set(question.facts)
+            data = json.loads(json.dumps(row))
+            data["kb"] = {
+                predicate: [fact for fact in facts if fact in used]
+                for predicate, facts in row["kb"].items()
+            }
+            for kind, things in world.entities.items():
+                predicate = f"is_{kind}"
+                data["kb"][predicate] = [f"{predicate}({one}, yes)" for one in sorted(things)]
+                look = {"operation": "select", "question": f"{predicate}($1, ?)", "answer": "#1"}
+                data["pred_lang_config"].setdefault("other", []).append(
+                    {"predicate": predicate, "questions": [f"{kind} $1"], "steps": [look],
+                     "init": {"$1": kind}}
+                )  # fmt: skip
+            answers = run_hops(question.hops, Agents(read_world(data, "here", "here")))
+            assert told(answers) == told(question.answers)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_fact_stands_in_the_context(name: str):
+    shapes: dict[str, set[str]] = defaultdict(set)
+    for row, world in worlds(name):
+        facts = [fact for told_of in row["kb"].values() for fact in told_of]
+        assert list(world.sentences) == facts
+        assert world.context == " ".join(world.sentences.values())
+        for predicate, told_of in world.facts.items():
+            for one, other in told_of:
+                sentence = world.sentences[f"{predicate}({one}, {other})"]
+                assert one in sentence
+                assert other in sentence
+                shapes[predicate].add(sentence.replace(one, "$1").replace(other, "$2"))
+    assert all(len(said) >= 2 for said in shapes.values())
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_answers_are_neither_nothing_nor_everything(name: str):
+    fewest, most = read_schema(name).limits.answers
+    sizes = set()
+    for row in rows(name):
+        for question in asked(row):
+            answer = question["answer"]
+            if isinstance(answer, list):
+                sizes.add(len(answer))
+                assert fewest <= len(answer) <= most
+                assert len(set(answer)) == len(answer)
+            else:
+                assert isinstance(answer, int | float)
+                assert answer > 0
+            assert all(step["a"] for step in question["decomposition"])
+    assert sizes == set(range(fewest, most + 1))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_way_to_say_a_thing_is_used(name: str):
+    schema = read_schema(name)
+    patterns: dict[str, set[str]] = defaultdict(set)
+    hops: dict[str, set[str]] = defaultdict(set)
+    for _row, world in worlds(name):
+        for question in world.questions:
+            for hop, predicate in zip(question.hops, predicates(world, question), strict=True):
+                hops[predicate].add(re.sub(r"#\d+", "#", hop.question))
+    for row in rows(name):
+        for question in asked(row):
+            patterns[question["theory"]].add(question["config"]["questions"][0])
+    theories = theories_of(schema)
+    assert set(patterns) == {theory.name for theory in theories}
+    assert all(len(said) >= 2 for said in patterns.values())
+    assert {call.ask for theory in theories for call in theory.calls} <= {
+        *hops, *(ask.name for ask in schema.asks.values() if ask.total)
+    }  # fmt: skip
+    assert all(len(said) >= 2 for said in hops.values())
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_config_is_the_decomposition(name: str):
+    for row in rows(name):
+        for question in asked(row):
+            pattern = question["config"]["questions"][0]
+            for slot in question["config"]["init"]:
+                pattern = pattern.replace(slot, question["assignment"][slot])
+            assert pattern == question["question"]
+            steps = question["config"]["steps"]
+            assert len(steps) == len(question["decomposition"])
+            for number, step in enumerate(question["decomposition"], 1):
+                assert step["a"] == question["assignment"][f"#{number}"]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_compgen_holds_out_what_it_says(name: str):
+    """Pairs are read from the words of the hops, not from what the rows say of themselves."""
+    schema = read_schema(name)
+    public = {
+        ask.name: ask.total or ask.name for ask in schema.asks.values()
+    }  # arithmetic is named by its operation
+    held = {(public[one], public[other]) for one, other in schema.splits["compgen"]}
+    seen: dict[str, set[str]] = {}
+    words: dict[str, set[str]] = {}
+    for part in PARTS:
+        seen[part], words[part] = set(), set()
+        tested = set()
+        for row, world in worlds(name, "compgen", part):
+            assert row["generated"]["held_out"] == [list(x) for x in schema.splits["compgen"]]
+            for data, question in zip(asked(row), world.questions, strict=True):
+                found = pairs(world, question)
+                assert bool(found & held) == (part == "test"), question.text
+                assert {(public[one], public[other]) for one, other in data["pairs"]} == found
+                told_of = {(public[one], public[other]) for one, other in data["held_out"]}
+                assert told_of == found & held
+                tested |= found & held
+                seen[part] |= set(predicates(world, question))
+                words[part] |= set(re.findall(r"[a-z_]+", data["theory"]))
+        assert tested == (held if part == "test" else set())
+    assert seen["test"] <= seen["train"]
+    assert words["test"] <= words["train"]
+
+
+def test_iid_has_the_same_kinds_in_every_part():
+    kinds = [
+        {question["theory"] for row in rows("numeric", "iid", part) for question in asked(row)}
+        for part in PARTS
+    ]
+    assert kinds[0] == kinds[1] == kinds[2]
+
+
+def test_a_world_of_the_implicit_schema_has_one_way_alone():
+    schema = read_schema("implicit")
+    used: dict[str, set[int]] = defaultdict(set)
+    for row in rows("implicit"):
+        known = {predicate.partition("_")[2] for predicate in row["kb"]}
+        for question in asked(row):
+            piece, way = re.match(r"(\w+)/(\d)", question["theory"]).groups()
+            there = [
+                number
+                for number, steps in enumerate(schema.pieces[piece].ways, 1)
+                if schema.looked_up(steps) <= known
+            ]
+            assert there == [int(way)]
+            used[piece].add(int(way))
+    assert used == {"tasted": {1, 2, 3}, "helped": {1, 2, 3}}
+
+
+def test_another_way_than_the_worlds_has_no_answer():
+    schema = read_schema("implicit")
+    hops = {}
+    for _row, world in worlds("implicit"):
+        for question in world.questions:
+            hops.setdefault(predicates(world, question)[-2], question.hops)
+    tried = 0
+    for _row, world in worlds("implicit"):
+        agents = Agents(world)
+        for name, others in hops.items():
+            relation = schema.asks[name].relation
+            if relation and not any(one.endswith(f"_{relation}") for one in world.facts):
+                tried += 1
+                assert len(run_hops(others, agents)) < len(others)
+    assert tried > 100
+
+
+def test_an_explicit_relation_is_known_to_one_agent_of_several():
+    knowing = defaultdict(set)
+    for row in rows("explicit"):
+        for predicate in row["kb"]:
+            agent, _, relation = predicate.partition("_")
+            knowing[relation].add(agent)
+        assert len({one.partition("_")[2] for one in row["kb"]}) == len(row["kb"])
+    assert knowing["composed"] == {"table", "text"}
+    assert knowing["hails"] == {"text"}
+
+
+def test_numeric_questions_use_every_operator():
+    operators = {
+        step["op"] for row in rows("numeric") for q in asked(row) for step in q["decomposition"]
+    }
+    assert operators == {
+        "select", "project", "project_values_flat", "project_values_flat_unique",
+        "projectValues", "filter", "filterValues_keys",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_no_question_is_asked_twice_of_a_world(name: str):
+    seen = set()
+    for row in rows(name):
+        texts = [question["question"] for question in asked(row)]
+        assert len(set(texts)) == len(texts)
+        seen |= {question["id"] for question in asked(row)}
+    assert len(seen) == 400
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path):
+    found = []
+    for seed in ("7", "7", "8"):
+        path = tmp_path / f"{len(found)}.jsonl"
+        subprocess.run(
+            [sys.executable, "-m", "pearl", "generate", "commaqa", "--schema", "implicit",
+             "--split", "compgen", "--questions", "60", "--seed", seed, "-o", str(path)],
+            check=True, capture_output=True, env={"PYTHONHASHSEED": str(len(found))}, cwd=ROOT,
+        )  # fmt: skip
+        found.append(path.read_bytes())
+    assert found[0] == found[1] != found[2]
+
+
+def test_parts_have_worlds_of_their_own():
+    contexts = {row["context"] for part in PARTS for row in rows("explicit", "iid", part)}
+    assert len(contexts) == sum(len(rows("explicit", "iid", part)) for part in PARTS)
+
+
+@pytest.mark.parametrize("questions", [1, 4, 5, 6])
+def test_as_many_questions_as_asked_for(questions: int):
+    made = rows("explicit", "iid", "train", questions)
+    assert sum(len(asked(row)) for row in made) == questions
+
+
+def test_names_are_new_and_no_two_the_same():
+    names = list(islice(invented("one", frozenset({"ada"})), 5000))
+    assert len(set(names)) == 5000
+    assert all(re.fullmatch(r"[a-z]{5,}", name) for name in names)
+    assert names == list(islice(invented("one", frozenset({"ada"})), 5000))
+    assert names[0] not in islice(invented("one", frozenset({names[0]})), 5000)
+
+
+# A schema of one's own: the one that docs/generating.md shows.
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    path = tmp_path / "fleet.toml"
+    path.write_text(FLEET, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("split", ["iid", "compgen"])
+@pytest.mark.parametrize("part", PARTS)
+def test_a_fourth_schema(fleet: Path, split: str, part: str):
+    schema = read_schema(str(fleet))
+    made = list(generate(schema, split, part, 3, 100))
+    kinds = {question["theory"] for row in made for question in asked(row)}
+    load = "load(ships_commanded($captain))"
+    assert (load in kinds) == (split == "iid" or part == "test")
+    for number, row in enumerate(made):
+        world = read_world(row, "here", str(number))
+        for question in world.questions:
+            assert told(run_hops(question.hops, Agents(world))) == told(question.answers)
+            assert {"Ostre", "Velm", "Kardun", "Hollin"} >= world.entities["harbour"]
+
+
+def test_a_schema_in_json_is_the_same(fleet: Path):
+    other = fleet.with_suffix(".json")
+    other.write_text(json.dumps(tomllib.loads(FLEET)), encoding="utf-8")
+    one, two = (read_schema(str(path)) for path in (fleet, other))
+    assert list(generate(one, "iid", "dev", 3, 40)) == list(generate(two, "iid", "dev", 3, 40))
+
+
+BAD = [
+    ("about = ", "abuot = ", "abuot: there is no such key: use about, limits, kinds"),
+    ('about = "', "about = ", "fleet.toml is not TOML: "),
+    ("steps = [2, 3]", "steps = [3, 2]", "limits.steps: the fewest is at least 1"),
+    ("steps = [2, 3]", "steps = 3", "limits.steps: give the fewest and the most"),
+    ("steps = [2, 3]", "steps = [4, 5]", "limits.steps: no question has 4 to 5 steps"),
+    ("steps = [2, 3]", "steps = [2, 99]", "limits.steps: 20 steps are the most"),
+    ("questions = 5 ", "questions = 0 ", "limits.questions: give a whole number above 0."),
+    ("names = 40", "names = 4.5", "kinds.ship.names: give a whole number above 0."),
+    ("names = 40", "names = 40000", "kinds.ship.names: 5000 names are the most."),
+    ("names = 40", 'names = 40\nstyle = "big"', "kinds.ship.style: use Capital or small."),
+    ("each_world = 10", "each_world = 41", "kinds.ship.each_world: there are 40 alone."),
+    ('"Velm"', '"Ostre"', "kinds: Ostre is named twice: a name stands for one thing."),
+    ('"Velm"', '"Velm, the"', "kinds.harbour.names: a name is letters, digits, spaces"),
+    ("to = 90.0", "to = 9.0", "kinds.tons.numbers: to is at least from, and step above 0."),
+    ("step = 0.5", "step = 0.0001", "kinds.tons.numbers: 5000 numbers are the most"),
+    ("step = 0.5", "step = 1e-9", "kinds.tons.numbers.step: a number has at most 6 digits"),
+    ("from = 10.5", "from = nan", "kinds.tons.numbers.from: a number is at least 0"),
+    ("from = 10.5", 'from = "a"', "kinds.tons.numbers.from: give a number."),
+    ("[kinds.ship]", "[kinds.Ship]", "kinds.Ship: a name is small letters, digits and _"),
+    ('of = ["captain", "ship"]', 'of = ["captian", "ship"]',
+     "relations.commands.of: no kind is called captian: use captain."),
+    ('of = ["captain", "ship"]', 'of = ["captain"]', "relations.commands.of: name two kinds."),
+    ("each = [1, 2] ", "each = [1, 12] ", "relations.commands.each: a world has 10 of ship"),
+    ("bridge of $2 stands $1", "bridge stands $1",
+     "relations.commands.says.text: write $1 and $2 once each in 'On the bridge stands $1.'."),
+    ("says.table = [\"ship: $2 | captain: $1.\"]", "says.table = []",
+     "relations.commands.says.table: give a list of texts, at least one."),
+    ('looks = "berth(?, $1)"', 'looks = "birth(?, $1)"',
+     "asks.ships_in.looks: no relation is called birth: use berth."),
+    ('looks = "berth(?, $1)"', 'looks = "berth(?, $2)"', "asks.ships_in.looks: its places are ?"),
+    ('looks = "berth(?, $1)"', 'looks = "berth"', "asks.ships_in.looks: write it as composed"),
+    ('looks = "berth(?, $1)"', 'look = "berth(?, $1)"', "asks.ships_in.look: there is no such key"),
+    ('"Which ships lie in $1?"', '"Which ships lie in $2?"',
+     "asks.ships_in.words: write $1 once in 'Which ships lie in $2?'."),
+    ('"Which ships lie in $1?"', '"Which #1 lie in $1?"',
+     "asks.ships_in.words: leave quotes, brackets and # out of 'Which #1 lie in $1?'."),
+    ('"How many tons does $1 carry?"', '"Which ships lie in $1?"',
+     "asks.tons_of.words: table is asked ships_in in the same words."),
+    ('sum = "max"', 'sum = "mean"', "asks.most.sum: use count, max, min, diff"),
+    ('takes = ["$harbour"]', 'takes = ["harbour"]',
+     "pieces.ships_lying.takes: no piece gives harbour: a kind is written $harbour."),
+    ('takes = ["$harbour"]', 'takes = ["$port"]', "pieces.ships_lying.takes: no kind is called"),
+    ('"ships berthed in {1}"', '"ships berthed in {2}"',
+     "pieces.ships_lying.words: write {1} once in 'ships berthed in {2}'."),
+    ('"ships berthed in {1}"', '"ships at $5 in {1}"', "pieces.ships_lying.words: leave $ out"),
+    ('steps = ["ships_in({1})"]', 'steps = ["ships_at({1})"]',
+     "pieces.ships_lying.steps, step 1: no ask is called ships_at: use ships_in."),
+    ('steps = ["ships_in({1})"]', 'steps = ["ships_in({2})"]',
+     "pieces.ships_lying.steps, step 1: there is no hole {2} in takes."),
+    ('steps = ["ships_in({1})"]', 'steps = ["ships_in({1}, {1})"]',
+     "pieces.ships_lying.steps, step 1: ships_in takes 1 arguments."),
+    ('steps = ["ships_in({1})"]', 'steps = ["ships_in {1}"]',
+     "pieces.ships_lying.steps, step 1: write it as (operator) ask({1}, #1)"),
+    ('steps = ["ships_in({1})"]', 'steps = ["(sort) ships_in({1})"]',
+     "pieces.ships_lying.steps, step 1: (sort) is no operator"),
+    ('steps = ["ships_in({1})"]', 'steps = ["ships_in(1)"]',
+     "pieces.ships_lying.steps, step 1: an argument is {1} or #1, unlike '1'."),
+    ('steps = ["ships_in({1})"]', "steps = []",
+     "pieces.ships_lying.steps: a piece with no steps means what its one hole means"),
+    ('steps = ["ships_in({1})"]', 'ways = [["ships_in({1})"]]',
+     "pieces.ships_lying.ways: give at least two lists of steps."),
+    ('steps = ["ships_in({1})"]', 'ways = [["ships_in({1})"], ["ships_in({1})"]]',
+     "pieces.ships_lying.ways: way 1 looks up nothing that way 2 does not."),
+    ('steps = ["ships_in({1})"]', "",
+     "pieces.ships_lying: give steps, or ways where worlds differ in them."),
+    ('steps = ["ships_in({1})"]', 'steps = ["(project_values_flat) ships_in({1})"]',
+     "pieces.captains: ships_in goes over items, and is given a thing"),
+    ("(select) most(#1)", "(select) most(#2)",
+     "pieces.load.steps, step 2: #2 is no step before it."),
+    ("(select) most(#1)", "(select) mots(#1)",
+     "pieces.load.steps, step 2: no ask is called mots: use most."),
+    ("(project_values_flat) tons_of", "(project) tons_of",
+     "fleet.toml: no question of the kind load(ships_lying($harbour)) in 200 worlds: most finds"),
+    (', "(select) most(#1)"', "", None),
+    ('["(project_values_flat) tons_of({1})", "(select) most(#1)"]', '["(project) tons_of({1})"]',
+     "pieces.load: its answer is pairs: end in an operator with _values or _keys."),
+    ('["(project_values_flat) tons_of({1})", "(select) most(#1)"]',
+     '["tons_of({1})", "captains_of({1})"]', "pieces.load.steps: no later step uses #1."),
+    ('gives = "question"\ntakes = ["ships"]\nwords = ["Who',
+     'gives = "people"\ntakes = ["ships"]\nwords = ["Who',
+     "pieces.captains: it gives people, which no piece takes."),
+    ('held_out = [["ships_under", "tons_of"]]', 'held_out = [["ships_under"]]',
+     "splits.compgen.held_out: give pairs of asks"),
+    ('held_out = [["ships_under", "tons_of"]]', 'held_out = [["ships_under", "tuns_of"]]',
+     "splits.compgen.held_out: no ask is called tuns_of: use tons_of."),
+    ('held_out = [["ships_under", "tons_of"]]', 'held_out = [["tons_of", "ships_in"]]',
+     "splits.compgen.held_out: no question puts ships_in to the answer of tons_of."),
+    ('held_out = [["ships_under", "tons_of"]]', 'held_out = [["tons_of", "most"]]',
+     "splits.compgen.held_out: no training question is left with the ask tons_of."),
+    ("[splits.compgen]", "[splits.iid]", "splits.iid: it holds nothing out: leave it away."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "message"), BAD, ids=range(len(BAD)))
+def test_a_schema_that_cannot_be_used(fleet: Path, old: str, new: str, message: str | None):
+    assert old in FLEET
+    fleet.write_text(FLEET.replace(old, new, 1), encoding="utf-8")
+
+    def make() -> None:
+        schema = read_schema(str(fleet))
+        split = "compgen" if "compgen" in schema.splits else "iid"
+        list(generate(schema, split, "train", 1, 20))
+
+    if message is None:
+        make()
+        return
+    with pytest.raises(InputError) as error:
+        make()
+    said = str(error.value)
+    assert message in said
+    assert said.startswith(str(fleet))
+    assert "\n" not in said
+
+
+def test_too_many_kinds_of_questions_are_refused_at_once(fleet: Path):
+    many = "\n".join(
+        f'[pieces.more{number}]\ngives = "ships"\ntakes = ["ships"]\nwords = ["{number} {{1}}"]\n'
+        "steps = []\n"
+        for number in range(12)
+    )
+    fleet.write_text(f"{FLEET}\n{many}", encoding="utf-8")
+    with pytest.raises(InputError, match="more than 5000 kinds of questions"):
+        theories_of(read_schema(str(fleet)))
+
+
+# The command.
+
+
+def test_the_command_says_what_it_made(tmp_path: Path):
+    path = tmp_path / "out.jsonl"
+    done = CliRunner().invoke(
+        pearl,
+        ["generate", "commaqa", "--schema", "explicit", "--split", "compgen", "--part", "test",
+         "--questions", "30", "--seed", "7", "-o", str(path)],
+    )  # fmt: skip
+    assert done.exit_code == 0
+    said = r".*out\.jsonl: 30 questions of 30 kinds in 6 worlds, [\d.]+ s, [\d,]+ a minute\n"
+    assert re.fullmatch(said, done.stdout)
+    assert sum(len(world.questions) for world in read_worlds(str(path))) == 30
+
+
+def test_the_command_for_machines(fleet: Path):
+    done = CliRunner().invoke(
+        pearl, ["generate", "commaqa", "--schema", str(fleet), "-o", "out.jsonl", "--json"]
+    )
+    told_of = json.loads(done.stdout)
+    assert told_of["schema"] == "fleet"
+    assert (told_of["questions"], told_of["worlds"], told_of["held_out"]) == (500, 100, [])
+    assert told_of["questions_a_minute"] > 0
+
+
+def test_the_command_on_the_screen():
+    done = CliRunner().invoke(pearl, ["generate", "commaqa", "--schema", "numeric"])
+    assert len(done.stdout.splitlines()) == 100
+    assert "500 questions of 50 kinds" in done.stderr
+
+
+def test_a_shipped_schema_can_be_shown():
+    done = CliRunner().invoke(pearl, ["generate", "commaqa", "--schema", "numeric", "--show"])
+    assert done.stdout == shipped_text("numeric")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--schema", "other"], "No schema other ships with Pearl: use explicit, implicit"),
+        (["--schema", "other.toml"], "other.toml does not exist"),
+        (["--schema", "numeric", "--split", "odd"], "no split is called odd: use iid, compgen."),
+        (["--schema", "numeric", "--json"], "--json tells of a file: name one with -o FILE."),
+        (["--schema", "numeric", "-o", "no/such.jsonl"], "The folder no does not exist"),
+    ],
+)
+def test_wrong_use_is_one_line(args: list[str], message: str):
+    done = subprocess.run(
+        [sys.executable, "-m", "pearl", "generate", "commaqa", *args],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
