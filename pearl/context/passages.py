@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.context.parts import spans
 from pearl.llm import ExecuteStep
 from pearl.llm.offline.text import words
+from pearl.retrieval.bm25 import Weights, weigh
 from pearl.source import Span
 from pearl.values import as_text
 
@@ -57,17 +58,12 @@ class Chosen:
 class _Index:
     text: str
     spans: tuple[Span, ...]
-    retriever: Any
+    weights: Weights
 
     def scores(self, query: Mapping[str, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
         import numpy as np
 
-        total = np.zeros(len(self.spans))
-        for weight in sorted(set(query.values())):
-            terms = [term for term, own in query.items() if own == weight]
-            known = [term for term in terms if term in self.retriever.vocab_dict]
-            if known:
-                total += weight * self.retriever.get_scores(known)
+        total = self.weights.scores(query)
         near = np.zeros_like(total)
         near[1:] += total[:-1]
         near[:-1] += total[1:]
@@ -133,13 +129,9 @@ def _terms(text: str) -> list[str]:
 # Many steps, and many questions, ask for passages of one document.
 @lru_cache(maxsize=8)
 def _index(text: str) -> _Index:
-    import bm25s
-
     passages = tuple(spans(text, max(1, round(len(text) / _LENGTH)), _SLACK))
-    retriever = bm25s.BM25()
-    terms = [_terms(text[start:end]) or ["-"] for start, end in passages]
-    retriever.index(terms, show_progress=False)
-    return _Index(text, passages, retriever)
+    terms = [_terms(text[start:end]) for start, end in passages]
+    return _Index(text, passages, weigh(terms, k1=1.5, b=0.75))
 
 
 @lru_cache(maxsize=8)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from pearl.retrieval.bm25 import Weights, weigh
 from pearl.source import Span
 
 if TYPE_CHECKING:
@@ -136,19 +137,14 @@ class Index:
     text: str
     spans: tuple[Span, ...]
     stems: tuple[frozenset[str], ...]
-    retriever: Any
+    weights: Weights
 
     def scores(self, query: Mapping[str, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
         """How well each sentence bears on weighted stems (BM25), with a share of
         its neighbours' scores, as an answer often stands beside the words asked for."""
         import numpy as np
 
-        total = np.zeros(len(self.spans))
-        for weight in sorted(set(query.values())):
-            known = [stem for stem, own in query.items() if own == weight]
-            known = [stem for stem in known if stem in self.retriever.vocab_dict]
-            if known:
-                total += weight * self.retriever.get_scores(known)
+        total = self.weights.scores(query)
         near = np.zeros_like(total)
         near[1:] += total[:-1]
         near[:-1] += total[1:]
@@ -174,11 +170,8 @@ class Index:
 @lru_cache(maxsize=16)
 def index(text: str) -> Index:
     """Index a document; asked for again, it is the same one."""
-    import bm25s
-
     spans = tuple(sentences(text))
-    tokens = [words(text[span.start : span.end]) or ["-"] for span in spans]
+    tokens = [words(text[span.start : span.end]) for span in spans]
     # Less regard for length than is usual: a sentence is short in any case.
-    retriever = bm25s.BM25(k1=1.2, b=0.3)
-    retriever.index(tokens, show_progress=False)
-    return Index(text, spans, tuple(map(frozenset, tokens)), retriever)
+    weights = weigh(tokens, k1=1.2, b=0.3)
+    return Index(text, spans, tuple(map(frozenset, tokens)), weights)
