@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 import os
 import queue
@@ -19,6 +21,7 @@ ABLE = {
     "general": {"positionEncodings": ["utf-16"]},
     "textDocument": {
         "completion": {"completionItem": {"snippetSupport": True}},
+        "rename": {"prepareSupport": True},
         "hover": {"contentFormat": ["markdown", "plaintext"]},
     },
     "workspace": {
@@ -57,9 +60,14 @@ class Editor:
         self.texts: dict[str, tuple[int, str]] = {}
         self.published: list[dict[str, Any]] = []
         self.asked: list[dict[str, Any]] = []
-        self._number = 0
+        self._numbers = itertools.count(1)
         self._arrived: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self.complaints: list[bytes] = []
+        self._threads = [
+            threading.Thread(target=work, daemon=True) for work in (self._read, self._listen)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def __enter__(self) -> Editor:
         return self
@@ -73,6 +81,12 @@ class Editor:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(TIMEOUT)
+
+    def inside(self, folder: Path) -> Editor:
+        """The same connection, for texts of another folder."""
+        other = copy.copy(self)
+        other.folder, other.texts = folder, {}
+        return other
 
     def start(self, able: dict[str, Any] = ABLE) -> dict[str, Any]:
         """Introduce the editor; what the server can do."""
@@ -90,6 +104,8 @@ class Editor:
         """Take leave; the server's exit code."""
         self.ask("shutdown", None)
         self.tell("exit", None)
+        for thread in self._threads:
+            thread.join(TIMEOUT)
         return self.process.wait(TIMEOUT)
 
     def send(self, message: object) -> None:
@@ -105,8 +121,7 @@ class Editor:
 
     def ask(self, method: str, params: Any) -> Any:
         """A request's result, waited for."""
-        self._number += 1
-        number = self._number
+        number = next(self._numbers)
         self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         return self.answer(number)
 
@@ -193,6 +208,11 @@ class Editor:
         assert text.count(mark.replace("|", "", 1)) == 1, mark
         offset = text.index(mark.replace("|", "", 1)) + mark.index("|")
         return self.at(method, name, *place(text, offset), **more)
+
+    def _listen(self) -> None:
+        # Whoever does not read what a server complains of makes it wait.
+        assert self.process.stderr
+        self.complaints.extend(self.process.stderr)
 
     def _read(self) -> None:
         stream = self.process.stdout

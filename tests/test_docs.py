@@ -32,6 +32,7 @@ question: How are Ro and his mother related to the sale?
 """
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 RUN_NAME = re.compile(r"\b20\d{6}-\d{6}-[0-9a-f]{6}\b")
+BEGUN = re.compile(r"begun [\d-]{10} \d\d:\d\d UTC")
 SECONDS = re.compile(r"(?m)^time {7}[\d.]+ s$|\b\d\.\d MB$")
 DOCUMENTS = (
     "README.md",
@@ -70,6 +71,7 @@ def session(block: str, folder: Path) -> Iterator[str]:
         )
         printed = RUN_NAME.sub("20260101-120000-0a1b2c", done.stdout)
         printed = SECONDS.sub(lambda found: re.sub(r"[\d.]+", "0.4", found[0]), printed)
+        printed = BEGUN.sub("begun 2026-01-01 12:00 UTC", printed)
         yield from printed.rstrip().splitlines()
 
 

@@ -15,13 +15,14 @@ from tests.conftest import ROOT
 ROOMS = (
     "resources", "source", "rows", "values", "diagnostics", "plan", "screen", "syntax", "builtins",
     "library", "alike", "retrieval", "graph", "placing", "draw", "rules", "checker", "passes",
-    "render", "llm", "prompts", "planner", "context", "runtime", "agents", "generating", "engine",
-    "store", "strategies", "layout", "session", "replay", "answer", "jobs", "batch", "mining",
-    "report", "evaluate", "lsp", "api", "cli", "__main__",
+    "render", "llm", "prompts", "planner", "context", "runtime", "agents", "generating", "learning",
+    "engine", "store", "strategies", "layout", "session", "replay", "answer", "jobs", "batch",
+    "mining", "report", "evaluate", "viewer", "review", "lsp", "api", "cli", "__main__",
 )  # fmt: skip
 HEAVY = (
     "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy", "alembic",
-    "distributed", "tantivy", "snowballstemmer", "sqlite3", "pygls",
+    "distributed", "tantivy", "snowballstemmer", "sqlite3", "pygls", "starlette",
+    "uvicorn", "nltk",
 )  # fmt: skip
 PACKAGE = ROOT / "pearl"
 

@@ -134,6 +134,8 @@ def test_what_the_archives_hold(built: tuple[Path, Path, Path]):
         "pearl/plans/demos/why.plan",
         "pearl/plans/examples/lighthouse.txt",
         "pearl/prompts/execute_step.jinja",
+        "pearl/review/static/htmx.min.js",
+        "pearl/review/templates/plan.jinja",
     ):
         assert wanted in names
     homes = {name.partition("/")[0].partition("-")[0] for name in names}
@@ -149,6 +151,8 @@ def test_what_the_archives_hold(built: tuple[Path, Path, Path]):
         ".txt",
         ".jsonl",
         ".toml",
+        ".js",
+        ".css",
     }
     inner = {name.split("/")[1] for name in names if name.startswith("pearl/")}
     assert not inner & {"tests", "benchmarks", "docs", "build"}

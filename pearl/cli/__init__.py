@@ -26,6 +26,7 @@ COMMANDS = (
     "condense",
     "migrate",
     "refine",
+    "learn",
     "eval",
     "generate",
     "lint",

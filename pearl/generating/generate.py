@@ -113,28 +113,48 @@ def generate(
     theories = both.test if part == PARTS[-1] else both.train
     random = Random(told.seeds)  # noqa: S311 - data, not secrets
     turns = Turns(random)
-    barren = dict.fromkeys(range(len(theories)), 0)
+    fruitful: set[int] = set()
     waiting: list[int] = []
     number = done = 0
     while done < questions:
         waiting = waiting or random.sample(range(len(theories)), len(theories))
         first = waiting[0]
         world = _drawn(schema, theories[first], random, turns)
-        asked, refused = _asked(
-            world, theories, waiting, min(schema.limits.questions, questions - done)
-        )
-        if refused:
+        asked = _asked(world, theories, waiting, min(schema.limits.questions, questions - done))
+        fruitful |= asked.keys()
+        if waiting[:1] == [first]:
+            # Another world may do for it; the others should not wait for that.
             waiting.append(waiting.pop(0))
-            barren[first] += 1
-            if barren[first] >= _WORLDS:
-                told_of = f"{theories[first].name} in {_WORLDS} worlds: {refused.reason}"
-                raise InputError(f"{schema.path}: no question of the kind {told_of}.")
-        else:
-            barren[first] = 0
-        if asked:
+            if first not in fruitful:
+                _check_fruitful(told, theories[first])
+                fruitful.add(first)
+        made = [one for several in asked.values() for one in several]
+        if made:
             number += 1
-            done += len(asked)
-            yield _row(told, world.made, asked, number)
+            done += len(made)
+            yield _row(told, world.made, made, number)
+
+
+def _check_fruitful(told: _Told, theory: Theory) -> None:
+    """Make sure that some world gives a question of a kind.
+
+    Raises:
+        InputError: none of many does; says why the last did not.
+    """
+    schema = told.schema
+    random = Random(f"{told.seeds}/{theory.name}")  # noqa: S311 - data, not secrets
+    last = Refused("no world has one way alone for each of its pieces")
+    for _ in range(_WORLDS):
+        world = _drawn(schema, theory, random, Turns(random))
+        if possible(theory, frozenset(world.made.facts), schema):
+            found = world.ask(0, theory)
+            if isinstance(found, Asked):
+                return
+            last = found
+    raise InputError(
+        f"{schema.path}: {_WORLDS} worlds gave no question of the kind {theory.name}: "
+        f"{last.reason}."
+    )
 
 
 def _drawn(schema: Schema, theory: Theory, random: Random, turns: Turns) -> _World:
@@ -147,38 +167,33 @@ def _drawn(schema: Schema, theory: Theory, random: Random, turns: Turns) -> _Wor
 
 def _asked(
     world: _World, theories: Sequence[Theory], waiting: list[int], wanted: int
-) -> tuple[list[Asked], Refused | None]:
+) -> dict[int, list[Asked]]:
     """Questions for a world: first what waits, which then waits no more; then anything.
 
     Returns:
-        The questions, and why the first that waits is not among them.
+        The questions, by the number of their theory.
     """
     relations = frozenset(world.made.facts)
-    first, refused = waiting[0], None
-    asked: list[Asked] = []
-    for number in tuple(waiting):
-        if len(asked) == wanted:
-            break
-        if possible(theories[number], relations, world.schema):
-            found = world.ask(number, theories[number])
-            if isinstance(found, Asked):
-                asked.append(found)
-                waiting.remove(number)
-            elif number == first:
-                refused = found
     open_ones = [
         number
         for number, theory in enumerate(theories)
-        if len(asked) < wanted and possible(theory, relations, world.schema)
+        if possible(theory, relations, world.schema)
     ]
     world.random.shuffle(open_ones)
-    while open_ones and len(asked) < wanted:
+    places = {number: place for place, number in enumerate(waiting)}
+    open_ones.sort(key=lambda number: places.get(number, len(places)))
+    asked: dict[int, list[Asked]] = {}
+    left = wanted
+    while open_ones and left:
         number = open_ones.pop(0)
         found = world.ask(number, theories[number])
         if isinstance(found, Asked):
-            asked.append(found)
+            left -= 1
+            asked.setdefault(number, []).append(found)
             open_ones.append(number)
-    return asked, refused
+            if number in waiting:
+                waiting.remove(number)
+    return asked
 
 
 def _facts(made: Made) -> dict[str, list[str]]:

@@ -139,9 +139,9 @@ class Known:
                     continue
                 seen.add(moves)
                 forms = dict.fromkeys(move.form for move in moves)
-                theirs = dict.fromkeys(word for form in forms for word in self._come_with(form))
-                said = (*theirs, *(word for form in forms for word in said_by(form)))
-                more = tuple(one for one in own if not has(said, one))
+                theirs = sorted({word for move in moves for word in self.come_with(move)})
+                said = [word for form in forms for word in said_by(form)]
+                more = tuple(one for one in own if one not in theirs and not has(said, one))
                 less = tuple(one for one in theirs if not has(own, one))
                 cost = self._distance((*more, *less)) + self.weights.spliced
                 yield Analogy(moves, entities, more, less, cost)
@@ -156,32 +156,37 @@ class Known:
         """Ends of ways that go on from the last answer alone."""
         ways = (one.moves for pattern in self.model.patterns for one in pattern.strategies)
         ends = (way[at:] for way in ways for at in range(1, len(way)))
-        return list(dict.fromkeys(end for end in ends if _goes_on(end)))
+        return [(), *dict.fromkeys(end for end in ends if _goes_on(end))]
 
-    def _come_with(self, form: Form) -> tuple[str, ...]:
-        return self._words_of_forms.get(form, ())
-
-    @cached_property
-    def _words_of_forms(self) -> Mapping[Form, tuple[str, ...]]:
-        """Which words of questions come with which hops.
+    def come_with(self, move: Move) -> frozenset[str]:
+        """Which words of questions come with a hop, though no hop says them.
 
         They do where kinds of question that have the one mostly have the other.
+        What a form is asked about is part of it: ``Is {} greater than {}?``
+        means two things.
         """
-        users: dict[Form, set[str]] = {}
-        for pattern in self.model.patterns:
-            for strategy in pattern.strategies:
-                for move in strategy.moves:
-                    users.setdefault(move.form, set()).add(pattern.question)
+        return self._words_of_moves.get((move.form, move.arguments), frozenset())
+
+    @cached_property
+    def _words_of_moves(self) -> Mapping[tuple[Form, tuple[int | str, ...]], frozenset[str]]:
+        users: dict[tuple[Form, tuple[int | str, ...]], set[str]] = {}
         havers: dict[str, set[str]] = {}
+        said: set[str] = set()
         for pattern in self.model.patterns:
+            moves = [move for one in pattern.strategies for move in one.moves]
+            for move in moves:
+                users.setdefault((move.form, move.arguments), set()).add(pattern.question)
             for word in words_of(pattern.question):
                 havers.setdefault(word, set()).add(pattern.question)
+                if any(has(said_by(move.form), word) for move in moves):
+                    said.add(word)
         return {
-            form: tuple(
+            key: frozenset(
                 word for word, those in havers.items()
                 if 3 * len(those & used) >= 2 * len(those | used)
+                and (word not in said or has(said_by(key[0]), word))
             )
-            for form, used in users.items()
+            for key, used in users.items()
         }  # fmt: skip
 
 

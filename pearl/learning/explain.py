@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pearl.agents import exact_match
-from pearl.learning.bank import Bank, Case, Term, Types, hops_of, moves_of
+from pearl.learning.bank import Bank, Types
 from pearl.learning.moves import Move
+from pearl.learning.programs import Case, Term, hops_of, moves_of
 from pearl.values import Value
 
 

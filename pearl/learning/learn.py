@@ -8,15 +8,16 @@ what was found takes gold's place; that way sees `World.untold` and nothing else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pearl.agents import Agents, Question, World
 from pearl.agents.hops import REFERENCE
-from pearl.learning.bank import Case, Remembered, Types
+from pearl.learning.bank import Types
 from pearl.learning.explain import Effort, Explained, explain, is_right
 from pearl.learning.model import Model, gathered
 from pearl.learning.moves import Form, Move, forms_of, move_of
+from pearl.learning.programs import Case, Remembered
 from pearl.learning.texts import known_entities, opened
 
 

@@ -8,19 +8,22 @@ that a person can read and correct; the same training gives the same bytes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from pearl.agents import read_operation
-from pearl.agents.hops import CHANGES, MODES
+from pearl.agents.hops import MODES
 from pearl.learning.moves import BLANK, Form, Move
 from pearl.plan import Mode
 from pearl.source import InputError, read_source
 
 KIND = "pearl commaqa model"
 VERSION = 1
+
+_HOLE = re.compile(r"\{([1-9][0-9]?)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,34 +81,50 @@ def write_model(model: Model) -> str:
     """The text of a model's file."""
     forms = sorted(model.forms, key=lambda form: (form.phrasings, form.orders))
     numbers = {form: number for number, form in enumerate(forms, 1)}
-    data = {
-        "kind": KIND,
-        "version": VERSION,
-        "learned_from": model.source,
-        "forms": [
-            {"number": numbers[form], "phrasings": list(form.phrasings),
-             "orders": [list(order) for order in form.orders],
-             "agents": dict(sorted(model.forms[form].items()))}
-            for form in forms
-        ],
-        "patterns": [
-            {"question": pattern.question,
-             "strategies": [
-                 {"seen": one.seen, "moves": [_written(move, numbers) for move in one.moves]}
-                 for one in pattern.strategies
-             ]}
-            for pattern in model.patterns
-        ],
-    }  # fmt: skip
-    return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
+    head = {"kind": KIND, "version": VERSION, "learned_from": model.source}
+    lines = [f"{_line(key)}: {_line(value)}," for key, value in head.items()]
+    lines.append('"forms": [')
+    lines += _joined(
+        _line({"number": numbers[form], "phrasings": _numbered(form),
+               "agents": dict(sorted(model.forms[form].items()))})
+        for form in forms
+    )  # fmt: skip
+    lines += ["],", '"patterns": [']
+    lines += _joined(_written(pattern, numbers) for pattern in model.patterns)
+    return "\n".join(["{", *lines, "]", "}"]) + "\n"
 
 
-def _written(move: Move, numbers: Mapping[Form, int]) -> dict[str, Any]:
+def _line(data: Any) -> str:  # noqa: ANN401 - any JSON
+    return json.dumps(data, ensure_ascii=False)
+
+
+def _joined(lines: Iterable[str]) -> list[str]:
+    every = list(lines)
+    return [f"{line}," for line in every[:-1]] + every[-1:]
+
+
+def _numbered(form: Form) -> list[str]:
+    """The phrasings with the arguments' numbers in their blanks."""
+    numbers = [f"{{{number}}}" for number in range(1, form.blanks + 1)]
+    return [form.asked(numbers, at) for at in range(len(form.phrasings))]
+
+
+def _written(pattern: Pattern, numbers: Mapping[Form, int]) -> str:
+    """A pattern, one move a line."""
+    ways = []
+    for one in pattern.strategies:
+        moves = ",\n  ".join(_line(_move_data(move, numbers)) for move in one.moves)
+        ways.append(f'{{"seen": {one.seen}, "moves": [\n  {moves}]}}')
+    joined = ",\n ".join(ways)
+    return f'{{"question": {_line(pattern.question)}, "strategies": [\n {joined}]}}'
+
+
+def _move_data(move: Move, numbers: Mapping[Form, int]) -> dict[str, Any]:
     name = next(name for name, mode in MODES.items() if mode is move.mode)
     told: dict[str, Any] = {
         "operator": "_".join((name, *move.then)),
         "form": numbers[move.form],
-        "asks": move.form.phrasings[0],
+        "asks": _numbered(move.form)[0],
         "with": list(move.arguments),
     }
     return told if move.over is None else {**told, "over": move.over}
@@ -139,13 +158,12 @@ def _model(data: Mapping[str, Any]) -> Model:
     forms: dict[int, Form] = {}
     agents: dict[Form, Mapping[str, int]] = {}
     for one in data["forms"]:
-        form = Form(_texts(one["phrasings"]), tuple(tuple(map(_whole, o)) for o in one["orders"]))
-        _check_form(form)
+        form = _form([_text(phrasing) for phrasing in one["phrasings"]])
         forms[_whole(one["number"])] = form
         agents[form] = {str(name): _whole(seen) for name, seen in one["agents"].items()}
     patterns = tuple(
         Pattern(
-            *_texts([one["question"]]),
+            _text(one["question"]),
             tuple(
                 Strategy(tuple(_move(move, forms) for move in way["moves"]), _whole(way["seen"]))
                 for way in one["strategies"]
@@ -153,15 +171,15 @@ def _model(data: Mapping[str, Any]) -> Model:
         )
         for one in data["patterns"]
     )
-    return Model(*_texts([data["learned_from"]]), agents, patterns)
+    return Model(_text(data["learned_from"]), agents, patterns)
 
 
-def _check_form(form: Form) -> None:
-    for phrasing, order in zip(form.phrasings, form.orders, strict=True):
-        if phrasing.count(BLANK) != len(order) or set(order) != set(range(form.blanks)):
-            raise ValueError
-    if not form.phrasings:
+def _form(phrasings: Sequence[str]) -> Form:
+    parts = [_HOLE.split(one) for one in phrasings]
+    orders = tuple(tuple(int(number) - 1 for number in one[1::2]) for one in parts)
+    if not orders or any(set(one) != set(range(len(set(orders[0])))) for one in orders):
         raise ValueError
+    return Form(tuple(BLANK.join(one[::2]) for one in parts), orders)
 
 
 def _move(data: Mapping[str, Any], forms: Mapping[int, Form]) -> Move:
@@ -172,15 +190,13 @@ def _move(data: Mapping[str, Any], forms: Mapping[int, Form]) -> Move:
         raise ValueError
     if over is not None and (_whole(over) >= 0 or operation.mode is Mode.PLAIN):
         raise ValueError
-    assert set(operation.then) <= set(CHANGES)
     return Move(operation.mode, operation.then, form, arguments, over)
 
 
-def _texts(data: Iterable[Any]) -> tuple[str, ...]:
-    texts = tuple(data)
-    if not all(isinstance(one, str) for one in texts):
+def _text(data: Any) -> str:  # noqa: ANN401 - any JSON
+    if not isinstance(data, str):
         raise TypeError
-    return texts
+    return data
 
 
 def _whole(data: Any) -> int:  # noqa: ANN401 - any JSON

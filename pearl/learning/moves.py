@@ -8,18 +8,15 @@ gave, or for the second entity of the question.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pearl.agents import Agents, Hop, Operation, World, print_operation, read_operation
 from pearl.agents.hops import REFERENCE, references
 from pearl.plan import Mode
-from pearl.values import Value
+from pearl.values import Pairs, Value
 
 BLANK = "{}"
-
-_HOLE = re.compile(r"\{([1-9][0-9]?)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +162,7 @@ def _argument(words: str, number: int, entities: Sequence[str]) -> int | str:
 
 def is_empty(value: Value) -> bool:
     """Whether an answer is a list or pairs with nothing in it."""
-    return hasattr(value, "__len__") and not isinstance(value, str) and len(value) == 0  # type: ignore[arg-type]
+    return isinstance(value, list | Pairs) and not len(value)
 
 
 def who_answers(

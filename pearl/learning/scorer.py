@@ -88,15 +88,16 @@ class ByAnalogy:
     def _options(self, analogy: Analogy, move: Move) -> Iterable[_Option]:
         """The move's own question, and others that take up words of the question at hand."""
         own = move.form
-        yield self._option(analogy, own, own)
+        yield self._option(analogy, move, own)
         if not analogy.more:
             return
         for form in self._by_blanks.get(own.blanks, ()):
             fresh = [word for word in said_by(form) if word not in said_by(own)]
             if form != own and any(has(fresh, one) for one in analogy.more):
-                yield self._option(analogy, own, form)
+                yield self._option(analogy, move, form)
 
-    def _option(self, analogy: Analogy, own: Form, form: Form) -> _Option:
+    def _option(self, analogy: Analogy, move: Move, form: Form) -> _Option:
+        own = move.form
         weights, telling = self.weights, self._known.telling
         unsaid = min(
             sum(telling(gone) for gone in analogy.less if has(words_of(one), gone))
@@ -107,7 +108,8 @@ class ByAnalogy:
             known = {*said_by(own), *analogy.more}
             added = min(sum(not has(known, w) for w in words_of(one)) for one in form.phrasings)
             cost += weights.changed + weights.added * added
-        takes = frozenset(one for one in analogy.more if has(said_by(form), one))
+        come = self._known.come_with(_with(move, form))
+        takes = frozenset(one for one in analogy.more if one in come or has(said_by(form), one))
         return _Option(form, cost, takes)
 
     def _so_far(self, lined: _Lined, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:

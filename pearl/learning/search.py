@@ -115,7 +115,7 @@ class _Waiting:
     hop: Hop | None = field(compare=False)
 
 
-def greedy(question: str, agents: Agents, scorer: NextStep, budget: Budget = Budget()) -> Found:  # noqa: B008 - frozen
+def greedy(question: str, agents: Agents, scorer: NextStep, budget: Budget = Budget()) -> Found:
     """TMN-G: the best proposal at each hop (CommaQA, section 4.3).
 
     A proposal that has no answer ends it, without an answer.
@@ -137,7 +137,7 @@ def greedy(question: str, agents: Agents, scorer: NextStep, budget: Budget = Bud
 
 
 def best_first(
-    question: str, agents: Agents, scorer: NextStep, budget: Budget = Budget()  # noqa: B008 - frozen
+    question: str, agents: Agents, scorer: NextStep, budget: Budget = Budget()
 ) -> Found:  # fmt: skip
     """TMN-S: best-first search over proposals that agents answer (CommaQA, section 4.3).
 

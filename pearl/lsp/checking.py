@@ -18,9 +18,8 @@ from pearl.lsp.documents import Document, Kind
 from pearl.lsp.findings import find, shown
 from pearl.lsp.shelf import Shelf
 
-DELAY = 0.02
-"""Keys repeat every 30 milliseconds: long enough for a paste or a change of many lines to arrive
-in full, too short to be waited for."""
+DELAY = 0.01
+"""Long enough for a paste or a change in many places to arrive in full, and too short to be felt."""
 
 Publish = Callable[[types.PublishDiagnosticsParams], None]
 

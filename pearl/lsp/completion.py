@@ -56,7 +56,6 @@ def _in_plan(desk: Desk, document: Document, shelf: Shelf, offset: int) -> Items
         return
     cursor = step_cursor(document.text, line.start, offset)
     actions = (*shelf.library.actions.values(), *parsed.plan.declares)
-    own = {one.name for one in parsed.plan.declares}
     if cursor.where is Where.ACTION:
         yield from _actions(desk, document, shelf, cursor, actions)
     elif cursor.where in (Where.ARGUMENT, Where.BRACES, Where.RETURN):
@@ -69,7 +68,7 @@ def _in_plan(desk: Desk, document: Document, shelf: Shelf, offset: int) -> Items
         variables += [
             (one.name, "its line cannot be read yet")
             for one in parsed.broken
-            if one.name and one.name not in own and one.span.end <= above
+            if one.kind == "step" and one.name and one.span.end <= above
         ]
         yield from _names(document, cursor, variables)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 
 from lsprotocol import types
 
@@ -27,7 +28,7 @@ def code_actions(desk: Desk, params: types.CodeActionParams) -> list[types.CodeA
         return None
     shelf = desk.shelf(document)
     offered: list[types.CodeAction] = []
-    if _wanted(types.CodeActionKind.QuickFix, params.context):
+    if _wanted(types.CodeActionKind.QuickFix.value, params.context):
         offered += _quick_fixes(desk, document, shelf, params.range)
     # An editor asks by itself at every move of the cursor; mending a whole plan is too much then.
     by_itself = params.context.trigger_kind is types.CodeActionTriggerKind.Automatic
@@ -38,7 +39,8 @@ def code_actions(desk: Desk, params: types.CodeActionParams) -> list[types.CodeA
 
 def _wanted(kind: str, context: types.CodeActionContext) -> bool:
     """Whether the editor asks for actions of a kind; a kind stands for all below it."""
-    return not context.only or any(f"{kind}.".startswith(f"{one}.") for one in context.only)
+    asked = [one.value if isinstance(one, Enum) else one for one in context.only or ()]
+    return not asked or any(f"{kind}.".startswith(f"{one}.") for one in asked)
 
 
 def _quick_fixes(

@@ -14,6 +14,15 @@ from pygls.protocol.json_rpc import RPCMessage, RPCRequest
 logger = logging.getLogger(__name__)
 
 
+def is_trouble(record: logging.LogRecord) -> bool:
+    """Whether something went wrong; pygls would log each refusal as an exception."""
+    return not (record.exc_info and _is_refusal(record.exc_info[1]))
+
+
+def _is_refusal(error: BaseException | None) -> bool:
+    return getattr(error, "code", None) == LSPErrorCodes.RequestFailed.value
+
+
 class Protocol(LanguageServerProtocol):
     """The protocol; a request always has an answer, if only an error."""
 
@@ -47,5 +56,5 @@ class Server(LanguageServer):
 
     def report_server_error(self, error: Exception, source: type[Exception]) -> None:
         """Say on standard error what went wrong."""
-        if getattr(error, "code", None) != LSPErrorCodes.RequestFailed.value:
+        if not _is_refusal(error):
             logger.warning("%s: %s", type(error).__name__, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +13,7 @@ from pearl.lsp import completion, fixes, formatting, hover, rename, symbols, tar
 from pearl.lsp.checking import Checks
 from pearl.lsp.desk import Desk, Editor, SettingsOf
 from pearl.lsp.documents import Kind, changed, opened, path_of
-from pearl.lsp.protocol import Protocol, Server
+from pearl.lsp.protocol import Protocol, Server, is_trouble
 
 Answer = Callable[[Desk, Any], Any]
 
@@ -55,6 +56,7 @@ def serve(settings_of: SettingsOf) -> bool:
     desk = Desk(settings_of)
     server = Server("pearl", version("pearl"), protocol_cls=Protocol)
     checks = Checks(desk, server.text_document_publish_diagnostics)
+    logging.getLogger("pygls.protocol.json_rpc").addFilter(is_trouble)
     _answer(server, desk)
     _begin(server, desk)
     _follow(server, desk, checks)

@@ -47,7 +47,7 @@ def _actions(document: Document, actions: Sequence[Action]) -> list[types.Docume
     """Each action with the lines below it that belong to it."""
     ends = [*(one.span.start for one in actions[1:]), len(document.text)]
     found = []
-    for action, end in zip(actions, ends, strict=True):
+    for action, end in zip(actions, ends, strict=False):
         start = action.span.start
         below = document.text[start:end].splitlines(keepends=True)
         # Comments above the next action are its own.

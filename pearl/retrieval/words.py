@@ -104,7 +104,7 @@ def _terms_of(word: str) -> tuple[str, ...]:
     if stopped:
         named = len(word) > 1 and word.isupper() and word not in _OPERATORS
         return (f"={plain}",) if named else ()
-    return (_stem(plain),)
+    return (stem(plain),)
 
 
 def _unspaced(part: str) -> tuple[str, ...]:
@@ -125,8 +125,11 @@ def _folded(word: str) -> str:
 
 # Names and first words of sentences come in capitals and without.
 @lru_cache(maxsize=1 << 16)
-def _stem(word: str) -> str:
-    """A word's stem. A stemmer keeps the word it works on, so threads may not share one."""
+def stem(word: str) -> str:
+    """An English word's stem; the word is in lower case.
+
+    A stemmer keeps the word it works on, so threads may not share one.
+    """
     from snowballstemmer.english_stemmer import EnglishStemmer
 
     return str(EnglishStemmer().stemWord(word)) or word

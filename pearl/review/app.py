@@ -15,9 +15,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from pearl.review.desk import Desk
+from pearl.review.forms import make_templates
 from pearl.review.guard import Guard, RefusedError, check_form, read_form
 from pearl.review.people import Person, form_token, who_is
-from pearl.review.forms import make_templates
 from pearl.source import InputError
 
 if TYPE_CHECKING:

@@ -62,7 +62,8 @@ def document_of_run(told: str, run: RunRow, task: str, folders: Folders) -> Foun
     file = folders.inside_any(Path(str(run.head.get("questions", ""))))
     if file is None:
         return found
-    texts = _of_questions(file, task) if run.kind == "batch" else _of_dataset(file, run)
+    home = str(folders.documents or "")
+    texts = _of_questions(file, task) if run.kind == "batch" else _of_dataset(file, run, home)
     for text in texts:
         source = Source(name, text)
         if source.digest == digest:
@@ -96,13 +97,13 @@ def _of_questions(file: Path, task: str) -> Iterator[str]:
         return
 
 
-def _of_dataset(file: Path, run: RunRow) -> Iterator[str]:
+def _of_dataset(file: Path, run: RunRow, home: str) -> Iterator[str]:
     """The documents that an evaluation's data set holds."""
     title = str((run.head.get("evaluation") or {}).get("title", ""))
     for dataset in DATASETS:
         if title.startswith(dataset.title):
             try:
-                for example in dataset.read(str(file)):
+                for example in dataset.read(str(file), home):
                     yield example.document.text
             except InputError:
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pearl.report import Report
@@ -60,14 +61,8 @@ def _judged(final: Mapping[tuple[str, int], Given], people: Mapping[int, Person]
         own = [one for one in final.values() if one.person == number]
         if own:
             groups.append((person.name, own))
-    lines = [
-        _shares(words, groups, lambda one, name=name: one.correct == name)
-        for name, words in _CORRECT
-    ]
-    lines += [
-        _shares(one.words, groups, lambda said, name=one.name: name in said.categories)
-        for one in CATEGORIES
-    ]
+    lines = [_shares(words, groups, partial(_is, name)) for name, words in _CORRECT]
+    lines += [_shares(one.words, groups, partial(_has, one.name)) for one in CATEGORIES]
     means = [sum(one.verdict.confidence for one in own) / len(own) for _, own in groups]
     lines.append(("Mean confidence, of 5", [f"{mean:.2f}" for mean in means], {"mean": means}))
     counts = [len(own) for _, own in groups]
@@ -130,6 +125,14 @@ def _pairs(found: Agreement, people: Mapping[int, Person]) -> Table:
 
 def _name(number: int, people: Mapping[int, Person]) -> str:
     return people[number].name if number in people else f"annotator {number}"
+
+
+def _is(name: str, verdict: Verdict) -> bool:
+    return verdict.correct == name
+
+
+def _has(name: str, verdict: Verdict) -> bool:
+    return name in verdict.categories
 
 
 def _shares(

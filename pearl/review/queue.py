@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pearl.evaluate.results import Evaluation, Result, read_evaluation
-from pearl.rows import read_rows
 from pearl.review.folders import Folders, is_version
 from pearl.review.stored import read_run_plans
+from pearl.rows import read_rows
 from pearl.source import InputError, Source, read_source
 from pearl.store.store import storable
 from pearl.syntax import parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pearl.graph import outputs
 from pearl.plan import Plan
@@ -138,7 +138,7 @@ def _stored(item: Item, engine: Engine, folders: Folders) -> _Ran | None:
         return None
     entries = journal(engine, run, item.task)
     plan = parse(planned(entries) or item.text).plan
-    head = next((one.value for one in entries if one.path == "run"), {})
+    head: Any = next((one.value for one in entries if one.path == "run"), {})
     values: dict[str, Value] = {}
     troubles: dict[str, str] = {}
     answer = failed = ""

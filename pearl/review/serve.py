@@ -36,6 +36,8 @@ def listen(host: str, port: int) -> socket.socket:
         taken = socket.socket(family, kind, protocol)
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(address)
+        # Whoever comes before the server has started waits, and is not turned away.
+        taken.listen()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise InputError(

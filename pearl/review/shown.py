@@ -1,4 +1,4 @@
-"""A plan as the page shows it: its lines with their findings, the findings in words, the picture."""
+"""A plan as the page shows it: its lines, what the checker finds in them, the picture."""
 
 from __future__ import annotations
 

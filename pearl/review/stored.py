@@ -42,11 +42,11 @@ def read_run_plans(
     found = False
     for id, row in read_rows(engine, run.name):
         told = row["result"] if isinstance(row.get("result"), dict) else row
-        text = told.get("plan")
-        if not isinstance(text, str) or not text.strip() or (task and id != task):
+        plan = told.get("plan")
+        if not isinstance(plan, str) or not plan.strip() or (task and id != task):
             continue
         found = True
-        yield f"{run.name}/{id}", run.name, id, text, _row(told)
+        yield f"{run.name}/{id}", run.name, id, plan, _row(told)
     if not found:
         what = f"question {task} with a plan" if task else "plan in its rows"
         raise InputError(f"The run {run.name} has no {what}: pearl runs show {run.name} lists it.")

@@ -24,7 +24,7 @@ from pearl.viewer.colours import Line, coloured
 from pearl.viewer.gather import Draft, Frame
 from pearl.viewer.passages import Passage
 from pearl.viewer.steps import Shown, shown_steps
-from pearl.viewer.words import lines, shown
+from pearl.viewer.words import count, lines, shown
 
 _PLACED = frozenset(
     {"answer", "option", "failed", "judgement", "plan/passes", "plan/fallback", "context"}
@@ -196,9 +196,10 @@ def _notes(told: Mapping[str, Any]) -> list[str]:
     if isinstance(fitted, dict):
         steps = ", ".join(map(str, fitted.get("steps", ())))
         found.append(
-            f"The document has {fitted.get('document')} tokens and the window {fitted.get('window')}"
-            f", of which {fitted.get('reply')} were kept free for the reply: {steps} read it in "
-            f"{fitted.get('parts')} parts (policy {fitted.get('policy')})."
+            f"The document has {count(fitted.get('document'))} tokens and the window "
+            f"{count(fitted.get('window'))}, of which {count(fitted.get('reply'))} were kept free "
+            f"for the reply: it is read in {fitted.get('parts')} parts, for {steps} (policy "
+            f"{fitted.get('policy')})."
         )
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -21,7 +21,7 @@ from pearl.viewer.timeline import Stage, timeline
 from pearl.viewer.words import counted, lines, short, shown, took
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from sqlalchemy import Engine, Select
 
 MOST = 5000
 """Rows on a page, at most: a browser shows no more of them with ease."""
@@ -46,7 +46,7 @@ class Count:
     made: int = 0
     kept: int = 0
     vain: int = 0
-    spent: Usage = Usage()
+    spent: Usage = field(default_factory=Usage)
     begun: float | None = None
     ended: float | None = None
 
@@ -146,7 +146,7 @@ def read_counts(engine: Engine, run: str) -> dict[str, Count]:
     failed = and_(call, entries.c.status == "failed")
     sent = and_(call, ~entries.c.kept)
     tokens = (entries.c.prompt_tokens, entries.c.completion_tokens, entries.c.cached_tokens)
-    query = (
+    query: Select[Any] = (
         select(
             entries.c.item,
             *(func.sum(case((where, 1), else_=0)) for where in (made, kept, failed)),
@@ -158,10 +158,14 @@ def read_counts(engine: Engine, run: str) -> dict[str, Count]:
         .group_by(entries.c.item)
     )
     with reading(engine) as connection:
-        return {
-            row[0]: Count(*map(int, row[1:4]), Usage(*map(int, row[4:7])), row[7], row[8])
-            for row in connection.execute(query)
-        }
+        found = [list(row) for row in connection.execute(query)]
+    return {str(item): _count(told) for item, *told in found}
+
+
+def _count(told: list[Any]) -> Count:
+    *whole, begun, ended = told
+    made, kept, vain, *tokens = map(int, whole)
+    return Count(made, kept, vain, Usage(*tokens), begun, ended)
 
 
 def view_job(
@@ -203,7 +207,7 @@ def _item(row: Mapping[str, Any], count: Count, price: Price | None) -> Item:
         shown(status),
         verdict,
         shown(row.get("question") or result.get("question") or ""),
-        shown(short(_answer(row, result), 160)) if status == "answered" else "",
+        shown(short(_answer(row, result), 110)) if status == "answered" else "",
         lines(words),
         shown(row.get("gold") or result.get("gold") or ""),
         shown(error.get("reason", "")),

@@ -50,18 +50,27 @@ def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str
     total = totals(engine, run.name, item)
     starts = sum(one.path == "run" for one in every)
     ends = [one.started + one.seconds for one in entries if one.started is not None]
-    span = (entries[0].started, max(ends, default=None)) if item else (run.started, run.ended)
+    ended = max(ends, default=None)
+    span = (entries[0].started, ended) if item else (run.started, run.ended or ended)
+    failed = any(one.path == "failed" for one in entries) and not item
+    state = "ended without an answer" if failed else _state(run)
     row = _row_of(engine, run, item) if item else {}
     name = f"{run.name}/{item}" if item else run.name
     return _rendered(
         "run",
         title=short(shown(head.get("question") or name), 300),
         name=name,
-        facts=_run_facts(run, head, document, total, price, starts, span),
+        facts=[
+            ("run", f"{run.name} ({run.kind}, {state})"),
+            *_run_facts(head, document),
+            *_times(*span),
+            *_spent(total, price),
+            *_origin(head, starts),
+        ],
         view=view_run(entries, head, document, price),
         document=document,
         row=row,
-        state=_state(run),
+        state=state,
     )
 
 
@@ -93,29 +102,21 @@ def _row_of(engine: Engine, run: RunRow, item: str) -> Mapping[str, Any]:
     return next((row for name, row in read_rows(engine, run.name) if name == item), {})
 
 
-def _run_facts(
-    run: RunRow,
-    head: Mapping[str, Any],
-    document: Found,
-    total: Totals,
-    price: Price | None,
-    starts: int,
-    span: tuple[float | None, float | None],
-) -> Facts:
-    facts = [("run", f"{run.name} ({run.kind}, {_state(run)})")]
-    facts += [(key, str(head[key])) for key in ("method", "model", "library") if head.get(key)]
+def _run_facts(head: Mapping[str, Any], document: Found) -> Facts:
+    facts = [(key, str(head[key])) for key in ("method", "model", "library") if head.get(key)]
     named = document.named
     if named is not None:
         size = "" if named.size is None else f", {named.size:,} characters"
         facts.append(("document", f"{named.name}{size}"))
         if named.digest:
             facts.append(("sha256", named.digest))
-    facts += _times(*span) + _spent(total, price)
-    if starts > 1:
-        facts.append(("begun", f"{starts} times; the page shows the last, the sums are of all"))
-    if head.get("pearl"):
-        facts.append(("Pearl", str(head["pearl"])))
     return facts
+
+
+def _origin(head: Mapping[str, Any], starts: int) -> Facts:
+    often = f"{starts} times; the page shows the last, the sums are of all"
+    facts = [("begun", often)] if starts > 1 else []
+    return [*facts, ("Pearl", str(head["pearl"]))] if head.get("pearl") else facts
 
 
 def _job_facts(run: RunRow, total: Totals, price: Price | None, rows: int) -> Facts:

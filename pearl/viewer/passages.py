@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pearl.plan import Plan
 from pearl.runtime.evidence import Quote, evidence
@@ -40,7 +41,7 @@ class Piece:
     Args:
         text: its characters.
         starts: the numbers of the quotes that begin with it.
-        kind: ``answer`` where the answer rests on it, ``step`` where a step quotes it, else empty.
+        kind: ``final`` where the answer rests on it, ``quoted`` where a step quotes it, else empty.
     """
 
     text: str
@@ -97,9 +98,9 @@ def cut(document: Source, found: Iterable[Passage]) -> list[Piece]:
         ends |= {span.start, span.end}
     places = sorted(ends)
     pieces: list[Piece] = []
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in pairwise(places):
         over = [one for one, span in placed if span.start <= start and end <= span.end]
         starts = tuple(one.number for one, span in placed if span.start == start)
-        kind = "answer" if any(one.answers for one in over) else "step" if over else ""
+        kind = "final" if any(one.answers for one in over) else "quoted" if over else ""
         pieces.append(Piece(lines(document.text[start:end]), starts, kind))
     return pieces

@@ -12,10 +12,9 @@ from pearl.viewer.timeline import Bar, Row, Timeline
 from pearl.viewer.words import shown, took
 
 _TOP, _TITLE, _GAP, _BOTTOM = 24, 18, 10, 6
-_HIGH, _LOW = 14, 6
-"""Pixels of a lane, where a stage has few of them, and where it has many."""
+_HIGH = ((8, 14), (16, 8), (10**9, 5))
+"""Lanes of a stage up to a number, and the pixels of each: where there are many, they are low."""
 
-_MANY = 8
 _THIN = 0.35
 """The least that a bar takes of the width, in hundredths, so that it is seen at all."""
 
@@ -59,7 +58,7 @@ def _tops(line: Timeline) -> tuple[dict[str, int], int]:
 
 
 def _lane(row: Row) -> int:
-    return _HIGH if row.lanes <= _MANY else _LOW
+    return next(high for most, high in _HIGH if row.lanes <= most)
 
 
 def _axis(seconds: float, scale: float, height: int) -> Iterator[Markup]:
@@ -122,14 +121,21 @@ def _bar(bar: Bar, top: int, high: int, scale: float, path: str) -> Iterator[Mar
     yield Markup(
         '<g><title>{told}</title><rect class="{kind}" x="{left:.3f}%" y="{top}" '
         'width="{wide:.3f}%" height="{high}" rx="2"/>'
-    ).format(told=told(bar.call), kind=kind, left=left, top=top + 1, wide=wide, high=high - 2)
+    ).format(
+        told=told(bar.call),
+        kind=kind,
+        left=left,
+        top=top + 1,
+        wide=wide,
+        high=high - 1,
+    )
     for tried in bar.call.tries:
         if tried.started is None or bar.call.started is None:
             continue
         begun = (bar.start + tried.started - bar.call.started) * scale
         part = max(tried.seconds * scale, _THIN)
         yield Markup('<rect class="vain" x="{:.3f}%" y="{}" width="{:.3f}%" height="{}"/>').format(
-            min(begun, 100 - part), top + 1, part, high - 2
+            min(begun, 100 - part), top + 1, part, high - 1
         )
     yield Markup("</g>")
 

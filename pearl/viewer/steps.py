@@ -139,7 +139,8 @@ def stages_of(frame: Frame, before: Sequence[str] = ()) -> list[Stage]:
 
     def add(stage: str, title: str, after: Sequence[str], decided: float | None = None) -> None:
         calls = tuple(grouped.pop(stage, ()))
-        found.append(Stage(head + stage, f"{frame.title}: {title}" if head else title, calls, tuple(after), decided))
+        named = f"{frame.title}: {title}" if head else title
+        found.append(Stage(head + stage, named, calls, tuple(after), decided))
 
     if PLANNING in grouped:
         add(PLANNING, _TITLES[PLANNING], start)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pearl.retrieval.bm25 import Weights, weigh
+from pearl.retrieval.words import stem
 from pearl.source import Span
 
 if TYPE_CHECKING:
@@ -57,19 +58,7 @@ def words(text: str) -> list[str]:
 
 def stems(plain: Sequence[str]) -> list[str]:
     """The stems of words in lower case."""
-    return [_stem(word) for word in plain]
-
-
-@lru_cache(maxsize=65536)
-def _stem(word: str) -> str:
-    return str(_stemmer().stemWord(word))
-
-
-@lru_cache(maxsize=1)
-def _stemmer() -> Any:  # noqa: ANN401 - snowballstemmer is untyped
-    import snowballstemmer
-
-    return snowballstemmer.stemmer("english")
+    return [stem(word) for word in plain]
 
 
 def sentences(text: str) -> list[Span]:
@@ -157,8 +146,8 @@ class Index:
         import numpy as np
 
         total, whole = np.zeros(len(self.spans)), 0.0
-        for stem, own in query.items():
-            holds = np.fromiter((stem in one for one in self.stems), bool, len(self.spans))
+        for one_stem, own in query.items():
+            holds = np.fromiter((one_stem in one for one in self.stems), bool, len(self.spans))
             count = int(holds.sum())
             if count:
                 worth = own * math.log(1 + len(self.spans) / count)

@@ -124,7 +124,7 @@
     if (status) announce(status.textContent.trim());
     const focus = action.endsWith("/verdict")
       ? byId("judging-trouble") || byId("judging-title")
-      : action.endsWith("/run") ? byId("run-shown") : trouble;
+      : action.endsWith("/run") ? byId("run-title") : trouble;
     if (focus) focus.focus();
   });
 

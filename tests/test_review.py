@@ -1,0 +1,646 @@
+"""Reviewing plans: who judges what, what is kept, how far people agree, what may be read."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import threading
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from pearl.library import load_library
+from pearl.review.agreement import agreement, category_labels, correct_labels
+from pearl.review.assignment import deal
+from pearl.review.desk import Wanted, lay_out
+from pearl.review.figures import review_report
+from pearl.review.folders import create, demo_name, is_version, read_folders
+from pearl.review.people import (
+    Person,
+    admit,
+    by_token,
+    enter,
+    everybody,
+    hashed,
+    leave,
+    read_wanted,
+    rename,
+    who_is,
+)
+from pearl.review.queue import Item, read_queue
+from pearl.review.runs import Passage, read_run
+from pearl.review.runs import _passages as passages
+from pearl.review.shown import show_plan
+from pearl.review.verdicts import (
+    Given,
+    Verdict,
+    last,
+    of_person,
+    read_form,
+    read_verdicts,
+    save,
+    unswayed,
+)
+from pearl.review.versions import accept, keep, read_versions, send
+from pearl.source import InputError, Span
+from pearl.store.database import open_database
+from pearl.store.tables import review_people, review_sessions
+from tests.reviewing import GOOD, laid_out, plans
+from tests.shell import BAD, STORY, call, one_line
+
+pytest_plugins = ["tests.postgres"]
+
+PLANS = [f"p{number}" for number in range(30)]
+YES = Verdict("yes", 4)
+
+
+def item(text: str = GOOD.format(who="Mara"), **more: object) -> Item:
+    return Item("file", "a.plan", "Why does Mara leave?", text, **more)  # type: ignore[arg-type]
+
+
+class TestAssignment:
+    @pytest.mark.parametrize(("count", "overlap"), [(1, 2), (2, 2), (3, 2), (4, 2), (7, 3), (5, 5)])
+    def test_everybody_has_about_as_many_and_each_plan_so_many(self, count: int, overlap: int):
+        people = list(range(1, count + 1))
+        found = deal(PLANS, people, overlap, {})
+        assert list(found) == PLANS
+        assert all(len(set(one)) == min(overlap, count) for one in found.values())
+        load = Counter(person for one in found.values() for person in one)
+        assert max(load.values()) - min(load.values()) <= 1
+        assert found == deal(PLANS, people, overlap, {})
+
+    def test_everybody_can_be_compared_with_everybody(self):
+        found = deal(PLANS, [1, 2, 3, 4], 2, {})
+        pairs = Counter(tuple(sorted(one)) for one in found.values())
+        assert set(pairs) == set(combinations([1, 2, 3, 4], 2))
+        assert max(pairs.values()) - min(pairs.values()) <= 1
+
+    def test_what_was_judged_stays_and_counts(self):
+        found = deal(["a", "b", "c"], [1, 2, 3], 2, {"a": [1], "b": [1, 2, 3]})
+        assert found["a"][0] == 1
+        assert len(found["a"]) == 2
+        assert found["b"] == (1, 2, 3)
+        load = Counter(person for one in found.values() for person in one)
+        assert max(load.values()) - min(load.values()) <= 1
+
+
+class TestAgreement:
+    def test_cohen_s_kappa_of_a_known_table(self):
+        # 20 both yes, 15 both no, 5 and 10 apart: chance is 0.5 · 0.6 + 0.5 · 0.4, κ = 0.4.
+        said = [("yes", "yes")] * 20 + [("yes", "no")] * 5 + [("no", "yes")] * 10
+        said += [("no", "no")] * 15
+        labels = {str(at): {1: one, 2: two} for at, (one, two) in enumerate(said)}
+        found = agreement(labels)
+        assert (found.plans, found.same) == (50, 0.7)
+        assert found.cohen == pytest.approx(0.4)
+        assert found.pairs[0].kappa == pytest.approx(0.4)
+
+    def test_fleiss_kappa_of_a_known_table(self):
+        # Ten subjects, fourteen ratings of each into five categories.
+        table = [
+            (0, 0, 0, 0, 14), (0, 2, 6, 4, 2), (0, 0, 3, 5, 6), (0, 3, 9, 2, 0), (2, 2, 8, 1, 1),
+            (7, 7, 0, 0, 0), (3, 2, 6, 3, 0), (2, 5, 3, 2, 2), (6, 5, 2, 1, 0), (0, 2, 2, 3, 7),
+        ]  # fmt: skip
+        labels = {}
+        for at, counts in enumerate(table):
+            said = [str(kind) for kind, count in enumerate(counts) for _ in range(count)]
+            # Other people each time, as where plans are dealt out.
+            labels[str(at)] = {100 * at + person: label for person, label in enumerate(said)}
+        found = agreement(labels)
+        assert found.fleiss == pytest.approx(0.2099, abs=5e-4)
+        assert (found.raters, found.rated) == (14, 10)
+
+    def test_krippendorff_s_alpha_where_verdicts_are_missing(self):
+        rows = ("*****34121133*3", "1*213343*******", "**21344*21133*4")
+        labels: dict[str, dict[int, str]] = {}
+        for person, row in enumerate(rows):
+            for unit, label in enumerate(row):
+                if label != "*":
+                    labels.setdefault(str(unit), {})[person] = label
+        assert agreement(labels).alpha == pytest.approx(0.691, abs=5e-4)
+
+    def test_what_is_not_defined_is_not_made_up(self):
+        same = agreement({"a": {1: "yes", 2: "yes"}, "b": {1: "yes", 2: "yes"}})
+        assert (same.same, same.cohen, same.fleiss, same.alpha) == (1.0, None, None, None)
+        alone = agreement({"a": {1: "yes"}, "b": {2: "no"}})
+        assert (alone.plans, alone.same, alone.pairs, alone.alpha) == (0, None, (), None)
+
+    def test_fleiss_takes_the_plans_with_as_many_verdicts(self):
+        labels = {str(at): {1: "yes", 2: "yes" if at % 2 else "no"} for at in range(6)}
+        found = agreement({**labels, "x": {1: "no", 2: "no", 3: "no"}})
+        assert (found.raters, found.rated, found.plans) == (2, 6, 7)
+        assert found.fleiss == agreement(labels).fleiss
+
+    def test_the_tables(self):
+        people = {1: Person(1, "Anna"), 2: Person(2, "Ben")}
+        given = [
+            Given("a", 1, Verdict("yes", 5, ("merge",)), False, 0),
+            Given("a", 2, Verdict("no", 2, ("merge", "edit")), False, 0),
+            Given("b", 1, Verdict("no", 4), False, 0),
+            Given("b", 2, Verdict("no", 1), False, 0),
+            # Swayed by the other's: it counts as a verdict, and not as agreement.
+            Given("a", 2, Verdict("yes", 2, ("merge", "edit")), True, 0),
+        ]
+        report = review_report(given, people)
+        judged, agreed, pairs = report.blocks
+        rows = {row[0]: row[1:] for row in judged.rows}  # type: ignore[union-attr]
+        assert rows["Correct"] == ("50.0 %", "50.0 %", "50.0 %")
+        assert rows["Steps can be merged"] == ("50.0 %", "50.0 %", "50.0 %")
+        assert rows["Needs a slight edit"] == ("25.0 %", "0.0 %", "50.0 %")
+        assert rows["Mean confidence, of 5"] == ("3.00", "4.50", "1.50")
+        first = agreed.data[0]  # type: ignore[union-attr]
+        assert (first["question"], first["plans"], first["same"]) == ("correct", 2, 0.5)
+        assert first["cohen"] == pytest.approx(0.0)
+        # Three of four say no: chance is 0.5 of pairs with replacement, 0.625 without.
+        assert first["fleiss"] == pytest.approx((0.5 - 0.625) / (1 - 0.625))
+        assert first["krippendorff"] == pytest.approx(0.0)
+        assert pairs.rows[0][:2] == ("Anna and Ben", "2")  # type: ignore[union-attr]
+        assert category_labels(last(given), "edit")["a"] == {1: "no", 2: "yes"}
+        assert correct_labels(unswayed(given))["a"] == {1: "yes", 2: "no"}
+
+
+class TestVerdicts:
+    def test_every_verdict_comes_back(self, place: str):
+        engine = open_database(place)
+        odd = Verdict("unclear", 1, ("merge", "edit"), "half 😀, <b>\nand \ufffd")
+        with engine.begin() as connection:
+            save(connection, "a", 1, odd)
+            save(connection, "b", 2, YES)
+            save(connection, "a", 1, odd)
+        found = read_verdicts(engine)
+        assert [(one.plan, one.person, one.verdict) for one in found] == [
+            ("a", 1, odd), ("b", 2, YES),
+        ]  # fmt: skip
+        assert of_person(engine, 1) == {"a": odd}
+        assert read_verdicts(engine, ["b"]) == found[1:]
+        engine.dispose()
+
+    def test_who_changes_a_verdict_after_the_others_were_shown_is_known(self, place: str):
+        engine = open_database(place)
+        said = [(1, "yes"), (1, "no"), (2, "yes"), (2, "no"), (1, "unclear")]
+        for person, correct in said:
+            with engine.begin() as connection:
+                save(connection, "a", person, Verdict(correct, 3))
+        found = read_verdicts(engine)
+        assert [one.seen for one in found] == [False, False, False, True, True]
+        assert unswayed(found)["a", 1].verdict.correct == "no"
+        assert last(found)["a", 1].verdict.correct == "unclear"
+        engine.dispose()
+
+    def test_many_who_save_at_once_lose_nothing(self, place: str):
+        engine = open_database(place)
+
+        def work(person: int) -> None:
+            for plan in PLANS:
+                with engine.begin() as connection:
+                    save(connection, plan, person, Verdict("yes", 1, (), f"{person}"))
+
+        threads = [threading.Thread(target=work, args=(person,)) for person in range(6)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert {(one.plan, one.person) for one in read_verdicts(engine)} == {
+            (plan, person) for plan in PLANS for person in range(6)
+        }
+        engine.dispose()
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            ({"correct": ["maybe"]}, "Say whether"),
+            ({"correct": []}, "Say whether"),
+            ({"confidence": ["6"]}, "how confident"),
+            ({"confidence": ["٣"]}, "how confident"),
+            ({"category": ["merge", "x"]}, "no such category"),
+            ({"words": ["x" * 10_001]}, "shorten it"),
+        ],
+    )
+    def test_what_is_no_verdict(self, change: dict[str, list[str]], says: str):
+        form = {"correct": ["no"], "confidence": ["2"], "category": ["edit", "merge"]}
+        assert read_form({**form, "words": [" a\r\nb "]}) == Verdict(
+            "no", 2, ("merge", "edit"), "a\nb"
+        )
+        with pytest.raises(InputError, match=says):
+            read_form(form | change)
+
+
+class TestPeople:
+    def test_tokens_are_made_once_and_kept_as_hashes(self, place: str):
+        engine = open_database(place)
+        with engine.begin() as connection:
+            first = admit(connection, 2, new_links=False)
+            again = admit(connection, None, new_links=False)
+            more = admit(connection, 3, new_links=False)
+        assert [one.person.name for one in more] == ["annotator 1", "annotator 2", "annotator 3"]
+        assert [bool(one.token) for one in (*first, *again)] == [True, True, False, False]
+        assert [bool(one.token) for one in more] == [False, False, True]
+        assert by_token(engine, first[1].token) == first[1].person
+        assert by_token(engine, "x") is None
+        with engine.connect() as connection:
+            stored = connection.execute(review_people.select()).all()
+        assert stored[0].token == hashed(first[0].token)
+        assert first[0].token not in repr(stored)
+        engine.dispose()
+
+    def test_a_browser_stays_in_until_it_leaves_or_links_are_new(self, place: str):
+        engine = open_database(place)
+        with engine.begin() as connection:
+            (one,) = admit(connection, ("Anna",), new_links=False)
+            keys = [enter(connection, one.person) for _ in range(2)]
+        assert [who_is(engine, key) for key in keys] == [one.person] * 2
+        with engine.begin() as connection:
+            assert keys[0] not in repr(connection.execute(review_sessions.select()).all())
+            leave(connection, keys[0])
+        assert [who_is(engine, key) for key in keys] == [None, one.person]
+        with engine.begin() as connection:
+            (anew,) = admit(connection, ("anna",), new_links=True)
+        assert who_is(engine, keys[1]) is None
+        assert by_token(engine, one.token) is None
+        assert by_token(engine, anew.token) == one.person
+        engine.dispose()
+
+    def test_a_name_is_one_s_own(self, place: str):
+        engine = open_database(place)
+        with engine.begin() as connection:
+            one, _ = admit(connection, ("Anna", "Ben"), new_links=False)
+            assert rename(connection, one.person, "  Ann ") == Person(1, "Ann")
+            for name in ("ben", " ", "x" * 61, "a\u202eb"):
+                with pytest.raises(InputError):
+                    rename(connection, one.person, name)
+        assert everybody(engine) == {1: Person(1, "Ann"), 2: Person(2, "Ben")}
+        engine.dispose()
+
+    def test_who_is_wanted(self):
+        assert read_wanted("3") == 3
+        assert read_wanted("Anna, Ben") == ("Anna", "Ben")
+        for given in ("0", "101", "a,A", "a,,b"):
+            with pytest.raises(InputError):
+                read_wanted(given)
+
+
+class TestQueue:
+    def test_from_everything_that_holds_plans(self, tmp_path: Path):
+        folder = plans(tmp_path / "plans", 2)
+        (folder / "plan0.v2.plan").write_text(GOOD, encoding="utf-8")
+        (folder / "a.actions").write_text("", encoding="utf-8")
+        rows = [{"plan": GOOD, "question": "Why?", "answer": "So."}, {"plan": None}, {"id": "x"}]
+        Path("a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        head = {"title": "t", "about": [], "methods": ["pearl"], "asked": {"": 1}, "notes": []}
+        result = {"method": "pearl", "id": "q1", "plan": GOOD, "question": "Who?", "gold": "B"}
+        Path("e.jsonl").write_text(
+            json.dumps({"evaluation": head}) + "\n" + json.dumps(result), encoding="utf-8"
+        )
+        Path("s.txt").write_text(STORY, encoding="utf-8")
+        assert call("ask", "s.txt", "Why does Mara leave?", "--model", "offline").code == 0
+        row = {"id": "q1", "question": "Why does Mara leave?", "document": "s.txt"}
+        Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+        assert call("batch", "q.jsonl", "-o", "o.jsonl", "--model", "offline").code == 0
+        place = str(Path(".pearl") / "store.db")
+        names = ["plans", "a.jsonl", "e.jsonl", "last", "o.jsonl", "plans"]
+        folders = read_folders(names, "", "")
+        engine = open_database(place)
+        found = read_queue(names, folders, engine, place).items
+        assert [one.kind for one in found] == ["file", "file", "row", "result", "run", "row"]
+        assert [one.name for one in found[:4]] == [
+            "plans/plan0.plan", "plans/plan1.plan", "a.jsonl:1", "e.jsonl, pearl, q1",
+        ]  # fmt: skip
+        assert found[4].task == "q1"
+        assert found[0].place == tmp_path / "plans" / "plan0.plan"
+        assert found[2].about["answer"] == "So."
+        assert found[3].about["gold"] == "B"
+        assert len({one.id for one in found}) == 6
+        engine.dispose()
+
+    @pytest.mark.parametrize("name", ["nowhere.plan", "last", "empty"])
+    def test_what_stands_for_nothing(self, name: str):
+        Path("empty").mkdir()
+        line = one_line(call("review", name, "--port", "0"), 2)
+        assert name in line
+
+    def test_a_link_out_of_a_folder_is_left_out(self, tmp_path: Path):
+        folder = plans(tmp_path / "plans", 1)
+        secret = tmp_path / "secret.plan"
+        secret.write_text(GOOD, encoding="utf-8")
+        (folder / "link.plan").symlink_to(secret)
+        engine = open_database("store.db")
+        folders = read_folders(["plans"], "", "")
+        queue = read_queue(["plans"], folders, engine, "store.db")
+        assert [one.name for one in queue.items] == ["plans/plan0.plan"]
+        assert queue.left_out == ("plans/link.plan leads out of plans",)
+        engine.dispose()
+
+    def test_the_same_start_again_changes_nothing_and_more_people_share_the_rest(
+        self, tmp_path: Path
+    ):
+        plans(tmp_path / "plans", 8)
+        folders = read_folders(["plans"], "", "")
+        engine, desk, _ = laid_out(["plans"], "store.db", folders, Wanted(2, 1))
+        before = [[one.id for one in desk.share(person)] for person in (1, 2)]
+        assert [len(one) for one in before] == [4, 4]
+        with engine.begin() as connection:
+            save(connection, before[0][0], 1, YES)
+        queue = read_queue(["plans"], folders, engine, "store.db")
+        lay_out(engine, queue, Wanted(None, 1))
+        assert [[one.id for one in desk.share(person)] for person in (1, 2)] == before
+        lay_out(engine, queue, Wanted(4, 1))
+        after = [[one.id for one in desk.share(person)] for person in (1, 2, 3, 4)]
+        assert [len(one) for one in after] == [2, 2, 2, 2]
+        assert before[0][0] in after[0]
+        engine.dispose()
+
+
+class TestVersions:
+    def test_a_version_stands_beside_the_original(self, tmp_path: Path):
+        folder = plans(tmp_path / "plans", 1)
+        engine = open_database("store.db")
+        folders = read_folders(["plans"], "", "")
+        (one,) = read_queue(["plans"], folders, engine, "store.db").items
+        (folder / "plan0.v2.plan").write_text("somebody's\n", encoding="utf-8")
+        found = keep(engine, one, 1, "new\n", folders)
+        assert (found.number, found.file) == (3, "plans/plan0.v3.plan")
+        assert (folder / "plan0.v3.plan").read_text(encoding="utf-8") == "new\n"
+        assert (folder / "plan0.v2.plan").read_text(encoding="utf-8") == "somebody's\n"
+        assert (folder / "plan0.plan").read_text(encoding="utf-8") == one.text
+        assert is_version(folder / "plan0.v3.plan")
+        assert not list(folder.glob(".*"))
+        engine.dispose()
+
+    def test_two_at_once_get_two_numbers(self, place: str, tmp_path: Path):
+        folder = plans(tmp_path / "plans", 1)
+        engine = open_database(place)
+        folders = read_folders(["plans"], "", "")
+        (one,) = read_queue(["plans"], folders, engine, place).items
+        stored = item()
+
+        def work(person: int) -> None:
+            for number in range(4):
+                keep(engine, one, person, f"{person} {number}\n", folders)
+                keep(engine, stored, person, f"{person} {number}\n", folders)
+
+        threads = [threading.Thread(target=work, args=(person,)) for person in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        said = {f"{person} {number}\n" for person in range(4) for number in range(4)}
+        for plan in (one, stored):
+            found = read_versions(engine, plan.id)
+            assert [version.number for version in found] == list(range(2, 18))
+            assert {version.text for version in found} == said
+        for version in read_versions(engine, one.id):
+            file = folder / f"plan0.v{version.number}.plan"
+            assert file.read_text(encoding="utf-8") == version.text
+        engine.dispose()
+
+    def test_a_folder_that_has_become_a_link_is_not_written_to(self, tmp_path: Path):
+        folder = plans(tmp_path / "in", 1)
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        engine = open_database("store.db")
+        folders = read_folders(["in"], "", "")
+        (one,) = read_queue(["in"], folders, engine, "store.db").items
+        folder.rename(tmp_path / "was")
+        folder.symlink_to(outside)
+        with pytest.raises(InputError, match="not written"):
+            keep(engine, one, 1, "new\n", folders)
+        assert list(outside.iterdir()) == []
+        assert read_versions(engine) == []
+        engine.dispose()
+
+    def test_nothing_is_written_over_or_outside(self, tmp_path: Path):
+        inside = tmp_path / "in"
+        inside.mkdir()
+        (inside / "there").write_text("old", encoding="utf-8")
+        (inside / "link").symlink_to(tmp_path / "target")
+        assert create(inside / "new", "text", (inside,))
+        assert not create(inside / "there", "text", (inside,))
+        assert not create(inside / "link", "text", (inside,))
+        assert not (tmp_path / "target").exists()
+        for target in (tmp_path / "out", inside / ".." / "out"):
+            with pytest.raises(InputError, match="none that was given"):
+                create(target, "text", (inside,))
+        assert not (tmp_path / "out").exists()
+
+    def test_a_demonstration_has_its_question_and_a_name_of_its_own(self, tmp_path: Path):
+        demos = tmp_path / "demos"
+        demos.mkdir()
+        (demos / "a.plan").write_text("there\n", encoding="utf-8")
+        engine = open_database("store.db")
+        folders = read_folders([], "", str(demos))
+        text = '1. a = FIND_REASON(CTX, "b") : c\n'
+        version = keep(engine, item(), 1, text, folders)
+        sent = send(engine, item(), version, demos)
+        assert sent.demo == "a-2.plan"
+        assert read_versions(engine)[0] == sent
+        assert send(engine, item(), sent, demos) == sent
+        written = (demos / "a-2.plan").read_text(encoding="utf-8")
+        assert written == f"question: Why does Mara leave?\n\n{text}"
+        assert (demos / "a.plan").read_text(encoding="utf-8") == "there\n"
+        nameless = Item("row", "b", "", text)
+        with pytest.raises(InputError, match="needs its question"):
+            send(engine, nameless, keep(engine, nameless, 1, text, folders), demos)
+        engine.dispose()
+
+    @pytest.mark.parametrize(
+        ("name", "file"),
+        [("p/why.plan", "why"), ("../../x y.plan", "x-y"), ("/", "plan"), ("a" * 99, "a" * 60)],
+    )
+    def test_names_of_demonstrations(self, name: str, file: str):
+        assert demo_name(name) == file
+
+    def test_what_is_accepted(self):
+        library = load_library()
+        text = GOOD.format(who="Tom")
+        assert accept(text.replace("\n", "\r\n").rstrip(), item(), library) == text
+        for text, says in ((item().text, "as it was"), (BAD, "errors"), ("", "errors")):
+            with pytest.raises(InputError, match=says):
+                accept(text, item(), library)
+
+
+class TestRuns:
+    @pytest.fixture
+    def ran(self, tmp_path: Path) -> Path:
+        """A store with a batch's run, and the folder with its document."""
+        folder = tmp_path / "documents"
+        folder.mkdir()
+        (folder / "s.txt").write_text(STORY, encoding="utf-8")
+        rows = [
+            {"id": "q1", "question": "Why does Mara leave?", "document": "s.txt"},
+            {"id": "q2", "question": "Why is Tom sorry?", "document": {"text": STORY}},
+        ]
+        file = folder / "q.jsonl"
+        file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        assert call("batch", file, "-o", "o.jsonl", "--model", "offline").code == 0
+        return folder
+
+    def test_outputs_and_quotes_in_the_document(self, ran: Path):
+        place = str(Path(".pearl") / "store.db")
+        engine = open_database(place)
+        folders = read_folders(["last"], str(ran), "")
+        for one in read_queue(["last", "o.jsonl"], folders, engine, place).items:
+            shown = read_run(one, engine, folders)
+            if one.kind == "run":
+                assert shown.document == ("s.txt" if one.task == "q1" else "document of q2")
+                assert [step.name for step in shown.steps] == ["event", "answer"]
+                quotes = [quote for step in shown.steps for quote in step.quotes]
+                assert all(step.output for step in shown.steps)
+            else:
+                assert "answer only" in shown.note
+                continue
+            marked = {part.mark: part.text for part in shown.passages if part.mark}
+            assert quotes
+            assert all(quote.text in marked[quote.mark] for quote in quotes)
+            assert "".join(part.text for part in shown.passages) == STORY
+        engine.dispose()
+
+    def test_no_document_from_elsewhere_and_none_that_was_changed(self, ran: Path):
+        place = str(Path(".pearl") / "store.db")
+        engine = open_database(place)
+        nowhere = read_folders(["last"], "", "")
+        first = read_queue(["last"], nowhere, engine, place).items[0]
+        shown = read_run(first, engine, nowhere)
+        assert shown.passages == ()
+        assert "--documents" in shown.missing
+        assert shown.steps[0].output
+        (ran / "s.txt").write_text("Another story.\n", encoding="utf-8")
+        shown = read_run(first, engine, read_folders(["last"], str(ran), ""))
+        assert shown.passages == ()
+        assert "another text" in shown.missing
+        engine.dispose()
+
+    @pytest.mark.parametrize("name", ["../secret.txt", "/etc/passwd", "link.txt", "sub/../../x"])
+    def test_a_row_cannot_name_a_file_elsewhere(self, name: str, tmp_path: Path):
+        folder = tmp_path / "documents"
+        folder.mkdir()
+        (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
+        (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+        row = {"plan": GOOD, "answer": "So.", "document": name}
+        Path("a.jsonl").write_text(json.dumps(row), encoding="utf-8")
+        engine = open_database("store.db")
+        folders = read_folders(["a.jsonl"], str(folder), "")
+        (one,) = read_queue(["a.jsonl"], folders, engine, "store.db").items
+        shown = read_run(one, engine, folders)
+        assert shown.passages == ()
+        assert "none of the folders" in shown.missing
+        engine.dispose()
+
+    def test_a_trace_shows_its_values(self, ran: Path):
+        assert call("trace", "last/q1", "-o", "t.plan").code == 0
+        engine = open_database("store.db")
+        folders = read_folders([], str(ran), "")
+        (one,) = read_queue(["t.plan"], folders, engine, "store.db").items
+        shown = read_run(one, engine, folders)
+        assert [step.name for step in shown.steps] == ["event", "answer"]
+        assert shown.document == "s.txt"
+        assert read_run(item(), engine, folders).note.startswith("This plan has not been run")
+        engine.dispose()
+
+    def test_a_long_document_is_shown_around_its_quotes(self):
+        text = "a" * 300_000 + "QUOTE" + "b" * 100_000
+        found = list(passages(text, [Span(300_000, 300_005)]))
+        assert found[0] == Passage("", gap=298_500)
+        assert Passage("QUOTE", 1) in found
+        assert found[-1].gap == 98_500
+        assert sum(len(part.text) + part.gap for part in found) == len(text)
+
+
+class TestPlanShown:
+    def test_the_words_are_those_of_the_terminal(self, tmp_path: Path):
+        (tmp_path / "bad.plan").write_text(BAD, encoding="utf-8")
+        terminal = call("lint", "bad.plan").out
+        shown = show_plan("bad.plan", BAD, load_library())
+        assert len(shown.findings) == terminal.count("bad.plan:")
+        for one in shown.findings:
+            assert f"{one.code} {one.name}" in terminal
+            assert one.message in terminal
+            assert f"bad.plan:{one.line}:{one.column}" in terminal
+            for line in (*one.help, one.fix):
+                assert line in terminal
+
+    def test_the_lines_are_the_text_and_the_marks_where_findings_are(self):
+        shown = show_plan("bad.plan", BAD, load_library())
+        assert [
+            "".join(piece.text for piece in line.pieces) for line in shown.lines
+        ] == BAD.rstrip("\n").split("\n")
+        marked = [piece.text for line in shown.lines for piece in line.pieces if piece.severity]
+        assert marked[:2] == ["FIND_RELATIONSHIPS", "mother"]
+        assert shown.summary.startswith("3 errors")
+
+
+class TestCommands:
+    def test_export_and_agreement(self, tmp_path: Path):
+        plans(tmp_path / "plans", 3)
+        folders = read_folders(["plans"], "", "")
+        engine, desk, _ = laid_out(["plans"], "s.db", folders, Wanted(("Anna", "=Ben"), 2))
+        with engine.begin() as connection:
+            for one in desk.items:
+                save(connection, one.id, 1, Verdict("yes", 5, ("edit",), "=1+1"))
+                save(connection, one.id, 2, Verdict("no", 2))
+        keep(engine, desk.items[0], 1, "x\n", folders)
+        engine.dispose()
+        assert call("review", "export", "-o", "v.csv", "--store", "s.db").code == 0
+        rows = list(csv.DictReader(Path("v.csv").read_text(encoding="utf-8").splitlines()))
+        assert [row["annotator"] for row in rows] == ["Anna", "'=Ben"] * 3
+        assert (rows[0]["correct"], rows[0]["edit"], rows[0]["merge"]) == ("yes", "1", "0")
+        assert (rows[0]["words"], rows[0]["versions"]) == ("'=1+1", "plans/plan0.v2.plan")
+        told = call("review", "export", "--json", "--store", "s.db").json
+        assert told[0]["words"] == "=1+1"
+        assert told[1]["annotator"] == "=Ben"
+        assert told[0]["categories"] == ["edit"]
+        text = call("review", "agreement", "--store", "s.db").out
+        assert "Krippendorff" in text
+        assert "Anna and =Ben" in text
+        data = call("review", "agreement", "--json", "--store", "s.db").json
+        assert "krippendorff" in json.dumps(data)
+
+    def test_help_says_what_there_is(self):
+        for words in (("--help",), ("export", "--help"), ("agreement", "--help")):
+            found = call("review", *words)
+            assert found.code == 0
+            assert f"pearl review {words[0]}".replace(" --help", "") in found.out
+            assert "Example:" in found.out
+
+    @pytest.mark.parametrize(
+        ("words", "says"),
+        [
+            (("--no-tokens", "--host", "0.0.0.0"), "a link with a token"),
+            (("--annotators", "0"), "from 1 to"),
+            (("--demos", "nowhere"), "--demos"),
+            (("--documents", "nowhere"), "--documents"),
+            (("--host", "203.0.113.7"), "cannot be listened on"),
+        ],
+    )
+    def test_what_is_refused_at_the_start(self, words: tuple[str, ...], says: str):
+        Path("a.plan").write_text(GOOD, encoding="utf-8")
+        assert says in one_line(call("review", "a.plan", "--port", "0", *words), 2)
+
+    def test_a_port_that_is_taken(self):
+        import socket
+
+        Path("a.plan").write_text(GOOD, encoding="utf-8")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = str(taken.getsockname()[1])
+            assert "in use" in one_line(call("review", "a.plan", "--port", port), 2)
+
+    @pytest.mark.parametrize("name", ["starlette", "uvicorn", "nltk"])
+    def test_an_extra_that_is_missing(self, name: str, monkeypatch: pytest.MonkeyPatch):
+        import importlib.util
+
+        real = importlib.util.find_spec
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda one, *a: None if one == name else real(one, *a)
+        )
+        Path("a.plan").write_text(GOOD, encoding="utf-8")
+        line = one_line(call("review", "a.plan", "--port", "0"), 2)
+        assert line == f"pearl review needs {name}: install it with pip install 'pearl[review]'."
+
+    def test_agreement_without_the_library_that_counts_it(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setitem(sys.modules, "nltk.metrics.agreement", None)
+        with pytest.raises(InputError, match="pearl\\[review\\]"):
+            agreement({"a": {1: "yes", 2: "no"}})

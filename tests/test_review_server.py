@@ -1,0 +1,364 @@
+"""The review's server over real HTTP: who is let in, what is refused, what survives a kill."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pearl.review.guard import HEADERS, LARGEST, is_loopback
+from pearl.review.people import form_token
+from pearl.review.verdicts import read_verdicts
+from pearl.review.versions import read_versions
+from tests.reviewing import GOOD, Answer, Browser, Review, plans, process, reviewing
+from tests.shell import STORY, call
+
+pytest_plugins = ["tests.postgres"]
+
+EVIL = "<script>window.pwned=1</script>\"><img src=x onerror='window.pwned=1'>"
+
+
+@pytest.fixture
+def review(tmp_path: Path) -> Iterator[Review]:
+    """Three plans in a folder, two annotators."""
+    with reviewing(plans(tmp_path / "plans", 3)) as found:
+        yield found
+
+
+def refused(answer: Answer, status: int, says: str) -> None:
+    assert answer.status == status, answer
+    assert says in answer.text
+    assert "Traceback" not in answer.text
+
+
+class TestWhoIsLetIn:
+    def test_nothing_is_shown_to_who_is_not_in(self, review: Review):
+        browser = review.browser()
+        for path in ("/", "/agreement", f"/plan/{review.ids[0]}", f"/plan/{review.ids[0]}/run"):
+            refused(browser.get(path), 401, "open the link")
+        for path in ("/enter", "/enter?token=", "/enter?token=wrong"):
+            refused(browser.get(path), 401, "not known here")
+        browser.cookies["pearl_review"] = "made-up"
+        browser.csrf = form_token("made-up")
+        refused(browser.judge(review.ids[0]), 401, "open the link")
+        refused(browser.post("/enter", {"token": "wrong"}), 401, "not known here")
+        refused(browser.post("/enter", {"person": "1"}), 401, "not known here")
+        assert read_verdicts(review.desk.engine) == []
+
+    def test_a_link_alone_lets_nobody_in(self, review: Review):
+        browser = review.browser()
+        path = f"/enter?token={review.admitted[0].token}"
+        assert "Come in" in browser.get(path).text
+        refused(browser.get("/"), 401, "open the link")
+        before = dict(browser.cookies)
+        assert browser.post("/enter", {"token": review.admitted[0].token}).status == 303
+        # Nobody who knew the browser's secret before knows it now.
+        assert browser.cookies != before
+        assert browser.get("/").status == 200
+
+    def test_a_name_is_given_on_the_way_in(self, review: Review):
+        browser = review.browser()
+        token = review.admitted[0].token
+        browser.get(f"/enter?token={token}")
+        refused(browser.post("/enter", {"token": token, "name": "Ben"}), 422, "somebody else")
+        assert browser.post("/enter", {"token": token, "name": "<b>Ann"}).status == 303
+        page = browser.get("/").text
+        assert "&lt;b&gt;Ann" in page
+        assert "<b>Ann" not in page
+
+    def test_the_cookie_is_for_this_server_only(self, review: Review):
+        browser = review.browser()
+        for answer in (
+            browser.get(f"/enter?token={review.admitted[0].token}"),
+            browser.post("/enter", {"token": review.admitted[0].token}),
+        ):
+            (cookie,) = answer.cookies
+            said = {part.strip().lower() for part in cookie.split(";")[1:]}
+            assert {"httponly", "samesite=strict", "path=/"} <= said
+            assert "secure" not in said
+
+    def test_who_leaves_is_out(self, review: Review):
+        browser = review.browser(0)
+        held = dict(browser.cookies)
+        assert "You have left" in browser.post("/leave", {}).text
+        browser.cookies = held
+        refused(browser.get("/"), 401, "open the link")
+
+    def test_without_tokens_anybody_on_this_machine_chooses_who_to_be(self, tmp_path: Path):
+        folder = plans(tmp_path / "plans", 1)
+        with process(folder, "--no-tokens", "--annotators", "Anna,Ben") as (_, said):
+            browser = Browser(int(said["address"].rpartition(":")[2]))
+            assert browser.get("/").headers["location"] == "/enter"
+            assert "Ben" in browser.get("/enter").text
+            assert browser.post("/enter", {"person": "2"}).status == 303
+            assert "Ben" in browser.get("/").text
+            refused(browser.post("/enter", {"person": "3"}), 401, "not known")
+
+    @pytest.mark.parametrize(
+        ("host", "own"),
+        [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True),
+         ("0.0.0.0", False), ("::", False), ("192.0.2.1", False), ("localhost.example", False)],
+    )  # fmt: skip
+    def test_what_is_loopback(self, host: str, own: bool):
+        assert is_loopback(host) is own
+
+
+class TestForms:
+    def test_a_form_needs_this_browser_s_token(self, review: Review):
+        browser, other = review.browser(0), review.browser(1)
+        good = {"correct": "yes", "confidence": 3}
+        path = f"/plan/{review.ids[0]}/verdict"
+        for token in ("", "0" * 64, other.csrf, form_token(""), "é"):
+            refused(browser.post(path, {**good, "csrf": token}), 403, "load the page again")
+        for path in ("/leave", "/enter", f"/plan/{review.ids[0]}/check",
+                     f"/plan/{review.ids[0]}/versions"):  # fmt: skip
+            refused(browser.ask("POST", path, {"text": GOOD}), 403, "load the page again")
+        assert read_verdicts(review.desk.engine) == []
+        assert browser.get("/").status == 200
+
+    def test_a_form_of_another_site_is_refused(self, review: Review):
+        browser = review.browser(0)
+        path = f"/plan/{review.ids[0]}/verdict"
+        good = {"correct": "yes", "confidence": 3}
+        for headers in (
+            {"Origin": "http://evil.example"},
+            {"Origin": "null"},
+            {"Origin": "http://127.0.0.1:1"},
+            {"Sec_Fetch_Site": "cross-site"},
+            {"Sec_Fetch_Site": "same-site"},
+        ):
+            refused(browser.post(path, good, **headers), 403, "another site")
+        assert browser.post(path, good, Origin=None).status == 303
+
+    def test_what_is_no_form(self, review: Review):
+        browser = review.browser(0)
+        path = f"/plan/{review.ids[0]}/verdict"
+        refused(browser.ask("POST", path, "{}", Content_Type="application/json"), 415, "form")
+        refused(browser.ask("POST", path, "{}", Content_Type="text/plain"), 415, "form")
+        many = "&".join(f"a{number}=1" for number in range(200))
+        kind = "application/x-www-form-urlencoded"
+        refused(browser.ask("POST", path, many, Content_Type=kind), 400, "cannot be read")
+        refused(browser.ask("POST", path, "é=1", Content_Type=kind), 400, "cannot be read")
+
+    def test_what_is_too_long(self, review: Review):
+        browser = review.browser(0)
+        path = f"/plan/{review.ids[0]}/check"
+        refused(browser.post(path, {"text": "x" * (LARGEST + 1)}), 413, "shorten it")
+        refused(browser.post(path, {"text": "x" * 70_000}), 413, "shorten it")
+        assert browser.get("/").status == 200
+
+    def test_what_is_missing_is_said_and_what_was_entered_stays(self, review: Review):
+        browser = review.browser(0)
+        answer = browser.post(
+            f"/plan/{review.ids[0]}/verdict",
+            {"confidence": 3, "category": ["edit"], "words": EVIL}, HX_Request="true",
+        )  # fmt: skip
+        refused(answer, 422, "Say whether the plan is correct")
+        assert 'value="3" required data-key="3" checked' in answer.text
+        assert 'value="edit" data-key="s" checked' in answer.text
+        assert "&lt;script&gt;" in answer.text
+        assert "<script>" not in answer.text
+
+
+class TestHosts:
+    @pytest.mark.parametrize(
+        "host", ["evil.example", "127.0.0.1.evil.example", "", "10.0.0.1", "localhost@evil", "[::"]
+    )
+    def test_another_name_is_refused(self, review: Review, host: str):
+        browser = review.browser(0)
+        refused(browser.get("/", Host=host), 421, "--name")
+        refused(browser.get("/static/review.css", Host=host), 421, "--name")
+
+    @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8800", "[::1]:1", "127.0.0.1"])
+    def test_this_machine_s_names_are_its_own(self, review: Review, host: str):
+        assert review.browser(0).get("/", Host=host).status == 200
+
+    def test_a_server_for_others_is_reached_by_address_and_by_its_names(self, tmp_path: Path):
+        folder = plans(tmp_path / "plans", 1)
+        words = ("--host", "0.0.0.0", "--name", "Lab.example")
+        with process(folder, *words) as (_, said):
+            assert said["address"].startswith("http://Lab.example:")
+            browser = Browser(int(said["address"].rpartition(":")[2]))
+            link = said["annotators"][0]["link"]
+            token = link.partition("token=")[2]
+            refused(browser.get("/"), 401, "open the link")
+            for host in ("192.0.2.1", "lab.example:80", "[2001:db8::1]"):
+                assert browser.get(f"/enter?token={token}", Host=host).status == 200
+            refused(browser.get(f"/enter?token={token}", Host="evil.example"), 421, "--name")
+
+
+class TestPages:
+    def test_every_answer_has_the_headers(self, review: Review):
+        browser = review.browser(0)
+        plan = f"/plan/{review.ids[0]}"
+        answers = [browser.get(path) for path in ("/", plan, f"{plan}/run", "/agreement", "/x",
+                                                  "/static/htmx.min.js", "/static/../app.py")]  # fmt: skip
+        answers.append(browser.get("/", Host="evil.example"))
+        answers.append(browser.judge(review.ids[0]))
+        for answer in answers:
+            assert {name: answer.headers.get(name) for name, _ in HEADERS} == dict(HEADERS)
+        policy = answers[0].headers["content-security-policy"]
+        for rule in ("default-src 'none'", "script-src 'self'", "style-src 'self'",
+                     "img-src 'self' data:", "form-action 'self'", "frame-ancestors 'none'",
+                     "base-uri 'none'"):  # fmt: skip
+            assert rule in policy.split("; ")
+        assert "unsafe" not in policy
+        assert [one.headers["cache-control"] for one in answers[:4]] == ["no-store"] * 4
+
+    @pytest.mark.parametrize(
+        "path",
+        ["/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static/htmx-LICENSE.txt", "/plan/x",
+         "/plan/..%2f..%2fetc%2fpasswd", "/plan/%00", "/static//etc/passwd"],
+    )  # fmt: skip
+    def test_there_are_no_other_files(self, review: Review, path: str):
+        refused(review.browser(0).get(path), 404, "There is no such")
+
+    def test_pages_hold_no_script_and_no_style_of_their_own(self, review: Review):
+        browser = review.browser(0)
+        for path in ("/", f"/plan/{review.ids[0]}", f"/plan/{review.ids[0]}/run", "/agreement"):
+            page = browser.get(path).text
+            assert "style=" not in page
+            assert "<style" not in page
+            assert " on" not in {word.partition("=")[0] for word in page.split('"')}
+            scripts = [line for line in page.splitlines() if "<script" in line]
+            assert all('<script src="/static/' in line for line in scripts)
+            assert "http://" not in page
+            assert "https://" not in page
+
+    def test_what_others_wrote_is_escaped(self, tmp_path: Path):
+        folder = tmp_path / "plans"
+        folder.mkdir()
+        text = f"question: {EVIL}\n\n1. a = FIND_REASON(CTX, \"{EVIL.replace(chr(34), '')}\") : {EVIL}\n"
+        (folder / "x.plan").write_text(f"{text}2. </textarea><script>pwned</script>\n")
+        with reviewing(folder, annotators=("Anna", "</b><script>x")) as found:
+            browser, other = found.browser(0), found.browser(1)
+            (plan,) = found.ids
+            assert other.judge(plan, words=EVIL).status == 303
+            assert browser.judge(plan, words=EVIL).status == 303
+            checked = browser.post(f"/plan/{plan}/check", {"text": f"{text}{EVIL}"})
+            for answer in (browser.get("/"), browser.get(f"/plan/{plan}"), checked,
+                           browser.get(f"/plan/{plan}/run"), browser.get("/agreement")):  # fmt: skip
+                assert answer.status == 200
+                assert "<img src=x" not in answer.text
+                assert "<script>" not in answer.text
+                assert answer.text.count("</textarea>") in (0, 2)
+
+    def test_nobody_sees_another_s_verdict_or_edit_before_giving_theirs(self, review: Review):
+        anna, ben = review.browser(0), review.browser(1)
+        plan, other = review.ids[:2]
+        secret = "the second step is needless"
+        assert anna.judge(plan, "no", 2, words=secret).status == 303
+        edit = GOOD.format(who="Nobody else")
+        assert anna.post(f"/plan/{plan}/versions", {"text": edit}).status == 303
+        before = [ben.get(path).text for path in ("/", f"/plan/{plan}", f"/plan/{plan}/run",
+                                                  "/agreement")]  # fmt: skip
+        before.append(ben.post(f"/plan/{plan}/verdict", {}, HX_Request="true").text)
+        for page in before:
+            assert secret not in page
+            assert "Nobody else leaves" not in page
+            assert "Anna" not in page
+        assert "Nobody else leaves" in anna.get(f"/plan/{plan}").text
+        assert ben.judge(plan).status == 303
+        page = ben.get(f"/plan/{plan}").text
+        assert secret in page
+        assert "Nobody else leaves" in page
+        assert "Of the 1 plan" in ben.get("/agreement").text
+        assert secret not in ben.get(f"/plan/{other}").text
+
+    def test_an_edit_is_checked_kept_and_sent(self, tmp_path: Path):
+        folder = plans(tmp_path / "plans", 1)
+        (tmp_path / "demos").mkdir()
+        with reviewing(folder, demos=tmp_path / "demos") as found:
+            browser = found.browser(0)
+            (plan,) = found.ids
+            edit = GOOD.format(who="Tom")
+            checked = browser.post(f"/plan/{plan}/check", {"text": f"{edit}2. b = X(CTX) : y"})
+            assert "PRL201" in checked.text
+            wrong = browser.post(f"/plan/{plan}/versions", {"text": "1. b CONCAT("})
+            refused(wrong, 422, "The plan has errors")
+            wrong = browser.post(f"/plan/{plan}/versions", {"text": "x"}, HX_Request="true")
+            refused(wrong, 422, "The plan has errors")
+            kept = browser.post(f"/plan/{plan}/versions", {"text": edit}, HX_Request="true")
+            assert "Kept as version 2, in " in kept.text
+            file = folder / "plan0.v2.plan"
+            assert file.read_text(encoding="utf-8") == edit
+            for number, status in ((3, 404), (1, 404), (2, 303), (2, 303)):
+                path = f"/plan/{plan}/versions/{number}/demo"
+                assert browser.post(path, {}).status == status
+            (sent,) = (tmp_path / "demos").iterdir()
+            assert sent.read_text(encoding="utf-8") == edit
+            assert "among the demonstrations, as plan0.plan" in browser.get(f"/plan/{plan}").text
+
+    def test_a_run_s_document_is_shown(self, tmp_path: Path):
+        (tmp_path / "s.txt").write_text(STORY, encoding="utf-8")
+        assert call("ask", "s.txt", "Why does Mara leave?", "--model", "offline").code == 0
+        place = str(Path(".pearl") / "store.db")
+        with reviewing("last", place=place, documents=tmp_path) as found:
+            page = found.browser(0).get(f"/plan/{found.ids[0]}/run").text
+        assert '<mark id="quote-1"' in page
+        assert "nine years" in page
+
+
+class TestSafe:
+    def test_many_browsers_at_once_lose_nothing(self, place: str, tmp_path: Path):
+        folder = plans(tmp_path / "plans", 12)
+        names = tuple(f"person {number}" for number in range(6))
+        with reviewing(folder, place=place, annotators=names, overlap=6) as found:
+            acknowledged: list[tuple[str, int]] = []
+
+            def work(number: int) -> None:
+                browser = found.browser(number)
+                for plan in found.ids:
+                    if browser.judge(plan, words=f"{number}").status == 303:
+                        acknowledged.append((plan, number + 1))
+
+            threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+            for one in threads:
+                one.start()
+            for one in threads:
+                one.join()
+            kept = [(one.plan, one.person) for one in read_verdicts(found.desk.engine)]
+            assert len(acknowledged) == 72
+            assert sorted(kept) == sorted(acknowledged)
+
+    def test_a_killed_server_loses_nothing_that_it_acknowledged(self, tmp_path: Path):
+        folder = plans(tmp_path / "plans", 40)
+        acknowledged: list[str] = []
+        edits: list[str] = []
+        with process(folder, "--annotators", "2", "--overlap", "2") as (child, said):
+            port = int(said["address"].rpartition(":")[2])
+            browser = Browser(port)
+            browser.enter(said["annotators"][0]["link"].partition("token=")[2])
+            page = browser.get("/").text
+            ids = [part[:16] for part in page.split('<a href="/plan/')[1:]]
+            ids = list(dict.fromkeys(ids))
+            assert len(ids) == 40
+
+            def work() -> None:
+                try:
+                    for number, plan in enumerate(ids):
+                        if browser.judge(plan).status == 303:
+                            acknowledged.append(plan)
+                        edit = {"text": GOOD.format(who=f"X{number}")}
+                        if browser.post(f"/plan/{plan}/versions", edit).status == 303:
+                            edits.append(plan)
+                        if number == 12:
+                            child.send_signal(signal.SIGKILL)
+                except OSError:
+                    return
+
+            work()
+            child.wait()
+        assert 12 <= len(acknowledged) < 40
+        with reviewing(folder, place=str(Path(".pearl") / "store.db"), annotators=2) as found:
+            kept = {one.plan for one in read_verdicts(found.desk.engine)}
+            assert set(acknowledged) <= kept
+            assert set(edits) <= {one.plan for one in read_versions(found.desk.engine)}
+            # Who was in is in still, and goes on where the server was killed.
+            assert [one.token for one in found.admitted] == ["", ""]
+            browser.port = found.port
+            browser.cookies = {found.desk.cookie: browser.cookies.popitem()[1]}
+            assert f"{len(kept)} of 40 plans judged" in browser.get("/").text

@@ -1,0 +1,681 @@
+"""A run as a page: what it says is what happened, and nothing that somebody wrote runs in it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from pearl.llm import Usage
+from pearl.plan import Plan
+from pearl.runtime import Entry
+from pearl.source import Source, Span
+from pearl.store import open_store
+from pearl.syntax import parse
+from pearl.viewer.calls import Made, item_of, made_calls, stage_of
+from pearl.viewer.colours import coloured
+from pearl.viewer.documents import Named, find_document, named_document
+from pearl.viewer.gather import read_frames
+from pearl.viewer.passages import cut, passages
+from pearl.viewer.timeline import Stage, timeline
+from tests.runs import entries
+from tests.server import Server, completion
+from tests.shell import STORY, call, one_line
+
+QUESTION = "Why does Mara leave?"
+PLAN = """\
+question: Why does Mara leave?
+
+1. who = FIND_CHARACTER(CTX, "Mara") : Who she is
+2. tom = FIND_CHARACTER(CTX, "Tom") : Who he is
+3. why = FIND_REASON(CTX, "{who} leaves") : Why
+4. ans = CONCAT(why, tom) : Both
+"""
+QUOTING = "She left.\n> Mara left the lighthouse because the Fund had closed it.\n> Not in it at all."
+USED = {"prompt_tokens": 400, "completion_tokens": 20}
+BAD = "<script>window.hacked=1</script>"
+IMAGE = '"><img src=x onerror="window.hacked=1">'
+
+
+def later(answer: str, seconds: float) -> Any:
+    """An answer that takes a while."""
+
+    async def handle(_: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(seconds)
+        return web.json_response(completion(answer, usage=USED))
+
+    return handle
+
+
+async def busy(_: web.Request) -> web.StreamResponse:
+    return web.json_response({"error": {"message": "no"}}, status=503)
+
+
+def text_of(body: dict[str, Any]) -> str:
+    return "\n".join(
+        one["content"] if isinstance(one["content"], str) else one["content"][0]["text"]
+        for one in body["messages"]
+    )
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """An endpoint that plans, with a mistake at first, and answers each step after a while."""
+
+    def script(body: dict[str, Any]) -> Any:
+        text = text_of(body)
+        if "write reading plans" in text:
+            first = len(body["messages"]) == 2
+            return later(PLAN.replace("who leaves", "x") if not first else f"1. a = NONE({BAD})", 0)
+        if "sort questions" in text or "carry out one step" not in text:
+            return "A"
+        tries.append(1)
+        return busy if len(tries) == 1 else later(QUOTING, 0.05)
+
+    tries: list[int] = []
+    with Server(script) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+        monkeypatch.setenv("PEARL_STORE", "store.db")
+        monkeypatch.setenv("PEARL_MODEL", "gpt-4o-mini")
+        yield server
+
+
+@pytest.fixture
+def story() -> Path:
+    path = Path("story.txt")
+    path.write_text(STORY, encoding="utf-8")
+    return path
+
+
+def page(run: str = "last", *more: str, file: str = "out.html") -> str:
+    """The page of a run."""
+    done = call("runs", "show", run, "--html", file, *more)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    return Path(file).read_text(encoding="utf-8")
+
+
+def words(html: str) -> str:
+    """A page's text as a reader has it, tags and spaces apart."""
+    found: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_data(self, data: str) -> None:
+            found.append(data)
+
+    Reader().feed(html.partition("</style>")[2])
+    return " ".join("".join(found).split())
+
+
+def test_a_run_has_its_question_plan_answer_evidence_and_costs(endpoint: Server, story: Path):
+    assert call("ask", story, QUESTION).code == 0
+    html = page()
+    told = words(html)
+    assert f"<h1>{QUESTION}</h1>" in html
+    for fact in ("gpt-4o-mini", "core, quality", "story.txt", "5 made, 0 kept, 1 in vain"):
+        assert fact in told
+    assert "3. why = FIND_REASON(CTX, \"{who} leaves\") : Why" in told
+    assert "Mara left the lighthouse because the Fund had closed it. line 2" in told
+    assert "Not in it at all. not in the document" in told
+    assert "Total 5 0 1 2,000 0 100 $" in told
+    assert "sk-very-secret" not in html
+    # The rejected reply is there with what the checker says of it.
+    assert "Reply 1: rejected" in told
+    assert "PRL" in told.partition("Reply 1: rejected")[2][:60]
+    assert "Reply 2: accepted" in told
+
+
+def test_the_whole_document_is_there_with_its_quotes_marked(endpoint: Server, story: Path):
+    assert call("ask", story, QUESTION).code == 0
+    html = page()
+    shown = re.search(r'<div class="document".*?<div class="text">(.*?)</div>', html, re.DOTALL)
+    assert shown
+    marked = re.findall(r'<mark class="final">(.*?)</mark>', shown[1])
+    assert marked == ["Mara left the lighthouse because the Fund had closed it."]
+    links = re.sub(r'<a class="back".*?</a>', "", shown[1])
+    assert re.sub(r"</?mark[^>]*>", "", links).replace("&#34;", '"') == STORY
+
+
+def test_when_calls_began_is_written_down(endpoint: Server, story: Path):
+    before = time.time()
+    assert call("ask", story, QUESTION).code == 0
+    found = entries("store.db")
+    starts = {one.path: one.started for one in found if one.kind == "call" and one.attempt == 1}
+    assert all(one is not None and before <= one <= time.time() for one in starts.values())
+    decided = {one.path: one.started for one in found if one.kind == "decision"}
+    assert starts["step/why"] >= decided["value/who"]
+    assert starts["step/tom"] < decided["value/who"]
+    vain = [one for one in found if one.status == "failed"]
+    assert [(one.attempt, one.cause.partition(":")[0]) for one in vain] == [(1, "server")]
+    again = next(one for one in found if one.path == vain[0].path and one.status == "done")
+    assert again.started <= vain[0].started <= again.started + again.seconds
+
+
+def test_the_timeline_says_what_ran_side_by_side_and_what_waited(endpoint: Server, story: Path):
+    assert call("run", "-", story, stdin=PLAN).code == 0
+    told = words(page())
+    assert "3 calls in" in told
+    assert "at most 2 at a time" in told
+    path = told.partition("Critical path:")[2].partition("The calls as a table")[0]
+    assert "3. why" in path
+    assert call("run", "-", story, stdin=PLAN).code == 0
+    again = words(page())
+    assert "0 made, 3 kept, 0 in vain" in again
+    assert "kept: nothing was sent" in again
+
+
+def made(path: str, start: float | None, seconds: float, **more: Any) -> Made:
+    return Made(path, Entry("call", path, "said", path, seconds=seconds, started=start, **more))
+
+
+def test_the_critical_path_goes_back_through_what_each_stage_waited_for():
+    stages = [
+        Stage("plan", "Plan", (made("plan/1", 100.0, 1.0),)),
+        Stage("a", "a", (made("step/a", 101.0, 1.0),), ("plan",)),
+        Stage("b", "b", (made("step/b", 101.0, 3.0),), ("plan",)),
+        Stage("join", "join", (), ("a", "b")),
+        Stage("c", "c", (made("step/c[0]", 104.0, 2.0), made("step/c[1]", 104.5, 1.0)), ("join",)),
+        Stage("d", "d", (made("step/d", 102.0, 0.5, kept=True),), ("a",)),
+    ]
+    found = timeline(stages)
+    assert found is not None
+    assert found.chain == (("plan", 1.0), ("b", 3.0), ("c", 2.0))
+    assert (found.seconds, found.busy, found.most) == (6.0, 8.5, 2)
+    rows = {row.stage.key: row for row in found.rows}
+    assert {key: row.waited for key, row in rows.items()} == {
+        "plan": "", "a": "plan", "b": "plan", "c": "b", "d": "a",
+    }  # fmt: skip
+    assert [row.stage.key for row in found.rows if row.critical] == ["plan", "b", "c"]
+    assert [(bar.lane, bar.critical) for bar in rows["c"].bars] == [(0, True), (1, False)]
+
+
+def test_calls_that_follow_one_another_share_a_lane_and_are_all_critical():
+    calls = tuple(made(f"plan/{at}", 10.0 + at, 1.0) for at in range(3))
+    found = timeline([Stage("plan", "Plan", calls), Stage("x", "x", (made("map", 13.0, 1.0),), ())])
+    assert found is not None
+    row = found.rows[0]
+    assert row.lanes == 1
+    alone = timeline([Stage("plan", "Plan", calls)])
+    assert alone is not None
+    assert all(bar.critical for bar in alone.rows[0].bars)
+
+
+def test_without_times_there_is_no_timeline():
+    assert timeline([]) is None
+    assert timeline([Stage("a", "a", (made("step/a", 1.0, 1.0), made("step/a", None, 1.0)))]) is None
+
+
+def test_a_call_is_known_with_the_tries_before_it():
+    used = Usage(10, 0, 0)
+    lost = Entry("call", "step/a", None, "k", 1, "failed", "rate: no", used, 0.5, started=1.0)
+    last = Entry("call", "step/a", "yes", "k", 2, usage=Usage(10, 5, 0), seconds=2.0, started=1.0)
+    gone = Entry("call", "step/b", None, "b", 1, "failed", "server: no", used, 0.5, started=2.0)
+    more = Entry("call", "step/b", None, "b", 2, "failed", "server: no", used, 0.5, started=4.0)
+    found = made_calls([lost, last, gone, more])
+    assert [(one.path, one.done, len(one.tries)) for one in found] == [
+        ("step/a", True, 1), ("step/b", False, 2),
+    ]  # fmt: skip
+    assert [one.spent for one in found] == [Usage(20, 5, 0), Usage(20, 0, 0)]
+    assert [(one.started, one.seconds) for one in found] == [(1.0, 2.0), (2.0, 2.5)]
+
+
+@pytest.mark.parametrize(
+    ("path", "stage", "item"),
+    [
+        ("step/a", "a", None),
+        ("step/a[3]", "a", 3),
+        ("step/a[3]/step/b[1]", "a", 3),
+        ("plan/2", "planning", None),
+        ("map", "option", None),
+        ("condense/1/2", "condense", None),
+    ],
+)
+def test_where_a_path_belongs(path: str, stage: str, item: int | None):
+    assert (stage_of(path), item_of(path)) == (stage, item)
+
+
+def test_the_tries_of_a_refinement_are_frames():
+    journal = [
+        Entry("decision", "run", {"question": "q"}),
+        Entry("call", "try/0/plan/1", "1. a = FIND_REASON(CTX", "x"),
+        Entry("decision", "try/0/plan/1/rejected", ["PRL103"]),
+        Entry("call", "try/0/plan/2", PLAN, "y"),
+        Entry("decision", "try/0/plan", PLAN),
+        Entry("decision", "try/0/step/tom", status="skipped", cause="who has no output"),
+        Entry("decision", "try/0/context/why", {"passages": 2, "of": 5, "characters": 90}),
+        Entry("decision", "try/0/judgement", "It is wrong."),
+        Entry("decision", "try/1/value/who", {"pairs": [["a", 1]]}),
+        Entry("decision", "accepted", False),
+    ]
+    own, first, second = read_frames(journal)
+    assert own.told == {"accepted": False}
+    assert (first.title, second.title) == ("Try 1", "Try 2")
+    assert [(one.number, one.rejected) for one in first.drafts] == [(1, ("PRL103",)), (2, ())]
+    assert [step.name for step in first.plan.steps] == ["who", "tom", "why", "ans"]
+    assert first.skipped == {"tom": "who has no output"}
+    assert first.passages["why"]["of"] == 5
+    assert first.told == {"judgement": "It is wrong."}
+    assert list(second.values) == ["who"]
+
+
+def test_every_character_of_a_plan_is_shown_and_findings_stand_at_their_lines():
+    text = 'x\n1. a = F(CTX, "{each b} \\"q\\"", [1, true]) : n (o) te\n# c\nreturn a\n\n'
+    from pearl.checker import check
+    from pearl.library import load_library
+
+    source = Source("plan", text)
+    found = check(parse(source), load_library())
+    lines = coloured(source, found)
+    assert "\n".join("".join(part for _, part in line.parts) for line in lines) == text.rstrip("\n")
+    assert sum(len(line.findings) for line in lines) == len(found) > 0
+    kinds = dict(lines[1].parts[::-1])
+    for kind, part in (("name", "a"), ("number", "1."), ("note", " : n (o) te"), ("lit", "true")):
+        assert kinds[kind] == part or part in [one for key, one in lines[1].parts if key == kind]
+
+
+def test_overlapping_quotes_cut_the_document_without_losing_a_character():
+    text = Source("d", "One two three four. Five six seven eight.")
+    values = {"a": '> two three four. Five six\n> three four.', "b": "> seven eight."}
+    plan = parse('1. a = FIND_REASON(CTX, "x") : n\n2. b = FIND_REASON(CTX, "y") : n\n').plan
+    found = passages(plan, values, ("a",), text)
+    assert [(one.span, one.answers) for one in found] == [
+        (Span(4, 27), True), (Span(8, 19), True), (Span(29, 41) if False else found[2].span, False),
+    ]  # fmt: skip
+    pieces = cut(text, found)
+    assert "".join(one.text for one in pieces) == text.text
+    assert sorted(number for one in pieces for number in one.starts) == [1, 2, 3]
+    assert [one.kind for one in pieces] == ["", "final", "final", "final", "", "quoted"]
+    assert passages(Plan(), {}, (), text) == []
+
+
+def test_a_document_is_shown_only_where_it_is_the_one_that_was_read(tmp_path: Path):
+    one = Source("story.txt", STORY)
+    head = {"document": f"story.txt ({len(STORY)} characters, sha256 {one.digest})"}
+    named = named_document(head)
+    assert named == Named("story.txt", len(STORY), one.digest)
+    gone = find_document(named, {})
+    assert gone.text is None
+    assert gone.trouble.startswith("story.txt is no longer where it was")
+    Path("story.txt").write_text(STORY.replace("Mara", "Nora"), encoding="utf-8")
+    changed = find_document(named, {})
+    assert changed.text is None
+    assert "its hash differs" in changed.trouble
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "story.txt").write_bytes(b"\xef\xbb\xbf" + STORY.encode())
+    assert find_document(named, {}, folder="kept").text == one
+    assert find_document(named, {"documents": "kept"}).text == one
+    # A store may name anything: what cannot be the document is not read at all.
+    assert find_document(Named("/dev/zero", 4, one.digest), {}).text is None
+    assert find_document(Named("x" * 5000, 4, one.digest), {}).text is None
+    assert find_document(None, {}).trouble == ""
+
+
+def test_a_document_within_the_questions_is_found():
+    row = {"id": "q1", "question": "Why?", "document": {"text": STORY}}
+    Path("q.jsonl").write_text(f"not json\n{json.dumps(row)}\n", encoding="utf-8")
+    named = Named("document of q1", len(STORY), Source("", STORY).digest)
+    found = find_document(named, {"questions": "q.jsonl"}, "q1").text
+    assert found is not None
+    assert found.text == STORY
+    assert find_document(named, {"questions": "q.jsonl"}, "q2").text is None
+
+
+def test_a_page_without_its_document_has_the_quotes(endpoint: Server, story: Path):
+    assert call("ask", story, QUESTION).code == 0
+    story.unlink()
+    told = words(page())
+    assert "The document is not shown. story.txt is no longer where it was" in told
+    assert "Mara left the lighthouse because the Fund had closed it." in told
+    assert "not in the document" not in told
+    Path("elsewhere").mkdir()
+    Path("elsewhere/story.txt").write_text(STORY, encoding="utf-8")
+    assert "Nobody on the island believed her." in words(page("last", "--documents", "elsewhere"))
+
+
+def test_a_run_that_failed_says_why_and_which_steps_did_not_run(
+    endpoint: Server, story: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PEARL_TRIES", "1")
+    assert call("run", "-", story, stdin=PLAN).code == 1
+    told = words(page())
+    assert "ended without an answer" in told
+    assert "No answer. Step" in told
+    assert "4. ans CONCAT skipped" in told
+
+
+def old_store(place: str) -> None:
+    """A store as the first Pearl made it, with a run in it."""
+    import sqlite3
+
+    from alembic import command
+    from alembic.config import Config
+    from sqlalchemy import create_engine
+
+    config = Config()
+    config.set_main_option("script_location", "pearl.store:migrations")
+    engine = create_engine(f"sqlite:///{place}")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    engine.dispose()
+    with sqlite3.connect(place) as file:
+        head = json.dumps({"question": QUESTION, "model": "m"})
+        file.execute("INSERT INTO runs VALUES ('r', 'run', '', '', '', 1, 1, 9, ?)", (head,))
+        file.execute("INSERT INTO replies VALUES ('', 'k', 'said', 1, 5, 2, 0, 'm', '', 1)")
+        lines = [
+            ("decision", "run", head, ""), ("decision", "plan", json.dumps(PLAN), ""),
+            ("call", "step/who", None, "k"), ("decision", "value/who", '"said"', ""),
+        ]  # fmt: skip
+        for kind, path, value, key in lines:
+            file.execute(
+                "INSERT INTO entries (run, item, kind, path, value, call_key, attempt, status, "
+                "cause, prompt_tokens, completion_tokens, cached_tokens, seconds, kept) "
+                "VALUES ('r', '', ?, ?, ?, ?, 1, 'done', '', 5, 2, 0, 1.5, 0)",
+                (kind, path, value, key),
+            )
+
+
+def test_a_store_of_before_there_were_times_is_read(monkeypatch: pytest.MonkeyPatch):
+    old_store("old.db")
+    monkeypatch.setenv("PEARL_STORE", "old.db")
+    told = words(page())
+    assert "When calls began is not known" in told
+    assert "1 made, 0 kept, 0 in vain" in told
+    assert "1. who FIND_CHARACTER 1 call, 1.50 s" in told
+    assert [one.started for one in entries("old.db")] == [None] * 4
+
+
+def questions(count: int) -> Path:
+    """Some questions; every third has a plan that cannot run."""
+    rows = [
+        {
+            "id": f"q{at}", "question": f"Why {at}?", "document": "story.txt",
+            "options": ["the Fund", "the sea"], "gold": "AB"[at % 2],
+            **({"plan": "1. a = NOTHING(CTX) : no"} if at % 3 == 2 else {}),
+        }
+        for at in range(count)
+    ]  # fmt: skip
+    path = Path("questions.jsonl")
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_a_job_has_a_page_of_its_rows(endpoint: Server, story: Path):
+    assert call("batch", questions(6), "-o", "answers.jsonl").code == 1
+    told = words(page())
+    assert "batch of questions.jsonl" in told
+    # Of six, two cannot run; the model says A, and that is right for every other one.
+    assert re.search(r"share [^%]* 6 4 2 2 of 6 33\.3 %", told)
+    assert "plan 2" in told.partition("Failures by reason")[2][:60]
+    assert "q2 failed wrong" in told
+    assert "q0 answered right" in told
+    item = words(page("last/q0"))
+    assert "Why 0?" in item
+    assert "The right answer is A: right" in item
+    assert "Nobody on the island believed her." in item
+    assert "plan. The plan has 1 error" in words(page("last/q2"))
+
+
+def test_an_evaluation_has_a_row_a_method(endpoint: Server, story: Path):
+    rows = [json.loads(line) for line in questions(2).read_text(encoding="utf-8").splitlines()]
+    Path("own.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
+    done = call("eval", "questions", "--data", "own.jsonl", "--methods", "zero-shot,pearl")
+    assert done.code == 0, done.err
+    told = words(page())
+    assert re.search(r"zero-shot 2 2 0 1 of 2 50\.0 %", told)
+    assert re.search(r"pearl 2 2 0 1 of 2 50\.0 %", told)
+    item = words(page("last/pearl/q0"))
+    assert "method pearl" in item
+    assert "Nobody on the island believed her." in item
+
+
+def test_a_page_is_written_to_a_file_that_can_be_written(story: Path):
+    assert call("ask", story, QUESTION, "--model", "offline", "--store", "s.db").code == 0
+    show = ("runs", "show", "last", "--store", "s.db")
+    assert "name one" in one_line(call(*show, "--html", "-"), 2)
+    assert "does not exist" in one_line(call(*show, "--html", "no/such/out.html"), 2)
+    assert "--html FILE" in one_line(call(*show, "--documents", "."), 2)
+    assert "no folder" in one_line(call(*show, "--html", "a.html", "--documents", "nowhere"), 2)
+    assert "no question x" in one_line(call("runs", "show", "last/x", "--html", "a.html",
+                                            "--store", "s.db"), 2)  # fmt: skip
+    both = call(*show, "--html", "a.html", "--json")
+    assert both.json["kind"] == "ask"
+    assert Path("a.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+# In Chromium
+
+
+CHROMIUM = pytest.mark.skipif(not shutil.which("chromium"), reason="Chromium is not installed")
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser, open while nothing else runs: Playwright has an event loop of its own."""
+    from playwright.sync_api import sync_playwright
+
+    found = shutil.which("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """A page from a disk, and all that it asked for and complained of."""
+
+    def __init__(self, browser: Any, path: str, **settings: Any) -> None:
+        self.page = browser.new_page(**settings)
+        self.asked: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        self.page.goto(Path(path).resolve().as_uri())
+
+    def harmless(self) -> bool:
+        """Whether nothing ran, nothing tried to, and nothing came from elsewhere."""
+        state = self.page.evaluate(
+            "[window.hacked === undefined, document.scripts.length, [...document.querySelectorAll"
+            "('*')].some(one => [...one.attributes].some(at => at.name.startsWith('on')))]"
+        )
+        home = all(url.startswith(("file:", "data:")) for url in self.asked)
+        return state == [True, 0, False] and home and not self.complaints
+
+
+@CHROMIUM
+def test_the_trap_is_live():
+    with chromium() as browser:
+        for trap in (BAD, IMAGE, "<p onclick=''>", "<img src=https://localhost/x>"):
+            Path("trap.html").write_text(f"<p>{trap}</p>", encoding="utf-8")
+            assert not Opened(browser, "trap.html").harmless()
+
+
+@pytest.fixture
+def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An endpoint that answers with markup, in plans, outputs and options."""
+    plan = (
+        f"New actions:\n- SAY(CTX, X) : {IMAGE} {BAD}\n\n"
+        f'1. a = SAY(CTX, "{BAD}") : {IMAGE}\n2. b = SAY(CTX, "\u202e{{a}}") : </pre>{BAD}\n'
+    )
+
+    def script(body: dict[str, Any]) -> Any:
+        text = text_of(body)
+        if "write reading plans" in text:
+            return plan if len(body["messages"]) > 2 else f"{BAD}\n1. x = {IMAGE}(CTX) : {BAD}"
+        if "carry out one step" in text:
+            return f"{BAD}{IMAGE}</mark></div>\n> {BAD} said Tom.\n> {IMAGE}"
+        return "A"
+
+    with Server(script) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+        monkeypatch.setenv("PEARL_STORE", "store.db")
+        monkeypatch.setenv("PEARL_MODEL", f"{BAD}{IMAGE}")
+        yield
+
+
+@CHROMIUM
+def test_nothing_that_anybody_wrote_runs(hostile: None):
+    name = "<img src=x onerror=window.hacked=1>.txt"
+    text = f"{STORY}{BAD} said Tom. {IMAGE} </div></main>{BAD}\n"
+    Path(name).write_text(text, encoding="utf-8")
+    asked = f"{BAD}{IMAGE} why?"
+    done = call("ask", name, asked, "--option", BAD, "--option", IMAGE)
+    assert done.code == 0, done.err
+    page(file="run.html")
+    id = f"{BAD}{IMAGE}"
+    row = {"id": id, "question": asked, "document": name, "options": [BAD, IMAGE]}
+    Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    assert call("batch", "q.jsonl", "-o", "answers.jsonl").code == 0
+    page(file="job.html")
+    page(f"last/{id}", file="item.html")
+    with chromium() as browser:
+        for file in ("run.html", "job.html", "item.html"):
+            opened = Opened(browser, file)
+            assert opened.harmless(), (file, opened.complaints)
+            assert "\u202e" not in opened.page.content()
+        run, job = (Opened(browser, file).page for file in ("run.html", "job.html"))
+        # It is all there to be read, to the letter.
+        assert run.inner_text("h1") == asked
+        assert run.inner_text(".document .text").count(f"{BAD} said Tom.") == 1
+        assert run.locator("mark").count() >= 2
+        assert name in run.inner_text(".facts")
+        assert BAD in run.locator(".plan").first.inner_text()
+        assert job.locator("section.rows tbody th").inner_text() == id
+
+
+@CHROMIUM
+def test_links_lead_from_a_quote_to_its_place_and_back():
+    # So long that the place is far below what the box shows.
+    Path("story.txt").write_text("A line about the sea.\n" * 400 + STORY, encoding="utf-8")
+    run = ("ask", "story.txt", QUESTION, "--model", "offline", "--store", "s.db")
+    assert call(*run).code == 0
+    page("last", "--store", "s.db")
+    with chromium() as browser:
+        opened = Opened(browser, "out.html", viewport={"width": 1100, "height": 700}).page
+        assert not in_sight(opened, "#q1")
+        opened.click(".quotes a[href='#q1']")
+        assert in_sight(opened, "#q1")
+        style = "getComputedStyle(document.querySelector('#q1')).outlineStyle"
+        assert opened.evaluate(style) == "solid"
+        opened.evaluate("scrollTo(0, 0)")
+        opened.click("#q1")
+        assert opened.url.endswith("#e1")
+        assert in_sight(opened, "#e1")
+
+
+def in_sight(opened: Any, selector: str) -> bool:
+    """Whether a thing is within the window, and within the box that scrolls it."""
+    return bool(
+        opened.evaluate(
+            "name => { const one = document.querySelector(name); const at = "
+            "one.getBoundingClientRect(); const box = one.closest('.document'); const room = box ? "
+            "box.getBoundingClientRect() : {top: 0, bottom: innerHeight};"
+            "return at.top >= room.top - 1 && at.bottom <= room.bottom + 1 && at.top >= 0 && "
+            "at.bottom <= innerHeight; }",
+            selector,
+        )
+    )
+
+
+ORDER = """[...document.querySelectorAll('h1,h2,h3')].map(one => +one.tagName[1])"""
+NAMES = """[...document.querySelectorAll('[id]')].map(one => one.id)"""
+ENDS = """[...document.querySelectorAll('a[href^="#"]')].map(one => one.hash.slice(1))"""
+UNNAMED = """[...document.querySelectorAll('svg[role=img],img,[role=region],[role=group]')].filter(
+one => !one.alt && !one.ariaLabel && !one.getAttribute('aria-labelledby')).length"""
+
+
+@CHROMIUM
+def test_pages_fit_are_light_and_dark_and_have_an_order(endpoint: Server, story: Path):
+    assert call("batch", questions(6), "-o", "answers.jsonl").code == 1
+    for at, run in enumerate(("last", "last/q0", "last/q2")):
+        page(run, file=f"{at}.html")
+    colours = set()
+    with chromium() as browser:
+        for at, width, scheme in product(range(3), (360, 1100), ("light", "dark")):
+            view = {"width": width, "height": 800}
+            opened = Opened(browser, f"{at}.html", viewport=view, color_scheme=scheme)
+            assert opened.harmless(), opened.complaints
+            ask = opened.page.evaluate
+            assert ask("document.documentElement.scrollWidth") <= width
+            colours.add(ask("getComputedStyle(document.body).backgroundColor"))
+            levels, names = ask(ORDER), ask(NAMES)
+            assert (levels[0], levels.count(1)) == (1, 1)
+            assert all(after <= before + 1 for before, after in pairwise(levels))
+            assert len(names) == len(set(names))
+            assert set(ask(ENDS)) <= set(names)
+            assert ask(UNNAMED) == 0
+            opened.page.close()
+    assert len(colours) == 2
+
+
+@CHROMIUM
+def test_rows_are_chosen_without_a_script(endpoint: Server, story: Path):
+    assert call("batch", questions(6), "-o", "answers.jsonl").code == 1
+    page()
+    with chromium() as browser:
+        opened = Opened(browser, "out.html").page
+        rows = opened.locator("section.rows tbody th")
+
+        def shown() -> list[str]:
+            return [one.inner_text() for one in rows.all() if one.is_visible()]
+
+        assert len(shown()) == 6
+        opened.get_by_label("failed").check()
+        assert shown() == ["q2", "q5"]
+        opened.get_by_label("right").check()
+        assert shown() == ["q0", "q4"]
+
+
+@CHROMIUM
+def test_everything_is_printed(endpoint: Server, story: Path):
+    assert call("ask", story, QUESTION).code == 0
+    page()
+    with chromium() as browser:
+        opened = Opened(browser, "out.html").page
+        hidden = opened.locator("details.calls .said").first
+        assert not hidden.is_visible()
+        opened.emulate_media(media="print")
+        assert hidden.evaluate("one => one.checkVisibility()")
+        assert hidden.bounding_box()["height"] > 10
+        assert not opened.locator("nav").is_visible()
+
+
+def test_the_picture_is_an_image_of_the_plan(endpoint: Server, story: Path):
+    assert call("run", "-", story, stdin=PLAN).code == 0
+    html = page()
+    data = re.search(r'src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)"', html)
+    assert data
+    assert "1. who" in base64.b64decode(data[1]).decode()
+    assert "ans uses why, tom" in data[2]
+
+
+def test_what_a_journal_says_is_read_back_with_its_time(tmp_path: Path):
+    async def written() -> None:
+        store = open_store(str(tmp_path / "s.db"))
+        name = store.start("ask", {"question": "q"})
+        journal = store.journal(name)
+        journal.decide("run", {})
+        journal.record(Entry("call", "step/a", None, "k", 1, "failed", "rate: no", started=12.5))
+        await journal.flush()
+        store.close()
+
+    asyncio.run(written())
+    first, second = entries(tmp_path / "s.db")
+    assert first.started is not None
+    assert abs(first.started - time.time()) < 60
+    assert second.started == 12.5
