@@ -101,7 +101,8 @@ class TestStarting:
             assert "source.fixAll.pearl" in can["codeActionProvider"]["codeActionKinds"]
             assert can["textDocumentSync"]["openClose"] is True
             assert can["textDocumentSync"]["change"] == 2
-            one.quiet(0.2)
+            while not one.asked:
+                one.next()
             asked = [one["params"]["registrations"][0]["method"] for one in one.asked]
             assert asked == ["workspace/didChangeWatchedFiles"]
             assert one.end() == 0
@@ -785,8 +786,7 @@ class TestLibraries:
         project.open("plans/a.plan", self.PLAN)
         project.open("plans/b.plan", self.PLAN.replace("SMELL", "TASTE"))
         project.open("own.actions", LIBRARY)
-        project.quiet(0.2)
-        project.published.clear()
+        self.told(project, "plans/a.plan", "plans/b.plan")
         project.change(
             "own.actions", {"text": LIBRARY.replace("FIND_SMELL(CTX", "FIND_TASTE(CTX, Z")}
         )

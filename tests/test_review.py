@@ -15,7 +15,7 @@ import pytest
 from pearl.library import load_library
 from pearl.review.agreement import agreement, category_labels, correct_labels
 from pearl.review.assignment import deal
-from pearl.review.desk import Wanted, lay_out
+from pearl.review.desk import Wanted
 from pearl.review.figures import review_report
 from pearl.review.folders import create, demo_name, is_version, read_folders
 from pearl.review.people import (
@@ -338,19 +338,22 @@ class TestQueue:
     ):
         plans(tmp_path / "plans", 8)
         folders = read_folders(["plans"], "", "")
-        engine, desk, _ = laid_out(["plans"], "store.db", folders, Wanted(2, 1))
-        before = [[one.id for one in desk.share(person)] for person in (1, 2)]
+
+        def shares(wanted: Wanted) -> list[list[str]]:
+            engine, desk, _ = laid_out(["plans"], "store.db", folders, wanted)
+            engine.dispose()
+            return [[one.id for one in desk.share(person)] for person in desk.people]
+
+        before = shares(Wanted(2, 1))
         assert [len(one) for one in before] == [4, 4]
+        engine = open_database("store.db")
         with engine.begin() as connection:
             save(connection, before[0][0], 1, YES)
-        queue = read_queue(["plans"], folders, engine, "store.db")
-        lay_out(engine, queue, Wanted(None, 1))
-        assert [[one.id for one in desk.share(person)] for person in (1, 2)] == before
-        lay_out(engine, queue, Wanted(4, 1))
-        after = [[one.id for one in desk.share(person)] for person in (1, 2, 3, 4)]
+        engine.dispose()
+        assert shares(Wanted(None, 1)) == before
+        after = shares(Wanted(4, 1))
         assert [len(one) for one in after] == [2, 2, 2, 2]
         assert before[0][0] in after[0]
-        engine.dispose()
 
 
 class TestVersions:
@@ -563,12 +566,18 @@ class TestPlanShown:
 
     def test_the_lines_are_the_text_and_the_marks_where_findings_are(self):
         shown = show_plan("bad.plan", BAD, load_library())
-        assert [
-            "".join(piece.text for piece in line.pieces) for line in shown.lines
-        ] == BAD.rstrip("\n").split("\n")
+        assert ["".join(piece.text for piece in line.pieces) for line in shown.lines] == BAD.rstrip(
+            "\n"
+        ).split("\n")
         marked = [piece.text for line in shown.lines for piece in line.pieces if piece.severity]
         assert marked[:2] == ["FIND_RELATIONSHIPS", "mother"]
         assert shown.summary.startswith("3 errors")
+
+
+    def test_a_text_with_thousands_of_findings_is_still_a_page(self):
+        text = '1. a = FIND_REASON(CTX, "' + "{b} " * 5_000 + '") : c\n'
+        shown = show_plan("a", text, load_library())
+        assert (len(shown.findings), shown.more) == (200, 4_800)
 
 
 class TestCommands:

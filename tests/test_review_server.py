@@ -194,8 +194,16 @@ class TestPages:
     def test_every_answer_has_the_headers(self, review: Review):
         browser = review.browser(0)
         plan = f"/plan/{review.ids[0]}"
-        answers = [browser.get(path) for path in ("/", plan, f"{plan}/run", "/agreement", "/x",
-                                                  "/static/htmx.min.js", "/static/../app.py")]  # fmt: skip
+        paths = (
+            "/",
+            plan,
+            f"{plan}/run",
+            "/agreement",
+            "/x",
+            "/static/htmx.min.js",
+            "/static/../app.py",
+        )
+        answers = [browser.get(path) for path in paths]
         answers.append(browser.get("/", Host="evil.example"))
         answers.append(browser.judge(review.ids[0]))
         for answer in answers:
@@ -231,7 +239,9 @@ class TestPages:
     def test_what_others_wrote_is_escaped(self, tmp_path: Path):
         folder = tmp_path / "plans"
         folder.mkdir()
-        text = f"question: {EVIL}\n\n1. a = FIND_REASON(CTX, \"{EVIL.replace(chr(34), '')}\") : {EVIL}\n"
+        text = (
+            f'question: {EVIL}\n\n1. a = FIND_REASON(CTX, "{EVIL.replace(chr(34), "")}") : {EVIL}\n'
+        )
         (folder / "x.plan").write_text(f"{text}2. </textarea><script>pwned</script>\n")
         with reviewing(folder, annotators=("Anna", "</b><script>x")) as found:
             browser, other = found.browser(0), found.browser(1)
@@ -239,8 +249,11 @@ class TestPages:
             assert other.judge(plan, words=EVIL).status == 303
             assert browser.judge(plan, words=EVIL).status == 303
             checked = browser.post(f"/plan/{plan}/check", {"text": f"{text}{EVIL}"})
-            for answer in (browser.get("/"), browser.get(f"/plan/{plan}"), checked,
-                           browser.get(f"/plan/{plan}/run"), browser.get("/agreement")):  # fmt: skip
+            pages = [
+                browser.get(path)
+                for path in ("/", f"/plan/{plan}", f"/plan/{plan}/run", "/agreement")
+            ]
+            for answer in (*pages, checked):
                 assert answer.status == 200
                 assert "<img src=x" not in answer.text
                 assert "<script>" not in answer.text
@@ -311,9 +324,11 @@ class TestSafe:
 
             def work(number: int) -> None:
                 browser = found.browser(number)
-                for plan in found.ids:
-                    if browser.judge(plan, words=f"{number}").status == 303:
-                        acknowledged.append((plan, number + 1))
+                acknowledged.extend(
+                    (plan, number + 1)
+                    for plan in found.ids
+                    if browser.judge(plan, words=f"{number}").status == 303
+                )
 
             threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
             for one in threads:

@@ -28,11 +28,14 @@ from pearl.viewer.calls import Made, item_of, made_calls, stage_of
 from pearl.viewer.colours import coloured
 from pearl.viewer.documents import Named, find_document, named_document
 from pearl.viewer.gather import read_frames
+from pearl.viewer.items import Count, view_job
 from pearl.viewer.passages import cut, passages
 from pearl.viewer.timeline import Stage, timeline
 from tests.runs import entries
 from tests.server import Server, completion
 from tests.shell import STORY, call, one_line
+
+pytest_plugins = ["tests.postgres"]
 
 QUESTION = "Why does Mara leave?"
 PLAN = """\
@@ -43,7 +46,9 @@ question: Why does Mara leave?
 3. why = FIND_REASON(CTX, "{who} leaves") : Why
 4. ans = CONCAT(why, tom) : Both
 """
-QUOTING = "She left.\n> Mara left the lighthouse because the Fund had closed it.\n> Not in it at all."
+QUOTING = (
+    "She left.\n> Mara left the lighthouse because the Fund had closed it.\n> Not in it at all."
+)
 USED = {"prompt_tokens": 400, "completion_tokens": 20}
 BAD = "<script>window.hacked=1</script>"
 IMAGE = '"><img src=x onerror="window.hacked=1">'
@@ -115,6 +120,10 @@ def words(html: str) -> str:
         def handle_data(self, data: str) -> None:
             found.append(data)
 
+        def handle_endtag(self, tag: str) -> None:
+            if tag in ("td", "th", "dt", "dd", "p", "li", "div", "summary", "blockquote"):
+                found.append(" ")
+
     Reader().feed(html.partition("</style>")[2])
     return " ".join("".join(found).split())
 
@@ -126,7 +135,7 @@ def test_a_run_has_its_question_plan_answer_evidence_and_costs(endpoint: Server,
     assert f"<h1>{QUESTION}</h1>" in html
     for fact in ("gpt-4o-mini", "core, quality", "story.txt", "5 made, 0 kept, 1 in vain"):
         assert fact in told
-    assert "3. why = FIND_REASON(CTX, \"{who} leaves\") : Why" in told
+    assert '3. why = FIND_REASON(CTX, "{who} leaves") : Why' in told
     assert "Mara left the lighthouse because the Fund had closed it. line 2" in told
     assert "Not in it at all. not in the document" in told
     assert "Total 5 0 1 2,000 0 100 $" in told
@@ -214,7 +223,9 @@ def test_calls_that_follow_one_another_share_a_lane_and_are_all_critical():
 
 def test_without_times_there_is_no_timeline():
     assert timeline([]) is None
-    assert timeline([Stage("a", "a", (made("step/a", 1.0, 1.0), made("step/a", None, 1.0)))]) is None
+    assert (
+        timeline([Stage("a", "a", (made("step/a", 1.0, 1.0), made("step/a", None, 1.0)))]) is None
+    )
 
 
 def test_a_call_is_known_with_the_tries_before_it():
@@ -287,11 +298,11 @@ def test_every_character_of_a_plan_is_shown_and_findings_stand_at_their_lines():
 
 def test_overlapping_quotes_cut_the_document_without_losing_a_character():
     text = Source("d", "One two three four. Five six seven eight.")
-    values = {"a": '> two three four. Five six\n> three four.', "b": "> seven eight."}
+    values = {"a": "> two three four. Five six\n> three four.", "b": "> seven eight."}
     plan = parse('1. a = FIND_REASON(CTX, "x") : n\n2. b = FIND_REASON(CTX, "y") : n\n').plan
     found = passages(plan, values, ("a",), text)
     assert [(one.span, one.answers) for one in found] == [
-        (Span(4, 27), True), (Span(8, 19), True), (Span(29, 41) if False else found[2].span, False),
+        (Span(4, 28), True), (Span(8, 19), True), (Span(29, 41), False),
     ]  # fmt: skip
     pieces = cut(text, found)
     assert "".join(one.text for one in pieces) == text.text
@@ -426,6 +437,29 @@ def test_a_job_has_a_page_of_its_rows(endpoint: Server, story: Path):
     assert "The right answer is A: right" in item
     assert "Nobody on the island believed her." in item
     assert "plan. The plan has 1 error" in words(page("last/q2"))
+
+
+def test_a_job_of_very_many_rows_shows_those_that_need_a_look():
+    rows = [{"id": f"q{at}", "status": "answered", "correct": at != 7000} for at in range(7001)]
+    rows[6000] = {"id": "q6000", "status": "failed", "error": {"reason": "rate", "message": "No."}}
+    counts = {f"q{at}": Count(1, begun=0.0, ended=float(at)) for at in range(7001)}
+    view = view_job(rows, counts, None)
+    assert (len(view.items), view.left_out) == (5000, 2001)
+    assert [one.id for one in view.items[:3]] == ["q6000", "q7000", "q0"]
+    assert [(one.id, at) for one, at in view.slowest[:2]] == [("q7000", 1), ("q6999", None)]
+    assert (view.groups[0].items, view.groups[0].answered) == (7001, 7000)
+    assert view.reasons == (("rate", 1),)
+
+
+def test_a_job_on_a_server_has_its_page(
+    endpoint: Server, story: Path, database: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PEARL_STORE", database)
+    assert call("batch", questions(3), "-o", "answers.jsonl").code == 1
+    told = words(page())
+    assert re.search(r"3 2 1 1 of 3 33\.3 %", told)
+    assert "3 items in" in told
+    assert "The right answer is A: right" in words(page("last/q0"))
 
 
 def test_an_evaluation_has_a_row_a_method(endpoint: Server, story: Path):
@@ -606,20 +640,21 @@ def test_pages_fit_are_light_and_dark_and_have_an_order(endpoint: Server, story:
         page(run, file=f"{at}.html")
     colours = set()
     with chromium() as browser:
-        for at, width, scheme in product(range(3), (360, 1100), ("light", "dark")):
-            view = {"width": width, "height": 800}
-            opened = Opened(browser, f"{at}.html", viewport=view, color_scheme=scheme)
+        for at in range(3):
+            opened = Opened(browser, f"{at}.html")
             assert opened.harmless(), opened.complaints
             ask = opened.page.evaluate
-            assert ask("document.documentElement.scrollWidth") <= width
-            colours.add(ask("getComputedStyle(document.body).backgroundColor"))
+            for width, scheme in product((360, 1100), ("light", "dark")):
+                opened.page.set_viewport_size({"width": width, "height": 800})
+                opened.page.emulate_media(color_scheme=scheme)
+                assert ask("document.documentElement.scrollWidth") <= width
+                colours.add(ask("getComputedStyle(document.body).backgroundColor"))
             levels, names = ask(ORDER), ask(NAMES)
             assert (levels[0], levels.count(1)) == (1, 1)
             assert all(after <= before + 1 for before, after in pairwise(levels))
             assert len(names) == len(set(names))
             assert set(ask(ENDS)) <= set(names)
             assert ask(UNNAMED) == 0
-            opened.page.close()
     assert len(colours) == 2
 
 

@@ -8,9 +8,10 @@ another are put together, as their words are found in the question.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from pearl.learning.model import Model, Pattern, Strategy
@@ -30,6 +31,7 @@ class Weights:
         unsaid: for a word of a hop that the known question has and the new one lacks.
         added: for another word that a changed hop brings with it.
         uncovered: for a word of the question that no hop took up.
+        reworded: for leaving the ways of a question's kind, where words tell of others.
         stranger: for an agent that was never seen to answer this.
     """
 
@@ -40,6 +42,7 @@ class Weights:
     unsaid: float = 2.0
     added: float = 0.05
     uncovered: float = 4.0
+    reworded: float = 6.0
     stranger: float = 6.0
 
 
@@ -70,6 +73,7 @@ class Known:
 
     def __init__(self, model: Model, weights: Weights) -> None:
         self.model, self.weights = model, weights
+        self._ended = lru_cache(maxsize=256)(self._other_ends)
 
     def analogies(self, question: str) -> list[Analogy]:
         """The ways that bear on a question: those of its kind, or else all that compare."""
@@ -85,7 +89,11 @@ class Known:
                 for one, cost in _costs(patterns[match[0]])
             ]
             if not doubts:
-                return found
+                # In a world where none of its ways is answered, other ends may be.
+                others = self._ended(patterns[match[0]])
+                return found + [replace(one, entities=match[1]) for one in others]
+        if self.model.telltales:
+            return found
         text, entities = opened(question, strange_entities(question, self._vocabulary))
         words = words_of(text)
         for pattern in self.model.patterns:
@@ -117,9 +125,7 @@ class Known:
     def _beside(
         self, pattern: Pattern, words: Sequence[str], entities: tuple[str, ...]
     ) -> Iterable[Analogy]:
-        theirs = words_of(pattern.question)
-        more = tuple(one for one in dict.fromkeys(words) if not has(theirs, one))
-        less = tuple(one for one in dict.fromkeys(theirs) if not has(words, one))
+        more, less = _differing(words, words_of(pattern.question))
         for strategy, cost in _costs(pattern):
             if _needs(strategy.moves) <= len(entities):
                 total = cost + self._distance((*more, *less))
@@ -127,15 +133,37 @@ class Known:
 
     # -- beginnings and ends of known ways, put together -------------------------------------------
 
+    def _other_ends(self, pattern: Pattern) -> tuple[Analogy, ...]:
+        """A kind's beginnings with the ends of other kinds, those of the likest first."""
+        if self.model.telltales:
+            return ()
+        best: dict[tuple[Move, ...], float] = {}
+        words = words_of(pattern.question)
+        heads = {one.moves[:at] for one in pattern.strategies for at in range(1, len(one.moves))}
+        for other in self.model.patterns:
+            more, less = _differing(words, words_of(other.question))
+            for head, one in itertools.product(heads, other.strategies):
+                # The ends come in at the same place, and what the beginnings say is no difference.
+                moves = (*head, *one.moves[len(head) :])
+                if _goes_on(moves[len(head) :]):
+                    apart = (*_unsaid(more, head), *_unsaid(less, one.moves[: len(head)]))
+                    cost = self.weights.spliced + self._distance(apart)
+                    best[moves] = min(cost, best.get(moves, math.inf))
+        known = {one.moves for one in pattern.strategies}
+        ordered = sorted(
+            (cost, str(moves), moves) for moves, cost in best.items()
+            if moves not in known and _needs(moves) <= _needs_of(pattern)
+        )[: self.SPLICES]  # fmt: skip
+        return tuple(Analogy(moves, (), (), (), cost) for cost, _, moves in ordered)
+
     def _spliced(self, words: Sequence[str], entities: tuple[str, ...]) -> Iterable[Analogy]:
         """New chains of known hops, by how many of the question's words they say."""
-        known = {one.moves for pattern in self.model.patterns for one in pattern.strategies}
         own = tuple(dict.fromkeys(words))
         seen: set[tuple[Move, ...]] = set()
         for head in self._heads:
             for tail in self._tails:
                 moves = (*head, *tail)
-                if moves in known or moves in seen or _needs(moves) > len(entities):
+                if moves in seen or _needs(moves) > len(entities):
                     continue
                 seen.add(moves)
                 forms = dict.fromkeys(move.form for move in moves)
@@ -192,6 +220,23 @@ class Known:
 
 def _costs(pattern: Pattern) -> list[tuple[Strategy, float]]:
     return [(one, -math.log(one.seen / pattern.seen)) for one in pattern.strategies if one.seen > 0]
+
+
+def _differing(
+    words: Sequence[str], others: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words that the one text has and the other has not, and the other way round."""
+    more = tuple(one for one in dict.fromkeys(words) if not has(others, one))
+    return more, tuple(one for one in dict.fromkeys(others) if not has(words, one))
+
+
+def _unsaid(words: Iterable[str], moves: Iterable[Move]) -> list[str]:
+    said = [word for move in moves for word in said_by(move.form)]
+    return [one for one in words if not has(said, one)]
+
+
+def _needs_of(pattern: Pattern) -> int:
+    return max(_needs(one.moves) for one in pattern.strategies)
 
 
 def _needs(moves: Iterable[Move]) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 from pearl.agents import read_operation
 from pearl.agents.hops import MODES
 from pearl.learning.moves import BLANK, Form, Move
+from pearl.learning.telltales import Telltale, fit_telltales
 from pearl.plan import Mode
 from pearl.source import InputError, read_source
 
@@ -65,11 +66,13 @@ class Model:
         source: ``gold`` or ``answers``.
         forms: what agents answer, and in how many worlds each agent did.
         patterns: by their text.
+        telltales: which words tell of which hops; none where there are few patterns.
     """
 
     source: str
     forms: Mapping[Form, Mapping[str, int]]
     patterns: tuple[Pattern, ...]
+    telltales: tuple[Telltale, ...] = ()
 
     @cached_property
     def agents(self) -> tuple[str, ...]:
@@ -91,6 +94,12 @@ def write_model(model: Model) -> str:
     )  # fmt: skip
     lines += ["],", '"patterns": [']
     lines += _joined(_written(pattern, numbers) for pattern in model.patterns)
+    lines += ["],", '"telltales": [']
+    lines += _joined(
+        _line({**_move_data(one.move, numbers), "scope": one.scope, "bias": one.bias,
+               "phrases": dict(one.phrases)})
+        for one in model.telltales
+    )  # fmt: skip
     return "\n".join(["{", *lines, "]", "}"]) + "\n"
 
 
@@ -171,7 +180,14 @@ def _model(data: Mapping[str, Any]) -> Model:
         )
         for one in data["patterns"]
     )
-    return Model(_text(data["learned_from"]), agents, patterns)
+    telltales = tuple(
+        Telltale(
+            _move(one, forms), _text(one["scope"]), float(one["bias"]),
+            {_text(phrase): float(weight) for phrase, weight in one["phrases"].items()},
+        )
+        for one in data["telltales"]
+    )  # fmt: skip
+    return Model(_text(data["learned_from"]), agents, patterns, telltales)
 
 
 def _form(phrasings: Sequence[str]) -> Form:
@@ -232,4 +248,4 @@ def gathered(
         )
         for question, ways in sorted(counted.items())
     )
-    return Model(source, known, patterns)
+    return Model(source, known, patterns, fit_telltales(patterns))

@@ -21,6 +21,7 @@ from pearl.learning.model import Model
 from pearl.learning.moves import Form, Move, fits, hop_of
 from pearl.learning.search import Choice
 from pearl.learning.texts import words_of
+from pearl.learning.wording import ByWording
 from pearl.values import Value
 
 
@@ -51,6 +52,7 @@ class ByAnalogy:
     def __init__(self, model: Model, weights: Weights = Weights()) -> None:  # noqa: B008 - frozen
         self.model, self.weights = model, weights
         self._known = Known(model, weights)
+        self._wording = ByWording(model, weights.stranger)
         self._lined = lru_cache(maxsize=256)(self._lined_up)
         self._asked = lru_cache(maxsize=8192)(self._in_words)
         self._by_blanks: dict[int, list[Form]] = {}
@@ -74,10 +76,14 @@ class ByAnalogy:
             before = min(before, _whole(self, lined, asked))
             for hop, cost in self._next(lined, asked):
                 best[hop] = min(best.get(hop, math.inf), cost)
-        ordered = sorted(best.items(), key=lambda one: (one[1], str(one[0])))
         # What was proposed first starts from nothing, so that questions compare.
         start = before if hops else 0.0
-        return [Choice(start - cost, hop) for hop, cost in ordered]
+        found = {hop: start - cost for hop, cost in best.items()}
+        for choice in self._wording.choices(question, hops, answers):
+            score = choice.score - (self.weights.reworded if best else 0.0)
+            found[choice.hop] = max(score, found.get(choice.hop, -math.inf))
+        ordered = sorted(found.items(), key=lambda one: (-one[1], str(one[0])))
+        return [Choice(score, hop) for hop, score in ordered]
 
     def _lined_up(self, question: str) -> tuple[_Lined, ...]:
         return tuple(

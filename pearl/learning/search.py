@@ -151,32 +151,39 @@ def best_first(
         scorer: who proposes.
         budget: where it ends, whatever is proposed.
     """
-    metered, numbers, tried = _Metered(agents, budget.calls), 0, 0
-    waiting: list[_Waiting] = []
-    state, cost = _State(), 0.0
-    while tried <= budget.hops:
-        for choice in _proposed(scorer, question, state, budget.width):
-            ends = choice.hop is None
-            if ends or (len(state.hops) < budget.depth and choice.hop not in state.hops):
-                numbers += 1
-                heapq.heappush(waiting, _Waiting(cost - choice.score, numbers, state, choice.hop))
-        found = None
-        while found is None and waiting and tried < budget.hops:
-            one = heapq.heappop(waiting)
-            if one.hop is None:
-                return Found(one.state.answers[-1], *_told(one.state, metered, tried))
-            tried += 1
-            found = _answered(one.hop, one.state, metered)
-            if found is not None and not _is_dead(found, one.hop):
-                state, cost = one.state.after(one.hop, found), one.cost
-            else:
-                found = None
-            if metered.calls >= budget.calls and found is None:
-                waiting = [left for left in waiting if left.hop is None]
-                heapq.heapify(waiting)
-        if found is None:
-            break
+    metered, waiting, tried = _Metered(agents, budget.calls), _Queue(scorer, question, budget), 0
+    waiting.add(_State(), 0.0)
+    while waiting.heap:
+        one = heapq.heappop(waiting.heap)
+        if one.hop is None:
+            return Found(one.state.answers[-1], *_told(one.state, metered, tried))
+        if tried >= budget.hops or metered.calls >= budget.calls:
+            continue  # What came to an end already may still be taken.
+        tried += 1
+        answer = _answered(one.hop, one.state, metered)
+        if answer is not None and not _is_dead(answer, one.hop):
+            waiting.add(one.state.after(one.hop, answer), one.cost)
     return Found(None, calls=metered.calls, tried=tried)
+
+
+@dataclass
+class _Queue:
+    """Proposals that wait, the least costly first."""
+
+    scorer: NextStep
+    question: str
+    budget: Budget
+    heap: list[_Waiting] = field(default_factory=list)
+    added: int = 0
+
+    def add(self, state: _State, cost: float) -> None:
+        """Let what is proposed after some hops wait; a hop is not asked twice."""
+        full = len(state.hops) >= self.budget.depth
+        for choice in _proposed(self.scorer, self.question, state, self.budget.width):
+            if choice.hop is None or not (full or choice.hop in state.hops):
+                self.added += 1
+                one = _Waiting(cost - choice.score, self.added, state, choice.hop)
+                heapq.heappush(self.heap, one)
 
 
 def _told(

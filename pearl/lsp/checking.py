@@ -19,7 +19,7 @@ from pearl.lsp.findings import find, shown
 from pearl.lsp.shelf import Shelf
 
 DELAY = 0.01
-"""Long enough for a paste or a change in many places to arrive in full, and too short to be felt."""
+"""Long enough for a paste or a change in many places to arrive in full, too short to be felt."""
 
 Publish = Callable[[types.PublishDiagnosticsParams], None]
 

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from pearl.review.desk import Desk
-from pearl.review.forms import make_templates
+from pearl.review.forms import STATIC, make_templates, read_static
 from pearl.review.guard import Guard, RefusedError, check_form, read_form
-from pearl.review.people import Person, form_token, who_is
+from pearl.review.people import Person, everybody, form_token, who_is
+from pearl.review.verdicts import Verdict, of_person
 from pearl.source import InputError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-STATIC = {
-    "htmx.min.js": "text/javascript; charset=utf-8",
-    "review.js": "text/javascript; charset=utf-8",
-    "review.css": "text/css; charset=utf-8",
-}
-"""The files that pages load; there are no others."""
+TOGETHER = 5
+"""Requests that are worked on at a time, as many as connections are held to the store."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +52,16 @@ class Visit:
     def in_part(self) -> bool:
         """Whether htmx asks, and wants the part that changes only."""
         return self.request.headers.get("hx-request") == "true"
+
+    @cached_property
+    def own(self) -> Mapping[str, Verdict]:
+        """What whoever is in has said, by plan; read once, so not before it is saved."""
+        return of_person(self.desk.engine, self.who.id)
+
+    @cached_property
+    def people(self) -> Mapping[int, Person]:
+        """All annotators, by number."""
+        return everybody(self.desk.engine)
 
     @property
     def who(self) -> Person:
@@ -100,10 +107,11 @@ def make_app(
         addresses: whether it is reached by any address as well.
     """
     templates = make_templates()
+    limiter = CapacityLimiter(TOGETHER)
     routes = []
     for where, (who, page) in pages.items():
         method, _, path = where.partition(" ")
-        routes.append(Route(path, _endpoint(desk, templates, who, page), methods=[method]))
+        routes.append(Route(path, _endpoint(desk, templates, who, page, limiter), methods=[method]))
     routes.append(Route("/static/{name}", _static(), methods=["GET"]))
     app = Starlette(
         routes=routes,
@@ -123,14 +131,14 @@ def back_to(address: str) -> Response:
 
 
 def _endpoint(
-    desk: Desk, templates: Environment, who: str, page: Page
+    desk: Desk, templates: Environment, who: str, page: Page, limiter: CapacityLimiter
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         key = request.cookies.get(desk.cookie, "")
         form = await read_form(request) if request.method == "POST" else {}
         if request.method == "POST":
             check_form(form, key)
-        return await run_in_threadpool(_answer, request, key, form)
+        return await to_thread.run_sync(_answer, request, key, form, limiter=limiter)
 
     def _answer(request: Request, key: str, form: dict[str, list[str]]) -> Response:
         person = who_is(desk.engine, key) if key else None
@@ -147,14 +155,14 @@ def _endpoint(
 
 
 def _static() -> Callable[[Request], Awaitable[Response]]:
-    folder = files("pearl.review") / "static"
-    held = {name: (folder / name).read_bytes() for name in STATIC}
+    held = read_static()
 
     async def answer(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in held:
             raise HTTPException(404)
-        headers = {"cache-control": "no-cache"}
+        # Pages name a file with its hash: another one has another address.
+        headers = {"cache-control": "private, max-age=31536000, immutable"}
         return Response(held[name], headers=headers, media_type=STATIC[name])
 
     return answer

@@ -18,6 +18,7 @@ from pearl.review.assignment import deal
 from pearl.review.folders import Folders
 from pearl.review.people import Admitted, admit
 from pearl.review.queue import Item, Queue
+from pearl.store.database import reading
 from pearl.store.tables import review_plans, review_shares, review_verdicts
 
 if TYPE_CHECKING:
@@ -55,12 +56,21 @@ class Desk:
         """The plans by id."""
         return MappingProxyType({item.id: item for item in self.items})
 
+    @cached_property
+    def _shares(self) -> Mapping[int, tuple[Item, ...]]:
+        query = select(review_shares.c.plan, review_shares.c.person)
+        with reading(self.engine) as connection:
+            dealt = {(row.plan, row.person) for row in connection.execute(query)}
+        return MappingProxyType(
+            {
+                person: tuple(item for item in self.items if (item.id, person) in dealt)
+                for person in self.people
+            }
+        )
+
     def share(self, person: int) -> tuple[Item, ...]:
-        """The plans that somebody is asked to judge, in order."""
-        query = select(review_shares.c.plan).where(review_shares.c.person == person)
-        with self.engine.connect() as connection:
-            mine = set(connection.execute(query).scalars())
-        return tuple(item for item in self.items if item.id in mine)
+        """The plans that somebody is asked to judge, in order, as they were dealt at the start."""
+        return self._shares.get(person, ())
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

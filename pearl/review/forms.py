@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pearl.screen import printable_lines
+
+STATIC = {
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "review.js": "text/javascript; charset=utf-8",
+    "review.css": "text/css; charset=utf-8",
+}
+"""The files that pages load; there are no others."""
+
+
+def read_static() -> dict[str, bytes]:
+    """What is in these files."""
+    folder = files("pearl.review") / "static"
+    return {name: (folder / name).read_bytes() for name in STATIC}
 
 
 def make_templates() -> Environment:
@@ -21,6 +36,10 @@ def make_templates() -> Environment:
         lstrip_blocks=True,
         finalize=_finalize,
     )
+    templates.globals["static"] = {
+        name: f"/static/{name}?{hashlib.sha256(held).hexdigest()[:12]}"
+        for name, held in read_static().items()
+    }
     templates.filters["to_the_letter"] = _to_the_letter
     templates.filters["at"] = _at
     templates.filters["counted"] = _counted

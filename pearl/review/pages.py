@@ -9,7 +9,6 @@ from pearl.review.app import Page, Visit, back_to
 from pearl.review.entry import come_in, enter_page, go_out
 from pearl.review.figures import review_report
 from pearl.review.guard import RefusedError
-from pearl.review.people import everybody
 from pearl.review.queue import LONGEST, Item
 from pearl.review.runs import read_run
 from pearl.review.shown import show_plan
@@ -20,7 +19,6 @@ from pearl.review.verdicts import (
     LONGEST_WORDS,
     Verdict,
     last,
-    of_person,
     read_form,
     read_verdicts,
     save,
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 def queue_page(visit: Visit) -> Response:
     """The plans that somebody is asked to judge."""
     items = visit.desk.share(visit.who.id)
-    verdicts = of_person(visit.desk.engine, visit.who.id)
+    verdicts = visit.own
     values = {
         "items": items,
         "verdicts": verdicts,
@@ -126,9 +124,8 @@ def send_version(visit: Visit) -> Response:
 
 def agreement_page(visit: Visit) -> Response:
     """The tables, of those plans only that whoever asks has judged."""
-    mine = of_person(visit.desk.engine, visit.who.id)
-    ours = [item.id for item in visit.desk.items if item.id in mine]
-    report = review_report(read_verdicts(visit.desk.engine, ours), everybody(visit.desk.engine))
+    ours = [item.id for item in visit.desk.items if item.id in visit.own]
+    report = review_report(read_verdicts(visit.desk.engine, ours), visit.people)
     return visit.show("agreement.jinja", {"report": report, "count": len(ours)})
 
 
@@ -175,11 +172,9 @@ def _judging(visit: Visit, item: Item) -> dict[str, Any]:
     """What the form for a verdict needs; others' verdicts for those only who have given theirs."""
     given = last(read_verdicts(visit.desk.engine, (item.id,)))
     own = given.pop((item.id, visit.who.id), None)
-    people = everybody(visit.desk.engine) if own else {}
-    others = [(people[one.person].name, one) for one in given.values()] if own else []
+    others = [(visit.people[one.person].name, one) for one in given.values()] if own else []
     items = visit.desk.share(visit.who.id)
-    mine = of_person(visit.desk.engine, visit.who.id)
-    open_ones = [one for one in items if one.id not in mine and one.id != item.id]
+    open_ones = [one for one in items if one.id not in visit.own and one.id != item.id]
     return {
         "item": item,
         "verdict": own.verdict if own else None,
@@ -206,12 +201,11 @@ def _entered(visit: Visit) -> dict[str, Any]:
 def _visible(visit: Visit, item: Item) -> list[Version]:
     """One's own versions, and the others' where they say no more than their verdicts already do."""
     versions = read_versions(visit.desk.engine, item.id)
-    if item.id in of_person(visit.desk.engine, visit.who.id):
+    if item.id in visit.own:
         return versions
     return [one for one in versions if one.person == visit.who.id]
 
 
 def _versions(visit: Visit, item: Item) -> dict[str, Any]:
-    people = everybody(visit.desk.engine)
-    versions = [(people[one.person].name, one) for one in _visible(visit, item)]
+    versions = [(visit.people[one.person].name, one) for one in _visible(visit, item)]
     return {"item": item, "versions": versions, "demos": visit.desk.folders.demos is not None}

@@ -18,6 +18,9 @@ from pearl.syntax import parse
 DRAWN = 200
 """Steps of a plan that is drawn; nobody sees anything in a larger picture."""
 
+SHOWN = 200
+"""Findings that are shown; who mends these will see the others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -77,6 +80,7 @@ class PlanShown:
         text: as it was written.
         lines: the same in lines.
         findings: in the order of the text.
+        more: how many further ones are not shown.
         summary: how many there are, in words.
         picture: what uses what, as an address of the picture itself; empty
             where there is nothing to draw.
@@ -86,6 +90,7 @@ class PlanShown:
     text: str
     lines: tuple[Line, ...]
     findings: tuple[Finding, ...]
+    more: int
     summary: str
     picture: str
     uses: tuple[str, ...]
@@ -105,7 +110,8 @@ def show_plan(name: str, text: str, library: Library) -> PlanShown:
     return PlanShown(
         text,
         tuple(_lines(source, found)),
-        tuple(_finding(one, source) for one in found),
+        tuple(_finding(one, source) for one in found[:SHOWN]),
+        max(0, len(found) - SHOWN),
         summary(found),
         _picture(parsed.plan),
         tuple(_uses(parsed.plan)),

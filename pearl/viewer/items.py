@@ -127,7 +127,8 @@ class JobView:
         left_out: how many are not shown.
         groups: by method; one for all where there are no methods.
         reasons: why items failed, and how many, the commonest first.
-        slowest: the items that took longest.
+        slowest: the items that took longest, each with its place in ``items``; None where it is
+            not shown.
         drawn: the items in time, as a picture; empty where that is not known.
     """
 
@@ -135,7 +136,7 @@ class JobView:
     left_out: int
     groups: tuple[Group, ...]
     reasons: tuple[tuple[str, int], ...]
-    slowest: tuple[Item, ...]
+    slowest: tuple[tuple[Item, int | None], ...]
     drawn: Markup
 
 
@@ -182,6 +183,7 @@ def view_job(
     listed = items
     if len(items) > MOST:
         listed = sorted(items, key=lambda one: one.status == "answered" and one.verdict != "wrong")
+    places = {id(one): at for at, one in enumerate(listed[:MOST])}
     methods = dict.fromkeys(one.method for one in items)
     timed = [one for one in items if one.count.seconds is not None]
     slowest = sorted(timed, key=lambda one: -(one.count.seconds or 0.0))[:SLOWEST]
@@ -190,7 +192,7 @@ def view_job(
         max(0, len(items) - MOST),
         tuple(_group(name, [one for one in items if one.method == name]) for name in methods),
         tuple(Counter(one.reason for one in items if one.status != "answered").most_common()),
-        tuple(slowest),
+        tuple((one, places.get(id(one))) for one in slowest),
         _drawn(timed) if len(timed) == len(items) <= MOST else Markup(""),
     )
 

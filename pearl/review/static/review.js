@@ -99,8 +99,17 @@
     if (!event.defaultPrevented) unsaved.clear();
   });
 
+  function isChanged(form) {
+    return [...form.elements].some((field) =>
+      field.type === "radio" || field.type === "checkbox"
+        ? field.checked !== field.defaultChecked
+        : "defaultValue" in field && field.value !== field.defaultValue);
+  }
+
   window.addEventListener("beforeunload", (event) => {
-    if (unsaved.size) event.preventDefault();
+    const forms = [...document.querySelectorAll("form[data-guard]")];
+    const open = forms.filter((form) => unsaved.has(form.getAttribute("action")));
+    if (open.some(isChanged)) event.preventDefault();
   });
 
   // --- after htmx ------------------------------------------------------------------------------

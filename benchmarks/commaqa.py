@@ -1,0 +1,149 @@
+"""Next-question search on CommaQA, learned from decompositions and from answers alone.
+
+    python -m benchmarks.commaqa [--data FOLDER] [--brute N] [--generated]
+
+For each set: exact match and F1 of greedy (TMN-G) and best-first search (TMN-S) on the dev file,
+the calls of agents that training and test took, and the seconds. ``--brute`` tries the paper's
+exhaustive search on so many training questions of each set; ``--generated`` learns from files of
+Pearl's own generator, and tests on what their compositional splits hold out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+if not __package__:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from pearl.agents import Agents, World, exact_match, f1, read_worlds
+from pearl.learning import (
+    ByAnalogy,
+    Learned,
+    best_first,
+    brute_force,
+    greedy,
+    learn_from_answers,
+    learn_from_gold,
+)
+
+SHARED = Path(__file__).parent.parent.parent / "shared" / "data" / "commaqa"
+SETS = ("explicit", "implicit", "numeric")
+SEARCHES = {"TMN-G": greedy, "TMN-S": best_first}
+HEAD = (
+    f"{'set':20} {'learned from':12} {'search':6} {'EM':>6} {'F1':>6} {'training: questions':>20} "
+    f"{'calls':>8} {'seconds':>8} {'test: calls':>12} {'seconds':>8}"
+)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--data", type=Path, default=SHARED)
+    options.add_argument("--brute", type=int, default=0, metavar="N")
+    options.add_argument("--calls", type=int, default=300_000, help="of exhaustive search, each")
+    options.add_argument("--generated", action="store_true")
+    chosen = options.parse_args()
+    print(HEAD)
+    calls = sum(
+        _both(name, *(_read(chosen.data / f"{name}_{part}.jsonl") for part in
+                      ("train_100kb", "dev_20kb")))
+        for name in SETS
+    )  # fmt: skip
+    print(f"calls of the three trainings from answers: {calls:,}")
+    if chosen.generated:
+        print(HEAD)
+        for name in SETS:
+            for split in ("iid", "compgen"):
+                _generated(name, split)
+    if chosen.brute:
+        for name in SETS:
+            _brute(name, _read(chosen.data / f"{name}_train_100kb.jsonl"), chosen)
+
+
+def _read(path: Path) -> list[World]:
+    return list(read_worlds(str(path)))
+
+
+def _both(name: str, train: Sequence[World], test: Sequence[World]) -> int:
+    """The rows of one set; returns the calls of the training from answers."""
+    started = time.perf_counter()
+    gold = learn_from_gold(train)
+    seconds = time.perf_counter() - started
+    for search in SEARCHES:
+        _row(name, "gold", search, gold, seconds, test)
+    started = time.perf_counter()
+    learned = learn_from_answers(train)
+    seconds = time.perf_counter() - started
+    _row(name, "answers", "TMN-S", learned, seconds, test)
+    for kind in learned.kinds:
+        if kind.found.left:
+            print(f"  {kind.pattern}: {len(kind.found.left)} of {kind.questions} not explained; "
+                  f"{kind.found.stopped}")  # fmt: skip
+    return learned.calls
+
+
+def _row(
+    name: str, source: str, search: str, learned: Learned, training: float, test: Sequence[World]
+) -> None:
+    scorer, started = ByAnalogy(learned.model), time.perf_counter()
+    exact: list[bool] = []
+    shared: list[float] = []
+    calls = 0
+    for world in test:
+        agents = Agents(world)
+        for question in world.questions:
+            found = SEARCHES[search](question.text, agents, scorer)
+            exact.append(exact_match(found.answer, question.answer))
+            shared.append(f1(found.answer, question.answer))
+        calls += agents.calls
+    seconds = time.perf_counter() - started
+    explained = f"{learned.explained} of {learned.questions}"
+    print(
+        f"{name:20} {source:12} {search:6} {100 * sum(exact) / len(exact):6.1f} "
+        f"{100 * sum(shared) / len(shared):6.1f} {explained:>20} {learned.calls:8,} "
+        f"{training:8.1f} {calls:12,} {seconds:8.1f}",
+        flush=True,
+    )
+
+
+def _generated(name: str, split: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        parts: dict[str, list[World]] = {}
+        for part in ("train", "test"):
+            path = Path(folder) / f"{part}.jsonl"
+            told = ["--schema", name, "--split", split, "--part", part, "--seed", "7"]
+            command = [sys.executable, "-m", "pearl", "generate", "commaqa", *told, "-o", str(path)]
+            subprocess.run(command, check=True, capture_output=True,
+                           cwd=Path(__file__).parent.parent)  # fmt: skip
+            parts[part] = _read(path)
+    started = time.perf_counter()
+    gold = learn_from_gold(parts["train"])
+    seconds = time.perf_counter() - started
+    for search in SEARCHES:
+        _row(f"{name} {split}", "gold", search, gold, seconds, parts["test"])
+
+
+def _brute(name: str, worlds: Sequence[World], chosen: argparse.Namespace) -> None:
+    """The paper's exhaustive search on the first question of some worlds."""
+    started = time.perf_counter()
+    for world in worlds[: chosen.brute]:
+        question = world.untold().questions[0]
+        for depth in (2, 3):
+            agents = Agents(world.untold())
+            found = brute_force(question.text, question.answer, agents, depth, chosen.calls)
+            print(
+                f"{name}: depth {depth}, {found.calls:,} calls"
+                f"{'' if found.finished else ' (stopped)'}, {len(found.decompositions)} "
+                f"decompositions end in the answer: {question.text}",
+                flush=True,
+            )
+    print(f"{name}: {time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,513 @@
+"""Next-question search, and learning to decompose: from gold, and from answers alone."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pearl.agents import (
+    Agents,
+    Hop,
+    World,
+    exact_match,
+    parse_hops,
+    read_world,
+    read_worlds,
+    run_hops,
+)
+from pearl.learning import (
+    Budget,
+    ByAnalogy,
+    Choice,
+    Learned,
+    Model,
+    NextStep,
+    best_first,
+    brute_force,
+    greedy,
+    learn_from_answers,
+    learn_from_gold,
+    read_model,
+    write_model,
+)
+from pearl.learning.moves import fits, hop_of, move_of
+from pearl.learning.telltales import parts_of, phrases_of
+from pearl.learning.texts import fitted, known_entities, longest_match, opened, strange_entities
+from pearl.source import InputError
+from pearl.values import Value
+from tests.shell import call
+
+SETS = ("explicit", "implicit", "numeric")
+
+
+def rows(shared: Path, name: str, part: str) -> list[dict[str, Any]]:
+    text = (shared / "commaqa" / f"{name}_{part}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def worlds(shared: Path, name: str, part: str) -> list[World]:
+    return list(read_worlds(str(shared / "commaqa" / f"{name}_{part}.jsonl")))
+
+
+def train(shared: Path, name: str) -> list[World]:
+    return worlds(shared, name, "train_100kb")
+
+
+def dev(shared: Path, name: str) -> list[World]:
+    return worlds(shared, name, "dev_20kb")
+
+
+def score(model: Model, test: Iterable[World]) -> float:
+    """Exact match of best-first search, in percent."""
+    scorer, right = ByAnalogy(model), []
+    for world in test:
+        agents = Agents(world.untold())
+        for question in world.questions:
+            found = best_first(question.text, agents, scorer)
+            right.append(exact_match(found.answer, question.answer))
+    return 100 * sum(right) / len(right)
+
+
+# -- the published files --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_learned_from_gold_every_question_is_answered(shared: Path, name: str, tmp_path: Path):
+    learned = learn_from_gold(train(shared, name))
+    assert (learned.questions, learned.explained, learned.calls) == (500, 500, 0)
+    path = tmp_path / "gold.model"
+    path.write_text(write_model(learned.model), encoding="utf-8")
+    assert score(read_model(str(path)), dev(shared, name)) == 100
+
+
+@pytest.mark.parametrize(("name", "most"), [("explicit", 20_000), ("implicit", 40_000),
+                                            ("numeric", 120_000)])  # fmt: skip
+def test_learned_from_answers_alone(
+    shared: Path, name: str, most: int, monkeypatch: pytest.MonkeyPatch
+):
+    asked = 0
+
+    class Counted(Agents):
+        def ask(self, agent: str, question: str) -> Value | None:
+            nonlocal asked
+            asked += 1
+            return super().ask(agent, question)
+
+    monkeypatch.setattr("pearl.learning.learn.Agents", Counted)
+    learned = learn_from_answers(train(shared, name))
+    assert learned.explained == learned.questions == 500
+    assert learned.calls == asked < most
+    assert score(learned.model, dev(shared, name)) >= 95
+
+
+def poisoned(world: World) -> World:
+    """Gold that is wrong, so that whoever reads it learns something else."""
+    wrong = parse_hops('(select) [text] "Who is nobody?"').hops
+    questions = (
+        replace(one, hops=wrong, answers=(["nobody"],), facts=("x",)) for one in world.questions
+    )
+    return replace(world, questions=tuple(questions))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_gold_is_not_read_where_answers_are_learned_from(shared: Path, name: str):
+    some = train(shared, name)[:30]
+    models = {
+        write_model(learn_from_answers(given).model)
+        for given in (some, map(World.untold, some), map(poisoned, some))
+    }
+    assert len(models) == 1
+    assert learn_from_gold(map(World.untold, some)).explained == 0
+    assert write_model(learn_from_gold(map(poisoned, some)).model) not in models
+
+
+def renamed(row: dict[str, Any]) -> dict[str, Any]:
+    """A world in words that nobody knows: its facts' names, its agents, and all that is asked."""
+    facts = [fact for told in row["kb"].values() for fact in told]
+    names = {one for fact in facts for one in fact[fact.index("(") + 1 : -1].split(", ")}
+    names |= {word for name in names for word in re.findall(r"\w+", name)}
+    kept = {"max", "min", "count", "diff", "is_greater", "is_smaller"}
+
+    def word(found: re.Match[str]) -> str:
+        text = found[0]
+        if text in names or text.isdigit():
+            return text
+        made = "".join(chr(97 + int(digit)) for digit in str(zlib.crc32(text.encode())))
+        return made.capitalize() if text[0].isupper() else made
+
+    def other(text: str) -> str:
+        return re.sub(r"(?<![#$\w.])[^\W\d]\w*", word, text)
+
+    def predicate(text: str) -> str:
+        head, bracket, rest = text.partition("(")
+        return (head if head in kept else f"p{zlib.crc32(head.encode())}") + bracket + rest
+
+    data = json.loads(json.dumps(row))
+    data["kb"] = {predicate(name): [predicate(fact) for fact in told]
+                  for name, told in row["kb"].items()}  # fmt: skip
+    data["pred_lang_config"] = {
+        f"agent_{zlib.crc32(agent.encode())}": [
+            {**one, "predicate": predicate(one["predicate"]),
+             "questions": [other(text) for text in one["questions"]],
+             "steps": [{**step, "question": predicate(step["question"])}
+                       for step in one["steps"]]}
+            for one in told
+        ]
+        for agent, told in row["pred_lang_config"].items()
+    }  # fmt: skip
+    for question in data["qa_pairs"]:
+        question["question"] = other(question["question"])
+        for step in question["decomposition"]:
+            step["q"], step["m"] = other(step["q"]), f"agent_{zlib.crc32(step['m'].encode())}"
+    return data
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_no_name_or_phrasing_is_known_beforehand(shared: Path, name: str):
+    train, test = (
+        [read_world(renamed(row), "here", f"{part}/{at}") for at, row in
+         enumerate(rows(shared, name, part))]
+        for part in ("train_100kb", "dev_20kb")
+    )  # fmt: skip
+    known = {word for row in rows(shared, name, "dev_20kb")[:1] for question in row["qa_pairs"]
+             for word in question["question"].lower().split()[:2]}  # fmt: skip
+    assert not known & {word for world in test for question in world.questions
+                        for word in question.text.lower().split()}  # fmt: skip
+    for learned in (learn_from_gold(train), learn_from_answers(train)):
+        assert learned.explained == 500
+        assert score(learned.model, test) >= 95
+
+
+COMBINED = {
+    "explicit": [
+        ("What movies have the people from {} written?", "nation",
+         '(select) [text] "Who are from {}?"\n'
+         '(project_values_flat_unique) [WROTE] "What movies has #1 written?"'),
+        ("What awards have movies directed by people born in {} won?", "b_year",
+         '(select) [text] "Who were born in {}?"\n'
+         '(project_values_flat_unique) [table] "Which movies has #1 directed?"\n'
+         '(project_values_flat_unique) [table] "Which awards did the movie #2 win?"'),
+        # No decomposition of the training file asks who directed something.
+        ("What awards have the directors of the {} winning movies received?", "m_award",
+         '(select) [table] "Which movies were given the {} award?"\n'
+         '(project_values_flat_unique) [table] "Who directed #1?"\n'
+         '(project_values_flat_unique) [HONOURS] "Which awards were given to #2?"'),
+    ],
+    "numeric": [
+        ("What was the gap between the longest and shortest discus throws by athletes from {}?",
+         "nation",
+         '(select) [table] "Who are the discus throwers from {}?"\n'
+         '(project_values_flat) [text] "What lengths were #1\'s discus throws?"\n'
+         '(select) [math_special] "What is the largest value among #2?"\n'
+         '(select) [math_special] "What is the smallest value among #2?"\n'
+         '(select) [math_special] "What is the difference between #3 and #4?"'),
+        ("Who threw javelins shorter than {}?", "jlength",
+         '(select) [text] "Who threw javelins?"\n'
+         '(project) [text] "What lengths were #1\'s javelin throws?"\n'
+         '(projectValues) [math_special] "What is the smallest value among #2?"\n'
+         '(filterValues_keys) [math_special] "Is #3 smaller than {}?"'),
+        ("How many javelin throws were shorter than {}?", "jlength",
+         '(select) [text] "Who threw javelins?"\n'
+         '(project_values_flat) [text] "What lengths were #1\'s javelin throws?"\n'
+         '(filter) [math_special] "Is #2 smaller than {}?"\n'
+         '(select) [math_special] "How many items are there in #3?"'),
+    ],
+}  # fmt: skip
+
+
+def combined(world: World, name: str) -> Iterator[tuple[str, Value]]:
+    """Questions of kinds that the training file does not have, and their answers."""
+    for text, kind, told in COMBINED[name]:
+        for entity, agent in itertools.product(sorted(world.entities[kind])[:3], ("text", "table")):
+            named = told.replace("{}", entity).replace("WROTE", agent).replace("HONOURS", agent)
+            hops = parse_hops(named).hops
+            answers = run_hops(hops, Agents(world))
+            if len(answers) == len(hops) and [] not in answers:
+                yield text.replace("{}", entity), answers[-1]
+
+
+@pytest.mark.parametrize("name", COMBINED)
+@pytest.mark.parametrize("learn", [learn_from_gold, learn_from_answers])
+def test_hops_that_were_never_seen_together(shared: Path, name: str, learn: Any):
+    scorer, right = ByAnalogy(learn(train(shared, name)).model), []
+    for world in dev(shared, name)[:8]:
+        for text, answer in combined(world, name):
+            found = best_first(text, Agents(world), scorer)
+            right.append(exact_match(found.answer, answer))
+    assert len(right) >= 50
+    assert sum(right) / len(right) >= 0.95
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_generated_worlds_that_hold_pairs_of_hops_out(name: str):
+    parts = []
+    for part in ("train", "test"):
+        told = ("--schema", name, "--split", "compgen", "--part", part, "--seed", "7")
+        made = call("generate", "commaqa", *told, "--questions", "400", "-o", f"{part}.jsonl")
+        assert made.code == 0, made.err
+        parts.append(list(read_worlds(f"{part}.jsonl")))
+    assert score(learn_from_gold(parts[0]).model, parts[1][:40]) >= 95
+
+
+# -- moves, and what is left open -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_hop_survives_without_its_world(shared: Path, name: str):
+    for world in dev(shared, name):
+        valid = frozenset().union(*world.entities.values())
+        for question in world.questions:
+            _, entities = opened(question.text, known_entities(question.text, valid))
+            hops: list[Hop] = []
+            for number, hop in enumerate(question.hops, 1):
+                move = move_of(hop, number, entities, world)
+                assert move is not None
+                assert fits(move, len(entities), number - 1)
+                assert not fits(move, 0, 0) or not move.arguments
+                hops.append(hop_of(move, hop.agent, entities, number))
+            assert run_hops(hops, Agents(world)) == list(question.answers)
+
+
+def test_entities_are_left_open():
+    assert opened("Who threw 4 and 48.0 shorter than 48.0?", ("48.0", "4")) == (
+        "Who threw {1} and {2} shorter than {3}?", ("4", "48.0", "48.0"),
+    )  # fmt: skip
+    assert opened("Of Salt and Salt Lake?", ("Salt", "Salt Lake")) == (
+        "Of {1} and {2}?", ("Salt", "Salt Lake"),
+    )  # fmt: skip
+    assert opened("Who?", ()) == ("Who?", ())
+    valid = {"Salt Lake", "Po'Rsiera", "o"}
+    assert known_entities("Is Po'Rsiera of Salt Lake 7 or 7.5?", valid) == (
+        "7", "7.5", "Po'Rsiera", "Salt Lake",
+    )  # fmt: skip
+
+
+def test_a_question_fits_the_pattern_with_most_words():
+    assert fitted("Who is from Norway?", "Who is from {1}?") == ("Norway",)
+    assert fitted("Who is from?", "Who is from {1}?") is None
+    patterns = ["Who is {1}?", "Who is from {1}?"]
+    assert longest_match("Who is from Norway?", patterns) == ("Who is from {1}?", ("Norway",))
+
+
+def test_strange_words_are_entities():
+    known = {"who", "are", "from", "and", "s", "threw", "than"}
+    assert strange_entities("Who are from Upper Volta and 48.0?", known) == ("Upper Volta", "48.0")
+    assert strange_entities("Who threw Jo's?", known) == ("Jo",)
+    assert strange_entities("Who are Who?", known) == ()
+
+
+def test_a_question_is_taken_apart_at_its_entities():
+    assert parts_of("From {1} to {2} by air", 2) == ("From {1}", " to {2} by air")
+    assert parts_of("Who are from {1}?", 1) == ("Who are from {1}?",)
+    assert {"from {}", "to {} $", "^ from"} <= phrases_of("From {1} to {2}?")
+
+
+# -- search, whoever proposes ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def agents() -> Agents:
+    """A small world with people, years, and arithmetic."""
+    def entry(agent: str, name: str, look: str, words: str, kind: str) -> dict[str, Any]:
+        steps = [{"operation": "select", "question": look, "answer": "#1"}] if look else []
+        return {"steps": steps, "questions": [words], "init": {"$1": kind} if kind else {},
+                "model": agent, "predicate": name}  # fmt: skip
+
+    data = {
+        "kb": {"born": ["born(Ines, 1907)", "born(Ada, 1907)", "born(Tom, 1911)"],
+               "won": ["won(Ada, Medal)"], "knows": ["knows(Tom, Ada)"]},
+        "pred_lang_config": {
+            "text": [
+                entry("text", "b($1, ?)", "born(?, $1)", "Who was born in $1?", "year"),
+                entry("text", "w($1, ?)", "won($1, ?)", "What did $1 win?", "person"),
+                entry("text", "all(?)", "born(?, _)", "Who is there?", ""),
+                entry("text", "k($1, ?)", "knows($1, ?)", "Whom does $1 know?", "person"),
+            ],
+            "math": [
+                {**entry("math", "count($1)", "", "How many are $1?", "list(x)")},
+                {**entry("math", "is_greater($1 | $2)", "", "Is $1 more than $2?", "x"),
+                 "init": {"$1": "x", "$2": "x"}},
+            ],
+        },
+        "qa_pairs": [],
+    }  # fmt: skip
+    data["kb"]["won"].append("won(Tom, Cup)")
+    return Agents(read_world(data, "here:1", "here/1"))
+
+
+class Scripted:
+    """Proposes the same, or what a function says."""
+
+    def __init__(self, *told: tuple[float, str | None]) -> None:
+        self.told = told
+
+    def choices(
+        self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
+    ) -> Iterator[Choice]:
+        for score, line in self.told:
+            number = str(len(hops))
+            yield Choice(score, parse_hops(line.replace("#-1", f"#{number}")).hops[0]
+                         if line else None)  # fmt: skip
+
+
+class Endless:
+    """Never comes to an end, and never runs out of proposals."""
+
+    def choices(self, question: str, hops: Sequence[Hop], answers: Sequence[Value]) -> Any:
+        for number in itertools.count():
+            yield Choice(-0.001, Hop("select", "text", "Who is there?" + " " * number))
+            yield Choice(-0.001, Hop("select", "text", "Who is there?"))
+            yield Choice(-0.002, Hop("project", "text", f"What did #{number % 3 + 1} win?"))
+
+
+REPEATING = Scripted((-0.1, '(select) [text] "Who is there?"'))
+UNKNOWN = Scripted((-0.1, '(select) [web] "Who is there?"'), (-0.2, '(fly) [text] "Who?"'))
+ODD = Scripted((math.nan, None), (math.inf, None), (-math.inf, '(select) [text] "Who is there?"'),
+               (-1.0, None))  # fmt: skip
+LISTS = Scripted((0.5, '(select) [text] "Who is there?"'),
+                 (0.5, '(project_keys) [text] "What did #-1 win?"'))  # fmt: skip
+
+
+@pytest.mark.parametrize("scorer", [Endless(), REPEATING, UNKNOWN, ODD, LISTS],
+                         ids=["endless", "repeating", "unknown", "odd", "lists"])  # fmt: skip
+@pytest.mark.parametrize("search", [greedy, best_first])
+def test_budgets_hold_under_any_scorer(agents: Agents, scorer: NextStep, search: Any):
+    budget = Budget(width=5, depth=4, calls=30, hops=50)
+    found = search("Who?", agents, scorer, budget)
+    assert found.answer is None
+    assert found.calls == agents.calls <= budget.calls
+    assert found.tried <= budget.hops
+    tight = search("Who?", agents, scorer, Budget(width=5, depth=4, calls=2, hops=3))
+    assert tight.calls <= 2
+    assert tight.tried <= 3
+
+
+def test_the_search_goes_on_where_an_agent_has_no_answer(agents: Agents):
+    lines = (
+        (-0.1, '(select) [text] "Who was born in 1950?"'),
+        (-0.2, '(select) [text] "Whom does Ada know?"'),
+        (-0.4, '(select) [text] "Who was born in 1907?"'),
+        (-0.3, None),
+    )
+    found = best_first("Who?", agents, Scripted(*lines))
+    assert found.answer == ["Ines", "Ada"]
+    assert found.hops == parse_hops('(select) [text] "Who was born in 1907?"').hops
+    assert (found.tried, found.calls) == (3, 3)
+    assert greedy("Who?", agents, Scripted(*lines)).answer is None
+
+
+def test_a_filter_that_keeps_nothing_is_an_answer(agents: Agents):
+    path = parse_hops(
+        '(select) [text] "Who is there?"\n(project_values) [math] "How many are 1?"\n'
+    ).hops
+    assert path
+    lines = ['(select) [text] "Who was born in 1907?"', '(project_values_flat) [text] "What did #1 win?"']  # noqa: E501
+    assert run_hops(parse_hops("\n".join(lines)).hops, agents)[-1] == ["Medal"]
+
+    class Numbers:
+        def choices(self, question: str, hops: Sequence[Hop], answers: Sequence[Value]) -> Any:
+            plan = ['(select) [text] "Who is there?"', '(project) [math] "How many are 5?"']
+            plan[1:] = ['(select) [math] "How many are 5?"']
+            if len(hops) == 2:
+                return [Choice(0.0, None)]
+            return [Choice(-0.1, parse_hops(plan[len(hops)]).hops[0])]
+
+    assert best_first("How many?", agents, Numbers()).answer == 1
+
+
+def test_the_cheapest_whole_wins(agents: Agents):
+    class Two:
+        def choices(self, question: str, hops: Sequence[Hop], answers: Sequence[Value]) -> Any:
+            if not hops:
+                return [Choice(-0.1, Hop("select", "text", "Who was born in 1911?")),
+                        Choice(-0.5, Hop("select", "text", "Who was born in 1907?"))]  # fmt: skip
+            return [Choice(-1.0 if "1911" in hops[0].question else -0.1, None)]
+
+    assert best_first("Who?", agents, Two()).answer == ["Ines", "Ada"]
+    assert greedy("Who?", agents, Two()).answer == ["Tom"]
+
+
+def test_brute_force_finds_every_way_and_counts_each_call(agents: Agents):
+    found = brute_force("What did those born in 1907 win?", ["Medal"], agents, 2, 10_000)
+    assert found.finished
+    assert found.calls == agents.calls
+    lines = [[hop.question for hop in hops] for hops in found.decompositions]
+    assert ["Who was born in 1907?", "What did #1 win?"] in lines
+    short = brute_force("What did those born in 1907 win?", ["Medal"], agents, 3, 20)
+    assert not short.finished
+    assert short.calls <= 30
+
+
+# -- models and the command -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def learned(shared: Path) -> Learned:
+    return learn_from_gold(train(shared, "implicit")[:20])
+
+
+def test_the_same_training_gives_the_same_bytes(shared: Path, learned: Learned, tmp_path: Path):
+    text = write_model(learned.model)
+    assert write_model(learn_from_gold(train(shared, "implicit")[:20]).model) == text
+    (tmp_path / "a.model").write_text(text, encoding="utf-8")
+    assert write_model(read_model("a.model")) == text
+    assert len(text) < 20_000
+    assert "Which companies has {1} founded?" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: [data], "is no model"),
+        (lambda data: {**data, "kind": "x"}, "is no model"),
+        (lambda data: {**data, "version": 9}, "version 9"),
+        (lambda data: {**data, "forms": []}, "damaged"),
+        (lambda data: {**data, "forms": [{"number": 1, "phrasings": ["{2}?"], "agents": {}}]},
+         "damaged"),
+        (lambda data: {**data, "patterns": [{"question": 3, "strategies": []}]}, "damaged"),
+    ],
+)  # fmt: skip
+def test_models_that_cannot_be_used(
+    learned: Learned, tmp_path: Path, change: Any, message: str
+):
+    data = change(json.loads(write_model(learned.model)))
+    (tmp_path / "bad.model").write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(InputError, match=message) as caught:
+        read_model("bad.model")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_command_learns(shared: Path, tmp_path: Path):
+    source = shared / "commaqa" / "explicit_dev_20kb.jsonl"
+    for told in ("gold", "answers"):
+        result = call("learn", "commaqa", str(source), "--from", told, "-o", "m.model", "--json")
+        assert result.code == 0, result.err
+        assert result.json["questions"] == result.json["explained"] == 100
+        assert (result.json["agent_calls"] > 0) is (told == "answers")
+        assert read_model("m.model").source == told
+    plain = call("learn", "commaqa", str(source), "--from", "answers", "-o", "m.model")
+    assert re.match(r"m\.model: 6 kinds of question, from 100 of 100 questions", plain.out)
+
+
+def test_the_command_says_what_it_lacks(shared: Path, tmp_path: Path):
+    row = rows(shared, "explicit", "dev_20kb")[0]
+    for question in row["qa_pairs"]:
+        del question["decomposition"], question["facts_used"]
+    (tmp_path / "bare.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    result = call("learn", "commaqa", "bare.jsonl", "--from", "gold", "-o", "m.model")
+    assert result.code == 1
+    assert "no question with a decomposition" in result.err
+    assert not (tmp_path / "m.model").exists()
+    assert call("learn", "commaqa", "bare.jsonl", "--from", "gold", "-o", "bare.jsonl").code == 2
+    assert call("learn", "commaqa", "none.jsonl", "--from", "gold", "-o", "m.model").code == 2
+    few = call("learn", "commaqa", "bare.jsonl", "--from", "answers", "-o", "m.model")
+    assert few.code == 1
