@@ -317,6 +317,7 @@ def test_a_question_is_taken_apart_at_its_entities():
 @pytest.fixture
 def agents() -> Agents:
     """A small world with people, years, and arithmetic."""
+
     def entry(agent: str, name: str, look: str, words: str, kind: str) -> dict[str, Any]:
         steps = [{"operation": "select", "question": look, "answer": "#1"}] if look else []
         return {"steps": steps, "questions": [words], "init": {"$1": kind} if kind else {},
@@ -330,6 +331,7 @@ def agents() -> Agents:
                 entry("text", "b($1, ?)", "born(?, $1)", "Who was born in $1?", "year"),
                 entry("text", "w($1, ?)", "won($1, ?)", "What did $1 win?", "person"),
                 entry("text", "all(?)", "born(?, _)", "Who is there?", ""),
+                entry("text", "y($1, ?)", "born($1, ?)", "When was $1 born?", "person"),
                 entry("text", "k($1, ?)", "knows($1, ?)", "Whom does $1 know?", "person"),
             ],
             "math": [
@@ -370,7 +372,7 @@ class Endless:
 
 
 REPEATING = Scripted((-0.1, '(select) [text] "Who is there?"'))
-UNKNOWN = Scripted((-0.1, '(select) [web] "Who is there?"'), (-0.2, '(fly) [text] "Who?"'))
+UNKNOWN = Scripted((-0.1, '(select) [web] "Who is there?"'), (-0.2, '(select) [text] "Why?"'))
 ODD = Scripted((math.nan, None), (math.inf, None), (-math.inf, '(select) [text] "Who is there?"'),
                (-1.0, None))  # fmt: skip
 LISTS = Scripted((0.5, '(select) [text] "Who is there?"'),
@@ -396,7 +398,7 @@ def test_the_search_goes_on_where_an_agent_has_no_answer(agents: Agents):
         (-0.1, '(select) [text] "Who was born in 1950?"'),
         (-0.2, '(select) [text] "Whom does Ada know?"'),
         (-0.4, '(select) [text] "Who was born in 1907?"'),
-        (-0.3, None),
+        (0.0, None),
     )
     found = best_first("Who?", agents, Scripted(*lines))
     assert found.answer == ["Ines", "Ada"]
@@ -405,23 +407,24 @@ def test_the_search_goes_on_where_an_agent_has_no_answer(agents: Agents):
     assert greedy("Who?", agents, Scripted(*lines)).answer is None
 
 
-def test_a_filter_that_keeps_nothing_is_an_answer(agents: Agents):
-    path = parse_hops(
-        '(select) [text] "Who is there?"\n(project_values) [math] "How many are 1?"\n'
-    ).hops
-    assert path
-    lines = ['(select) [text] "Who was born in 1907?"', '(project_values_flat) [text] "What did #1 win?"']  # noqa: E501
-    assert run_hops(parse_hops("\n".join(lines)).hops, agents)[-1] == ["Medal"]
+def test_a_filter_that_keeps_nothing_is_an_answer_and_nothing_found_is_none(agents: Agents):
+    def path(*lines: str) -> NextStep:
+        class Straight:
+            def choices(self, question: str, hops: Sequence[Hop], answers: Sequence[Value]) -> Any:
+                told = parse_hops("\n".join(lines)).hops
+                return [Choice(-0.1, told[len(hops)] if len(hops) < len(told) else None)]
 
-    class Numbers:
-        def choices(self, question: str, hops: Sequence[Hop], answers: Sequence[Value]) -> Any:
-            plan = ['(select) [text] "Who is there?"', '(project) [math] "How many are 5?"']
-            plan[1:] = ['(select) [math] "How many are 5?"']
-            if len(hops) == 2:
-                return [Choice(0.0, None)]
-            return [Choice(-0.1, parse_hops(plan[len(hops)]).hops[0])]
+        return Straight()
 
-    assert best_first("How many?", agents, Numbers()).answer == 1
+    count = '(select) [math] "How many are #3?"'
+    born = ('(select) [text] "Who was born in 1907?"',
+            '(project_values_flat) [text] "When was #1 born?"')  # fmt: skip
+    kept = (*born, '(filter) [math] "Is #2 more than 1950?"', count)
+    assert best_first("How many?", agents, path(*kept)).answer == 0
+    found = ('(select) [text] "Who was born in 1907?"', '(select) [text] "Whom does Ada know?"',
+             '(select) [text] "Who is there?"', count)  # fmt: skip
+    assert run_hops(parse_hops(found[1]).hops, agents) == [[]]
+    assert best_first("How many?", agents, path(*found)).answer is None
 
 
 def test_the_cheapest_whole_wins(agents: Agents):
@@ -476,9 +479,7 @@ def test_the_same_training_gives_the_same_bytes(shared: Path, learned: Learned, 
         (lambda data: {**data, "patterns": [{"question": 3, "strategies": []}]}, "damaged"),
     ],
 )  # fmt: skip
-def test_models_that_cannot_be_used(
-    learned: Learned, tmp_path: Path, change: Any, message: str
-):
+def test_models_that_cannot_be_used(learned: Learned, tmp_path: Path, change: Any, message: str):
     data = change(json.loads(write_model(learned.model)))
     (tmp_path / "bad.model").write_text(json.dumps(data), encoding="utf-8")
     with pytest.raises(InputError, match=message) as caught:
@@ -509,5 +510,8 @@ def test_the_command_says_what_it_lacks(shared: Path, tmp_path: Path):
     assert not (tmp_path / "m.model").exists()
     assert call("learn", "commaqa", "bare.jsonl", "--from", "gold", "-o", "bare.jsonl").code == 2
     assert call("learn", "commaqa", "none.jsonl", "--from", "gold", "-o", "m.model").code == 2
-    few = call("learn", "commaqa", "bare.jsonl", "--from", "answers", "-o", "m.model")
+    row["qa_pairs"] = row["qa_pairs"][:1]
+    (tmp_path / "one.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    few = call("learn", "commaqa", "one.jsonl", "--from", "answers", "-o", "m.model")
     assert few.code == 1
+    assert "no kind of question that programs were found for" in few.err

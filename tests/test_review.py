@@ -573,7 +573,6 @@ class TestPlanShown:
         assert marked[:2] == ["FIND_RELATIONSHIPS", "mother"]
         assert shown.summary.startswith("3 errors")
 
-
     def test_a_text_with_thousands_of_findings_is_still_a_page(self):
         text = '1. a = FIND_REASON(CTX, "' + "{b} " * 5_000 + '") : c\n'
         shown = show_plan("a", text, load_library())

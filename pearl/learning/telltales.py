@@ -88,9 +88,7 @@ def parts_of(pattern: str, entities: int) -> tuple[str, ...]:
     return tuple(pattern[start:end] for start, end in zip(starts, [*ends, None], strict=True))
 
 
-def rests_on(
-    move: Move, number: int, earlier: Sequence[frozenset[int]]
-) -> frozenset[int]:
+def rests_on(move: Move, number: int, earlier: Sequence[frozenset[int]]) -> frozenset[int]:
     """The entities that a hop rests on, itself or through earlier hops."""
     found: set[int] = set()
     for one in (*move.arguments, move.over):
@@ -122,9 +120,7 @@ def fit_telltales(patterns: Sequence[Pattern]) -> tuple[Telltale, ...]:
     return tuple(one for scope in (OWN, ALL) for one in _fitted(scope, examples[scope]))
 
 
-def _examples(
-    question: str, moves: Sequence[Move]
-) -> Iterator[tuple[str, str, frozenset[Move]]]:
+def _examples(question: str, moves: Sequence[Move]) -> Iterator[tuple[str, str, frozenset[Move]]]:
     """Texts, and the hops that they tell of."""
     entities = len(re.findall(r"\{[1-9][0-9]?\}", question))
     parts = parts_of(question, entities)

@@ -158,7 +158,7 @@ class ByWording:
         )  # fmt: skip
         return sum(missed) - math.log(self._follows(path.moves, None))
 
-    # -- what follows what ---------------------------------------------------------------------------
+    # What follows what.
 
     def _follows(self, moves: Sequence[Move], move: Move | None) -> float:
         """How often a shape, or an end, follows the two shapes before it."""
@@ -188,9 +188,7 @@ def _instances(telltale: Telltale, entities: int) -> Iterator[Move]:
         yield move
         return
     for number in range(1, entities + 1):
-        yield replace(
-            move, arguments=tuple(number if one == 1 else one for one in move.arguments)
-        )
+        yield replace(move, arguments=tuple(number if one == 1 else one for one in move.arguments))
 
 
 def _shape(move: Move) -> str:
