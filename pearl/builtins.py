@@ -96,7 +96,8 @@ def count(given: Sequence[Given]) -> Value:
 def split(given: Sequence[Given]) -> Value:
     """A text's parts between each occurrence of another; its characters where that is empty."""
     text, by = (as_text(one.value) for one in given)
-    return text.split(by) if by else list(text)
+    found: list[Value] = [*text.split(by)] if by else [*text]
+    return found
 
 
 def join(given: Sequence[Given]) -> Value:

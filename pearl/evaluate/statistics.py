@@ -136,7 +136,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
         only_first: questions that only the first method has right.
         only_second: questions that only the second has right.
     """
-    from scipy.stats import binomtest  # type: ignore[import-untyped]
+    from scipy.stats import binomtest
 
     if not only_first + only_second:
         return 1.0

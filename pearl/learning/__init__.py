@@ -2,12 +2,13 @@
 
 from pearl.learning.analogy import Weights
 from pearl.learning.brute import Brute, brute_force
-from pearl.learning.explain import Effort, Explained, Way
+from pearl.learning.explain import Effort, Explained
 from pearl.learning.learn import Kind, Learned, learn_from_answers, learn_from_gold
 from pearl.learning.model import Model, Pattern, Strategy, read_model, write_model
 from pearl.learning.moves import Form, Move
 from pearl.learning.scorer import ByAnalogy
 from pearl.learning.search import Budget, Choice, Found, NextStep, best_first, greedy
+from pearl.learning.verify import Way
 
 __all__ = [
     "Brute",

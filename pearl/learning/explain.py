@@ -14,11 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pearl.agents import exact_match
 from pearl.learning.bank import Bank, Types
-from pearl.learning.moves import Move
-from pearl.learning.programs import Case, Term, hops_of, moves_of
-from pearl.values import Value
+from pearl.learning.programs import Case, Term, moves_of
+from pearl.learning.verify import Way, counted, is_right, matches, verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,8 @@ class Effort:
         sample: questions that programs are built over.
         agree: on how many of them a program needs an answer.
         chain: hops in a row before the last one.
-        pairs: pairs of numbers that the last hop is tried on.
+        met: pairs of a list and one thing that the last hop is tried on.
+        pairs: pairs of single things that the last hop is tried on.
         terms: programs that are kept of one length.
         rounds: searches for one kind of question.
         support: questions that a program has to explain.
@@ -37,28 +36,14 @@ class Effort:
     """
 
     sample: int = 6
-    agree: int = 3
+    agree: int = 2
     chain: int = 3
+    met: int = 1000
     pairs: int = 20000
     terms: int = 4000
     rounds: int = 12
     support: int = 3
     errors: float = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A program for questions of a kind.
-
-    Args:
-        moves: its hops.
-        right: how many of the questions it explains.
-        wrong: how many it answers otherwise than recorded.
-    """
-
-    moves: tuple[Move, ...]
-    right: int
-    wrong: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +64,13 @@ class Explained:
 Told = Callable[[str], None]
 
 
-def explain(cases: Sequence[Case], types: Types, effort: Effort, told: Told) -> Explained:
+def explain(
+    cases: Sequence[Case],
+    types: Types,
+    effort: Effort,
+    told: Told,
+    known: Sequence[Way] = (),
+) -> Explained:
     """Find programs until all questions of one kind are explained, or nothing more is found.
 
     Args:
@@ -87,9 +78,10 @@ def explain(cases: Sequence[Case], types: Types, effort: Effort, told: Told) -> 
         types: what is known of the agents so far; added to.
         effort: how far to go.
         told: is told what is found, a line at a time.
+        known: programs that explain questions of other kinds; they are tried first.
     """
-    ways: list[Way] = []
-    left, stopped = list(cases), ""
+    ways = recalled(cases, known, effort)
+    left, stopped = [case for case in cases if not _any_right(ways, case)], ""
     given_up: Counter[frozenset[object]] = Counter()
     for _ in range(effort.rounds):
         sample = _sample(left, given_up, effort)
@@ -107,10 +99,26 @@ def explain(cases: Sequence[Case], types: Types, effort: Effort, told: Told) -> 
         told(f"  {len(found.moves)} hops explain {len(explained)}, {len(left)} left")
         if len(left) < effort.support:
             break
-    return Explained(_needed(ways, cases), tuple(left), stopped if left else "")
+    return Explained(needed(ways, cases), tuple(left), stopped if left else "")
 
 
-def _needed(ways: Sequence[Way], cases: Sequence[Case]) -> tuple[Way, ...]:
+def recalled(cases: Sequence[Case], known: Sequence[Way], effort: Effort) -> list[Way]:
+    """Programs of other kinds of question that hold for this one too."""
+    ways: list[Way] = []
+    left = list(cases)
+    for way in sorted(known, key=lambda way: -way.right):
+        found = next(verified(way.moves, left, effort.support, effort.errors), None)
+        if left and found is not None:
+            ways.append(found)
+            left = [case for case in left if not is_right(found.moves, case)]
+    return ways
+
+
+def _any_right(ways: Sequence[Way], case: Case) -> bool:
+    return any(is_right(way.moves, case) for way in ways)
+
+
+def needed(ways: Sequence[Way], cases: Sequence[Case]) -> tuple[Way, ...]:
     """Programs that together explain all that can be, the one that explains most first.
 
     One that was found early, on questions whose answers have little to tell, may
@@ -127,7 +135,7 @@ def _needed(ways: Sequence[Way], cases: Sequence[Case]) -> tuple[Way, ...]:
         if not right[at] - covered:
             break
         covered |= right.pop(at)
-        chosen.append(_counted(ways[at].moves, cases))
+        chosen.append(counted(ways[at].moves, cases))
     return tuple(chosen)
 
 
@@ -138,24 +146,25 @@ def _signature(case: Case) -> frozenset[object]:
 def _sample(
     left: Sequence[Case], given_up: Counter[frozenset[object]], effort: Effort
 ) -> list[Case]:
-    """Questions of worlds whose agents speak alike, of as many worlds as there are."""
-    groups: dict[frozenset[object], list[Case]] = {}
-    for case in left:
-        groups.setdefault(_signature(case), []).append(case)
-    usable = [
-        cases for language, cases in groups.items()
-        if given_up[language] < 2 and len(cases) >= effort.support
-    ]  # fmt: skip
-    if not usable:
+    """Questions of worlds whose agents speak as much alike as can be, of many worlds.
+
+    They begin with the language that most questions are left of, and that was
+    not given up twice.
+    """
+    languages = Counter(map(_signature, left))
+    usable = [one for one in languages if given_up[one] < 2]
+    if not usable or len(left) < effort.support:
         return []
-    cases = max(usable, key=len)
+    chosen = max(usable, key=lambda one: (languages[one], -given_up[one]))
     worlds: dict[int, list[Case]] = {}
-    for case in cases:
+    for case in left:
         worlds.setdefault(id(case.agents), []).append(case)
     turns = itertools.zip_longest(*worlds.values())
     spread = [case for turn in turns for case in turn if case is not None]
-    start = given_up[_signature(cases[0])] * effort.sample
-    return (spread[start:] + spread[:start])[: effort.sample]
+    alike = sorted(spread, key=lambda case: len(_signature(case) ^ chosen))
+    same = languages[chosen]
+    start = min(given_up[chosen] * effort.sample, max(0, same - effort.support))
+    return alike[start : start + effort.sample]
 
 
 def _searched(
@@ -168,7 +177,7 @@ def _searched(
         goals: list[Term] = []
         for term in level:
             kept += 1
-            if _matches(term, sample):
+            if matches(term, sample):
                 goals.append(term)
         way = _best(goals, left, effort)
         if way is not None:
@@ -189,6 +198,7 @@ def _levels(bank: Bank, effort: Effort) -> Iterator[Iterable[Term]]:
     last = itertools.chain.from_iterable(map(narrow.unary, levels[-1]))
     yield itertools.chain(last, _joined(narrow, levels))
     yield from _paired(narrow, levels, effort)
+    yield _met(narrow, levels, effort)
 
 
 def _new(bank: Bank, terms: Iterable[Term], effort: Effort) -> list[Term]:
@@ -196,11 +206,32 @@ def _new(bank: Bank, terms: Iterable[Term], effort: Effort) -> list[Term]:
 
 
 def _joined(bank: Bank, levels: Sequence[Sequence[Term]]) -> Iterator[Term]:
-    """The newest terms with an entity or one thing that was found out earlier."""
+    """The newest terms with an entity, or with one thing that was found out earlier."""
     earlier = [term for level in levels[:-1] for term in level if _is_single(term)]
     for term in levels[-1]:
         for other in (*bank.entities, *earlier):
             yield from bank.binary(term, other)
+
+
+def _met(bank: Bank, levels: Sequence[Sequence[Term]], effort: Effort) -> Iterator[Term]:
+    """Lists with one thing that was found out no earlier than they were; short ones first."""
+    pairs = [
+        (term, other)
+        for at, level in enumerate(levels)
+        for term in level
+        if not _is_single(term)
+        for later in levels[at:]
+        for other in later
+        if _is_single(other)
+    ]
+    pairs.sort(key=lambda pair: _length(*pair))
+    for term, other in pairs[: effort.met]:
+        yield from bank.binary(term, other)
+
+
+def _length(*terms: Term) -> int:
+    """How many hops some programs have, shared ones once."""
+    return len({id(step) for term in terms for step in term.steps})
 
 
 def _paired(
@@ -209,7 +240,7 @@ def _paired(
     """Two things that were found out, in one question; those with the fewest hops first."""
     single = [term for level in levels for term in level if _is_single(term)]
     pairs = [
-        (len({id(step) for step in (*one.steps, *other.steps)}), not _alike(one, other), at)
+        (_length(one, other), not _alike(one, other), at)
         for at, (one, other) in enumerate(itertools.combinations(single, 2))
     ]
     chosen = dict(enumerate(itertools.combinations(single, 2)))
@@ -236,64 +267,11 @@ def _is_single(term: Term) -> bool:
     )  # fmt: skip
 
 
-def _matches(term: Term, sample: Sequence[Case]) -> bool:
-    pairs = [
-        (value, case.answer)
-        for value, case in zip(term.values, sample, strict=False)
-        if value is not None
-    ]
-    return bool(pairs) and all(_equal(value, answer) for value, answer in pairs)
-
-
-def _equal(value: Value, answer: Value) -> bool:
-    if isinstance(answer, list) and isinstance(value, list) and len(answer) != len(value):
-        return False
-    return exact_match(value, answer)
-
-
 def _best(goals: Sequence[Term], left: Sequence[Case], effort: Effort) -> Way | None:
     """Of programs that explain a sample, the one that explains most of what is left."""
-    tried = [way for term in goals for way in _verified(moves_of(term), left, effort)]
-    return max(tried, key=lambda way: (way.right - way.wrong, -len(way.moves)), default=None)
-
-
-def _verified(moves: tuple[Move, ...], left: Sequence[Case], effort: Effort) -> Iterator[Way]:
-    for variant in _variants(moves):
-        few = _counted(variant, left[:: max(1, len(left) // 12)])
-        if few.wrong > max(2, effort.errors * (few.right + few.wrong)):
-            continue
-        way = _counted(variant, left)
-        right = min(effort.support, len(left))
-        if way.right >= right and way.wrong <= effort.errors * (way.right + way.wrong):
-            yield way
-
-
-_SWAPPED = {("values", "flat"): ("values", "flat", "unique"),
-            ("values", "flat", "unique"): ("values", "flat")}  # fmt: skip
-
-
-def _variants(moves: tuple[Move, ...]) -> Iterator[tuple[Move, ...]]:
-    """A program, and the same with doubles kept where it drops them, or dropped."""
-    either = [
-        (move, replace(move, then=_SWAPPED[move.then])) if move.then in _SWAPPED else (move,)
-        for move in moves
+    tried = [
+        way
+        for term in goals
+        for way in verified(moves_of(term), left, effort.support, effort.errors)
     ]
-    return itertools.islice(itertools.product(*either), 16)
-
-
-def _counted(moves: tuple[Move, ...], cases: Sequence[Case]) -> Way:
-    right = wrong = 0
-    for case in cases:
-        found = hops_of(moves, case)
-        if found is None:
-            continue
-        agrees = _equal(found[1], case.answer)
-        right += agrees
-        wrong += not agrees
-    return Way(moves, right, wrong)
-
-
-def is_right(moves: tuple[Move, ...], case: Case) -> bool:
-    """Whether a program gives a question's recorded answer."""
-    found = hops_of(moves, case)
-    return found is not None and _equal(found[1], case.answer)
+    return max(tried, key=lambda way: (way.right - way.wrong, -len(way.moves)), default=None)

@@ -8,17 +8,18 @@ what was found takes gold's place; that way sees `World.untold` and nothing else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pearl.agents import Agents, Question, World
 from pearl.agents.hops import REFERENCE
 from pearl.learning.bank import Types
-from pearl.learning.explain import Effort, Explained, explain, is_right
+from pearl.learning.explain import Effort, Explained, explain, needed, recalled
 from pearl.learning.model import Model, gathered
 from pearl.learning.moves import Form, Move, forms_of, move_of
 from pearl.learning.programs import Case, Remembered
 from pearl.learning.texts import known_entities, opened
+from pearl.learning.verify import Way, is_right
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +118,45 @@ def learn_from_answers(
         asked.append(Remembered(Agents(bare)))
         for case in _cases(bare, asked[-1]):
             kinds.setdefault(case.pattern, []).append(case)
-    types = Types()
-    found: list[Kind] = []
-    examples: list[tuple[str, tuple[Move, ...]]] = []
-    for pattern, cases in sorted(kinds.items(), key=lambda one: (-len(one[1]), one[0])):
-        told(f"{pattern} ({len(cases)})")
-        one = Kind(pattern, len(cases), explain(cases, types, effort, told))
-        found.append(one)
-        examples += _explained(one, cases)
+    found = _searched(kinds, effort, told)
+    examples = [one for kind in found for one in _explained(kind, kinds[kind.pattern])]
     return Learned(
         gathered("answers", forms, examples),
         sum(map(len, kinds.values())),
         len(examples),
         sum(agents.calls for agents in asked),
-        tuple(found),
+        found,
     )
+
+
+def _searched(
+    kinds: Mapping[str, Sequence[Case]], effort: Effort, told: Callable[[str], None]
+) -> tuple[Kind, ...]:
+    """Programs for all kinds of question, those with the most questions first.
+
+    What explains one kind is tried on the next, and at the end on what was left.
+    """
+    types = Types()
+    found: list[Kind] = []
+    known: dict[tuple[Move, ...], Way] = {}
+    for pattern, cases in sorted(kinds.items(), key=lambda one: (-len(one[1]), one[0])):
+        told(f"{pattern} ({len(cases)})")
+        one = explain(cases, types, effort, told, tuple(known.values()))
+        found.append(Kind(pattern, len(cases), one))
+        known |= {way.moves: way for way in one.ways}
+    return tuple(_once_more(kind, kinds[kind.pattern], known, effort) for kind in found)
+
+
+def _once_more(
+    kind: Kind, cases: Sequence[Case], known: Mapping[tuple[Move, ...], Way], effort: Effort
+) -> Kind:
+    if not kind.found.left:
+        return kind
+    more = recalled(kind.found.left, tuple(known.values()), effort)
+    ways = needed((*kind.found.ways, *more), cases)
+    left = [case for case in kind.found.left if not any(is_right(way.moves, case) for way in more)]
+    stopped = kind.found.stopped if left else ""
+    return Kind(kind.pattern, kind.questions, Explained(ways, tuple(left), stopped))
 
 
 def _cases(world: World, agents: Remembered) -> Iterable[Case]:

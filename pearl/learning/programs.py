@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pearl.agents import Agents, Hop, run_hop
-from pearl.learning.moves import Form, Move, forms_of, hop_of, is_empty, who_answers
+from pearl.learning.moves import Form, Move, fits, forms_of, hop_of, is_empty, who_answers
 from pearl.plan import Mode
 from pearl.values import Value
 
@@ -138,6 +138,8 @@ def hops_of(moves: Sequence[Move], case: Case) -> tuple[tuple[Hop, ...], Value] 
     hops: list[Hop] = []
     answers: list[Value] = []
     for number, move in enumerate(moves, 1):
+        if not fits(move, len(case.entities), number - 1):
+            return None
         for agent in case.agents.forms.get(move.form, ()):
             hop = hop_of(move, agent, case.entities, number)
             answer = run_hop(hop, answers, case.agents)

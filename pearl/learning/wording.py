@@ -162,7 +162,8 @@ class ByWording:
 
     def _follows(self, moves: Sequence[Move], move: Move | None) -> float:
         """How often a shape, or an end, follows the two shapes before it."""
-        shapes = ("", "", *(_shape(one) for one in moves))[-2:]
+        before = ["", "", *(_shape(one) for one in moves)]
+        shapes = (before[-2], before[-1])
         new = _shape(move) if move is not None else "end"
         long, short = self._followed
         of_long, of_short = long.get(shapes, Counter()), short.get(shapes[-1], Counter())
