@@ -874,7 +874,7 @@ class TestAnyText:
         for at, text in enumerate(chance.sample(cases, 30)):
             yield f"case-{at}.plan", text
             yield f"case-{at}.actions", text
-        for at in range(30):
+        for at in range(12):
             words = list(chance.choice((PLAN, LIBRARY, chance.choice(cases))))
             for _ in range(chance.randint(1, 30)):
                 where = chance.randrange(len(words) + 1)
