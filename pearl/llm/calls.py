@@ -167,6 +167,68 @@ class LabelQuestion:
     labels: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a reply.
+
+    Args:
+        name: its name in the JSON object.
+        about: what it holds, for the model.
+        schema: the JSON schema of its values, as JSON text.
+    """
+
+    name: str
+    about: str
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A reply in demanded form: a JSON object whose fields are all there.
+
+    Args:
+        name: as its file in ``prompts/schemas/``.
+        task: what is to be done, for the model.
+        fields: in the order they are asked for.
+        examples: what was given, and the object that was right, as JSON texts.
+    """
+
+    name: str
+    task: str
+    fields: tuple[Field, ...]
+    examples: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FillSchema:
+    """Reply with a JSON object that fits a schema.
+
+    Args:
+        schema: what is asked.
+        given: what it is asked of, by name, in order.
+        document: what is read for it, or None.
+    """
+
+    schema: Schema
+    given: tuple[tuple[str, Value], ...]
+    document: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectFilled:
+    """Mend a reply that does not fit its schema.
+
+    Args:
+        fill: the call that was answered.
+        reply: the rejected reply, to the letter.
+        complaint: what is wrong with it, a line each.
+    """
+
+    fill: FillSchema
+    reply: str
+    complaint: str
+
+
 Call: TypeAlias = (
     WritePlan
     | NextStep
@@ -177,6 +239,8 @@ Call: TypeAlias = (
     | CondenseActions
     | RefinePlan
     | LabelQuestion
+    | FillSchema
+    | CorrectFilled
 )
 
 

@@ -16,8 +16,10 @@ from pearl.library import Library
 from pearl.llm.calls import (
     Call,
     CondenseActions,
+    CorrectFilled,
     CorrectPlan,
     ExecuteStep,
+    FillSchema,
     LabelQuestion,
     MapAnswer,
     MineActions,
@@ -88,6 +90,19 @@ def render(call: Call) -> tuple[Message, ...]:
             )
         case LabelQuestion():
             return _messages("label_question", call=call)
+        case FillSchema():
+            return _messages(
+                "fill_schema",
+                call=call,
+                document=document_block(call.document) if call.document else None,
+                given=[(name, as_text(value)) for name, value in call.given],
+            )
+        case CorrectFilled():
+            return (
+                *render(call.fill),
+                {"role": "assistant", "content": call.reply},
+                {"role": "user", "content": _block("correct_filled", "user", call=call)},
+            )
 
 
 @lru_cache(maxsize=32)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pearl.llm import Ask, Attempt, Call, ExecuteStep, ModelError, Reply, Request
+from pearl.llm import Ask, Attempt, Call, ExecuteStep, FillSchema, ModelError, Reply, Request
 from pearl.llm.model import call_key
 from pearl.prompts import render, stable_part
 from pearl.runtime.journal import Entry, Journal
@@ -64,7 +64,7 @@ class Caller:
 
     def _request(self, call: Call, path: str, sample: int) -> Request:
         messages = render(call)
-        document = call.document if isinstance(call, ExecuteStep) else None
+        document = call.document if isinstance(call, ExecuteStep | FillSchema) else None
         stable = stable_part(document) if document else 0
         key = call_key(self.identity, messages, sample, stable)
         return Request(call, messages, path, key, stable, document.digest if document else "")

@@ -54,11 +54,14 @@ class Run:
         question: what is asked.
         plan: the steps that were appended, in order.
         values: the outputs of those that ran.
+        failed: why the last move, an `Attempt`, came to nothing; None where it came to
+            something.
     """
 
     question: str
     plan: Plan
     values: Mapping[str, Value]
+    failed: RunError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +74,37 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """A strategy's move: as `Steps`, but the run goes on without them where one fails.
+
+    They are not part of the plan then, and `Run.failed` says why.
+    """
+
+    steps: tuple[Step, ...]
+    declares: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Return:
     """A strategy's last move: these outputs, in order, are the answer."""
 
     outputs: tuple[str, ...]
 
 
-Move: TypeAlias = Steps | Return
+Move: TypeAlias = Steps | Attempt | Return
 
 
 class Strategy(Protocol):
     """Given the run so far: what are the next steps, or what is the answer?"""
 
-    async def next(self, run: Run) -> Move: ...
+    async def next(self, run: Run) -> Move:
+        """The next move.
+
+        Raises:
+            ModelError: the model gave no usable answer.
+            RunError: there will be no answer.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +171,22 @@ async def run_in_frame(strategy: Strategy, question: str, frame: Frame) -> Finis
             text = "\n\n".join(as_text(run.values[name]) for name in move.outputs)
             frame.caller.journal.decide("answer", {"outputs": list(move.outputs), "text": text})
             return Finished(run.plan, run.values, move.outputs, text)
-        run = await _append(run, move, frame)
+        if isinstance(move, Attempt):
+            run = await _attempt(run, move, frame)
+        else:
+            run = await _append(run, move, frame)
+
+
+async def _attempt(run: Run, move: Attempt, frame: Frame) -> Run:
+    try:
+        return await _append(run, Steps(move.steps, move.declares), frame)
+    except RunError as error:
+        journal = frame.caller.journal
+        journal.decide("attempt/failed", {"steps": [one.name for one in move.steps],
+                                          "cause": str(error)})  # fmt: skip
+        # A trace has the last plan that was written down.
+        journal.decide("plan", print_plan(run.plan))
+        return replace(run, failed=error)
 
 
 async def _append(run: Run, move: Steps, frame: Frame) -> Run:

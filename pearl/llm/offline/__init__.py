@@ -12,8 +12,10 @@ from importlib.metadata import version
 
 from pearl.llm.calls import (
     CondenseActions,
+    CorrectFilled,
     CorrectPlan,
     ExecuteStep,
+    FillSchema,
     LabelQuestion,
     MapAnswer,
     MineActions,
@@ -47,6 +49,7 @@ class Offline:
         from pearl.llm.offline import (
             analogy,
             condensing,
+            filling,
             labelling,
             mapping,
             mining,
@@ -76,6 +79,11 @@ class Offline:
                 return Reply(planning.write_shortest(call.write))
             case LabelQuestion() as call:
                 return Reply(labelling.label(call))
+            case FillSchema() as call:
+                return Reply(filling.fill(call))
+            case CorrectFilled():
+                # What was filled in by rules would be filled in so again.
+                return Reply("{}")
 
     async def close(self) -> None:
         return
