@@ -126,6 +126,11 @@ def _generated(name: str, split: str) -> None:
     seconds = time.perf_counter() - started
     for search in SEARCHES:
         _row(f"{name} {split}", "gold", search, gold, seconds, parts["test"])
+    if split == "iid":
+        started = time.perf_counter()
+        learned = learn_from_answers(parts["train"])
+        seconds = time.perf_counter() - started
+        _row(f"{name} {split}", "answers", "TMN-S", learned, seconds, parts["test"])
 
 
 def _brute(name: str, worlds: Sequence[World], chosen: argparse.Namespace) -> None:
