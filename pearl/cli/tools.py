@@ -1,0 +1,161 @@
+"""``pearl tools check``, ``pearl tools call``"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pearl.cli.failures import NoAnswer
+from pearl.cli.options import emit, emit_json, json_option
+from pearl.screen import printable
+from pearl.source import InputError
+
+if TYPE_CHECKING:
+    from pearl.tools import Tool, Toolbox, ToolReply
+    from pearl.tools.declared import Declared
+
+
+@click.group(
+    "tools", short_help="Tools that questions may use: check them, and call one.",
+    epilog="Example:  pearl tools check tools.toml",
+)  # fmt: skip
+def command() -> None:
+    """The tools that a file declares (docs/tools.md). --json is an option of each command."""
+
+
+@command.command("check", epilog="Example:  pearl tools check tools.toml")
+@click.argument("path", metavar="TOOLS")
+@json_option
+def check(path: str, as_json: bool) -> None:
+    """Show every tool of the file TOOLS, and what is wrong with it. Nothing is called."""
+    from pearl.tools.reading import read_tools
+    from pearl.tools.toolbox import wrong_with
+
+    file = read_tools(path)
+    mistakes = [*file.mistakes, *(one for tool in file.tools for one in wrong_with(tool))]
+    if as_json:
+        emit_json({"tools": [_as_object(tool) for tool in file.tools], "mistakes": mistakes})
+    else:
+        for tool in file.tools:
+            _show(tool)
+        for mistake in mistakes:
+            click.echo(click.style("wrong: ", fg="red") + printable(mistake))
+    raise click.exceptions.Exit(1 if mistakes else 0)
+
+
+@command.command("call", epilog="Example:  pearl tools call tools.toml weather place=Ulm")
+@click.argument("path", metavar="TOOLS")
+@click.argument("name", metavar="TOOL")
+@click.argument("given", nargs=-1, metavar="[PARAMETER=VALUE]...")
+@click.option(
+    "--arguments", default="", metavar="JSON",
+    help="All arguments as one object, as {\"place\": \"Ulm\"}.",
+)  # fmt: skip
+@json_option
+def call(path: str, name: str, given: tuple[str, ...], arguments: str, as_json: bool) -> None:
+    """Call TOOL of the file TOOLS once, and print its reply as a prompt would hold it."""
+    from pearl.tools import ToolError, load_tools
+
+    toolbox = load_tools(path)
+    if name not in toolbox.tools:
+        raise InputError(f"{path} has no tool {name}: use {', '.join(toolbox.tools)}.")
+    filled = _arguments(toolbox.tools[name], given, arguments)
+    started = time.monotonic()
+    try:
+        reply = asyncio.run(_called(toolbox, name, filled))
+    except ToolError as error:
+        data = {"reason": error.reason, "seconds": round(time.monotonic() - started, 3)}
+        if error.reason == "input":
+            raise InputError(str(error)) from None
+        raise NoAnswer(str(error), data) from None
+    seconds = round(time.monotonic() - started, 3)
+    if as_json:
+        emit_json({"text": reply.text, "cut": reply.cut, "seconds": seconds})
+        return
+    emit(reply.text)
+    if reply.cut:
+        click.echo(f"{reply.cut:,} more characters are left out.", err=True)
+
+
+async def _called(toolbox: Toolbox, name: str, arguments: dict[str, Any]) -> ToolReply:
+    try:
+        return await toolbox.call(name, arguments)
+    finally:
+        await toolbox.close()
+
+
+def _arguments(tool: Tool, given: tuple[str, ...], whole: str) -> dict[str, Any]:
+    """What a call is given, in either form."""
+    if given and whole:
+        raise InputError("PARAMETER=VALUE and --arguments exclude each other: give one of them.")
+    if whole:
+        try:
+            found = json.loads(whole)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise InputError('--arguments is no JSON object: give it as {"place": "Ulm"}.')
+        return found
+    kinds = {one.name: json.loads(one.schema)["type"] for one in tool.parameters}
+    filled = {}
+    for one in given:
+        key, equals, text = one.partition("=")
+        if not equals:
+            raise InputError(f"{one[:60]} is no argument: write PARAMETER=VALUE, as place=Ulm.")
+        filled[key] = text if kinds.get(key, "string") == "string" else _value(text)
+    return filled
+
+
+def _value(text: str) -> Any:  # noqa: ANN401 - any JSON
+    """A value of another type than text; what is none is refused with the others."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _show(declared: Declared) -> None:
+    tool = declared.tool
+    click.echo(click.style(tool.name, bold=True) + printable(f": {tool.about}"))
+    click.echo(printable(f"    {_place(declared)}"))
+    for one in tool.parameters:
+        kind = json.loads(one.schema)["type"]
+        needed = "" if one.required else ", may be left out"
+        click.echo(printable(f"    {one.name} ({kind}{needed}): {one.about}"))
+    for variable in declared.variables:
+        is_set = "is set" if os.environ.get(variable, "").strip() else "is not set"
+        click.echo(f"    ${variable} {is_set}")
+
+
+def _place(declared: Declared) -> str:
+    from pearl.tools.declared import Http, Search
+
+    match declared.how:
+        case Http() as http:
+            where = ", may be in a private network" if declared.tool.limits.private else ""
+            if not where and http.scheme == "http" and declared.variables:
+                where = ", where keys travel unencrypted"
+            return f"{http.method} {http.origin}{http.path}{where}"
+        case Search() as search:
+            return f"searches {search.index}"
+        case _:
+            return "the calculator"
+
+
+def _as_object(declared: Declared) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    tool = declared.tool
+    return {
+        "name": tool.name,
+        "about": tool.about,
+        "place": _place(declared),
+        "parameters": tool.json_schema,
+        "limits": asdict(tool.limits),
+        "variables": {name: bool(os.environ.get(name, "").strip()) for name in declared.variables},
+    }

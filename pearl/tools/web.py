@@ -1,0 +1,270 @@
+"""One call to a service over HTTP, which reaches the declared host and no other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any, NoReturn
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from pearl.tools.addresses import Resolve, is_private_literal, is_public, one_form
+from pearl.tools.base import Limits, ToolError
+from pearl.tools.declared import HOLE, Http, filled
+from pearl.tools.text import read_text
+
+REDIRECTS = 3
+"""How often a call may be sent on."""
+
+_PIECE = 1 << 16
+_MOVED = (301, 302, 303, 307, 308)
+
+
+class Web:
+    """A service.
+
+    Args:
+        http: what is declared.
+        limits: how far it may go; the whole call's deadline is its caller's.
+        environment: has every variable that it needs.
+        resolve: the addresses of a host.
+    """
+
+    def __init__(
+        self, http: Http, limits: Limits, environment: Mapping[str, str], resolve: Resolve
+    ) -> None:
+        self._http = http
+        self._limits = limits
+        self._static = {name: filled(value, environment) for name, value in http.static.items()}
+        self._headers = {name: filled(value, environment) for name, value in http.headers.items()}
+        self._resolve = resolve
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+
+    async def answer(self, arguments: Mapping[str, Any]) -> str:
+        """The reply's text, as `Service.answer`."""
+        given = {**self._static, **arguments}
+        path, left = _path(self._http, given)
+        url, body = f"{self._http.origin}{path}", None
+        query = [self._http.query] if self._http.query else []
+        if self._http.method == "POST":
+            body = json.dumps(left, ensure_ascii=False).encode()
+        elif left:
+            query.append(urlencode(list(_pairs(left)), quote_via=quote))
+        if query:
+            url += f"?{'&'.join(query)}"
+        try:
+            return await self._sent(URL(url, encoded=True), body)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _failure(error) from None
+        except ValueError:
+            # A host that no name of a host can be made of.
+            raise ToolError("network", "The call cannot be written as HTTP.") from None
+
+    async def close(self) -> None:
+        """Close what this event loop has open, and what loops that have ended left behind."""
+        this = asyncio.get_running_loop()
+        for loop in [one for one in self._sessions if one is this or one.is_closed()]:
+            await self._sessions.pop(loop).close()
+
+    async def _sent(self, url: URL, body: bytes | None) -> str:
+        """Follow redirects by hand: each may only lead to where the call began."""
+        for _ in range(REDIRECTS + 1):
+            method = "GET" if body is None else "POST"
+            sent = {"Content-Type": "application/json"} if body is not None else {}
+            async with self._session().request(
+                method, url, data=body, headers={**sent, **self._headers}, allow_redirects=False
+            ) as response:
+                place = response.headers.get("Location")
+                if response.status not in _MOVED or place is None:
+                    return await self._read(response)
+                if response.status not in (307, 308):
+                    body = None
+            url = self._sent_on(url, place)
+        raise ToolError("redirect", f"It is sent on more than {REDIRECTS} times.")
+
+    def _sent_on(self, url: URL, place: str) -> URL:
+        try:
+            target = url.join(URL(place))
+            origin = (target.scheme, one_form(target.raw_host or ""), target.port)
+        except ValueError:
+            raise ToolError("redirect", "It is sent on to something that is no address.") from None
+        if target.user is not None or target.password is not None:
+            raise ToolError("redirect", "It is sent on with a name and password in the address.")
+        if origin != (self._http.scheme, self._http.host, self._http.port):
+            raise ToolError(
+                "host", f"It is sent on to another host: only {self._http.origin} is declared."
+            )
+        return target
+
+    async def _read(self, response: aiohttp.ClientResponse) -> str:
+        if not 200 <= response.status < 300:
+            _refused(response.status)
+        most = self._limits.bytes
+        if (response.content_length or 0) > most:
+            _too_long(most)
+        unpack = _unpacker(response.headers.get("Content-Encoding", "").strip().lower())
+        pieces: list[bytes] = []
+        size = came = 0
+        async for piece in response.content.iter_chunked(_PIECE):
+            came += len(piece)
+            told = unpack.read(piece, most + 1 - size)
+            size += len(told)
+            if max(size, came) > most:
+                _too_long(most)
+            pieces.append(told)
+        if not unpack.whole:
+            raise ToolError("network", "It broke off in the middle of its answer.")
+        kind = response.content_type if "Content-Type" in response.headers else ""
+        return read_text(b"".join(pieces), kind.lower(), response.charset)
+
+    def _session(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        if loop not in self._sessions:
+            self._sessions[loop] = self._opened()
+        return self._sessions[loop]
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if is_private_literal(self._http.host) and not self._limits.private:
+            # The connector asks no resolver for a host that is an address already.
+            _private()
+        trusted = ssl.create_default_context(cafile=self._http.ca or None)
+        resolver = _Checked(self._resolve, private=self._limits.private)
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=trusted, resolver=resolver, use_dns_cache=False),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={
+                "Accept": "application/json, text/*;q=0.9, */*;q=0.1",
+                "Accept-Encoding": "identity",
+                "User-Agent": f"pearl/{version('pearl')}",
+            },
+            timeout=aiohttp.ClientTimeout(total=None),
+            # A small packed reply may be large: it is unpacked here, as far as it may go.
+            auto_decompress=False,
+            trust_env=False,
+        )
+
+
+class _Checked(AbstractResolver):
+    """Looks a host up when a connection is made; the addresses it has seen are those used."""
+
+    def __init__(self, resolve: Resolve, *, private: bool) -> None:
+        self._addresses = resolve
+        self._private = private
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = list(dict.fromkeys(await self._addresses(host, port)))
+        if not self._private and not all(map(is_public, found)):
+            _private()
+        if not found:
+            raise OSError(f"{host} has no address")
+        return [
+            ResolveResult(
+                hostname=host, host=address, port=port, proto=0, flags=socket.AI_NUMERICHOST,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+            )
+            for address in found
+        ]  # fmt: skip
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass
+class _Unpacker:
+    """Unpacks a body piece by piece, never more than is asked for.
+
+    Args:
+        packed: by what; None where the body comes as it is.
+    """
+
+    packed: zlib._Decompress | None
+
+    def read(self, piece: bytes, most: int) -> bytes:
+        if self.packed is None:
+            return piece
+        try:
+            return self.packed.decompress(piece, most)
+        except zlib.error:
+            raise ToolError("reply", "Its answer is not packed as it says.") from None
+
+    @property
+    def whole(self) -> bool:
+        return self.packed is None or self.packed.eof
+
+
+def _unpacker(encoding: str) -> _Unpacker:
+    match encoding:
+        case "" | "identity":
+            return _Unpacker(None)
+        case "gzip" | "x-gzip" | "deflate":
+            return _Unpacker(zlib.decompressobj(zlib.MAX_WBITS | 32))
+        case _:
+            raise ToolError("reply", "Its answer is packed in a way that is not read.")
+
+
+def _path(http: Http, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The path with its holes filled in, and what is left of the arguments."""
+    texts = {name: _text(given[name]) for name in http.holes}
+    for name, text in texts.items():
+        # A server may undo what keeps a value in its place.
+        if not text or {".", ".."} & set(text.replace("\\", "/").split("/")):
+            raise ToolError("input", f"{name} cannot stand in an address: give another.")
+    path = HOLE.sub(lambda found: quote(texts[found[1]], safe=""), http.path)
+    return path, {name: value for name, value in given.items() if name not in texts}
+
+
+def _pairs(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in given.items():
+        for one in value if isinstance(value, list) else [value]:
+            yield name, _text(one)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - any JSON
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _refused(status: int) -> NoReturn:
+    # Its own words could say anything, and nobody expects them in an error.
+    name = HTTPStatus(status).phrase if status in set(HTTPStatus) else "which HTTP does not know"
+    raise ToolError("status", f"It answered with status {status}, {name}.")
+
+
+def _too_long(most: int) -> NoReturn:
+    raise ToolError("size", f"Its answer is longer than {most:,} bytes, so it was not read.")
+
+
+def _private() -> NoReturn:
+    raise ToolError(
+        "address",
+        "Its host is on this machine or in a private network: say private = true in its limits, "
+        "where that is meant.",
+    )
+
+
+def _failure(error: Exception) -> ToolError:
+    match error:
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
+            told = "Its certificate cannot be verified: name your own authority's in ca."
+        case aiohttp.ClientConnectorDNSError():
+            told = "Its host is not known: check the endpoint."
+        case aiohttp.ClientConnectorError():
+            told = "It cannot be reached: check the endpoint, and that it is running."
+        case aiohttp.ClientResponseError():
+            told = "It does not speak HTTP as it should."
+        case aiohttp.ClientPayloadError():
+            told = "It broke off in the middle of its answer."
+        case _:
+            told = "It broke the connection off."
+    return ToolError("network", told)
