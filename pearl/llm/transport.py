@@ -55,11 +55,15 @@ class Transport:
     Args:
         url: of the endpoint.
         settings: who pays, and how long a call may take.
+        path: what is asked there.
     """
 
-    def __init__(self, url: str, settings: Settings) -> None:
+    def __init__(
+        self, url: str, settings: Settings, path: tuple[str, ...] = ("chat", "completions")
+    ) -> None:
         self._url = url
         self._settings = settings
+        self._path = path
         self._sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, URL]] = {}
 
     async def post(self, body: bytes) -> Answer:
@@ -109,7 +113,7 @@ class Transport:
         from yarl import URL
 
         url = URL(self._url)
-        url = url.joinpath("chat", "completions").with_query(url.query)
+        url = url.joinpath(*self._path).with_query(url.query)
         session = aiohttp.ClientSession(
             # The engine limits how many calls are under way; nobody else does.
             connector=aiohttp.TCPConnector(limit=0),

@@ -1,0 +1,121 @@
+"""Embeddings of an endpoint: a real server, its mistakes, and a key that is nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from pearl.embedding import TfIdf, choose_embedding, cosine
+from pearl.embedding.openai import OpenAIEmbedding
+from pearl.llm import ModelError
+from pearl.source import InputError
+from tests.server import Handler, answering, sending, stalling
+from tests.services import Services
+
+KEY = "sk-secret-0123456789"
+VECTORS = {"a": [1.0, 0.0], "b": [0.6, 0.8], "c": [0.0, 1.0]}
+
+
+async def embed(request: web.Request) -> web.StreamResponse:
+    """As OpenAI answers, in another order than was asked."""
+    given = await request.json()
+    rows = [{"index": at, "embedding": VECTORS[one]} for at, one in enumerate(given["input"])]
+    return web.json_response({"data": rows[::-1], "model": given["model"]})
+
+
+async def refusing(request: web.Request) -> web.StreamResponse:
+    told = {"error": {"message": f"No model for {request.headers['Authorization']}"}}
+    return web.json_response(told, status=400)
+
+
+def vectors(
+    handler: Handler, monkeypatch: pytest.MonkeyPatch, texts: Sequence[str] = ("a", "b", "c")
+) -> tuple[list[list[float]], Services]:
+    with Services({"v1": handler}) as services:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{services.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("PEARL_EMBEDDING_MODEL", " small ")
+        chosen = choose_embedding()
+        assert isinstance(chosen, OpenAIEmbedding)
+        for told in (chosen.identity, repr(chosen), str(pickle.dumps(chosen))):
+            assert KEY not in told
+        return asyncio.run(chosen(texts)), services
+
+
+def test_an_endpoint_s_vectors_come_in_the_order_that_was_asked(monkeypatch: pytest.MonkeyPatch):
+    found, services = vectors(embed, monkeypatch)
+    assert found == [VECTORS[one] for one in "abc"]
+    assert cosine(found[0], found[1]) == pytest.approx(0.6)
+    [came] = services.came
+    assert (came.method, came.path) == ("POST", "/v1/embeddings")
+    assert came.headers["Authorization"] == f"Bearer {KEY}"
+
+
+def test_a_copy_reads_its_own_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("PEARL_EMBEDDING_MODEL", "small")
+    data = pickle.dumps(choose_embedding())
+    assert pickle.loads(data).identity == choose_embedding().identity
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(InputError, match="needs an endpoint"):
+        pickle.loads(data)
+
+
+@pytest.mark.parametrize(
+    ("handler", "reason", "words"),
+    [
+        (refusing, "request", "No model for Bearer ***"),
+        (answering(401, "{}"), "authentication", "refuses the key"),
+        (answering(302, Location="http://elsewhere.test/"), "request", "elsewhere.test"),
+        (answering(500, "<html>"), "server", "failed"),
+        *(
+            (sending(body), "reply", "holds no embeddings")
+            for body in (
+                "{}",
+                "[1]",
+                "null",
+                "<html>",
+                '{"data": []}',
+                '{"data": [{"index": 0, "embedding": [1]}]}',
+                '{"data": [{"index": 0, "embedding": [NaN]}, {"index": 1, "embedding": [1]},'
+                ' {"index": 2, "embedding": [1]}]}',
+                '{"data": [{"index": 0, "embedding": [1, 2]}, {"index": 1, "embedding": [1]},'
+                ' {"index": 2, "embedding": [1]}]}',
+                '{"data": [{"index": 0, "embedding": "x"}, {"index": 1}, {}]}',
+            )
+        ),
+        (stalling(), "timeout", "No embeddings within 0.2 seconds"),
+    ],
+)
+def test_an_endpoint_that_fails_is_told_in_one_line_without_the_key(
+    handler: Handler, reason: str, words: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PEARL_TIMEOUT", "0.2" if reason == "timeout" else "5")
+    with pytest.raises(ModelError, match=words.replace("*", r"\*")) as caught:
+        vectors(handler, monkeypatch)
+    assert caught.value.reason == reason
+    assert len(str(caught.value).splitlines()) == 1
+    assert KEY not in str(caught.value)
+
+
+def test_without_a_name_it_is_term_weights():
+    assert isinstance(choose_embedding(), TfIdf)
+
+
+def test_a_name_without_an_endpoint_is_a_mistake(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PEARL_EMBEDDING_MODEL", "small")
+    with pytest.raises(InputError, match="small needs an endpoint"):
+        choose_embedding()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "near"),
+    [([0.0], [1.0], 0.0), ([], [], 0.0), ([1e200], [1e200], 0.0), ([3.0, 4.0], [6.0, 8.0], 1.0)],
+)
+def test_a_cosine_needs_lengths(one: list[Any], other: list[Any], near: float):
+    assert cosine(one, other) == pytest.approx(near)
