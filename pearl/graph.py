@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pearl.plan import DOCUMENT, Plan, Step, step_refs
 
@@ -29,6 +29,20 @@ def outputs(plan: Plan) -> tuple[str, ...]:
     if plan.returns:
         return tuple(ref.name for ref in plan.returns)
     return sinks(plan.steps)
+
+
+def needed(names: Iterable[str], steps: Sequence[Step]) -> frozenset[str]:
+    """The steps of some names, and every step that they need, also through others.
+
+    Args:
+        names: of steps.
+        steps: a plan's, in its order.
+    """
+    found = set(names)
+    for step in reversed(steps):
+        if step.name in found:
+            found.update(ref.name for ref in step_refs(step))
+    return frozenset(one.name for one in steps if one.name in found)
 
 
 def levels(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:

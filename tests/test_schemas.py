@@ -12,6 +12,7 @@ import pytest
 from pearl.library import load_library
 from pearl.llm import CorrectFilled, Field, FillSchema, ModelError, Reply, Request, Schema
 from pearl.prompts import render
+from pearl.replay import read_records, replay
 from pearl.runtime import (
     Attempt,
     Caller,
@@ -143,3 +144,24 @@ def test_a_run_goes_on_without_what_was_tried_in_vain():
     trace = export_trace(journal.entries, "a run")
     assert "NO_SUCH" not in trace
     assert [one.name for one in parse(trace).plan.steps] == ["three"]
+
+
+class Returning:
+    """Writes two steps, and returns the one that was written first."""
+
+    async def next(self, run: Run) -> Steps | Return:
+        if run.plan.steps:
+            return Return(("one",))
+        return Steps(parse('one = CONCAT("a", "b")\ntwo = CONCAT("c", "d")').plan.steps)
+
+
+def test_a_trace_says_what_was_returned_where_other_steps_are_unused_too():
+    journal = Journal()
+    caller = Caller(Saying([]).answer, "saying", journal)
+    library = load_library()
+    finished = asyncio.run(run_strategy(Returning(), "q?", DOCUMENT, library, caller))
+    trace = export_trace(journal.entries, "a run")
+    assert finished.text == '"a"\n"b"'
+    assert [ref.name for ref in parse(trace).plan.returns] == ["one"]
+    replayed = replay(read_records(Source("trace.plan", trace)), library)
+    assert (replayed.exact, replayed.failed) == (1, {})

@@ -26,18 +26,16 @@ Safety
 from __future__ import annotations
 
 from pearl.diagnostics import Safety
+from pearl.graph import needed
 from pearl.library import Library
 from pearl.passes.base import Applied, Pass, sound, without
-from pearl.plan import Plan, step_refs
+from pearl.plan import Plan
 
 
 def _apply(plan: Plan, library: Library) -> Applied:
     if not plan.returns or not sound(plan):
         return Applied(plan)
-    wanted = {ref.name for ref in plan.returns}
-    for step in reversed(plan.steps):
-        if step.name in wanted:
-            wanted.update(ref.name for ref in step_refs(step))
+    wanted = needed((ref.name for ref in plan.returns), plan.steps)
     gone = [step.name for step in plan.steps if step.name not in wanted]
     if not gone:
         return Applied(plan)

@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import count
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 from pearl.library import Library
 from pearl.llm.calls import (
@@ -37,6 +38,11 @@ from pearl.values import as_text
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+_UNSEEN = re.compile(
+    "[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+)
+"""Characters that a reader does not see, and a model may pass over."""
+
 RETURNS = {
     "text": "Answer in a few sentences of plain text. If the sources do not say, say so.",
     "any": "Answer in plain text. If the sources do not say, say so.",
@@ -49,6 +55,9 @@ RETURNS = {
     "pairs": 'Answer with {"pairs": [[key, value], …]} as JSON on the first line, and nothing '
     "else there.",
 }
+
+KNOWN = "Answer in plain text. If you do not know, say so."
+"""In place of those, for an action that may be answered from what a model knows."""
 
 
 def render(call: Call) -> tuple[Message, ...]:
@@ -72,7 +81,10 @@ def render(call: Call) -> tuple[Message, ...]:
                 written=print_call(call.step),
                 arguments=[(name, as_text(value)) for name, value in call.arguments],
                 examples=_examples(call.action),
-                returns=RETURNS[call.action.returns],
+                returns=KNOWN
+                if "knowledge" in call.action.traits
+                else RETURNS[call.action.returns],
+                knows="knowledge" in call.action.traits,
                 omitted=_percent(call.omitted) if call.omitted else "",
             )
         case MapAnswer():
@@ -124,10 +136,12 @@ def fenced(name: str, text: str) -> str:
     """Text as data: between tags of this name, numbered if the text has such a tag itself.
 
     What a model might take for the tag counts too: in other case, with spaces
-    in it, or with other brackets.
+    in it, with other brackets, in full-width letters, or with characters in it
+    that nobody sees.
     """
     pattern = rf"[<＜‹〈⟨]\W{{0,8}}{re.escape(name)}(?!\w)(?:-(\d{{1,9}}))?"
-    used = {found[1] or "" for found in re.finditer(pattern, text, re.IGNORECASE)}
+    seen = text if text.isascii() else f"{text}\n{normalize('NFKC', _UNSEEN.sub('', text))}"
+    used = {found[1] or "" for found in re.finditer(pattern, seen, re.IGNORECASE)}
     number = next(at for at in count(2) if str(at) not in used) if used else 0
     tag = f"{name}-{number}" if number else name
     return f"<{tag}>\n{text}\n</{tag}>"
@@ -170,6 +184,10 @@ def _examples(action: Action) -> list[tuple[str, str]]:
     return [
         (", ".join(map(print_arg, one.args)), as_text(one.answer)) for one in action.body.examples
     ]
+
+
+def _knows(action: Action) -> bool:
+    return "knowledge" in action.traits
 
 
 def _percent(share: float) -> str:

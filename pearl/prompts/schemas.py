@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from pearl.llm.calls import Field, Schema
+from pearl.values import as_text, from_json
 
 
 @cache
@@ -36,7 +37,7 @@ def load_schema(name: str) -> Schema:
     )
     examples = tuple(
         (
-            tuple((key, _text(value)) for key, value in one["given"].items()),
+            tuple((key, as_text(from_json(value))) for key, value in one["given"].items()),
             _json(one["reply"]),
         )
         for one in data.get("examples", ())
@@ -46,7 +47,3 @@ def load_schema(name: str) -> Schema:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else _json(value)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pearl.llm import Ask, Attempt, Call, ExecuteStep, FillSchema, ModelError, Reply, Request
 from pearl.llm.model import call_key
 from pearl.prompts import render, stable_part
 from pearl.runtime.journal import Entry, Journal
+
+CALLS = 500
+"""Calls of one question, at most, where its steps are written one at a time."""
 
 
 @dataclass(frozen=True)
@@ -85,3 +88,25 @@ class Caller:
                 started=tried.started,
             )
         )  # fmt: skip
+
+
+def at_most(caller: Caller, calls: int = CALLS) -> Caller:
+    """A caller that refuses to ask more often.
+
+    A kept reply counts as any other: what a run comes to does not hang on what
+    was asked before it.
+
+    Args:
+        caller: who asks.
+        calls: how often.
+    """
+    asked = 0
+
+    async def ask(request: Request) -> Reply:
+        nonlocal asked
+        if asked == calls:
+            raise ModelError("calls", f"The question has taken its {calls} calls: allow more.")
+        asked += 1
+        return await caller.ask(request)
+
+    return replace(caller, ask=ask)

@@ -10,9 +10,9 @@ from pearl.builtins import FUNCTIONS, BuiltinError
 from pearl.context import ContextError, LabelError, fit_call, part
 from pearl.graph import dependencies, outputs
 from pearl.llm import ExecuteStep, ModelError
-from pearl.plan import DOCUMENT, Action, Builtin, Decomposed, Prompt, Solver, Step, SubPlan
+from pearl.plan import DOCUMENT, Action, Builtin, Decomposed, Prompt, Ref, Solver, Step, SubPlan
 from pearl.runtime.bind import BindError, Bound, Item, bound, items_of, mapped, together
-from pearl.runtime.handlers import DepthError, Frame, SolverError
+from pearl.runtime.handlers import DepthError, Frame, SolverError, WidthError
 from pearl.runtime.journal import Entry
 from pearl.values import DecodeError, Value, as_text, decode, to_json
 
@@ -30,7 +30,7 @@ class StepFailure:
             of the wrong type, ``value`` where an input does not fit, ``context``
             where the prompt does not fit the model's window, ``no-answer`` or
             ``solver`` where a solver has none, ``depth`` where frames would
-            never end.
+            never end, ``width`` where a list is too long to run over.
         cause: one sentence for a person.
     """
 
@@ -98,6 +98,8 @@ class Executor:
                 failures[step.name] = StepFailure(step.name, "value", str(error))
             except ContextError as error:
                 failures[step.name] = StepFailure(step.name, "context", str(error))
+            except WidthError as error:
+                failures[step.name] = StepFailure(step.name, "width", str(error))
             except DepthError as error:
                 failures[step.name] = StepFailure(step.name, "depth", str(error))
             except (SolverError, StepsError) as error:
@@ -116,7 +118,7 @@ class Executor:
         if ref is None:
             value = await self._once(step, action, values, None, f"step/{step.name}")
         else:
-            items = items_of(ref, values)
+            items = self._items(ref, values)
             answers = await asyncio.gather(
                 *(
                     self._once(step, action, values, item, f"step/{step.name}[{at}]")
@@ -128,6 +130,14 @@ class Executor:
             value = together(ref.mode, items, [_sound(answer) for answer in answers])
         self.frame.caller.journal.decide(f"value/{step.name}", to_json(value))
         return value
+
+    def _items(self, ref: Ref, values: Mapping[str, Value]) -> list[Item]:
+        items, most = items_of(ref, values), self.frame.handlers.width
+        if most is not None and len(items) > most:
+            raise WidthError(
+                f"{ref.name} has {len(items):,} items, and a step runs over {most:,} at most."
+            )
+        return items
 
     async def _once(
         self,

@@ -23,6 +23,9 @@ from pearl.values import Value, canonical_json, to_json
 DEPTH = 8
 """Frames within each other, at most."""
 
+WIDTH = 200
+"""Items that one step runs over, at most, where steps are written one at a time."""
+
 
 class SolverError(Exception):
     """A solver that has no answer.
@@ -36,6 +39,10 @@ class SolverError(Exception):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class WidthError(Exception):
+    """A step with ``each`` or ``where`` over more items than it may run over."""
 
 
 class DepthError(Exception):
@@ -57,11 +64,13 @@ class Handlers:
         solvers: by the name that an action's ``body: solver`` gives.
         decompose: what writes an action's steps; None where nothing does.
         depth: frames within each other, at most.
+        width: items that one step runs over, at most; None for any number.
     """
 
     solvers: Mapping[str, Solve] = field(default_factory=lambda: MappingProxyType({}))
     decompose: Decompose | None = None
     depth: int = DEPTH
+    width: int | None = None
 
 
 NONE = Handlers()

@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 from pearl.checker import Selection, check
 from pearl.context import UNLIMITED, Context, ContextError, Fitted, fit_plan
 from pearl.diagnostics import Diagnostic, Severity
+from pearl.graph import outputs
 from pearl.library import Library
 from pearl.plan import Action, Plan, Ref, Step
 from pearl.runtime.calls import Caller
@@ -66,11 +67,20 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A strategy's move: append these steps, and run them."""
+    """A strategy's move: append these steps, and run them.
+
+    Args:
+        steps: the steps, in an order in which inputs come first.
+        declares: actions that only this run has.
+        returns: the answer, where the plan is to say what it is.
+        aside: names of earlier steps that led nowhere: they stay in the journal, and go out of
+            the plan.
+    """
 
     steps: tuple[Step, ...]
     declares: tuple[Action, ...] = ()
     returns: tuple[Ref, ...] = ()
+    aside: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +178,7 @@ async def run_in_frame(strategy: Strategy, question: str, frame: Frame) -> Finis
     while True:
         move = await strategy.next(run)
         if isinstance(move, Return):
+            run = _returning(run, move, frame)
             text = "\n\n".join(as_text(run.values[name]) for name in move.outputs)
             frame.caller.journal.decide("answer", {"outputs": list(move.outputs), "text": text})
             return Finished(run.plan, run.values, move.outputs, text)
@@ -175,6 +186,15 @@ async def run_in_frame(strategy: Strategy, question: str, frame: Frame) -> Finis
             run = await _attempt(run, move, frame)
         else:
             run = await _append(run, move, frame)
+
+
+def _returning(run: Run, move: Return, frame: Frame) -> Run:
+    """The run whose plan says what is returned, where its unused steps alone would not."""
+    if outputs(run.plan) == move.outputs:
+        return run
+    plan = replace(run.plan, returns=tuple(map(Ref, move.outputs)))
+    frame.caller.journal.decide("plan", print_plan(plan))
+    return replace(run, plan=plan)
 
 
 async def _attempt(run: Run, move: Attempt, frame: Frame) -> Run:
@@ -191,21 +211,22 @@ async def _attempt(run: Run, move: Attempt, frame: Frame) -> Run:
 
 async def _append(run: Run, move: Steps, frame: Frame) -> Run:
     library, journal = frame.library, frame.caller.journal
+    kept = tuple(one for one in run.plan.steps if one.name not in move.aside)
     plan = replace(
         run.plan,
-        steps=run.plan.steps + move.steps,
+        steps=kept + move.steps,
         declares=run.plan.declares + move.declares,
         returns=move.returns or run.plan.returns,
     )
     printed = _checked(plan, library)
-    fitted = _fitted(plan, len(run.plan.steps), frame.document, library, frame.context)
+    fitted = _fitted(plan, len(kept), frame.document, library, frame.context)
     if fitted:
         plan = fitted.plan
         printed = _checked(plan, library)
         journal.decide("context", fitted.decision)
     journal.decide("plan", printed)
     executor = Executor(replace(frame, library=library.with_declared(plan.declares)))
-    values, failures = await executor.run(plan.steps[len(run.plan.steps) :], run.values)
+    values, failures = await executor.run(plan.steps[len(kept) :], run.values)
     if failures:
         first = failures[0]
         raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))

@@ -10,6 +10,8 @@ from typing import Any
 
 from pearl.plan import Plan
 from pearl.runtime.journal import Entry
+from pearl.runtime.tree import lines as told_lines
+from pearl.runtime.tree import read_tree
 from pearl.source import InputError, Source
 from pearl.syntax import parse, print_step
 from pearl.syntax.printer import print_plan
@@ -51,8 +53,9 @@ def last_try(entries: Sequence[Entry]) -> list[Entry]:
 def export_trace(entries: Iterable[Entry], name: str) -> str:
     """A run as a plan that parses, checks and replays to the same answer.
 
-    Values stand as comments under their steps. Rejected and repeated attempts
-    stay in the journal (DESIGN, section 7).
+    Values stand as comments under their steps, and before them the steps of
+    the frames that a step opened. Rejected and repeated attempts stay in the
+    journal (DESIGN, section 7).
 
     Args:
         entries: the run's journal.
@@ -66,6 +69,7 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
     values: dict[str, Any] = {}
     children: dict[str, list[tuple[str, Any]]] = {}
     answer: str | None = None
+    entries = list(entries)
     for entry in entries:
         path = entry.path
         if entry.status != "done":
@@ -84,12 +88,14 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
     if not planned:
         raise InputError(f"The run {name} has no plan: it stopped before one was accepted.")
     plan = parse(planned, name).plan
+    tree = read_tree(entries)
     lines = [f"# trace of run {name}"]
     lines += [f"# {key}: {_told(value)}" for key, value in head.items() if key != "question"]
     lines.append(print_plan(replace(plan, steps=(), returns=(), comments=())).rstrip("\n"))
     lines.append("")
     for number, step in enumerate(plan.steps, 1):
         lines.append(f"{number}. {print_step(step)}")
+        lines += [f"# within {one}" for one in told_lines(tree, step.name)] if tree else []
         for child, reply in sorted(children.get(step.name, []), key=_order):
             lines.append(f"# value {child} = {one_line_json(reply)}")
         if step.name in values:
