@@ -1,0 +1,671 @@
+"""REBEL: every transition of Algorithm 1, every revision, every limit, with tools that are real."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pearl.embedding import TfIdf, cosine
+from pearl.engine import start_engine
+from pearl.library import load_library
+from pearl.llm import CorrectFilled, FillSchema, ModelError, Reply, Request
+from pearl.plan import Literal, Step
+from pearl.prompts import render
+from pearl.retrieval import build_index, open_index
+from pearl.runtime import Caller, Entry, Finished, Journal, RunError, run_strategy
+from pearl.runtime.bind import value_of
+from pearl.runtime.trace import export_trace
+from pearl.runtime.tree import as_plan, read_tree
+from pearl.source import Source
+from pearl.store import open_store
+from pearl.strategies.rebel import Rebel, rebel
+from pearl.strategies.rebel.limits import RebelLimits
+from pearl.strategies.rebel.sifting import Dropped, sifted
+from pearl.strategies.rebel.tools import KeptTools, Tools, document_tools, written_input
+from pearl.syntax import parse
+from pearl.syntax.printer import print_arg, print_call
+from pearl.tools import Parameter, Tool, ToolError, ToolReply, load_tools
+from pearl.tools.solving import arguments_of
+from tests.mind import Box, Mind, tool
+from tests.server import flooding, stalling
+from tests.services import Services
+from tests.test_conformance import conforms
+
+WHOLE = "Where was the director of Jaws born?"
+WHO, WHERE = "Who directed Jaws?", "In which town was that director born?"
+KNOWN = {WHO: "Steven Spielberg", WHERE: "Cincinnati"}
+LIBRARY = load_library("rebel")
+
+
+def tools(*names: str, **replies: str | ToolReply | ToolError) -> Box:
+    """Tools that take a query; each replies with its own text, or with what is known of it."""
+
+    def reply(name: str, arguments: Mapping[str, Any]) -> str | ToolReply | ToolError:
+        return replies.get(name) or KNOWN.get(arguments["query"], "nothing")
+
+    return Box({one: tool(one, "query") for one in names or ("search",)}, reply)
+
+
+def mind(**more: Any) -> Mind:
+    usual: dict[str, Any] = {
+        "splits": {WHOLE: [WHO, WHERE]},
+        "tools": {WHO: ["search"], WHERE: ["search"], WHOLE: ["search"]},
+        "knows": {WHOLE: "Cincinnati"},
+    }
+    return Mind(**{**usual, **more})
+
+
+def ask(
+    model: Mind, box: Tools, question: str = WHOLE, **limits: int
+) -> tuple[Finished, Journal, Rebel]:
+    journal = Journal()
+    journal.decide("run", {"question": question})
+    caller = Caller(model.answer, model.identity, journal)
+    strategy = rebel(caller, box, limits=RebelLimits(**limits))
+    finished = asyncio.run(
+        run_strategy(
+            strategy, question, Source("d", "-"), LIBRARY, caller, handlers=strategy.handlers
+        )
+    )
+    conforms(finished, export_trace(journal.entries, "test"), LIBRARY)
+    return finished, journal, strategy
+
+
+def fails(model: Mind, box: Tools, question: str = WHOLE, **limits: int) -> str:
+    with pytest.raises((RunError, ModelError)) as caught:
+        ask(model, box, question, **limits)
+    assert len(str(caught.value).splitlines()) == 1
+    return str(caught.value)
+
+
+def decided(journal: Journal, path: str) -> list[Any]:
+    return [one.value for one in journal.entries if one.path == path and one.kind == "decision"]
+
+
+def calls(finished: Finished) -> list[str]:
+    return [print_call(step) for step in finished.plan.steps]
+
+
+# --- the algorithm ---
+
+
+def test_a_question_is_split_and_facts_pass_on():
+    model, box = mind(), tools()
+    finished, journal, strategy = ask(model, box)
+    assert finished.text == "Cincinnati"
+    assert calls(finished) == [
+        f'sub_1 = SOLVE("{WHO}", [])',
+        f'sub_2 = SOLVE("{WHERE}", ["{WHO}: {{sub_1}}"])',
+        f'answer = ANSWER_FROM_FACTS("{WHOLE}", ["{WHO}: {{sub_1}}", "{WHERE}: {{sub_2}}"])',
+    ]
+    assert box.called == [("search", {"query": WHO}), ("search", {"query": WHERE})]
+    one = ["rebel_split", "rebel_tool", "rebel_input", "rebel_read"]
+    two = ["rebel_split", "rebel_memory", "rebel_tool", "rebel_input", "rebel_read"]
+    assert model.schemas() == ["rebel_split", *one, *two, "rebel_memory", "rebel_answer"]
+    assert decided(journal, "split") == [{"sub_questions": [WHO, WHERE], "dropped": []}]
+    assert decided(journal, "memory") == [{"answerable": True, "facts": 2}]
+    assert decided(journal, "step/sub_2/memory") == [{"answerable": False, "facts": 1}]
+    assert decided(journal, "step/sub_1/tool/1") == [{"tool": "search"}]
+    assert (strategy.spent.tool_calls, strategy.spent.deepest) == (2, 1)
+    # The second reply names a town; who it is that was born there is in the facts.
+    fills = [one.call for one in model.asked if isinstance(one.call, FillSchema)]
+    read = [dict(one.given) for one in fills if one.schema.name == "rebel_read"]
+    assert [one.get("facts") for one in read] == [None, [f"{WHO}: Steven Spielberg"]]
+
+
+def test_a_question_that_is_not_split_goes_to_a_tool():
+    finished, _, _ = ask(mind(), tools(), WHO)
+    assert finished.text == "Steven Spielberg"
+    assert calls(finished) == [
+        f'reply_1 = CALL_TOOL("search", [["query", "{WHO}"]])',
+        f'answer = READ_REPLY("{WHO}", reply_1, [])',
+    ]
+
+
+def test_what_is_known_goes_before_tools():
+    model = mind(knows={WHOLE: "Cincinnati", WHERE: "Cincinnati, as was said"})
+    finished, _, _ = ask(model, tools())
+    assert finished.values["sub_2"] == "Cincinnati, as was said"
+    assert model.schemas().count("rebel_tool") == 1
+
+
+def test_facts_that_are_no_answer_after_all_leave_the_tools():
+    """The memory check says yes, and what is then read from memory is nothing."""
+
+    class Sure(Mind):
+        def said(self, fill: FillSchema, given: Mapping[str, Any]) -> Any:
+            if fill.schema.name == "rebel_memory":
+                return {"answerable": True}
+            return super().said(fill, given)
+
+    model = Sure(splits={WHOLE: [WHO]}, tools={WHO: ["search"], WHOLE: ["search"]})
+    box = tools()
+    found = {WHO: "Steven Spielberg", WHOLE: "Cincinnati"}
+    box.replies = lambda _, given: found[given["query"]]
+    finished, journal, _ = ask(model, box)
+    assert finished.text == "Cincinnati"
+    assert [one.split(" =")[0] for one in calls(finished)] == ["sub_1", "reply_1", "answer"]
+    assert len(decided(journal, "attempt/failed")) == 1
+
+
+def test_frames_stand_within_frames():
+    deep = {f"Q{at}?": [f"Q{at + 1}?"] for at in range(9)}
+    everything = {f"Q{at}?": ["search"] for at in range(10)}
+    model = Mind(splits=deep, tools=everything, knows={f"Q{at}?": f"A{at}" for at in range(9)})
+    box = Box({"search": tool("search", "query")}, lambda *_: "found")
+    _, journal, strategy = ask(model, box, "Q0?", depth=3)
+    assert strategy.spent.deepest == 3
+    assert box.called == [("search", {"query": "Q3?"})]
+    path = "step/sub_1/step/sub_1/step/sub_1/"
+    assert decided(journal, f"{path}split") == [{"sub_questions": [], "ended": "depth"}]
+    told = export_trace(journal.entries, "test")
+    assert '# within sub_1/sub_1/sub_1: answer = READ_REPLY("Q3?", reply_1, [])' in told
+    names = [step.name for step in as_plan(read_tree(journal.entries)).steps]  # type: ignore[arg-type]
+    assert names[:2] == ["sub_1.sub_1.sub_1.reply_1", "sub_1.sub_1.sub_1.answer"]
+    assert names[-2:] == ["sub_1", "answer"]
+
+
+def test_a_depth_of_none_splits_nothing():
+    finished, journal, _ = ask(mind(), tools(search="Cincinnati"), depth=0)
+    assert finished.text == "Cincinnati"
+    assert decided(journal, "split") == [{"sub_questions": [], "ended": "depth"}]
+
+
+# --- sub-questions that are dropped ---
+
+
+@pytest.mark.parametrize(
+    ("found", "kept", "dropped"),
+    [
+        ([WHOLE], [], [(WHOLE, "parent")]),
+        (["where was the director of JAWS born"], [], [(..., "parent")]),
+        ([WHO, WHOLE, WHERE], [WHO], [(WHOLE, "parent"), (WHERE, "behind")]),
+        ([WHO, f"{WHO} ", WHERE], [WHO, WHERE], [(..., "answered")]),
+        (["Who are his parents?", WHO], ["Who are his parents?", WHO], []),
+        (["What is known?", WHO], [WHO], [("What is known?", "answered")]),
+        ([f"What is Q{at}?" for at in range(7)], ["What is Q0?", "What is Q1?"],
+         [(f"What is Q{at}?", "width") for at in range(2, 7)]),
+        (["What is the whole thing?"], [], [("What is the whole thing?", "parent")]),
+    ],
+)  # fmt: skip
+def test_sub_questions_that_bring_nothing_are_dropped(
+    found: list[str], kept: list[str], dropped: list[Any]
+):
+    above = ("What is the whole thing?", WHOLE)
+    parts = asyncio.run(sifted(found, above, ["What is known?"], 2, TfIdf()))
+    assert list(parts.kept) == kept
+    assert [one.why for one in parts.dropped] == [why for _, why in dropped]
+    told = [one for one, (question, _) in zip(parts.dropped, dropped, strict=True)
+            if question is not ...]  # fmt: skip
+    assert told == [Dropped(question, why) for question, why in dropped if question is not ...]
+
+
+def test_what_is_dropped_is_in_the_journal_and_asked_of_nobody():
+    model = mind(splits={WHOLE: [WHO, f"{WHOLE}!", WHERE]}, knows={})
+    finished, journal, _ = ask(model, tools(search="Cincinnati"))
+    assert decided(journal, "split") == [
+        {"sub_questions": [WHO], "dropped": [[f"{WHOLE}!", "parent"], [WHERE, "behind"]]}
+    ]
+    assert [step.action for step in finished.plan.steps] == ["SOLVE", "CALL_TOOL", "READ_REPLY"]
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_the_built_in_embedding_is_one_for_the_same_words(one: str, other: str):
+    first, second, again, loud = asyncio.run(TfIdf()([one, other, f" {one}\n", one.upper()]))
+    assert cosine(first, again) == pytest.approx(1.0 if any(first) else 0.0)
+    assert -1e-9 <= cosine(first, second) <= 1 + 1e-9
+    assert len({len(vector) for vector in (first, second, again, loud)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Who directed Jaws?", "who directed JAWS", True),
+        ("Who directed Jaws?", "Who directed Jaws 2?", False),
+        ("Was he born before 1900?", "Was he born after 1900?", False),
+        ("Did Ann sue Bob?", "Did Bob sue Ann?", False),
+        ("Where does Zoë live?", "Where does Zoe live?", True),
+        ("In which year was the mayor of the town in which the author of the novel The Grey "
+         "Harbour was born himself born?", "In which year was the mayor of the town in which the "
+         "author of the novel The Grey Tower was born himself born?", False),
+    ],
+)  # fmt: skip
+def test_what_the_built_in_embedding_tells_apart(one: str, other: str, same: bool):
+    left, right = asyncio.run(TfIdf()([one, other]))
+    assert (cosine(left, right) > 0.98) is same
+
+
+# --- tools ---
+
+
+def test_a_tool_s_wrong_input_is_mended():
+    model = mind(first={"rebel_input": [{"words": 3}, "no JSON", {"query": WHO, "more": 1}]})
+    finished, journal, _ = ask(model, tools(), WHO, revisions=3)
+    assert finished.text == "Steven Spielberg"
+    mended = [one.call for one in model.asked if isinstance(one.call, CorrectFilled)]
+    assert "'query' is a required property" in mended[0].complaint
+    assert mended[1].complaint == "- It holds no JSON object."
+    assert "more: the tool has no such parameter." in mended[2].complaint
+    rejected = [one.path for one in journal.entries if one.path.endswith("/rejected")]
+    assert rejected == [f"tool/1/input/{at}/rejected" for at in (1, 2, 3)]
+
+
+def test_a_tool_whose_input_never_fits_is_passed_over():
+    model = mind(tools={WHO: ["other", "search"]}, first={"rebel_input": ["no"] * 3})
+    finished, journal, _ = ask(model, tools("other", "search"), WHO)
+    assert finished.text == "Steven Spielberg"
+    assert decided(journal, "tool/1/input/given_up") == [["It holds no JSON object."]]
+    assert [decided(journal, f"tool/{at}") for at in (1, 2)] == [
+        [{"tool": "other"}], [{"tool": "search"}]
+    ]  # fmt: skip
+
+
+def test_only_tools_that_are_there_can_be_chosen():
+    model = mind(first={"rebel_tool": [{"tool": "shell"}, {"tool": "search"}]})
+    finished, _, _ = ask(model, tools(), WHO)
+    assert finished.text == "Steven Spielberg"
+    [mended] = [one.call for one in model.asked if isinstance(one.call, CorrectFilled)]
+    assert "'shell' is not one of ['search', 'none']" in mended.complaint
+
+
+@pytest.mark.parametrize("failing", [ToolError("time", "No answer within 2 seconds."), "silence"])
+def test_a_tool_that_fails_is_told_and_one_other_is_asked(failing: ToolError | str):
+    model = mind(
+        tools={WHO: ["a", "b", "search"]},
+        reads=lambda _, reply: None if reply == "silence" else reply,
+    )
+    finished, journal, _ = ask(model, tools("a", "b", "search", a=failing, b="Spielberg"), WHO)
+    assert finished.text == "Spielberg"
+    [told] = decided(journal, "attempt/failed")
+    why = "No answer within 2 seconds." if failing != "silence" else "does not answer"
+    assert why in told["cause"]
+    trace = export_trace(journal.entries, "test")
+    assert ('CALL_TOOL("a"' in trace) is (failing == "silence")
+
+
+def test_two_tools_that_fail_leave_what_is_known():
+    broken = ToolError("status", "a: It answered 500.")
+    model = mind(splits={WHOLE: [WHO]}, tools={WHO: ["search"], WHOLE: ["a", "b", "search"]})
+    model.knows, says = {}, iter([{"answer": "Cincinnati, it seems"}])
+    model.first = {"rebel_answer": list(says)}  # type: ignore[arg-type]
+    finished, _, _ = ask(model, tools("a", "b", "search", a=broken, b=broken))
+    assert finished.text == "Cincinnati, it seems"
+    assert [step.action for step in finished.plan.steps] == ["SOLVE", "ANSWER_FROM_FACTS"]
+
+
+@pytest.mark.parametrize(
+    ("model", "box", "words"),
+    [
+        (mind(tools={}), tools(), "no tool was chosen"),
+        (mind(), tools(search=ToolError("host", "search: It is sent on.")), "It is sent on"),
+        (mind(reads=lambda *_: None), tools(), "does not answer the question"),
+        (mind(first={"rebel_input": ["no"] * 3}), tools(), "could not be given its input"),
+        (mind(), Box({}, lambda *_: ""), "no tool was chosen"),
+    ],
+)
+def test_a_question_without_an_answer_says_why(model: Mind, box: Box, words: str):
+    told = fails(model, box, WHO)
+    assert told.startswith(f"There is no answer to “{WHO}”: ")
+    assert words in told
+
+
+def test_a_sub_question_without_an_answer_is_left_out():
+    model = mind(tools={WHO: [], WHERE: ["search"]})
+    finished, _, _ = ask(model, tools())
+    assert calls(finished) == [
+        f'sub_2 = SOLVE("{WHERE}", [])',
+        f'answer = ANSWER_FROM_FACTS("{WHOLE}", ["{WHERE}: {{sub_2}}"])',
+    ]
+
+
+def test_a_model_that_never_fits_a_form_is_gone_on_without():
+    first = {name: ["no"] * 3 for name in ("rebel_split", "rebel_tool")}
+    assert "no tool was chosen" in fails(mind(first=dict(first)), tools())
+    model = mind(first={"rebel_split": ["no"] * 3})
+    finished, journal, _ = ask(model, tools(search="Cincinnati"))
+    assert finished.text == "Cincinnati"
+    assert decided(journal, "split/given_up") == [["It holds no JSON object."]]
+    model = mind(first={"rebel_memory": ["no"] * 3}, splits={WHOLE: [WHO]})
+    finished, _, _ = ask(model, tools(search="Cincinnati"))
+    assert [step.action for step in finished.plan.steps] == ["SOLVE", "CALL_TOOL", "READ_REPLY"]
+    assert "does not fit after 3 tries" in fails(mind(first={"rebel_read": ["no"] * 3}), tools(),
+                                                 WHO)  # fmt: skip
+
+
+def test_a_cut_reply_says_so_in_the_journal():
+    _, journal, _ = ask(mind(), tools(search=ToolReply("Spielberg", 20_000)), WHO)
+    assert decided(journal, "step/reply_1/cut") == [{"characters": 20_000}]
+
+
+def test_every_value_that_a_tool_takes_stands_in_the_plan():
+    own = Tool(
+        "own", "All kinds.",
+        tuple(Parameter(name, name, schema, required) for name, schema, required in [
+            ("text", '{"type": "string"}', True), ("number", '{"type": "number"}', True),
+            ("flag", '{"type": "boolean"}', True), ("list", '{"type": "array"}', True),
+            ("left", '{"type": "string"}', False),
+        ]),
+    )  # fmt: skip
+    wanted = {"text": 'a "b" {c} \\ \n', "number": -1.5e30, "flag": False, "list": ["x", 2, ["y"]]}
+    model = mind(tools={WHO: ["own"]}, inputs={WHO: {**wanted, "left": None}})
+    box = Box({"own": own}, lambda *_: "Spielberg")
+    finished, _, _ = ask(model, box, WHO)
+    assert box.called == [("own", wanted)]
+    wanted["list"] = [{"deep": None}]
+    box.called.clear()
+    model.inputs = {WHO: wanted}
+    finished, _, _ = ask(model, box, WHO)
+    assert box.called == [("own", wanted)]
+    assert 'CALL_TOOL("own", "{' in calls(finished)[0]
+    model.inputs, model.asked = {WHO: {**wanted, "number": float("inf"), "text": "\ud800"}}, []
+    assert "could not be given its input" in fails(model, box, WHO)
+    complaint = render(model.asked[-1].call)[-1]["content"]
+    assert "text: it holds a number or a character that cannot be sent." in complaint
+
+
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=9),
+        st.recursive(
+            st.text(max_size=9) | st.booleans() | st.integers(-(2**40), 2**40) | st.none(),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+            ),
+            max_leaves=5,
+        ),
+        max_size=4,
+    )
+)
+def test_an_input_is_the_same_after_the_plan_is_read_again(arguments: dict[str, Any]):
+    texts = [one for one in arguments.values() if isinstance(one, str) and len(one) > 1]
+    known = {f"sub_{at}": one for at, one in enumerate([*texts, "ab"])}
+    call = Step("a", "CALL_TOOL", (Literal("x"), written_input(arguments, known)))
+    [step] = parse(print_call(call)).plan.steps
+    assert arguments_of(value_of(step.args[1], known, None)) == arguments
+
+
+def test_an_answer_in_an_input_is_a_reference():
+    known = {"sub_1": "Ines Falk", "sub_2": "Ines", "sub_3": "L"}
+    arguments = {"query": "Inestown, {sub_9} Ines Falk and Ines: L", "who": "Ines Falk", "n": 3}
+    arg = written_input({**arguments, "all": ["Ines", "Bo"]}, known)
+    assert print_arg(arg) == (
+        '[["query", "Inestown, \\{sub_9} {sub_1} and {sub_2}: L"], ["who", sub_1], ["n", 3], '
+        '["all", [sub_2, "Bo"]]]'
+    )
+    model = mind(
+        splits={WHOLE: [WHO]}, knows={}, inputs={WHOLE: {"query": "Steven Spielberg born"}}
+    )
+    finished, _, _ = ask(model, tools(search="Cincinnati"))
+    model.reads = lambda *_: "Steven Spielberg"
+    finished, _, _ = ask(model, tools(search="Cincinnati"))
+    assert calls(finished)[1] == 'reply_1 = CALL_TOOL("search", [["query", "{sub_1} born"]])'
+
+
+# --- limits ---
+
+
+def test_when_calls_come_to_an_end_each_question_answers_from_what_it_knows():
+    model = mind()
+    model.first = {"rebel_answer": [{"answer": "Cincinnati, I think"}]}
+    finished, journal, strategy = ask(model, tools(), calls=7)
+    assert finished.values["sub_2"] == "Cincinnati, I think"
+    assert finished.text == "Cincinnati"
+    asked_for = ["rebel_split", *["rebel_split", "rebel_tool", "rebel_input", "rebel_read"]]
+    assert model.schemas() == [*asked_for, "rebel_answer", "rebel_answer"]
+    assert strategy.spent.calls == 7
+    assert {"calls": 7} in decided(journal, "limit")
+    assert {"calls": 7} in decided(journal, "step/sub_2/limit")
+
+
+@pytest.mark.parametrize("most", range(1, 13))
+def test_no_limit_of_calls_is_passed(most: int):
+    model = mind()
+    with suppress(RunError, ModelError):
+        assert ask(model, tools(), calls=most)[0].text == "Cincinnati"
+    assert len(model.asked) <= most
+
+
+def test_a_question_with_no_call_left_says_so():
+    model = mind(first={"rebel_read": ["no"] * 9})
+    assert "took its 4 calls and has no answer: allow more" in fails(model, tools(), WHO, calls=4,
+                                                                    revisions=8)  # fmt: skip
+
+
+def test_tool_calls_come_to_an_end():
+    box = tools()
+    finished, journal, _ = ask(mind(), box, tool_calls=1)
+    assert len(box.called) == 1
+    assert calls(finished)[-1] == (f'answer = ANSWER_FROM_FACTS("{WHOLE}", ["{WHO}: {{sub_1}}"])')
+    assert decided(journal, "step/sub_2/limit") == [{"tool_calls": 1}]
+
+
+def test_a_question_has_no_more_parts_than_its_width():
+    model = mind(splits={WHOLE: [f"What is part {at} of it?" for at in range(9)]})
+    model.tools = {f"What is part {at} of it?": ["search"] for at in range(9)}
+    finished, journal, _ = ask(model, tools(search="x"), width=3)
+    assert len(finished.plan.steps) == 4
+    assert len(decided(journal, "split")[0]["dropped"]) == 6
+
+
+def test_a_model_that_cannot_be_reached_ends_the_run():
+    """An answer from what is left would be another one the next time."""
+
+    class Gone(Mind):
+        async def answer(self, request: Request) -> Reply:
+            if isinstance(request.call, FillSchema) and request.call.given[0][1] == WHERE:
+                raise ModelError("connection", "The endpoint cannot be reached.")
+            return await super().answer(request)
+
+    model = Gone(splits={WHOLE: [WHO, WHERE]}, tools={WHO: ["search"]}, knows={WHOLE: "?"})
+    assert "cannot be reached" in fails(model, tools())
+
+
+# --- what a store keeps ---
+
+
+class Cutting(Mind):
+    """Is cut off at one call."""
+
+    until: int = 0
+    run: asyncio.Task[Any] | None = None
+
+    async def answer(self, request: Request) -> Reply:
+        if len(self.asked) == self.until:
+            self.until = -1
+            assert self.run is not None
+            self.run.cancel()
+            await asyncio.sleep(10)
+        return await super().answer(request)
+
+
+@pytest.mark.parametrize("until", range(12))
+def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_again(tmp_path: Path, until: int):
+    model = Cutting(splits={WHOLE: [WHO, WHERE]}, tools={WHO: ["search"], WHERE: ["search"]},
+                    knows={WHOLE: "Cincinnati"})  # fmt: skip
+    model.until = until
+    box = tools()
+
+    async def once(run: str = "") -> tuple[str, str]:
+        store = open_store(str(tmp_path / "store.db"))
+        model.run = asyncio.current_task()
+        try:
+            run = run or store.start("eval", {})
+            engine = start_engine(model, store)
+            journal = store.journal(run)
+            caller = Caller(engine.ask, engine.identity, journal)
+            kept = KeptTools(box, store, "the run", "the question")
+            strategy = rebel(caller, kept)
+            finished = await run_strategy(
+                strategy, WHOLE, Source("d", "-"), LIBRARY, caller, handlers=strategy.handlers
+            )
+            return finished.text, export_trace(journal.entries, "run")
+        finally:
+            store.close()
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(once())
+    text, trace = asyncio.run(once())
+    assert text == "Cincinnati"
+    assert len(model.asked) == 12
+    assert len({one.key for one in model.asked}) == 12
+    assert box.called == [("search", {"query": WHO}), ("search", {"query": WHERE})]
+    model.asked.clear()
+    assert asyncio.run(once()) == (text, trace)
+    assert not model.asked
+    assert len(box.called) == 2
+
+
+def test_two_calls_alike_in_one_run_are_two(tmp_path: Path):
+    box, store = tools(), open_store(str(tmp_path / "store.db"))
+
+    async def both() -> None:
+        kept = KeptTools(box, store, "run", "q")
+        for _ in range(2):
+            assert (await kept.call("search", {"query": WHO})).text == "Steven Spielberg"
+        failing = KeptTools(tools(search=ToolError("time", "late")), store, "run", "other")
+        for _ in range(2):
+            with pytest.raises(ToolError, match="late"):
+                await failing.call("search", {"query": WHO})
+
+    try:
+        asyncio.run(both())
+    finally:
+        store.close()
+    assert len(box.called) == 2
+
+
+# --- real services ---
+
+
+async def weather(request: web.Request) -> web.StreamResponse:
+    place = request.query["place"]
+    return web.json_response({"place": place, "sky": {"Ulm": "rain", "Bonn": "sun"}[place]})
+
+
+async def elsewhere(_: web.Request) -> web.StreamResponse:
+    return web.Response(status=302, headers={"Location": "http://127.0.0.2:9/weather"})
+
+
+TOWNS = {
+    "Ulm": "Ulm lies on the Danube. Its minster has the highest steeple of all churches.",
+    "Bonn": "Bonn lies on the Rhine. Beethoven was born there.",
+    "Kiel": "Kiel lies on the Baltic Sea and has a canal.",
+}
+FILE = """
+[towns]
+about = "Finds articles on towns."
+endpoint = "{url}/search"
+[towns.parameters.query]
+about = "words"
+[towns.limits]
+private = true
+
+[weather]
+about = "Today's weather."
+endpoint = "{url}/weather"
+[weather.parameters.place]
+about = "a town"
+[weather.limits]
+private = true
+"""
+BROKEN = """
+[{name}]
+about = "The {name} service."
+endpoint = "{url}/{name}"
+[{name}.parameters.query]
+about = "words"
+[{name}.limits]
+private = true
+seconds = 0.3
+"""
+SKY, TOWN = "What is the sky like today in Beethoven's town of birth?", "Where was Beethoven born?"
+
+
+def served(text: str, model: Mind, question: str, **routes: Any) -> tuple[Finished, list[Entry]]:
+    with Services(routes) as services:
+        Path("tools.toml").write_text(text.replace("{url}", services.url), encoding="utf-8")
+        toolbox = load_tools("tools.toml")
+
+        async def go() -> tuple[Finished, list[Entry]]:
+            journal = Journal()
+            caller = Caller(model.answer, model.identity, journal)
+            strategy = rebel(caller, toolbox)
+            try:
+                finished = await run_strategy(
+                    strategy, question, Source("d", "-"), LIBRARY, caller,
+                    handlers=strategy.handlers,
+                )  # fmt: skip
+            finally:
+                await toolbox.close()
+            return finished, journal.entries
+
+        return asyncio.run(go())
+
+
+def test_right_answers_from_a_search_over_a_corpus_and_a_weather_service(tmp_path: Path):
+    corpus = tmp_path / "towns.jsonl"
+    rows = [{"id": name, "title": name, "text": text} for name, text in TOWNS.items()]
+    corpus.write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
+    build_index(str(corpus), str(tmp_path / "index"))
+    retriever = open_index(str(tmp_path / "index"))
+
+    async def search(request: web.Request) -> web.StreamResponse:
+        found = retriever.search(request.query["query"], 1)
+        return web.json_response([{"title": one.title, "text": one.text} for one in found])
+
+    def read(question: str, reply: str) -> str | None:
+        found = json.loads(reply)
+        return str(found[0]["title"] if question == TOWN else found["sky"])
+
+    model = Mind(
+        splits={SKY: [TOWN]}, tools={TOWN: ["towns"], SKY: ["weather"]},
+        inputs={TOWN: {"query": "Beethoven born"}, SKY: {"place": "Bonn"}}, reads=read,
+    )  # fmt: skip
+    finished, entries = served(FILE, model, SKY, search=search, weather=weather)
+    assert finished.text == "sun"
+    assert finished.values["sub_1"] == "Bonn"
+    conforms(finished, export_trace(entries, "served"), LIBRARY)
+    call = [one.call for one in model.asked if one.path == "tool/1/input/1"][-1]
+    assert isinstance(call, FillSchema)
+    assert dict(call.given)["facts"] == [f"{TOWN}: Bonn"]
+
+
+@pytest.mark.parametrize(
+    ("name", "handler", "words"),
+    [
+        ("moves", elsewhere, "sent on to another host"),
+        ("floods", flooding(20), "longer than"),
+        ("hangs", stalling(begun=b"{"), "No answer within 0.3 seconds"),
+    ],
+)
+def test_services_that_misbehave_are_told_in_one_line(name: str, handler: Any, words: str):
+    text = BROKEN.replace("{name}", name)
+    model = Mind(tools={TOWN: [name]})
+    with pytest.raises(RunError, match=words) as caught:
+        served(text, model, TOWN, **{name: handler})
+    assert len(str(caught.value).splitlines()) == 1
+    assert "rebel_read" not in model.schemas()
+
+
+def test_a_document_is_searched_where_there_are_no_tools():
+    text = "\n\n".join(f"# {name}\n\n{told}" for name, told in TOWNS.items())
+    box = document_tools(Source("towns.md", text))
+
+    def read(_: str, reply: str) -> str | None:
+        assert reply.startswith("# Bonn\n\nBonn lies")
+        return "Bonn"
+
+    finished, _, _ = ask(Mind(tools={TOWN: ["search"]}, reads=read), box, TOWN)
+    assert finished.text == "Bonn"
+    nothing = Mind(tools={TOWN: ["search"]}, inputs={TOWN: {"query": "xyzzy"}})
+    assert "No paragraph has one of these words" in fails(nothing, box, TOWN)

@@ -1,0 +1,253 @@
+"""REBEL as a method and on the command line: offline, with tools of one's own, drawn as a tree."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from pearl.embedding import TfIdf
+from pearl.evaluate.datasets import Example
+from pearl.evaluate.job import Demonstrations, make_kit
+from pearl.evaluate.results import Evaluation, Result, read_evaluation
+from pearl.evaluate.spending import spending_blocks, spending_rows
+from pearl.evaluate.tooling import Tooling, load_tooling
+from pearl.evaluate.trials import trial_tasks
+from pearl.library import load_library
+from pearl.llm import Usage
+from pearl.report import Table
+from pearl.retrieval import DocumentRetriever
+from pearl.runtime.journal import Entry
+from pearl.runtime.tree import as_plan, lines, read_tree
+from pearl.source import InputError, Source
+from tests.services import Services
+from tests.shell import Result as Ended
+from tests.shell import call
+
+TOWNS = """# Grey Harbour
+
+Grey Harbour is a novel by Ines Falk.
+
+# Ines Falk
+
+Ines Falk is a writer. She was born in Lund.
+
+# Ulm
+
+Ulm lies on the Danube.
+"""
+WHOLE = "Where was the author of Grey Harbour born?"
+FILE = """
+[{name}]
+about = "Finds articles and passages."
+endpoint = "{url}/search"
+[{name}.parameters.query]
+about = "words to search for"
+[{name}.limits]
+private = true
+"""
+
+
+@pytest.fixture(autouse=True)
+def _towns() -> None:
+    Path("towns.md").write_text(TOWNS, encoding="utf-8")
+    row = {"id": "one", "question": WHOLE, "document": "towns.md", "gold": "Lund"}
+    Path("q.jsonl").write_text(f"{json.dumps(row)}\n", encoding="utf-8")
+
+
+def evaluate(*more: str) -> Ended:
+    return call("eval", "questions", "--data", "q.jsonl", "--methods", "rebel", "--model",
+                "offline", "-o", "results.jsonl", *more)  # fmt: skip
+
+
+def result() -> Any:
+    [one] = read_evaluation("results.jsonl").results
+    return one
+
+
+def test_it_works_offline_on_the_questions_own_document():
+    done = evaluate()
+    assert done.code == 0, done.err
+    one = result()
+    assert "Lund" in (one.answer or "")
+    assert one.measures["tool_calls"] >= 1
+    assert one.measures["seconds"] > 0
+    assert "CALL_TOOL" in one.plan or "SOLVE" in one.plan
+    assert "rebel" in done.out
+
+
+def test_a_run_is_drawn_with_its_sub_questions():
+    evaluate()
+    drawn = call("graph", "last/rebel/one")
+    assert drawn.code == 0, drawn.err
+    assert drawn.out.startswith("flowchart TD\n")
+    assert "SOLVE#58; Who" in drawn.out
+    assert "sub_1.reply_1<br/>CALL_TOOL#58; search" in drawn.out
+    picture = call("graph", "last/rebel/one", "--format", "svg").out
+    assert picture.startswith("<svg")
+    assert "sub_1.reply_1" in picture
+    data = call("graph", "last/rebel/one", "--json").json
+    assert data["answer"] == ["answer"]
+    assert [one["name"] for one in data["steps"] if one["name"].startswith("sub_1.")]
+    trace = call("trace", "last/rebel/one").out
+    assert "# within sub_1: reply_1 = CALL_TOOL(" in trace
+    Path("t.plan").write_text(trace, encoding="utf-8")
+    assert call("replay", "t.plan", "--library", "rebel").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("last", "name a question of it"),
+        ("last/rebel/two", "has no steps to draw"),
+        ("19990101", "No run is named 19990101"),
+        ("no-such", "no-such"),
+    ],
+)
+def test_what_is_no_run_and_no_plan_is_told(name: str, words: str):
+    evaluate()
+    done = call("graph", name)
+    assert done.code != 0
+    assert words in done.err
+    assert len(done.told) == 1
+
+
+def serving(asked: list[str]) -> Any:
+    retriever = DocumentRetriever(Source("towns.md", TOWNS))
+
+    async def search(request: web.Request) -> web.StreamResponse:
+        asked.append(request.query["query"])
+        found = retriever.search(request.query["query"], 2)
+        return web.Response(text="\n\n".join(f"# {one.title}\n\n{one.text}" for one in found))
+
+    return search
+
+
+def test_tools_of_ones_own_are_asked_and_are_part_of_the_task():
+    asked: list[str] = []
+    with Services({"search": serving(asked)}) as services:
+        text = FILE.replace("{url}", services.url)
+        Path("tools.toml").write_text(text.replace("{name}", "towns"), encoding="utf-8")
+        done = evaluate("--tools", "tools.toml")
+        assert done.code == 0, done.err
+        assert done.err == "" or "Unclosed" not in done.err
+        assert "Lund" in (result().answer or "")
+        assert 'CALL_TOOL("towns"' in call("trace", "last/rebel/one").out
+        first = len(asked)
+        assert first
+        again = evaluate("--tools", "tools.toml")
+        assert again.code == 0
+        assert len(asked) == first
+        Path("tools.toml").write_text(text.replace("{name}", "other"), encoding="utf-8")
+        assert evaluate("--tools", "tools.toml").code == 0
+        assert len(asked) == 2 * first
+
+
+def test_tools_that_cannot_be_used_stop_it_before_anything_is_asked():
+    Path("tools.toml").write_text(
+        FILE.replace("{url}", "https://x.test").replace("{name}", "it")
+        + "[it.static]\nkey = '${NO_SUCH_KEY}'\n",
+        encoding="utf-8",
+    )
+    done = evaluate("--tools", "tools.toml")
+    assert done.code != 0
+    assert "NO_SUCH_KEY is not set" in done.err
+    assert load_tooling("") is None
+
+
+def test_a_worker_reads_its_own_environment(monkeypatch: pytest.MonkeyPatch):
+    text = FILE.replace("{url}", "https://x.test").replace("{name}", "it")
+    Path("tools.toml").write_text(f"{text}[it.static]\nkey = '${{TOOL_KEY}}'\n", encoding="utf-8")
+    monkeypatch.setenv("TOOL_KEY", "sk-very-secret-key")
+    tooling = load_tooling("tools.toml")
+    data = pickle.dumps(tooling)
+    assert b"sk-very" not in data
+    monkeypatch.delenv("TOOL_KEY")
+    copy = pickle.loads(data)
+    assert isinstance(copy, Tooling)
+
+    async def use() -> None:
+        async with copy.opened():
+            pass
+
+    import asyncio
+
+    with pytest.raises(InputError, match="TOOL_KEY is not set"):
+        asyncio.run(use())
+
+
+def test_tools_and_embedding_decide_what_is_kept_of_rebel_alone():
+    class Other(TfIdf):
+        identity = "other"
+
+    library = load_library()
+    plain = make_kit(library, Demonstrations(()))
+    tooling = Tooling("tools.toml", "digest")
+    kits = [plain, replace(plain, tools=tooling), replace(plain, embed=Other())]
+    example = Example("one", WHOLE, Source("towns.md", TOWNS), gold="Lund")
+
+    def keys(names: Sequence[str]) -> list[str]:
+        return [task.key for kit in kits for task in trial_tasks([example], names, kit)]
+
+    assert len(set(keys(["rebel"]))) == 3
+    assert len(set(keys(["zero-shot"]))) == 1
+
+
+def test_a_report_has_the_seconds_of_a_question_where_an_endpoint_was_asked():
+    def results(*seconds: float | None) -> Evaluation:
+        found = tuple(
+            Result("rebel", str(at), calls=1, usage=Usage(10, 2),
+                   measures={} if one is None else {"seconds": one})
+            for at, one in enumerate(seconds)
+        )  # fmt: skip
+        return Evaluation("t", (), ("rebel",), {"": len(found)}, found)
+
+    assert spending_rows(results(1.0, 3.0, None))[0]["seconds"] == 2.0
+    assert spending_rows(results(None))[0]["seconds"] is None
+    [table, _] = spending_blocks(results(1.0, 3.0))
+    assert isinstance(table, Table)
+    assert "Seconds: from a question's beginning" in table.note
+    [table, _] = spending_blocks(results(None))
+    assert isinstance(table, Table)
+    assert "Seconds" not in table.note
+
+
+# --- trees of frames ---
+
+
+def plan_at(path: str, text: str) -> Entry:
+    return Entry("decision", f"{path}plan", text)
+
+
+def test_frames_of_one_step_over_a_list_stand_under_it():
+    tree = read_tree(
+        [
+            plan_at("", 'a = SPLIT("x y", " ")\nb = DO(each a)\nc = COUNT(b)\n'),
+            plan_at("step/b[0]/", "old = NO(1)\n"),
+            plan_at("step/b[0]/", 'question: x\n\nd = SHOUT("x", CTX)\n'),
+            plan_at("step/b[1]/", "question: y\n\nd = DO(1)\n"),
+            plan_at("step/b[1]/step/d/", "e = SHOUT(CTX)\n"),
+            plan_at("step/gone/", "f = SHOUT(2)\n"),
+            Entry("decision", "step/b[0]/plan", "g = NO(2)\n", status="failed"),
+        ]
+    )
+    assert tree is not None
+    assert list(lines(tree, "b")) == [
+        "b[0]: x", 'b[0]: d = SHOUT("x", CTX)', "b[1]: y", "b[1]: d = DO(1)", "b[1]/d: ",
+        "b[1]/d: e = SHOUT(CTX)",
+    ]  # fmt: skip
+    plan = as_plan(tree)
+    names = ["a", "b[0].d", "b[1].d.e", "b[1].d", "b", "c"]
+    assert [step.name for step in plan.steps] == names
+    assert plan.steps[1].action == "SHOUT: x"
+    assert [ref.name for ref in plan.returns] == ["c"]
+
+
+def test_a_run_without_a_plan_has_no_tree():
+    assert read_tree([Entry("decision", "run", {}), plan_at("step/a/", "b = C(1)\n")]) is None
