@@ -15,15 +15,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pearl.llm.calls import NextStep, Worked
+from pearl.llm.offline.slots import form, holds, named, naming, outermost
 from pearl.plan import Arg, Items, Literal, Ref, Step, Template
 from pearl.syntax import parse, print_step
 from pearl.values import Value
-
-_NAMED = re.compile(r"\"([^\"]+)\"|(\d[\d.,]*\d|\d)|((?<!^)(?<![.?!] )\b[^\W\d_][\w'-]*)")
-_RUN = re.compile(r"(?<!^)\b[^\W\d_a-z][\w'-]*(?: [^\W\d_a-z][\w'-]*)+")
-"""Several capitalised words on end: one name."""
-
-_GAP = re.compile(r"\s+|\b[Aa]n?\b")
 
 
 @dataclass(frozen=True)
@@ -81,9 +76,9 @@ def _pattern(worked: Worked) -> Pattern | None:
     known = tuple(step for step in steps if step is not None)
     question = " ".join(worked.question.split())
     slots = _slots(question, known)
-    form, order = _form(question, slots)
+    asked, order = form(question, slots)
     return Pattern(
-        form,
+        asked,
         order,
         known,
         tuple(_shape(value) for _, value in worked.steps),
@@ -101,27 +96,20 @@ def _slots(question: str, steps: Sequence[Step]) -> list[str]:
     """The question's words that its steps hold too, the longest first.
 
     A text that a step is given as a whole counts wherever the question has
-    it; within a longer text only what names something does.
+    it; within a longer text only what names something does. Steps that put the
+    question itself elsewhere, and nothing else of it, can do so with any.
     """
     whole: set[str] = set()
     inner: set[str] = set()
-    named = {text for found in _NAMED.finditer(question) for text in found.groups() if text}
-    named |= {found[0] for found in _RUN.finditer(question)}
-    for step in steps:
-        for text in _texts(step.args):
-            if _holds(question, text):
-                whole.add(text)
-            inner |= {one for one in named if _naming(one, question) and _holds(text, one)}
-    found = sorted(whole | inner, key=lambda one: (-len(one), one))
-    return [one for at, one in enumerate(found) if not any(one in more for more in found[:at])]
-
-
-def _naming(word: str, question: str) -> bool:
-    return f'"{word}"' in question or not word[0].islower()
-
-
-def _holds(text: str, part: str) -> bool:
-    return bool(part.strip()) and bool(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text))
+    known = named(question)
+    texts = [text for step in steps for text in _texts(step.args)]
+    for text in texts:
+        if text == question:
+            continue
+        if holds(question, text):
+            whole.add(text)
+        inner |= {one for one in known if naming(one, question) and holds(text, one)}
+    return outermost(whole | inner) or [question][: question in texts]
 
 
 def _texts(args: Sequence[Arg]) -> Iterator[str]:
@@ -144,37 +132,6 @@ def _plain(value: Value) -> Iterator[str]:
             yield from _plain(item)
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         yield str(value)
-
-
-def _form(question: str, slots: Sequence[str]) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """A pattern of the question with a group for each slot, and the slots in its order."""
-    if not slots:
-        return re.compile(_fixed(question)), ()
-    places = re.compile("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in slots))
-    parts: list[str] = []
-    order: list[str] = []
-    end = 0
-    for found in places.finditer(question):
-        parts.append(_fixed(question[end : found.start()]))
-        if found[0] in order:
-            parts.append(f"(?:{re.escape(found[0])}|\\{order.index(found[0]) + 1})")
-        else:
-            order.append(found[0])
-            parts.append(r"(\S.*?|\S)")
-        end = found.end()
-    parts.append(_fixed(question[end:]))
-    return re.compile("".join(parts)), tuple(order)
-
-
-def _fixed(text: str) -> str:
-    """Words of a question that any like it has; ``a`` and ``an`` are one."""
-    pieces: list[str] = []
-    end = 0
-    for found in _GAP.finditer(text):
-        pieces.append(re.escape(text[end : found.start()]))
-        pieces.append(r"\s+" if found[0].isspace() else "[Aa]n?")
-        end = found.end()
-    return "".join((*pieces, re.escape(text[end:])))
 
 
 def _written(pattern: Pattern, filled: Mapping[str, str], done: Sequence[Step]) -> str | None:

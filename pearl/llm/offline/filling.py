@@ -8,11 +8,16 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from pearl.llm.calls import FillSchema
+from pearl.llm.offline.hopping import next_hops
+from pearl.llm.offline.multihop.fillers import MULTIHOP
+from pearl.llm.offline.reducing import sub_questions
 
 Filler: TypeAlias = Callable[[FillSchema], Mapping[str, Any]]
 """What a schema is filled with, by field."""
 
-FILLERS: Mapping[str, Filler] = MappingProxyType({})
+FILLERS: Mapping[str, Filler] = MappingProxyType(
+    {"least_to_most": sub_questions, "next_hops": next_hops, **MULTIHOP}
+)
 """By the schema's name; a new one is a function, and a line here."""
 
 

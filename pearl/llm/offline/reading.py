@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 
 from pearl.llm.calls import ExecuteStep
+from pearl.llm.offline.by_example import by_example
+from pearl.llm.offline.passages import from_passages
 from pearl.llm.offline.text import Index, index, words
 from pearl.source import Span
 from pearl.values import Pairs, Value, as_text
@@ -37,9 +39,14 @@ def carry_out(call: ExecuteStep) -> str:
     """The sentences that bear on the step, each on its own line after ``> ``.
 
     For a truth value, a number or a list, the value stands on the first line.
+    Where the action's examples show how texts state what is asked, what the
+    document states in that way comes first.
     """
     if call.document is None:
         return _without_document(call)
+    told = by_example(call)
+    if told is not None:
+        return told
     read = index(call.document.text)
     best = _choose(read, _query(call), _quoted(call))
     quotes = [" ".join(read.text[span.start : span.end].split()) for span in best]
@@ -60,7 +67,10 @@ def carry_out(call: ExecuteStep) -> str:
 
 
 def _without_document(call: ExecuteStep) -> str:
-    """What can be said of the arguments alone: the arguments."""
+    """What can be said of the arguments alone: what passages among them say, or they themselves."""
+    told = from_passages(call)
+    if told is not None and call.action.returns in ("any", "text"):
+        return told
     text = "\n".join(_answers(value) for _, value in call.arguments)
     match call.action.returns:
         case "bool":
