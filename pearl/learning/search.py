@@ -3,17 +3,19 @@
 CommaQA (Khot et al., section 4) has a model that proposes next questions, and
 agents that answer them or do not. The greedy way asks the best proposal, come
 what may; the search keeps several and goes on with the best that was answered.
-Who proposes is not known here: budgets hold for any `NextStep`.
+Who proposes is not known here: budgets hold for any `NextStep`, and for any
+`Proposer`, who may have to wait for a model.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from pearl.agents import Agents, Hop, read_operation, run_hop
 from pearl.learning.moves import is_empty
@@ -40,6 +42,15 @@ class NextStep(Protocol):
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
     ) -> Iterable[Choice]:
         """Proposals, best first, given the hops so far and what they gave."""
+
+
+class Proposer(Protocol):
+    """Proposes what to ask next, and may have to wait for it."""
+
+    async def choices(
+        self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
+    ) -> Iterable[Choice]:
+        """As `NextStep.choices`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,25 +126,16 @@ class _Waiting:
     hop: Hop | None = field(compare=False)
 
 
+Course: TypeAlias = "Generator[_State, Iterable[Choice], Found]"
+"""A search that says where it wants proposals, and is sent them."""
+
+
 def greedy(question: str, agents: Agents, scorer: NextStep, budget: Budget = Budget()) -> Found:
     """TMN-G: the best proposal at each hop (CommaQA, section 4.3).
 
     A proposal that has no answer ends it, without an answer.
     """
-    state, metered = _State(), _Metered(agents, budget.calls)
-    for tried in range(min(budget.depth, budget.hops) + 1):
-        best = next(iter(_proposed(scorer, question, state, 1)), None)
-        if best is None:
-            return Found(None, *_told(state, metered, tried))
-        if best.hop is None:
-            return Found(state.answers[-1], *_told(state, metered, tried))
-        if tried == min(budget.depth, budget.hops):
-            break
-        answer = _answered(best.hop, state, metered)
-        if answer is None:
-            return Found(None, *_told(state, metered, tried + 1))
-        state = state.after(best.hop, answer)
-    return Found(None, *_told(state, metered, len(state.hops)))
+    return _at_once(_greedy(agents, budget), question, scorer)
 
 
 def best_first(
@@ -151,8 +153,62 @@ def best_first(
         scorer: who proposes.
         budget: where it ends, whatever is proposed.
     """
-    metered, waiting, tried = _Metered(agents, budget.calls), _Queue(scorer, question, budget), 0
-    waiting.add(_State(), 0.0)
+    return _at_once(_best_first(agents, budget), question, scorer)
+
+
+async def search(
+    way: Way, question: str, agents: Agents, proposer: Proposer, budget: Budget = Budget()
+) -> Found:  # fmt: skip
+    """`greedy` or `best_first`, with somebody who has to be waited for.
+
+    Args:
+        way: which of them.
+        question: in words.
+        agents: who is asked.
+        proposer: who proposes.
+        budget: where it ends, whatever is proposed.
+    """
+    course = _COURSES[way](agents, budget)
+    try:
+        state = next(course)
+        while True:
+            state = course.send(await proposer.choices(question, state.hops, state.answers))
+    except StopIteration as ended:
+        found: Found = ended.value
+        return found
+
+
+def _at_once(course: Course, question: str, scorer: NextStep) -> Found:
+    try:
+        state = next(course)
+        while True:
+            state = course.send(scorer.choices(question, state.hops, state.answers))
+    except StopIteration as ended:
+        found: Found = ended.value
+        return found
+
+
+def _greedy(agents: Agents, budget: Budget) -> Course:
+    state, metered = _State(), _Metered(agents, budget.calls)
+    for tried in range(min(budget.depth, budget.hops) + 1):
+        best = next(iter(_usable((yield state), state, 1)), None)
+        if best is None:
+            return Found(None, *_told(state, metered, tried))
+        if best.hop is None:
+            return Found(state.answers[-1], *_told(state, metered, tried))
+        if tried == min(budget.depth, budget.hops):
+            break
+        answer = _answered(best.hop, state, metered)
+        if answer is None:
+            return Found(None, *_told(state, metered, tried + 1))
+        state = state.after(best.hop, answer)
+    return Found(None, *_told(state, metered, len(state.hops)))
+
+
+def _best_first(agents: Agents, budget: Budget) -> Course:
+    metered, waiting, tried = _Metered(agents, budget.calls), _Queue(budget), 0
+    start = _State()
+    waiting.add(_usable((yield start), start, budget.width), start, 0.0)
     while waiting.heap:
         one = heapq.heappop(waiting.heap)
         if one.hop is None:
@@ -162,24 +218,30 @@ def best_first(
         tried += 1
         answer = _answered(one.hop, one.state, metered)
         if answer is not None and not _is_dead(answer, one.hop):
-            waiting.add(one.state.after(one.hop, answer), one.cost)
+            state = one.state.after(one.hop, answer)
+            waiting.add(_usable((yield state), state, budget.width), state, one.cost)
     return Found(None, calls=metered.calls, tried=tried)
+
+
+Way: TypeAlias = Literal["greedy", "best-first"]
+
+_COURSES: Mapping[Way, Callable[[Agents, Budget], Course]] = MappingProxyType(
+    {"greedy": _greedy, "best-first": _best_first}
+)
 
 
 @dataclass
 class _Queue:
     """Proposals that wait, the least costly first."""
 
-    scorer: NextStep
-    question: str
     budget: Budget
     heap: list[_Waiting] = field(default_factory=list)
     added: int = 0
 
-    def add(self, state: _State, cost: float) -> None:
+    def add(self, choices: Iterable[Choice], state: _State, cost: float) -> None:
         """Let what is proposed after some hops wait; a hop is not asked twice."""
         full = len(state.hops) >= self.budget.depth
-        for choice in _proposed(self.scorer, self.question, state, self.budget.width):
+        for choice in choices:
             if choice.hop is None or not (full or choice.hop in state.hops):
                 self.added += 1
                 one = _Waiting(cost - choice.score, self.added, state, choice.hop)
@@ -192,11 +254,10 @@ def _told(
     return state.hops, state.answers, metered.calls, tried
 
 
-def _proposed(scorer: NextStep, question: str, state: _State, width: int) -> list[Choice]:
+def _usable(choices: Iterable[Choice], state: _State, width: int) -> list[Choice]:
     """The best proposals that can be used: an end needs an answer, and a score is a number."""
-    proposed = islice(scorer.choices(question, state.hops, state.answers), 100 * width)
     usable = [
-        one for one in proposed
+        one for one in islice(choices, 100 * width)
         if math.isfinite(one.score) and (one.hop is not None or state.answers)
     ]  # fmt: skip
     return sorted(usable, key=lambda one: -one.score)[:width]
