@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from pearl.context import Context
+from pearl.embedding import Embed, TfIdf
 from pearl.evaluate.datasets import Dataset, Example
 from pearl.evaluate.methods import Kit, Planning
-from pearl.evaluate.methods.base import EXECUTE, LIBRARY, UNREFINED
+from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Limits
 from pearl.evaluate.searching import Searching
+from pearl.evaluate.tooling import Tooling
 from pearl.evaluate.trials import (
     REASON_LABELS,
     Trials,
@@ -24,6 +26,7 @@ from pearl.library import Library, load_library
 from pearl.mining.condense import condense
 from pearl.passes import DEFAULT_PASSES
 from pearl.planner import choose_demonstrations
+from pearl.retrieval import Retriever
 from pearl.source import InputError, Source
 from pearl.syntax import parse
 from pearl.values import digest
@@ -100,6 +103,11 @@ def make_kit(
     sizes: Sequence[int] = (),
     passes: tuple[str, ...] = DEFAULT_PASSES,
     search: Searching | None = None,
+    retriever: Retriever | None = None,
+    limits: Limits | None = None,
+    tools: Tooling | None = None,
+    embed: Embed | None = None,
+    stepwise: Demonstrations | None = None,
 ) -> Kit:
     """What methods share.
 
@@ -109,6 +117,12 @@ def make_kit(
         sizes: numbers of actions that the library is also condensed to.
         passes: names of rewrites that plans go through.
         search: how decompositions are searched for.
+        retriever: where passages come from; None for each question's own document.
+        limits: where decompositions end that are written a step at a time.
+        tools: what REBEL may call; None for a search of each question's own document.
+        embed: tells whether two questions are the same.
+        stepwise: what decompositions over passages are written after, where the library and
+            the demonstrations are for whole plans; None where they are for decompositions.
     """
     refined = demonstrations.refined
     plannings = {
@@ -118,7 +132,10 @@ def make_kit(
     }
     for size in sizes:
         plannings[f"@{size}"] = _planning(_condensed(library, size), refined)
-    return Kit(plannings, passes, search)
+    if stepwise is not None:
+        plannings[STEPWISE] = _planning(load_library("open_domain"), stepwise.refined)
+    limits = limits or Limits()
+    return Kit(plannings, passes, search, retriever, limits, tools, embed or TfIdf())
 
 
 def evaluation_job(

@@ -63,6 +63,7 @@ def _spent(evaluation: Evaluation, method: str) -> dict[str, Any]:
         "tokens_written": usage.completion_tokens / count,
         "tokens": (usage.prompt_tokens + usage.completion_tokens) / count,
         "cost": None if cost is None else cost / count,
+        "seconds": _seconds(results),
     }
 
 
@@ -71,6 +72,12 @@ def _cost(results: list[Result]) -> float | None:
     costs = [one.cost for one in results]
     known = [one for one in costs if one is not None]
     return sum(known) / 1e6 if known and len(known) == len(costs) else None
+
+
+def _seconds(results: list[Result]) -> float | None:
+    """From a question's beginning to its answer; None where nobody measured."""
+    known = [one.measures["seconds"] for one in results if "seconds" in one.measures]
+    return sum(known) / len(known) if known else None
 
 
 def _table(evaluation: Evaluation, rows: list[dict[str, Any]], *, tokens: bool) -> Table:
@@ -91,6 +98,12 @@ def _table(evaluation: Evaluation, rows: list[dict[str, Any]], *, tokens: bool) 
             fields += [figure("cost", "cost", _money), figure("cost_multiple", "× cost", times)]
         else:
             note += " No price is known, so there is no cost."
+        if any(row["seconds"] is not None for row in rows):
+            fields.append(figure("seconds", "seconds", lambda value: number(value, 2)))
+            note += (
+                " Seconds: from a question's beginning to its answer, with others under way beside "
+                "it; kept replies take none."
+            )
     return build("Calls, tokens and cost a question", fields, rows, note)
 
 

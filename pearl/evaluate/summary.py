@@ -16,6 +16,7 @@ from pearl.evaluate.accuracy import (
     size_chart,
 )
 from pearl.evaluate.comparison import comparison_tables
+from pearl.evaluate.evidenced import evidence_table
 from pearl.evaluate.plans import MOST_USED, PlanStatistics, plan_statistics
 from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.spending import spending_blocks
@@ -33,9 +34,9 @@ def summarise(evaluation: Evaluation) -> Report:
 
     Returns:
         Accuracy in total and by split, comparisons with the first method, and,
-        where the results say enough: accuracy by kind of question and by size
-        of the library, consistency across orders of the options, plans, and
-        calls, tokens and cost.
+        where the results say enough: answers and their evidence, accuracy by
+        kind of question and by size of the library, consistency across orders
+        of the options, plans, and calls, tokens and cost.
     """
     total, *by_split = accuracy_tables(evaluation)
     blocks: list[Block | None] = [
@@ -43,6 +44,7 @@ def summarise(evaluation: Evaluation) -> Report:
         total,
         accuracy_chart(evaluation),
         *by_split,
+        evidence_table(evaluation),
         *comparison_tables(evaluation),
         recorded_table(evaluation),
         size_chart(evaluation),

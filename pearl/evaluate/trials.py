@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,11 +12,14 @@ from pearl.answer import heading
 from pearl.evaluate.datasets import DATASETS, Dataset, Example
 from pearl.evaluate.methods import METHODS, Kit, Method, Outcome, with_size
 from pearl.evaluate.methods.base import LIBRARY
+from pearl.evaluate.multihop import form
 from pearl.evaluate.reasoning import REASONING, read_labels
 from pearl.evaluate.results import Evaluation, Result, as_row, from_row
+from pearl.evaluate.shortening import shortened
 from pearl.jobs import Task
 from pearl.llm import LabelQuestion, ModelError, Usage
 from pearl.llm.prices import Price
+from pearl.retrieval import CorpusRetriever, Retriever
 from pearl.runtime import Caller, Journal, RunError
 from pearl.session import Session
 from pearl.source import InputError
@@ -59,16 +63,24 @@ class Trials:
                     "status": "answered",
                     "labels": await _label(trial, session),
                 }
-            outcome = await find_method(trial.method).answer(example, self.kit, session)
+            method, dataset = find_method(trial.method), find_dataset(self.dataset)
+            started = time.monotonic()
+            outcome = await method.answer(example, self.kit, session)
+            if dataset.short and method.prose:
+                outcome = await shortened(outcome, example.question, session)
         except (RunError, ModelError, InputError) as error:
             return _failed(task, error, session.journal)
         score = 0.0
         if outcome.answer is not None:
-            score = find_dataset(self.dataset).score(example, outcome.answer)
+            score = dataset.score(example, outcome.answer)
         result = _result(trial, outcome, score, session.journal)
         if outcome.answer is not None:
-            more = find_dataset(self.dataset).measures(example, outcome.answer)
-            result = replace(result, measures={**more, **outcome.measures})
+            more = {
+                **dataset.measures(example, outcome.answer),
+                **(form(session.journal.entries) if dataset.short else {}),
+            }
+            took = {"seconds": round(time.monotonic() - started, 3)}
+            result = replace(result, measures={**more, **outcome.measures, **took})
         correct = score == 1.0 if example.gold else None
         return {**_asked(task), "status": "answered", "correct": correct, "result": as_row(result)}
 
@@ -226,4 +238,16 @@ def _digest(kit: Kit, method: str) -> str:
         for name, one in kit.plannings.items()
     }
     searched = kit.search.digest if kit.search else ""
-    return digest([method, shown, kit.passes, searched])
+    limits = [kit.limits.steps, kit.limits.depth, kit.limits.calls, kit.limits.width]
+    reached = (
+        [kit.tools.digest if kit.tools else "", kit.embed.identity] if method == "rebel" else []
+    )
+    asked = [method, shown, kit.passes, searched, _retrieved(kit.retriever), limits]
+    return digest([*asked, reached])
+
+
+def _retrieved(retriever: Retriever | None) -> list[str]:
+    """What decides which passages are found; a document is part of the question."""
+    if isinstance(retriever, CorpusRetriever):
+        return [retriever.info.digest, retriever.info.engine]
+    return [type(retriever).__name__] if retriever else []

@@ -8,6 +8,9 @@ from typing import Any
 
 from pearl.source import Source
 
+NO_DOCUMENT = Source("no document", "-")
+"""What a question is asked of where nothing is read to answer it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -53,6 +56,11 @@ class Dataset:
         methods: which are tried where none is named; the first is what the
             others are compared with.
         measures: more figures on an answer, by name.
+        libraries: names of the action libraries that are used where none is named; none for
+            those that always are.
+        demonstrations: the folder in ``plans/`` whose plans are shown where no other is named.
+        short: whether its answers are names, dates and the like; a method that
+            answers in sentences has its answer brought to a short one.
     """
 
     name: str
@@ -63,3 +71,6 @@ class Dataset:
     where: str
     methods: tuple[str, ...] = ("zero-shot", "cot", "mcq", "pearl")
     measures: Callable[[Example, str], Mapping[str, float]] = lambda *_: {}
+    libraries: tuple[str, ...] = ()
+    demonstrations: str = "demos"
+    short: bool = False

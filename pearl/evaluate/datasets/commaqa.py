@@ -65,4 +65,6 @@ DATASET = Dataset(
     "https://github.com/allenai/commaqa, or pearl generate commaqa",
     ("tmn",),
     measures,
+    libraries=("commaqa",),
+    demonstrations="commaqa",
 )

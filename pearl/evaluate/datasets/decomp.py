@@ -28,14 +28,7 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
         InputError: the file cannot be used.
     """
     del folder
-    try:
-        data = json.loads(read_source(path, "file of questions").text)
-    except (ValueError, RecursionError):
-        raise InputError(f"{path} is not JSON: give a file as DecomP publishes it.") from None
-    groups = data.values() if isinstance(data, dict) else ()
-    pairs = [pair for group in groups if isinstance(group, dict) for pair in group["qa_pairs"]]
-    if not pairs:
-        raise InputError(f"{path} has no qa_pairs: give a file as DecomP publishes it.")
+    pairs = [pair for _, group in read_groups(path) for pair in group["qa_pairs"]]
     seen: set[str] = set()
     for number, pair in enumerate(pairs, 1):
         example = _example(pair, f"{path}, question {number}")
@@ -45,9 +38,31 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
         yield example
 
 
+def read_groups(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The groups of a file in DecomP's form, each with its name.
+
+    Raises:
+        InputError: the file is no JSON object whose values have ``qa_pairs``.
+    """
+    try:
+        data = json.loads(read_source(path, "file of questions").text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is not JSON: give a file as DecomP publishes it.") from None
+    told = data.items() if isinstance(data, dict) else ()
+    groups = [(str(name), one) for name, one in told if _has_pairs(one)]
+    if not groups:
+        raise InputError(f"{path} has no qa_pairs: give a file as DecomP publishes it.")
+    yield from groups
+
+
 def score(example: Example, answer: str) -> float:
     """1 where the answer is the right one to the letter, but for spaces around it; else 0."""
     return float(answer.strip() == example.gold.strip())
+
+
+def _has_pairs(group: Any) -> bool:  # noqa: ANN401 - any JSON
+    pairs = group.get("qa_pairs") if isinstance(group, dict) else None
+    return isinstance(pairs, list) and bool(pairs)
 
 
 def _example(pair: Any, where: str) -> Example:  # noqa: ANN401 - any JSON
@@ -59,5 +74,25 @@ def _example(pair: Any, where: str) -> Example:  # noqa: ANN401 - any JSON
 
 
 _WHERE = "https://github.com/allenai/DecomP"
-LETTERS = Dataset("letters", "Letter concatenation", (), read, score, _WHERE, ("decomp",))
-REVERSAL = Dataset("reversal", "List reversal", (), read, score, _WHERE, ("decomp",))
+LETTERS = Dataset(
+    "letters",
+    "Letter concatenation",
+    (),
+    read,
+    score,
+    _WHERE,
+    ("decomp",),
+    libraries=("letters",),
+    demonstrations="letters",
+)
+REVERSAL = Dataset(
+    "reversal",
+    "List reversal",
+    (),
+    read,
+    score,
+    _WHERE,
+    ("decomp",),
+    libraries=("reversal",),
+    demonstrations="reversal",
+)

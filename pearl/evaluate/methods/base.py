@@ -6,15 +6,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pearl.answer import Answer, answer
+from pearl.embedding import Embed, TfIdf
 from pearl.evaluate.datasets import Example
 from pearl.evaluate.searching import Searching
+from pearl.evaluate.tooling import Tooling
 from pearl.library import Library
 from pearl.llm import Demonstration
 from pearl.passes import DEFAULT_PASSES
 from pearl.plan import Plan
+from pearl.retrieval import Retriever
 from pearl.runtime import Caller, Strategy
+from pearl.runtime.calls import CALLS
+from pearl.runtime.handlers import DEPTH, WIDTH
 from pearl.session import Session
 from pearl.strategies import GivenPlan
+from pearl.strategies.decomp import STEPS
+from pearl.syntax import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +38,52 @@ class Planning:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """Where a decomposition ends that is written a step at a time.
+
+    Args:
+        steps: of one decomposition, at most.
+        depth: decompositions within each other, at most.
+        calls: of the model, at most.
+        width: items that one step runs over, at most.
+    """
+
+    steps: int = STEPS
+    depth: int = DEPTH
+    calls: int = CALLS
+    width: int = WIDTH
+
+
+@dataclass(frozen=True, slots=True)
 class Kit:
     """What methods share.
 
     Args:
         plannings: by name; `LIBRARY` is what was asked for.
         passes: names of rewrites that plans go through.
-        search: how decompositions are searched for; None where nothing was learned.
+        search: how decompositions are searched for; None where nobody said.
+        retriever: where passages come from; None for the question's own document.
+        limits: where decompositions end that are written a step at a time.
+        tools: what REBEL may call; None for a search of the question's own document.
+        embed: tells whether two questions are the same.
     """
 
     plannings: Mapping[str, Planning]
     passes: tuple[str, ...] = DEFAULT_PASSES
     search: Searching | None = None
+    retriever: Retriever | None = None
+    limits: Limits = Limits()
+    tools: Tooling | None = None
+    embed: Embed = field(default_factory=TfIdf)
 
 
 LIBRARY = "library"
 UNREFINED = "unrefined"
 EXECUTE = "execute"
+STEPWISE = "stepwise"
 """Names of plannings: as asked for; with the demonstrations as they were before refinement; with
-nothing but EXECUTE and CONCAT."""
+nothing but EXECUTE and CONCAT; for steps that are written one at a time, where nobody said with
+what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +116,20 @@ class Method:
         about: what it does, in one sentence.
         answer: answers one example. Raises `RunError` or `ModelError` where
             there is no answer.
+        prose: whether it answers in sentences; a data set of short answers has
+            them brought to short ones.
     """
 
     name: str
     about: str
     answer: Callable[[Example, Kit, Session], Awaitable[Outcome]]
+    prose: bool = False
+
+
+def shown_plans(planning: Planning) -> tuple[Plan, ...]:
+    """The demonstrations as plans, with their questions."""
+    texts = (f"question: {one.question}\n\n{one.plan}" for one in planning.demonstrations)
+    return tuple(parse(one).plan for one in texts)
 
 
 async def by_strategy(

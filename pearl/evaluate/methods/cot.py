@@ -13,4 +13,4 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
     return await by_plan(reasoning_plan(example.question), example, kit, session)
 
 
-METHOD = Method("cot", "One step, which is to reason before it answers.", answer)
+METHOD = Method("cot", "One step, which is to reason before it answers.", answer, prose=True)

@@ -62,24 +62,30 @@ async def answer_with_plan_shown(example: Example, kit: Kit, session: Session) -
 def with_size(size: int) -> Method:
     """PEARL with a library that was condensed to so many actions."""
     about = f"PEARL with {size:,} actions."
-    return Method(f"pearl@{size}", about, partial(answer, planning=f"@{size}"))
+    return Method(f"pearl@{size}", about, partial(answer, planning=f"@{size}"), prose=True)
 
 
 PEARL = Method(
-    "pearl", "A plan is written, checked and executed.", partial(answer, planning=LIBRARY)
+    "pearl",
+    "A plan is written, checked and executed.",
+    partial(answer, planning=LIBRARY),
+    prose=True,
 )
 NO_REFINEMENT = Method(
     "pearl-no-refinement",
     "PEARL with its demonstrations as they were before refinement.",
     partial(answer, planning=UNREFINED),
+    prose=True,
 )
 EXECUTE_ONLY = Method(
     "pearl-execute-only",
     "PEARL with no actions but EXECUTE and CONCAT.",
     partial(answer, planning=EXECUTE),
+    prose=True,
 )
 NO_EXECUTION = Method(
     "pearl-no-execution",
     "The plan is shown with the question, and not executed.",
     answer_with_plan_shown,
+    prose=True,
 )

@@ -1,21 +1,28 @@
-"""Talking to agents, with what was learned of decomposing (CommaQA, section 4)."""
+"""Talking to agents: hop by hop, as was learned or as a model proposes (CommaQA, section 4)."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from pearl.agents import Agents, World, handlers
 from pearl.evaluate.datasets import Example
-from pearl.evaluate.methods.base import Kit, Method, Outcome
+from pearl.evaluate.methods.base import LIBRARY, Kit, Method, Outcome, shown_plans
+from pearl.evaluate.searching import Searching
+from pearl.learning import ByModel
 from pearl.library import load_library
 from pearl.runtime import Caller, run_strategy
 from pearl.session import Session
 from pearl.source import InputError
-from pearl.strategies.commaqa import Tmn
+from pearl.strategies.commaqa import Search, Tmn
 from pearl.syntax import print_plan
 from pearl.values import canonical_json, to_json
 
+AGENTS = "commaqa"
+"""The library whose actions ask agents."""
+
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
-    """Search for a decomposition by asking the world's agents, and run it.
+    """Search for a decomposition as was learned, by asking the world's agents, and run it.
 
     Raises:
         InputError: nothing was learned, or the question has no agents.
@@ -23,15 +30,39 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
     """
     if kit.search is None:
         raise InputError("tmn needs what was learned: name it with --learned FILE.")
+    return await _answered(kit.search.by_analogy, example, session)
+
+
+async def answer_by_model(example: Example, kit: Kit, session: Session) -> Outcome:
+    """Search for a decomposition as a model proposes that is shown some, and run it.
+
+    Raises:
+        InputError: there are no decompositions to show, or the question has no agents.
+        ModelError: the model gave no usable answer.
+        RunError: no decomposition came to an end.
+    """
+    shown = shown_plans(kit.plannings[LIBRARY])
+    if not shown:
+        raise InputError(
+            "tmn-model needs decompositions to show: name their folder with --demos, and "
+            f"--library {AGENTS}."
+        )
+    searching = kit.search or Searching()
+    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+    proposer = ByModel(caller, load_library(AGENTS), shown, searching.budget.width)
+    return await _answered(partial(searching.by, proposer), example, session)
+
+
+async def _answered(search: Search, example: Example, session: Session) -> Outcome:
     if not isinstance(example.data, World):
         raise InputError(f"Question {example.id} has no agents to ask: take the data set commaqa.")
     agents = Agents(example.data)
     caller = Caller(session.engine.ask, session.engine.identity, session.journal)
     finished = await run_strategy(
-        Tmn(agents, kit.search, session.journal),
+        Tmn(agents, search, session.journal),
         example.question,
         example.document,
-        load_library("commaqa"),
+        load_library(AGENTS),
         caller,
         session.context,
         handlers(agents),
@@ -42,3 +73,6 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
 
 
 METHOD = Method("tmn", "Agents are asked, hop by hop, as was learned from other questions.", answer)
+BY_MODEL = Method(
+    "tmn-model", "Agents are asked, hop by hop, as the model proposes.", answer_by_model
+)

@@ -13,4 +13,4 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
     return await by_plan(direct_plan(example.question), example, kit, session)
 
 
-METHOD = Method("zero-shot", "The question is asked in one step.", answer)
+METHOD = Method("zero-shot", "The question is asked in one step.", answer, prose=True)

@@ -1,0 +1,78 @@
+"""FEVER: claims that Wikipedia supports or refutes, asked without its pages.
+
+Thorne et al., "FEVER: a large-scale dataset for Fact Extraction and
+VERification", NAACL 2018; with two labels, as REBEL's authors ask it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pearl.evaluate.datasets.base import NO_DOCUMENT, Dataset, Example
+from pearl.evaluate.datasets.multihop import id_of, once, read_objects, text_of
+from pearl.source import InputError
+
+LABELS = ("SUPPORTS", "REFUTES")
+UNKNOWN = "NOT ENOUGH INFO"
+"""The label of claims that are left out."""
+
+_SAID = re.compile(rf"\b(?:{'|'.join(LABELS)})\b", re.IGNORECASE)
+
+
+def read(path: str, folder: str = "") -> Iterator[Example]:
+    """Every claim of a file that is supported or refuted, as a question.
+
+    Claims with not enough information are left out. There is no document: the
+    rows say on which pages the evidence stands, and not what these say.
+
+    Args:
+        path: JSON lines, or an array, with ``id``, ``claim`` and ``label``.
+        folder: not used.
+
+    Raises:
+        InputError: the file cannot be used.
+    """
+    del folder
+    yield from once(
+        (where, _example(row, where))
+        for where, row in read_objects(path, "file as FEVER publishes it")
+        if row.get("label") != UNKNOWN
+    )
+
+
+def score(example: Example, answer: str) -> float:
+    """1 where the answer names the right label and not the other one; else 0."""
+    return float({one.upper() for one in _SAID.findall(answer)} == {example.gold})
+
+
+def measures(example: Example, answer: str) -> Mapping[str, float]:
+    """Accuracy, under the name that the other data sets have for it."""
+    return {"exact_match": score(example, answer)}
+
+
+def _example(row: dict[str, Any], where: str) -> Example:
+    label = row.get("label", "")
+    if label and label not in LABELS:
+        raise InputError(f"{where}: label is to be one of {', '.join((*LABELS, UNKNOWN))}.")
+    claim = text_of(row, "claim", where)
+    question = (
+        "Is this claim true? Answer SUPPORTS where what is known supports it, and REFUTES where "
+        f"it refutes it. Claim: {claim}"
+    )
+    labels = {"label": (label,)} if label else {}
+    return Example(id_of(row, "id", where), question, NO_DOCUMENT, gold=label, labels=labels)
+
+
+DATASET = Dataset(
+    "fever",
+    "FEVER",
+    (),
+    read,
+    score,
+    "https://fever.ai (shared_task_dev.jsonl)",
+    ("normal", "cot", "react", "rebel"),
+    measures,
+    short=True,
+)

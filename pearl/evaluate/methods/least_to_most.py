@@ -1,0 +1,27 @@
+"""Least-to-most prompting (Zhou et al., ICLR 2023)."""
+
+from __future__ import annotations
+
+from pearl.evaluate.datasets import Example
+from pearl.evaluate.methods.base import LIBRARY, Kit, Method, Outcome, by_strategy
+from pearl.session import Session
+from pearl.strategies import LeastToMost
+
+
+async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
+    """Sub-questions, the simplest first, and then the question itself.
+
+    Raises:
+        ModelError: the model gave no usable answer.
+        RunError: the question could not be reduced, or a step has no output.
+    """
+    library = kit.plannings[LIBRARY].library
+    return await by_strategy(LeastToMost, example, library, session)
+
+
+METHOD = Method(
+    "least-to-most",
+    "Sub-questions are listed first, then answered one after another.",
+    answer,
+    prose=True,
+)

@@ -1,0 +1,33 @@
+"""Rolled-out chain of thought (Khot et al., ICLR 2023, section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pearl.evaluate.datasets import Example
+from pearl.evaluate.methods.base import LIBRARY, Kit, Method, Outcome, by_plan, shown_plans
+from pearl.session import Session
+from pearl.strategies import conclusion, rolled_out_plan
+
+
+async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
+    """One step that is shown the demonstrations as chains of thought.
+
+    Raises:
+        ModelError: the model gave no usable answer.
+        RunError: the step has no output, or no option was named.
+    """
+    given = kit.plannings[LIBRARY]
+    plan = rolled_out_plan(example.question, shown_plans(given), given.library)
+    found = await by_plan(plan, example, kit, session)
+    if example.options:
+        return found
+    return replace(found, answer=conclusion(found.answer or found.words))
+
+
+METHOD = Method(
+    "cot-rolled-out",
+    "One step that sees the demonstrations as chains of thought.",
+    answer,
+    prose=True,
+)

@@ -1,0 +1,238 @@
+"""Answers, supporting facts, triples and form, measured on cases computed by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pearl.evaluate.datasets import Example
+from pearl.evaluate.datasets.answers import (
+    Scores,
+    best,
+    compare,
+    compare_sets,
+    compare_spans,
+    measures,
+    normalise,
+    score,
+)
+from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
+from pearl.evaluate.multihop import form, supported
+from pearl.evaluate.support import NOWHERE, facts_of
+from pearl.runtime import Entry
+
+PARAGRAPHS = [
+    ("The Mill", ["The Mill is a painting.", "It is by Anna Berg.", "It hangs in Ulm."]),
+    ("Anna Berg", ["Anna Berg (1800–1860) was a painter.", "She was born in Lund, in the north."]),
+    ("Lund", ["Lund is a town.", "It hangs in Ulm."]),
+]
+DOCUMENT, PLACED = compose("d", PARAGRAPHS)
+GOLD = (Fact("The Mill", 1), Fact("Anna Berg", 1))
+TRIPLES = (("The Mill", "creator", "Anna Berg"), ("Anna Berg", "born in", "the Lund"))
+
+
+def example(gold: str = "Lund", **more: Any) -> Example:
+    return Example("1", "?", DOCUMENT, gold=gold, data=MultiHop(PLACED, GOLD, **more))
+
+
+def approx(*values: float) -> Any:
+    return pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The  Beatles!", "beatles"),
+        ("An apple a day", "apple day"),
+        ("theatre", "theatre"),
+        ("U.S.A.", "usa"),
+        ("the-end", "theend"),
+        ("1,289,500", "1289500"),
+        ("Måns’s", "måns’s"),
+        ("the", ""),
+        (" \n", ""),
+    ],
+)
+def test_answers_are_normalised(text: str, normal: str):
+    """Lower case, then punctuation, then articles, then white space."""
+    assert normalise(text) == normal
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "exact", "precision", "recall", "f1"),
+    [
+        ("Lund", "lund.", 1, 1, 1, 1),
+        ("in the town of Lund", "Lund", 0, 1 / 4, 1, 2 / 5),
+        ("February 14", "February 14, 1859", 0, 1, 2 / 3, 4 / 5),
+        ("Oslo", "Lund", 0, 0, 0, 0),
+        # Each word counts as often as both have it.
+        ("New New York", "New York New York", 0, 1, 3 / 4, 6 / 7),
+        ("york york york", "New York", 0, 1 / 3, 1 / 2, 2 / 5),
+        ("", "Lund", 0, 0, 0, 0),
+        ("the", "Lund", 0, 0, 0, 0),
+        # Yes and no are right or wrong as a whole.
+        ("yes", "Yes.", 1, 1, 1, 1),
+        ("yes", "no", 0, 0, 0, 0),
+        ("yes, they are", "yes", 0, 0, 0, 0),
+        ("no", "no way", 0, 0, 0, 0),
+        ("noanswer", "noanswer given", 0, 0, 0, 0),
+        ("it is no secret", "no secret", 0, 1 / 2, 1, 2 / 3),
+    ],
+)
+def test_an_answers_words(answer, gold, exact, precision, recall, f1):
+    found = compare(answer, gold)
+    assert (*found, found.f1) == approx(exact, precision, recall, f1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "exact", "f1"),
+    [("yes they are", "yes", 0, 1 / 2), ("the", "a", 1, 1), ("", "Lund", 0, 0), ("x", "X", 1, 1)],
+)  # fmt: skip
+def test_musiques_words_have_no_rule_for_yes_and_no(answer, gold, exact, f1):
+    found = compare_spans(answer, gold)
+    assert (found.exact_match, found.f1) == approx(exact, f1)
+
+
+def test_each_data_set_has_its_scripts_way():
+    for unit, f1 in (("sentence", 0.0), ("paragraph", 1 / 2)):
+        found = measures(example("yes", unit=unit), "yes they are")
+        assert found == {"exact_match": 0, "f1": pytest.approx(f1)}
+
+
+def test_two_answers_without_words_are_equal_and_share_nothing():
+    """As HotpotQA's script has it."""
+    assert compare("", "the") == (1, 0, 0)
+    assert compare("", "the").f1 == 0
+
+
+def test_any_form_of_the_answer_will_do():
+    asked = example("Richland County", aliases=("Richland County, South Carolina", "Richland"))
+    assert score(asked, "Richland") == 1
+    assert measures(asked, "South Carolina") == {"exact_match": 0, "f1": pytest.approx(2 / 3)}
+    assert best(asked, "Richland County, South Carolina") == (1, 1, 1)
+    assert measures(asked, "Oslo") == {"exact_match": 0, "f1": 0}
+
+
+@pytest.mark.parametrize(
+    ("found", "gold", "exact", "precision", "recall", "f1"),
+    [
+        ({1, 2}, {1, 2}, 1, 1, 1, 1),
+        ({1}, {1, 2}, 0, 1, 1 / 2, 2 / 3),
+        ({1, 2, 3, 4}, {1, 2}, 0, 1 / 2, 1, 2 / 3),
+        ({1, 3, 4}, {1, 2}, 0, 1 / 3, 1 / 2, 2 / 5),
+        ({3}, {1, 2}, 0, 0, 0, 0),
+        (set(), {1, 2}, 0, 0, 0, 0),
+    ],
+)
+def test_sets_of_facts(found, gold, exact, precision, recall, f1):
+    told = compare_sets(found, gold)
+    assert (*told, told.f1) == approx(exact, precision, recall, f1)
+
+
+def test_joint_figures_are_products():
+    one, two = Scores(1.0, 1.0, 0.5), Scores(0.0, 0.5, 1.0)
+    assert one.jointly(two) == (0, 0.5, 0.5)
+    assert one.jointly(two).f1 == 0.5
+    assert one.jointly(Scores(1.0, 0.0, 0.0)).f1 == 0
+
+
+@pytest.mark.parametrize(
+    ("quote", "facts"),
+    [
+        ("It is by Anna Berg.", [("The Mill", 1)]),
+        ("  It is\nby  Anna Berg.  ", [("The Mill", 1)]),
+        ("> “It is by Anna Berg.”", [("The Mill", 1)]),
+        ("IT IS BY ANNA BERG", [("The Mill", 1)]),
+        ("It is by Ana Berg.", [("The Mill", 1)]),
+        ("She was born in Lund, in the north", [("Anna Berg", 1)]),
+        ("was born in Lund,", [("Anna Berg", 1)]),
+        # Four words that are less than half of a sentence, and one that is less than four.
+        ("She was born in", [("Anna Berg", 1)]),
+        ("She was", [("", NOWHERE)]),
+        # Two sentences, to the letter and nearly so.
+        ("The Mill is a painting. It is by Anna Berg.", [("The Mill", 0), ("The Mill", 1)]),
+        ("The mill is a paintng. It is by Anna Berg.", [("The Mill", 0), ("The Mill", 1)]),
+        # Over the end of a paragraph, and in three sentences.
+        ("It hangs in Ulm.\n\n# Anna Berg\n\nAnna Berg (1800–1860) was a painter.",
+         [("The Mill", 2), ("Anna Berg", 0)]),
+        (" ".join(PARAGRAPHS[0][1]), [("The Mill", 0), ("The Mill", 1), ("The Mill", 2)]),
+        # A sentence that stands twice is the first one.
+        ("It hangs in Ulm.", [("The Mill", 2)]),
+        ("The moon is made of green cheese.", [("", NOWHERE)]),
+        ("Lund", [("", NOWHERE)]),
+    ],
+)  # fmt: skip
+def test_a_quote_is_some_sentences(quote: str, facts: list[tuple[str, int]]):
+    found = facts_of(example().data, [quote])
+    placed = {(one.title if one.number != NOWHERE else "", one.number) for one in found}
+    assert placed == set(facts)
+
+
+def test_quotes_without_words_are_none():
+    assert facts_of(example().data, ["", " \n", '""', ">"]) == frozenset()
+    assert facts_of(MultiHop(), ["Anything."]) == {Fact("Anything.", NOWHERE)}
+
+
+def test_every_wrong_quote_counts_once():
+    quotes = ["No such thing.", "no other either", "No such  thing."]
+    assert len(facts_of(example().data, [*quotes, "It is by Anna Berg."])) == 3
+
+
+def test_paragraphs_support_musiques_answers():
+    data = MultiHop(PLACED, (Fact("The Mill", 0), Fact("Anna Berg", 1)), "paragraph")
+    quotes = ["The Mill is a painting.", "It is by Anna Berg.", "Lund is a town."]
+    assert facts_of(data, quotes) == {Fact("The Mill", 0), Fact("Lund", 2)}
+    found = supported(Example("1", "?", DOCUMENT, gold="Lund", data=data), "Lund", quotes, [], [])
+    assert (found["sp_em"], found["sp_f1"], found["joint_f1"]) == approx(0, 1 / 2, 1 / 2)
+
+
+def test_an_answer_with_all_its_facts():
+    told = ["It is by Anna Berg.", "She was born in Lund, in the north."]
+    assert supported(example(), "Lund", told, (), ()) == {
+        "sp_em": 1, "sp_f1": 1, "sp_precision": 1, "sp_recall": 1, "joint_em": 1, "joint_f1": 1,
+    }  # fmt: skip
+
+
+def test_an_answer_with_some_of_its_facts():
+    """Answer: precision 1/2, recall 1. Facts: one of three, one of two. Joint: 1/6 and 1/2."""
+    told = ["It is by Anna Berg.", "Lund is a town.", "Nothing of the kind is said."]
+    found = supported(example(), "town Lund", told, (), ())
+    assert found == {
+        "sp_em": 0, "sp_f1": pytest.approx(2 / 5), "sp_precision": pytest.approx(1 / 3),
+        "sp_recall": 1 / 2, "joint_em": 0, "joint_f1": pytest.approx(1 / 4),
+    }  # fmt: skip
+
+
+def test_triples_count_where_the_data_set_has_them():
+    """Case and punctuation do not count in them, and articles do."""
+    told = ["It is by Anna Berg.", "She was born in Lund, in the north."]
+    asked = example(triples=TRIPLES)
+    right = [["the mill", "Creator", "Anna Berg."], ["Anna Berg", "born  in", "the lund"]]
+    found = supported(asked, "Lund", told, right, ())
+    assert (found["triples_em"], found["triples_f1"], found["joint_em"]) == (1, 1, 1)
+    half = [["the mill", "Creator", "Anna Berg."], ["Anna Berg", "born in", "Lund"]]
+    found = supported(asked, "Lund", told, half, ())
+    assert (found["triples_em"], found["triples_f1"]) == (0, 1 / 2)
+    assert (found["joint_em"], found["joint_f1"]) == (0, 1 / 2)
+    found = supported(asked, "Lund", told, [], ())
+    assert (found["triples_f1"], found["joint_f1"]) == (0, 0)
+
+
+def call(path: str, status: Any = "done") -> Entry:
+    return Entry("call", path, "{}", status=status)
+
+
+def rejected(path: str) -> Entry:
+    return Entry("decision", f"{path}/rejected", ["It holds no JSON object."])
+
+
+def test_form_is_the_share_of_first_replies_that_fit():
+    entries = [
+        call("react/1/1"), call("react/2/1"), rejected("react/2/1"), call("react/2/2"),
+        rejected("react/2/2"), call("react/2/3"), call("step/answer"), call("short/1", "failed"),
+        call("short/1"), Entry("decision", "react/3/refused", "…"), call("react/3/1"),
+    ]  # fmt: skip
+    assert form(entries) == {"format": 3 / 4}
+    assert form([call("step/answer")]) == {}
+    assert supported(Example("1", "?", DOCUMENT), "x", ["y"], [], entries) == {"format": 3 / 4}

@@ -1,0 +1,445 @@
+"""ReAct, the baselines in one reply, and short answers made of long ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pearl.engine import start_engine
+from pearl.evaluate.datasets import Example
+from pearl.evaluate.datasets.base import NO_DOCUMENT
+from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
+from pearl.evaluate.evidenced import evidence_table
+from pearl.evaluate.job import Demonstrations, make_kit
+from pearl.evaluate.methods import METHODS, Outcome
+from pearl.evaluate.trials import Trial, Trials, evaluation_of, find_method
+from pearl.jobs import Task
+from pearl.library import load_library
+from pearl.llm import CorrectFilled, FillSchema, ModelError, Reply, Request
+from pearl.prompts import render
+from pearl.retrieval import DocumentRetriever
+from pearl.runtime import Caller, Finished, Journal, RunError, run_strategy
+from pearl.runtime.trace import export_trace
+from pearl.session import Session
+from pearl.source import InputError, Source
+from pearl.strategies import GivenPlan
+from pearl.strategies.asking import asking, asking_plan
+from pearl.strategies.react import React, reacting
+from tests.test_conformance import conforms
+
+DOCUMENT, PARAGRAPHS = compose(
+    "town",
+    [
+        ("The Mill", ["The Mill is a painting.", "Anna Berg made it."]),
+        ("Anna Berg", ["Berg was a painter.", "She was born in Lund.", "She left Lund early."]),
+        ("Lund", ["Lund is a town by the sea."]),
+    ],
+)  # fmt: skip
+QUESTION = "Where was the painter of The Mill born?"
+LIBRARY = load_library("react")
+
+
+class Scripted:
+    """Says one text after another, and what it was asked."""
+
+    name = identity = "scripted"
+    notice = ""
+
+    def __init__(self, replies: Sequence[str | ModelError]) -> None:
+        self.replies = list(replies)
+        self.asked: list[Request] = []
+
+    async def answer(self, request: Request) -> Reply:
+        self.asked.append(request)
+        reply = self.replies.pop(0)
+        if isinstance(reply, ModelError):
+            raise reply
+        return Reply(reply)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def given(self, at: int) -> dict[str, Any]:
+        """What a call was given."""
+        call = self.asked[at].call
+        assert isinstance(call, FillSchema)
+        return dict(call.given)
+
+
+def act(action: str, words: str, thought: str = "Hm.") -> str:
+    return json.dumps({"thought": thought, "action": action, "input": words})
+
+
+def run(
+    *replies: str | ModelError, document: Source = DOCUMENT, retriever: Any = None, **limits: int
+) -> tuple[Finished, Scripted, Journal]:
+    model, journal = Scripted(replies), Journal()
+    journal.decide("run", {"question": QUESTION})
+    caller = Caller(model.answer, model.identity, journal)
+    finished = asyncio.run(
+        run_strategy(
+            React(caller, **limits), QUESTION, document, LIBRARY, caller,
+            handlers=reacting(document, retriever),
+        )
+    )  # fmt: skip
+    assert not model.replies
+    return finished, model, journal
+
+
+def failing(*replies: str | ModelError, **limits: int) -> str:
+    with pytest.raises(RunError) as error:
+        run(*replies, **limits)
+    return str(error.value)
+
+
+def refused(journal: Journal) -> list[str]:
+    return [one.value for one in journal.entries if one.path.endswith("/refused")]
+
+
+def test_search_lookup_and_finish_are_steps():
+    finished, model, journal = run(
+        act("Search", "The Mill", "Who painted it?"),
+        act("Search", "Anna Berg", "She did."),
+        act("Lookup", "lund"),
+        act("Lookup", "Lund"),
+        act("Finish", "Lund"),
+    )
+    assert finished.text == "Lund"
+    assert [(one.name, one.action) for one in finished.plan.steps] == [
+        ("search_1", "SEARCH"), ("search_2", "SEARCH"), ("lookup_3", "LOOKUP"),
+        ("lookup_4", "LOOKUP"), ("answer", "FINISH"),
+    ]  # fmt: skip
+    assert finished.values["search_1"] == "The Mill: The Mill is a painting. Anna Berg made it."
+    # The same word shows the next sentence that has it.
+    assert finished.values["lookup_3"] == "She was born in Lund."
+    assert finished.values["lookup_4"] == "She left Lund early."
+    assert model.given(0) == {"question": QUESTION, "steps": []}
+    assert model.given(1)["steps"] == [
+        "Thought: Who painted it? Action: Search[The Mill] "
+        "Observation: The Mill: The Mill is a painting. Anna Berg made it."
+    ]
+    assert len(model.given(4)["steps"]) == 4
+    call = model.asked[0].call
+    assert isinstance(call, FillSchema)
+    assert call.document is None
+    conforms(finished, export_trace(journal.entries, "test"), LIBRARY)
+
+
+def test_a_lookup_is_one_of_the_last_paragraph():
+    finished, _, _ = run(
+        act("Search", "Anna Berg"), act("Lookup", "Lund"), act("Search", "town sea"),
+        act("Lookup", "Lund"), act("Finish", "Lund"),
+    )  # fmt: skip
+    assert finished.values["lookup_4"] == "Lund: Lund is a town by the sea."
+
+
+def test_an_unknown_action_is_mended():
+    finished, model, journal = run(act("Browse", "The Mill"), act("Finish", "Lund"))
+    assert finished.text == "Lund"
+    corrected = model.asked[1].call
+    assert isinstance(corrected, CorrectFilled)
+    assert "Browse" in corrected.complaint
+    assert [one.path for one in journal.entries if one.path.endswith("/rejected")] == [
+        "react/1/1/rejected"
+    ]
+
+
+def test_a_reply_that_is_no_json_is_mended():
+    finished, model, journal = run("Search[The Mill]", act("Search", "Mill"), act("Finish", "x"))
+    assert [one.action for one in finished.plan.steps] == ["SEARCH", "FINISH"]
+    assert isinstance(model.asked[1].call, CorrectFilled)
+    conforms(finished, export_trace(journal.entries, "test"), LIBRARY)
+
+
+def test_a_model_that_never_has_the_form_is_given_up():
+    assert "react_step does not fit after 3 tries" in failing("no", "{}", "[]")
+
+
+def test_a_lookup_needs_a_paragraph():
+    finished, model, journal = run(
+        act("Lookup", "Lund"), act("Search", "Anna Berg"), act("Finish", "Lund")
+    )
+    told = "Lookup[Lund]: no paragraph was shown yet: Search first."
+    assert refused(journal) == [told]
+    assert model.given(1)["refused"] == [told]
+    # What was done since makes it past.
+    assert "refused" not in model.given(2)
+    assert [one.action for one in finished.plan.steps] == ["SEARCH", "FINISH"]
+
+
+def test_an_action_that_was_done_is_cut():
+    _, model, journal = run(
+        act("Search", "The Mill"), act("Search", "the  MILL"), act("Search", "Lund"),
+        act("Finish", "Lund"),
+    )  # fmt: skip
+    assert refused(journal) == ["Search[the MILL]: this was done already."]
+    assert model.given(2)["refused"] == refused(journal)
+    assert len(model.given(2)["steps"]) == 1
+
+
+def test_what_comes_to_nothing_is_no_step():
+    finished, model, journal = run(
+        act("Search", "zebra"), act("Search", "zebra"), act("Search", "Lund"),
+        act("Lookup", "mountain", "I look."), act("Lookup", "town"), act("Lookup", "town"),
+        act("Lookup", "town"), act("Finish", "Lund", "I know."),
+    )  # fmt: skip
+    assert [one.action for one in finished.plan.steps] == ["SEARCH", "LOOKUP", "FINISH"]
+    nothing = "Search[zebra]: no paragraph has any of these words."
+    assert model.given(1)["refused"] == [nothing]
+    assert model.given(2)["refused"] == [nothing, "Search[zebra]: this was done already."]
+    assert model.given(4)["refused"] == [
+        "Lookup[mountain]: the paragraph has no sentence with that."
+    ]
+    further = "Lookup[town]: the paragraph has no further sentence with that."
+    assert model.given(7)["refused"] == [further, "Lookup[town]: this was done already."]
+    assert [one.split(" Action")[0] for one in model.given(7)["steps"]] == ["Thought: Hm."] * 2
+    assert sum(one.path == "attempt/failed" for one in journal.entries) == 3
+    conforms(finished, export_trace(journal.entries, "test"), LIBRARY)
+
+
+def test_one_who_only_repeats_is_given_up():
+    told = failing(*[act("Search", "The Mill")] * 5)
+    assert told == "Step 2 was refused 4 times: Search[The Mill]: this was done already."
+
+
+def test_one_who_finds_nothing_is_given_up():
+    told = failing(*[act("Search", f"zebra{at}") for at in range(2)], refusals=1)
+    assert (
+        told == "Step 1 was refused 2 times: Search[zebra1]: no paragraph has any of these words."
+    )
+
+
+def test_the_last_step_can_only_finish():
+    searches = [act("Search", one) for one in ("The Mill", "Anna Berg", "Lund")]
+    finished, _, journal = run(*searches, act("Finish", "Lund"), most=3)
+    assert [one.name for one in finished.plan.steps] == ["search_1", "search_2", "answer"]
+    assert refused(journal) == ["Search[Lund]: this is the last step: Finish."]
+    more = [act("Search", f"town {at}") for at in range(4)]
+    assert "Step 3 was refused 4 times" in failing(*searches[:2], *more, most=3)
+
+
+def test_white_space_is_no_input():
+    _, _, journal = run(act("Finish", " \n"), act("Finish", "Lund"))
+    assert refused(journal) == ["Finish[]: it needs words."]
+
+
+def test_a_model_that_fails_fails_the_run():
+    with pytest.raises(ModelError):
+        run(ModelError("server", "It is down."))
+
+
+NASTY = '"); 2. more = SEARCH(CTX, "x")\n3. ans = {answer} \\ # noqa : return answer \ud800'
+
+
+def test_what_a_model_writes_adds_no_step():
+    """Whatever it writes is one argument, and the trace has it to the letter."""
+    finished, model, journal = run(
+        act("Search", f"Lund {NASTY}", NASTY), act("Finish", NASTY, NASTY)
+    )
+    assert [one.action for one in finished.plan.steps] == ["SEARCH", "FINISH"]
+    assert finished.text == " ".join(NASTY[:-1].split())
+    conforms(finished, export_trace(journal.entries, "test"), LIBRARY)
+    assert "SEARCH(CTX" in render(model.asked[1].call)[-1]["content"]
+
+
+def test_a_corpus_may_stand_for_the_document():
+    other = Source("other", "# Hill\n\nThe hill is high.\n")
+    finished, _, _ = run(
+        act("Search", "hill"), act("Finish", "high"), retriever=DocumentRetriever(other)
+    )
+    assert finished.values["search_1"] == "Hill: The hill is high."
+
+
+def test_a_corpus_that_cannot_be_read_is_told():
+    class Broken:
+        def search(self, query: str, k: int) -> list[Any]:
+            raise InputError("The index is gone: make it again.")
+
+    _, model, _ = run(act("Search", "hill"), act("Finish", "high"), retriever=Broken())
+    assert model.given(1)["refused"] == ["The index is gone: make it again."]
+
+
+# Methods
+
+
+EXAMPLE = Example(
+    "1", QUESTION, DOCUMENT, gold="Lund",
+    data=MultiHop(PARAGRAPHS, (Fact("The Mill", 1), Fact("Anna Berg", 1))),
+)  # fmt: skip
+BARE = Example("2", QUESTION, NO_DOCUMENT, gold="Lund", data=MultiHop())
+EVIDENCE = {
+    "supporting_facts": ["Anna Berg made it.", "Lund is a town by the sea."],
+    "triples": [["The Mill", "creator", "Anna Berg"]],
+}
+REPLIES: dict[str, dict[str, Any]] = {
+    "normal": {"answer": "in Lund"},
+    "normal-evidence": {"answer": "in Lund", **EVIDENCE},
+    "cot-answer": {"reasoning": "Berg made it.", "answer": "in Lund"},
+    "cot-evidence": {"reasoning": "Berg made it.", "answer": "in Lund", **EVIDENCE},
+    "sp-cot": {"hops": [{"question": "Who?", "answer": "Berg", "sure": None}], "answer": "in Lund"},
+}
+KIT = make_kit(load_library(), Demonstrations(()))
+
+
+def answered(name: str, example: Example, *replies: str) -> tuple[Outcome, Scripted, Journal]:
+    model, journal = Scripted(replies), Journal()
+    journal.decide("run", {"question": example.question})
+    session = Session(start_engine(model), journal)
+    return asyncio.run(find_method(name).answer(example, KIT, session)), model, journal
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_one_reply_gives_the_answer(name: str):
+    outcome, model, _ = answered(name, EXAMPLE, json.dumps({**REPLIES[name], "more": None}))
+    assert outcome.answer == "in Lund"
+    [request] = model.asked
+    assert isinstance(request.call, FillSchema)
+    assert request.call.document == DOCUMENT
+    assert request.call.given == (("question", QUESTION),)
+    if name.endswith("evidence"):
+        assert outcome.measures == {
+            "sp_em": 0, "sp_f1": 1 / 2, "sp_precision": 1 / 2, "sp_recall": 1 / 2,
+            "joint_em": 0, "joint_f1": pytest.approx(1 / 3), "format": 1,
+        }  # fmt: skip
+    else:
+        assert outcome.measures == {}
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_where_there_is_no_document_none_is_shown(name: str):
+    _, model, _ = answered(name, BARE, json.dumps(REPLIES[name]))
+    call = model.asked[0].call
+    assert isinstance(call, FillSchema)
+    assert call.document is None
+
+
+def test_one_reply_leaves_a_trace():
+    for action in (one for one in load_library("asking").actions.values() if not one.is_builtin):
+        reply = json.dumps(REPLIES["cot-evidence"] | REPLIES["sp-cot"])
+        model, journal = Scripted([reply]), Journal()
+        journal.decide("run", {"question": QUESTION})
+        caller = Caller(model.answer, model.identity, journal)
+        finished = asyncio.run(
+            run_strategy(
+                GivenPlan(asking_plan(action.name, QUESTION)), QUESTION, DOCUMENT,
+                load_library("asking"), caller, handlers=asking(caller, DOCUMENT),
+            )
+        )  # fmt: skip
+        conforms(finished, export_trace(journal.entries, "test"), load_library("asking"))
+
+
+def test_a_reply_without_its_form_is_no_answer():
+    with pytest.raises(RunError, match="answer_question does not fit after 3 tries"):
+        answered("normal", EXAMPLE, "no", "no way", "never")
+
+
+def test_react_is_a_method():
+    outcome, _, journal = answered(
+        "react", EXAMPLE, act("Search", "Anna Berg"), act("Finish", "Lund")
+    )
+    assert outcome.answer == "Lund"
+    assert 'answer = FINISH("Lund")' in outcome.plan
+    assert any(one.path == "value/search_1" for one in journal.entries)
+
+
+# Short answers
+
+
+def tried(dataset: str, method: str, *replies: str, example: Example = EXAMPLE) -> Any:
+    model, journal = Scripted(replies), Journal()
+    task = Task("t", 0, "k", "d", Trial(method, example))
+    session = Session(start_engine(model), journal)
+    row = asyncio.run(Trials(dataset, KIT)(task, session))
+    assert not model.replies
+    return row, model
+
+
+SHORT = '{"answer": "Lund"}'
+
+
+@pytest.mark.parametrize("method", ["zero-shot", "cot"])
+def test_a_long_answer_is_brought_to_a_short_one(method: str):
+    row, model = tried("hotpotqa", method, "She was born in Lund.\n> She was born in Lund.", SHORT)
+    assert row["correct"] is True
+    result = row["result"]
+    assert (result["answer"], result["words"]) == ("Lund", "She was born in Lund.\n> She was born "
+                                                   "in Lund.")  # fmt: skip
+    assert result["measures"].items() >= {"exact_match": 1, "f1": 1, "format": 1}.items()
+    assert result["calls"] == 2
+    assert model.given(1) == {"question": QUESTION, "answer": "She was born in Lund."}
+
+
+def test_what_is_short_already_is_left_alone():
+    row, model = tried("hotpotqa", "normal", SHORT)
+    assert (row["correct"], len(model.asked)) == (True, 1)
+
+
+def test_a_short_answer_out_of_form_counts_against_the_form():
+    row, _ = tried("hotpotqa", "zero-shot", "In Lund.", "Lund", SHORT)
+    assert row["result"]["measures"]["format"] == 0
+    row, _ = tried("hotpotqa", "zero-shot", "In Lund.", "Lund", "Lund!", "Lund.")
+    assert (row["status"], row["correct"]) == ("failed", False)
+    assert "short_answer does not fit" in row["error"]["message"]
+
+
+def test_other_data_sets_are_asked_as_before():
+    """QuALITY has options to choose from; a person's own answers are scored by what they hold."""
+    row, model = tried("questions", "zero-shot", "She was born in Lund.")
+    assert (row["correct"], len(model.asked)) == (True, 1)
+    assert "format" not in row["result"]["measures"]
+    chosen = Example("3", QUESTION, DOCUMENT, ("Ulm", "Lund"), "B")
+    row, model = tried("quality", "zero-shot", "In Lund.", "B", example=chosen)
+    assert (row["correct"], len(model.asked)) == (True, 2)
+
+
+def test_methods_that_answer_in_prose_say_so():
+    prose = {one.name for one in METHODS if one.prose}
+    assert prose >= {
+        "zero-shot",
+        "cot",
+        "pearl",
+        "pearl-no-execution",
+        "pearl-execute-only",
+        "decomp",
+    }
+    assert not prose & {*REPLIES, "react", "mcq", "tmn"}
+    assert find_method("pearl@5").prose
+
+
+def test_the_report_has_every_figure():
+    rows = [
+        tried("hotpotqa", "normal-evidence", json.dumps(REPLIES["normal-evidence"]))[0],
+        tried("hotpotqa", "normal", SHORT)[0],
+    ]
+    head = {"title": "t", "about": [], "methods": ["normal", "normal-evidence", "react"],
+            "asked": {"": 2}, "notes": []}  # fmt: skip
+    table = evidence_table(evaluation_of(rows, head, None))
+    assert table is not None
+    assert [one.title for one in table.columns] == [
+        "method", "exact match", "F1", "facts EM", "facts F1", "joint EM", "joint F1", "format",
+    ]  # fmt: skip
+    assert table.rows == (
+        ("normal", "50.0 %", "50.0 %", "–", "–", "–", "–", "50.0 %"),
+        ("normal-evidence", "0.0 %", "33.3 %", "0.0 %", "25.0 %", "0.0 %", "16.7 %", "50.0 %"),
+        ("react", "–", "–", "–", "–", "–", "–", "–"),
+    )
+    plain = evaluation_of([tried("questions", "zero-shot", "Lund")[0]], head, None)
+    assert evidence_table(plain) is None
+
+
+def test_the_first_real_question_is_searched(shared: Path):
+    from pearl.evaluate.trials import find_dataset
+
+    example = next(find_dataset("hotpotqa").read(str(shared / "multihop/hotpotqa_dev.jsonl"), ""))
+    outcome, _, journal = answered(
+        "react", example, act("Search", "Lorenzo Monaco"), act("Lookup", "influenced"),
+        act("Finish", "Giotto"),
+    )  # fmt: skip
+    assert outcome.answer == "Giotto"
+    values = {one.path: one.value for one in journal.entries}
+    assert "Giotto" in values["value/lookup_2"]
