@@ -14,9 +14,12 @@ from pearl.library import Library
 from pearl.llm import Model, ModelError, Usage
 from pearl.runtime import Caller, Finished, Journal, Quote, RunError, Strategy, run_strategy
 from pearl.runtime.evidence import evidence, without_quotes
+from pearl.runtime.handlers import NONE
 from pearl.runtime.mapping import Option, map_answer
 from pearl.session import Session
 from pearl.source import InputError, Source
+from pearl.strategies.prepared import Prepared
+from pearl.strategies.retrieving import with_retriever
 from pearl.syntax import Parsed, parse, print_plan
 
 Watch: TypeAlias = Callable[[str, bool], None]
@@ -73,7 +76,7 @@ async def answer(
     session: Session,
     watch: Watch | None = None,
 ) -> Answer:
-    """Run a strategy and put its answer together.
+    """`answer_prepared`, for a strategy whose actions need the model, and at most a retriever.
 
     Args:
         strategy: makes the strategy, given what it asks the model with.
@@ -89,12 +92,52 @@ async def answer(
         ModelError: the model gave no usable answer.
         RunError: a step has no output, or no option was named.
     """
+    return await answer_prepared(
+        lambda caller: Prepared(strategy(caller), library, with_retriever(NONE, document)),
+        question,
+        document,
+        options,
+        session,
+        watch,
+    )
+
+
+async def answer_prepared(
+    prepare: Callable[[Caller], Prepared],
+    question: str,
+    document: Source,
+    options: Sequence[str],
+    session: Session,
+    watch: Watch | None = None,
+) -> Answer:
+    """Run a strategy and put its answer together.
+
+    Args:
+        prepare: makes the strategy and what it needs, given what it asks the model with.
+        question: what is asked.
+        document: what ``CTX`` is.
+        options: answers to choose from, or none.
+        session: the model in its layers, and the journal.
+        watch: told of each call.
+
+    Raises:
+        InputError: options that cannot be chosen from.
+        ModelError: the model gave no usable answer.
+        RunError: a step has no output, or no option was named.
+    """
     check_options(options)
     journal = session.journal
     caller = Caller(session.engine.ask, session.engine.identity, journal, watch)
+    prepared = prepare(caller)
     try:
         finished = await run_strategy(
-            strategy(caller), question, document, library, caller, session.context
+            prepared.strategy,
+            question,
+            document,
+            prepared.library,
+            caller,
+            session.context,
+            prepared.handlers,
         )
         option = await map_answer(question, finished.text, options, caller) if options else None
     except (RunError, ModelError) as error:

@@ -8,7 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pearl.answer import Answer, Watch, answer, check_options, heading, whole_plan
+from pearl.answer import (
+    Answer,
+    Watch,
+    answer,
+    answer_prepared,
+    check_options,
+    heading,
+    whole_plan,
+)
 from pearl.checker import DEFAULT, Selection
 from pearl.checker import check as _check
 from pearl.checker import fix as _fix
@@ -23,7 +31,8 @@ from pearl.planner import write_plan as _write_plan
 from pearl.runtime import Caller
 from pearl.session import Began, context_for, open_session
 from pearl.source import InputError, Source, read_source
-from pearl.strategies import GivenPlan, Pearl
+from pearl.strategies import GivenPlan
+from pearl.strategies.named import Setting, find_strategy
 from pearl.syntax import Parsed, parse, print_plan
 
 _T = TypeVar("_T")
@@ -118,16 +127,19 @@ async def ask(
     cache: bool = True,
     watch: Watch | None = None,
     began: Began | None = None,
+    strategy: str = "pearl",
+    tools: str = "",
 ) -> Answer:
-    """Plan for a question, run the plan on a document, and answer with evidence.
+    """Answer a question about a document, with evidence; by default with a plan written first.
 
     Args:
         document: a `Source`, or the path of a text file.
         question: what is asked.
         options: answers to choose from, at least two; the answer is mapped to one.
-        library: the actions a plan may call; by default those Pearl ships.
+        library: the actions a plan may call; by default those Pearl ships for the
+            strategy.
         demonstrations: example plans for the planner; by default those Pearl ships
-            that the library can run.
+            for the strategy that the library can run.
         model: who plans and reads; by default what the environment says.
         context: how much fits a prompt, and what to do with a longer document;
             by default `context_for` the model.
@@ -136,29 +148,45 @@ async def ask(
         cache: whether replies of earlier runs in the store count.
         watch: told the path of each call when it starts and when it ends.
         began: told the run's name.
+        strategy: how: ``pearl``, ``decomp``, ``fsm1``, ``fsm2``, ``rebel`` or ``react``.
+        tools: for ``rebel``, a ``tools.toml`` with what may be asked beside the
+            document; empty for a search of the document.
 
     Raises:
         InputError: an empty question, an unreadable document, a wrong setting.
         ModelError: the model gave no usable answer.
         RunError: a step has no output.
     """
-    library, model = library or load_library(), model or choose_model()
-    shown = _demonstrations(demonstrations, library)
+    named = find_strategy(strategy)
+    if library and not named.demonstrations:
+        raise InputError(f"{named.name} has actions of its own: leave the library out.")
+    if tools and named.name != "rebel":
+        raise InputError(f"{named.name} asks no tools: take the strategy rebel.")
+    library, model = library or load_library(*named.libraries), model or choose_model()
+    shown = _demonstrations(demonstrations, library, named.demonstrations)
+    toolbox = None
+    if tools:
+        from pearl.tools import load_tools
+
+        toolbox = load_tools(tools)
     question, source = _question(question), _document(document)
     check_options(options)
     head = heading(question, source, library, model)
     async with open_session(
         model, head, "ask", store, context=context or context_for(model), cache=cache, began=began
     ) as session:
-        return await answer(
-            lambda caller: Pearl(library, caller, shown),
-            question,
-            source,
-            options,
-            library,
-            session,
-            watch,
-        )
+        try:
+            return await answer_prepared(
+                lambda caller: named.make(Setting(caller, source, library, shown, tools=toolbox)),
+                question,
+                source,
+                options,
+                session,
+                watch,
+            )
+        finally:
+            if toolbox:
+                await toolbox.close()
 
 
 async def run(
@@ -218,11 +246,11 @@ def _question(text: str) -> str:
 
 
 def _demonstrations(
-    given: Sequence[Demonstration] | None, library: Library
+    given: Sequence[Demonstration] | None, library: Library, shipped: str = "demos"
 ) -> tuple[Demonstration, ...]:
-    if given is not None:
-        return tuple(given)
-    return choose_demonstrations(load_demonstrations(), library)
+    if given is not None or not shipped:
+        return tuple(given or ())
+    return choose_demonstrations(load_demonstrations("", shipped), library)
 
 
 def _document(document: str | Path | Source) -> Source:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
+from pearl.numerals import last_number, plain
 from pearl.plan import DOCUMENT, Arg, Literal
 from pearl.syntax.printer import print_value
 from pearl.values import Pairs, Value, as_text, canonical_json, to_json, type_of
@@ -122,6 +123,11 @@ def halves(given: Sequence[Given]) -> Value:
     return [items[:middle], items[middle:]]
 
 
+def rest(given: Sequence[Given]) -> Value:
+    """A list without its first item."""
+    return _list(given[0].value, "REST")[1:]
+
+
 def sign(given: Sequence[Given]) -> Value:
     """The character that a name stands for, as Unicode has it: ``semi-colon``, ``space``."""
     name = as_text(given[0].value)
@@ -139,6 +145,15 @@ def sign(given: Sequence[Given]) -> Value:
     if len(name) == 1:
         return name
     raise BuiltinError(f"SIGN knows no character called {name[:40]!r}.")
+
+
+def number(given: Sequence[Given]) -> Value:
+    """The last number of a text, whatever unit and marks it is written with."""
+    text = as_text(given[0].value)
+    found = last_number(text)
+    if found is None:
+        raise BuiltinError(f"LAST_NUMBER finds no number in {text[:40]!r}.")
+    return plain(found)
 
 
 _SIGNS = {"DASH": "-", "HYPHEN": "-", "SLASH": "/", "PERIOD": ".", "UNDERSCORE": "_", "PIPE": "|",
@@ -216,6 +231,8 @@ FUNCTIONS: Mapping[str, Callable[[Sequence[Given]], Value]] = MappingProxyType(
         "join": join,
         "item": item,
         "halves": halves,
+        "rest": rest,
         "sign": sign,
+        "last_number": number,
     }
 )

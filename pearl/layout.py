@@ -40,7 +40,8 @@ def layout_library(source: Source) -> str:
     parsed = parse_library(source)
     _refuse_broken(parsed.broken, source)
     text = print_library(parsed.actions)
-    known = {comment.strip() for action in parsed.actions for comment in action.comments}
+    # Those above an action, and those in its plans.
+    known = {line.strip() for line in text.splitlines()}
     lines = [line.strip() for line in source.text.splitlines()]
     after = [line for line in lines if line.startswith("#") and line not in known]
     return "\n".join([text, *after]) + "\n" if after else text

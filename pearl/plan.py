@@ -69,7 +69,7 @@ class Shown:
     """A call of an action and its answer, as an example.
 
     Args:
-        args: the call's arguments, without the document.
+        args: the call's arguments, without the document, or with a text in its place.
         answer: what it gave.
     """
 

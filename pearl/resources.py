@@ -22,8 +22,16 @@ def actions() -> dict[str, Traversable]:
     }
 
 
-def demonstrations() -> list[Traversable]:
-    """The demonstration plans that ship with Pearl, in name order."""
-    folder = files("pearl.plans") / "demos"
+def plan_folders() -> list[str]:
+    """The names of the folders of plans that ship with Pearl."""
+    folders = (one for one in files("pearl.plans").iterdir() if one.is_dir())
+    return sorted(
+        one.name for one in folders if any(file.name.endswith(".plan") for file in one.iterdir())
+    )
+
+
+def demonstrations(name: str = "demos") -> list[Traversable]:
+    """The demonstration plans of a folder that ships with Pearl, in name order."""
+    folder = files("pearl.plans") / name
     found = sorted(folder.iterdir(), key=lambda entry: entry.name)
     return [entry for entry in found if entry.name.endswith(".plan")]

@@ -23,6 +23,7 @@ SETTINGS = (
     "PEARL_STORE",
     "PEARL_CONTEXT",
     "PEARL_TRIES",
+    "PEARL_EMBEDDING_MODEL",
 )
 
 

@@ -41,6 +41,7 @@ DOCUMENTS = (
     "docs/mining.md",
     "docs/evaluation.md",
     "docs/reports.md",
+    "docs/decomp.md",
 )
 
 

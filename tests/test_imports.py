@@ -13,16 +13,17 @@ import pytest
 from tests.conftest import ROOT
 
 ROOMS = (
-    "resources", "source", "rows", "values", "diagnostics", "plan", "screen", "syntax", "builtins",
-    "library", "alike", "retrieval", "graph", "placing", "draw", "rules", "checker", "passes",
-    "render", "llm", "prompts", "planner", "context", "runtime", "agents", "generating", "learning",
-    "engine", "store", "strategies", "layout", "session", "replay", "answer", "jobs", "batch",
-    "mining", "report", "evaluate", "viewer", "review", "lsp", "api", "cli", "__main__",
+    "resources", "source", "rows", "values", "diagnostics", "plan", "screen", "syntax",
+    "numerals", "builtins", "library", "alike", "retrieval", "graph", "placing", "draw",
+    "rules", "checker", "passes", "render", "llm", "embedding", "prompts", "planner", "context",
+    "runtime", "agents", "tools", "generating", "learning", "engine", "store", "strategies",
+    "layout", "session", "replay", "answer", "jobs", "batch", "mining", "report", "evaluate",
+    "viewer", "review", "lsp", "api", "cli", "__main__",
 )  # fmt: skip
 HEAVY = (
     "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy", "alembic",
     "distributed", "tantivy", "snowballstemmer", "sqlite3", "pygls", "starlette",
-    "uvicorn", "nltk",
+    "uvicorn", "nltk", "jsonschema",
 )  # fmt: skip
 PACKAGE = ROOT / "pearl"
 

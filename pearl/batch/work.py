@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pearl.answer import Answer, Watch, answer, as_object, heading, whole_plan
+from pearl.answer import Answer, Watch, answer_prepared, as_object, heading, whole_plan
 from pearl.batch.questions import Question
 from pearl.context import UNLIMITED, Context
 from pearl.library import Library
 from pearl.llm import Demonstration, ModelError, Usage
 from pearl.passes import DEFAULT_PASSES
-from pearl.runtime import Caller, Journal, RunError, Strategy
+from pearl.runtime import Caller, Journal, RunError
 from pearl.session import Session
 from pearl.source import InputError, Source
-from pearl.strategies import GivenPlan, Pearl, rewritten
+from pearl.strategies import GivenPlan, rewritten
+from pearl.strategies.named import Setting, find_strategy
+from pearl.strategies.prepared import Prepared
 from pearl.values import digest
 
 
@@ -28,18 +30,21 @@ class Setup:
         demonstrations: example plans for the planner.
         context: how much fits a prompt, and what to do with a longer document.
         passes: names of rewrites that plans go through.
+        strategy: the name of how.
     """
 
     library: Library
     demonstrations: tuple[Demonstration, ...] = ()
     context: Context = UNLIMITED
     passes: tuple[str, ...] = DEFAULT_PASSES
+    strategy: str = "pearl"
 
     def digest(self) -> str:
         """The hash of all of it that may change an answer."""
         shown = [[one.question, one.plan] for one in self.demonstrations]
         fitting = [self.context.policy, self.context.window, self.context.reply]
-        return digest([self.library.digest, shown, fitting, self.passes])
+        how = [] if self.strategy == "pearl" else [self.strategy]
+        return digest([self.library.digest, shown, fitting, self.passes, *how])
 
 
 def row_key(question: Question, document: Source) -> str:
@@ -71,24 +76,30 @@ async def answer_row(
     head = heading(question.question, document, setup.library, session.engine.model)
     session.journal.decide("run", head)
     try:
-        strategy = _strategy(question, setup, session)
-        found = await answer(
-            strategy, question.question, document, question.options, setup.library, session, watch
+        found = await answer_prepared(
+            _prepare(question, document, setup),
+            question.question,
+            document,
+            question.options,
+            session,
+            watch,
         )
     except (RunError, ModelError, InputError) as error:
         return _failed(question, session.journal, error)
     return _answered(question, found, document)
 
 
-def _strategy(question: Question, setup: Setup, session: Session) -> Any:  # noqa: ANN401
+def _prepare(
+    question: Question, document: Source, setup: Setup
+) -> Callable[[Caller], Prepared]:  # fmt: skip
+    library, shown, passes = setup.library, setup.demonstrations, setup.passes
     if not question.plan:
-        return lambda caller: Pearl(
-            setup.library, caller, setup.demonstrations, passes=setup.passes
-        )
-    parsed = whole_plan(question.plan, setup.library)
+        make = find_strategy(setup.strategy).make
+        return lambda caller: make(Setting(caller, document, library, shown, passes))
+    parsed = whole_plan(question.plan, library)
 
-    def given(caller: Caller) -> Strategy:
-        return GivenPlan(rewritten(parsed.plan, setup.library, setup.passes, caller.journal))
+    def given(caller: Caller) -> Prepared:
+        return Prepared(GivenPlan(rewritten(parsed.plan, library, passes, caller.journal)), library)
 
     return given
 

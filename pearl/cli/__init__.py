@@ -29,6 +29,7 @@ COMMANDS = (
     "learn",
     "eval",
     "generate",
+    "tools",
     "lint",
     "fmt",
     "rule",

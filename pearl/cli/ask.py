@@ -16,6 +16,7 @@ from pearl.cli.options import (
     model_option,
     options_option,
     store_option,
+    strategy_option,
 )
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 @click.argument("document")
 @click.argument("question")
 @options_option
+@strategy_option
+@click.option(
+    "--tools", default="", metavar="FILE",
+    help="For rebel: the tools that may be asked. Default: a search of the document.",
+)  # fmt: skip
 @library_option
 @demonstrations_option
 @model_option
@@ -40,6 +46,8 @@ def command(
     document: str,
     question: str,
     options: tuple[str, ...],
+    strategy: str,
+    tools: str,
     libraries: tuple[str, ...],
     demos: str,
     model: str,
@@ -52,8 +60,8 @@ def command(
     """Answer QUESTION about DOCUMENT (a text file; one of the two may be - for standard input).
 
     A plan is written without looking at the document, checked, and run on it
-    step by step. The answer comes with the passages it rests on, the plan, and
-    a trace.
+    step by step; or, with --strategy, steps are written one at a time. The
+    answer comes with the passages it rests on, the plan, and a trace.
     """
     from pearl.api import ask
     from pearl.cli.answering import settle, show
@@ -63,13 +71,16 @@ def command(
     from pearl.session import context_for
     from pearl.source import InputError, read_source
     from pearl.store.database import address
+    from pearl.strategies.named import find_strategy
 
     if document == question == "-":
         raise InputError("Only one of the document and the question can be standard input.")
     if not question.strip():
         raise InputError("The question is empty: write it in quotes after the document.")
-    library = load(libraries)
-    demonstrations = choose_demonstrations(load_demonstrations(demos), library)
+    named = find_strategy(strategy)
+    library = load(libraries or named.libraries)
+    shown = load_demonstrations(demos, named.demonstrations) if named.demonstrations else ()
+    demonstrations = choose_demonstrations(shown, library)
     chosen = choose_model(model)
     source = read_source(document, "document")
     if question == "-":
@@ -80,7 +91,7 @@ def command(
                 source,
                 question,
                 options=options,
-                library=library,
+                library=library if libraries or named.demonstrations else None,
                 demonstrations=demonstrations,
                 model=chosen,
                 context=context_for(chosen, context, window),
@@ -88,6 +99,8 @@ def command(
                 cache=not no_cache,
                 watch=watch,
                 began=began,
+                strategy=strategy,
+                tools=tools,
             )
         )
     show(answer, source, as_json=as_json)

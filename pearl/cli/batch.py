@@ -14,6 +14,7 @@ from pearl.cli.options import (
     emit_json,
     library_option,
     load,
+    strategy_option,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def documents_option(command: Any) -> Any:  # noqa: ANN401 - as click's
 @click.argument("questions")
 @documents_option
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file of answers.")
+@strategy_option
 @library_option
 @demonstrations_option
 @context_options
@@ -48,6 +50,7 @@ def command(
     questions: str,
     documents: str,
     output: str,
+    strategy: str,
     libraries: tuple[str, ...],
     demos: str,
     context: Policy,
@@ -68,17 +71,23 @@ def command(
     from pearl.planner import choose_demonstrations, load_demonstrations
     from pearl.session import context_for
     from pearl.source import InputError
+    from pearl.strategies.named import find_strategy
 
     if output == "-":
         raise InputError("The answers need a file of their own: name one with -o.")
     check_output(output)
     given = means(**options)
-    library = load(libraries)
+    named = find_strategy(strategy)
+    if libraries and not named.demonstrations:
+        raise InputError(f"{named.name} has actions of its own: leave --library out.")
+    library = load(libraries or named.libraries)
+    shown = load_demonstrations(demos, named.demonstrations) if named.demonstrations else ()
     setup = Setup(
         library,
-        choose_demonstrations(load_demonstrations(demos), library),
+        choose_demonstrations(shown, library),
         context_for(given.model, context, window),
         chosen_passes(passes),
+        strategy,
     )
     # A cluster's chunks are documents: there is nothing to set out ahead of.
     ahead = 0 if given.scheduler else given.limits.concurrency or TOGETHER

@@ -10,11 +10,13 @@ import click
 
 from pearl.cli.jobs import complain, do, job_options, means
 from pearl.cli.options import (
+    budget_options,
     check_output,
     context_options,
     counted,
     demonstrations_option,
     emit_json,
+    given_of,
     library_option,
     load,
     write,
@@ -89,6 +91,17 @@ class Sizes(click.ParamType[tuple[int, ...]]):
     "--search", type=click.Choice(["greedy", "best-first"]), default="best-first",
     show_default=True, help="For CommaQA: the best proposal at each hop, or best-first search.",
 )  # fmt: skip
+@click.option(
+    "--index", default="", metavar="DIR",
+    help="Look passages up in this index, as pearl index makes it. Default: in the question's own "
+    "document.",
+)  # fmt: skip
+@click.option(
+    "--tools", default="", metavar="FILE",
+    help="For rebel: the tools that it may call (docs/tools.md). Default: a search of the "
+    "question's own document.",
+)  # fmt: skip
+@budget_options
 @click.option("-o", "--output", default="", metavar="FILE", help="Write all results, one a line.")
 @context_options
 @job_options
@@ -105,26 +118,44 @@ def command(
     reasoning: bool,
     learned: str,
     search: Way,
+    index: str,
+    tools: str,
+    width: int | None,
+    depth: int | None,
+    calls: int | None,
     output: str,
     context: Policy,
     window: int | None,
     as_json: bool,
     **options: Any,  # noqa: ANN401 - those of `job_options`
 ) -> None:
-    """Run every method on every question of DATASET, and show what they came to. DATASET is
-    quality, letters, reversal, commaqa, or questions: your own, as pearl batch reads them.
+    """Run every method on every question of DATASET, and show what they came to. DATASET is one
+    of docs/evaluation.md, as quality, hotpotqa or fever, or questions: your own, as pearl batch
+    reads them.
 
     Questions without an answer count as wrong. Demonstrations of questions that are evaluated are
     not shown to the planner. The same command goes on where it stopped.
     """
-    from pearl.evaluate.job import apart, choose_examples, evaluation_job, make_kit
+    from pearl.embedding import choose_embedding
+    from pearl.evaluate.job import (
+        Demonstrations,
+        apart,
+        choose_examples,
+        evaluation_job,
+        make_kit,
+    )
+    from pearl.evaluate.methods.base import Limits
     from pearl.evaluate.results import means_of, write_lines
     from pearl.evaluate.searching import load_search
     from pearl.evaluate.sizes import with_sizes
     from pearl.evaluate.stored import load_run
     from pearl.evaluate.summary import summarise
+    from pearl.evaluate.tooling import load_tooling
     from pearl.evaluate.trials import find_dataset
+    from pearl.learning.search import Budget
+    from pearl.planner import load_demonstrations
     from pearl.report.json import as_object
+    from pearl.retrieval import open_index
     from pearl.session import context_for
     from pearl.source import InputError
 
@@ -133,11 +164,25 @@ def command(
     if not data:
         raise InputError(f"Name the file of {chosen.title} with --data: it is at {chosen.where}.")
     given = means(**options)
-    library = load(libraries)
+    library = load(libraries or chosen.libraries)
     sized = with_sizes(methods or chosen.methods, sizes, library)
     examples = choose_examples(chosen, data, split, limit or 0, documents)
-    shown = apart(_demonstrations(demos, sized.methods), examples)
-    kit = make_kit(library, shown, sized.sizes, search=load_search(learned, search))
+    shown = apart(_demonstrations(demos, chosen.demonstrations, sized.methods), examples)
+    kit = make_kit(
+        library,
+        shown,
+        sized.sizes,
+        search=load_search(
+            learned, search, given_of(Budget, width=width, depth=depth, calls=calls)
+        ),
+        retriever=open_index(index) if index else None,
+        limits=given_of(Limits, depth=depth, calls=calls),
+        tools=load_tooling(tools),
+        embed=choose_embedding(),
+        stepwise=None
+        if libraries or demos or chosen.libraries
+        else apart(Demonstrations(load_demonstrations("", "open_domain")), examples),
+    )
     job = evaluation_job(
         chosen,
         data,
@@ -165,7 +210,7 @@ def command(
     complain(tally, f"pearl runs show {tally.run}", "trial")
 
 
-def _demonstrations(folder: str, methods: tuple[str, ...]) -> Demonstrations:
+def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:
     """Those of a folder, and as they were before refinement where a method asks for it."""
     from pearl.evaluate.job import Demonstrations
     from pearl.evaluate.methods.pearl import NO_REFINEMENT
@@ -173,7 +218,7 @@ def _demonstrations(folder: str, methods: tuple[str, ...]) -> Demonstrations:
     from pearl.planner import load_demonstrations
     from pearl.source import InputError
 
-    refined = load_demonstrations(folder)
+    refined = load_demonstrations(folder, shipped)
     if NO_REFINEMENT.name not in methods:
         return Demonstrations(refined)
     if not folder:

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import re
+from typing import TYPE_CHECKING
+
 import click
 
 from pearl.cli.failures import NoAnswer
-from pearl.cli.options import check_output, emit, emit_json, json_option, output_option
+from pearl.cli.options import (
+    check_output,
+    emit,
+    emit_json,
+    json_option,
+    output_option,
+    store_option,
+)
+
+if TYPE_CHECKING:
+    from pearl.plan import Plan
+    from pearl.strategies.fsm.table import Machine
+
+_RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
+"""What names a run, and perhaps a question of it, where no file has that name."""
 
 
 @click.command(
@@ -18,22 +36,58 @@ from pearl.cli.options import check_output, emit, emit_json, json_option, output
     type=click.Choice(["mermaid", "svg"]),
 )  # fmt: skip
 @output_option
+@store_option
 @json_option
-def command(plan: str, form: str, output: str, as_json: bool) -> None:
-    """Draw PLAN (a file, or - for standard input) as Mermaid text or as an SVG picture."""
-    from pearl import draw
-    from pearl.graph import dependencies, levels, outputs, reads_document
+def command(plan: str, form: str, output: str, store: str, as_json: bool) -> None:
+    """Draw PLAN (a file, or - for standard input) as Mermaid text or as an SVG picture.
+
+    PLAN may be a run: its name, the start of it, or last; a question of a batch is RUN/ID. What
+    an action's own steps did, as REBEL's sub-questions, is drawn with it.
+
+    fsm, fsm1 and fsm2 are the state machines of FSM prompting, where no file has that name.
+    """
+    check_output(output)
+    if plan != "-" and not os.path.exists(plan):
+        from pearl.strategies.fsm.table import MACHINES
+
+        if plan in MACHINES:
+            _draw_machine(MACHINES[plan], form, output, as_json)
+            return
+        if _RUN.fullmatch(plan):
+            _draw(_run_plan(plan, store), form, output, as_json)
+            return
     from pearl.source import read_source
     from pearl.syntax import parse
 
-    check_output(output)
-    source = read_source(plan, "plan")
-    parsed = parse(source)
+    parsed = parse(read_source(plan, "plan"))
     if parsed.broken or not parsed.plan.steps:
         raise NoAnswer(f"{plan} cannot be drawn as it stands: mend what pearl lint finds.")
-    steps = parsed.plan.steps
+    _draw(parsed.plan, form, output, as_json)
+
+
+def _run_plan(name: str, store: str) -> Plan:
+    """The plan of a run, with the steps of its frames."""
+    from pearl.cli.stores import open_run
+    from pearl.runtime.trace import last_try
+    from pearl.runtime.tree import as_plan, read_tree
+    from pearl.store.history import read_entries, since_last_start
+
+    run, _, item = name.partition("/")
+    with open_run(run, store) as (engine, found):
+        tree = read_tree(last_try(since_last_start(list(read_entries(engine, found, item)))))
+    if tree is None or not tree.plan.steps:
+        hint = f": name a question of it, as {found.name}/ID" if found.has_rows else ""
+        raise NoAnswer(f"The run {name} has no steps to draw{hint}.")
+    return as_plan(tree)
+
+
+def _draw(plan: Plan, form: str, output: str, as_json: bool) -> None:
+    from pearl import draw
+    from pearl.graph import dependencies, levels, outputs, reads_document
+
+    steps = plan.steps
     if output or not as_json:
-        emit(draw.svg(parsed.plan) if form == "svg" else draw.mermaid(parsed.plan), output)
+        emit(draw.svg(plan) if form == "svg" else draw.mermaid(plan), output)
     if as_json:
         needs = dependencies(steps)
         depth = levels(needs)
@@ -49,6 +103,16 @@ def command(plan: str, form: str, output: str, as_json: bool) -> None:
                     }
                     for step in steps
                 ],
-                "answer": list(outputs(parsed.plan)),
+                "answer": list(outputs(plan)),
             }
         )
+
+
+def _draw_machine(machine: Machine, form: str, output: str, as_json: bool) -> None:
+    from pearl.strategies.fsm import picture
+
+    if output or not as_json:
+        draw = picture.svg if form == "svg" else picture.mermaid
+        emit(draw(machine), output)
+    if as_json:
+        emit_json(picture.as_object(machine))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pearl.library import Library
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_T = TypeVar("_T")
 
 
 def library_option(command: _F) -> _F:
@@ -81,14 +82,45 @@ def context_options(command: _F) -> _F:
     return policy(window(command))
 
 
+def strategy_option(command: _F) -> _F:
+    """``--strategy``."""
+    return click.option(
+        "--strategy",
+        default="pearl",
+        show_default=True,
+        metavar="NAME",
+        help="How: pearl (a plan first), decomp (a step at a time), fsm1, fsm2 (a state machine), "
+        "rebel (recursion with tools) or react (search, look up, finish).",
+    )(command)
+
+
+def budget_options(command: _F) -> _F:
+    """``--width``, ``--depth`` and ``--calls``, for decompositions."""
+    for name, metavar, help in (
+        ("--calls", "N", "Calls a question may take, of agents and of the model, at most."),
+        ("--depth", "N", "Hops, or decompositions within each other, at most."),
+        ("--width", "N", "Proposals that count after each hop, at most."),
+    ):
+        option = click.option(name, type=click.IntRange(1), metavar=metavar, help=help)
+        command = option(command)
+    return command
+
+
+def given_of(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - as `make` takes them
+    """What is made with those options that were given."""
+    return make(**{name: one for name, one in options.items() if one is not None})
+
+
 def demonstrations_option(command: _F) -> _F:
-    """``--demos``."""
+    """``--demos``, or ``--demonstrations``."""
     return click.option(
         "--demos",
+        "--demonstrations",
+        "demos",
         default="",
         metavar="DIR",
-        help="A folder of example plans for the planner, as pearl refine fills it. Default: "
-        "those that ship with Pearl.",
+        help="A folder of example plans for the planner, as pearl refine fills it, or the name of "
+        "one that ships with Pearl. Default: those that ship with Pearl, for the data set.",
     )(command)
 
 

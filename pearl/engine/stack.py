@@ -56,11 +56,13 @@ class Engine:
         ask: the outermost layer.
         model: the model within.
         limiter: how many calls are under way.
+        keeper: where replies are kept; None where they are not.
     """
 
     ask: Ask
     model: Model
     limiter: Limiter
+    keeper: Keeper | None = None
 
     @property
     def identity(self) -> str:
@@ -134,7 +136,7 @@ def start_engine(
         ask = Budgeted(ask, ledger, ceiling, expect, cost)
     if keeper is not None:
         ask = Kept(ask, keeper, scope, model, limiter.sleep)
-    return Engine(Ending(ask, limiter), model, limiter)
+    return Engine(Ending(ask, limiter), model, limiter, keeper)
 
 
 def _tokens(usage: Usage) -> int:

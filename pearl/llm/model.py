@@ -104,7 +104,7 @@ class ModelError(Exception):
     Args:
         reason: one of ``authentication``, ``quota``, ``request``, ``rate``,
             ``connection``, ``timeout``, ``server``, ``reply``, ``refusal``,
-            ``cut``, ``context``, ``budget``, ``input``, ``store``,
+            ``cut``, ``context``, ``budget``, ``calls``, ``input``, ``store``,
             ``stopped``, ``recording``.
         message: one line for a person, without secrets.
         retry_after: seconds that the endpoint asks everybody to wait.

@@ -20,20 +20,23 @@ BUDGET = 3000
 """Tokens that demonstrations may take in a prompt."""
 
 
-def load_demonstrations(folder: str = "") -> tuple[Source, ...]:
+def load_demonstrations(folder: str = "", shipped: str = "demos") -> tuple[Source, ...]:
     """Demonstration plans.
 
     Args:
-        folder: one with ``.plan`` files, as ``pearl refine`` fills it; empty
-            for the plans that ship with Pearl.
+        folder: one with ``.plan`` files, as ``pearl refine`` fills it, or the
+            name of one that ships with Pearl; empty for ``shipped``.
+        shipped: a folder in ``plans/``.
 
     Raises:
         InputError: there is no such folder, or no plan in it.
     """
+    if folder and not Path(folder).is_dir() and folder in resources.plan_folders():
+        folder, shipped = "", folder
     if not folder:
         return tuple(
             Source(file.name, file.read_text(encoding="utf-8"))
-            for file in resources.demonstrations()
+            for file in resources.demonstrations(shipped)
         )
     if not Path(folder).is_dir():
         raise InputError(
@@ -84,4 +87,6 @@ def choose_demonstrations(
 
 
 def _without_question(plan: Plan) -> Plan:
-    return replace(plan, question="", comments=())
+    # What the last step gave stands after it, among the plan's own comments.
+    told = tuple(one for one in plan.comments if one.startswith("# value "))
+    return replace(plan, question="", comments=told)

@@ -38,6 +38,16 @@ CHOOSE = Action(
 )
 """Multiple choice: the options are seen while the document is read (PEARL, appendix)."""
 
+REMEMBER = Action(
+    "ANSWER_WITHOUT_DOCUMENT",
+    (Param("X"),),
+    "any",
+    "Answer the question X from what you know: there is no document. Reply with the answer alone, "
+    "one a line where there are several.",
+    traits=frozenset({"knowledge"}),
+)
+"""The baseline that shows what a model knows without the document."""
+
 FOLLOW = Action(
     "ANSWER_WITH_PLAN",
     (Param(DOCUMENT), Param("X"), Param("PLAN")),
@@ -80,6 +90,12 @@ class PlanShown:
 def reasoning_plan(question: str) -> Plan:
     """The plan of zero-shot chain of thought."""
     return _plan(question, REASON, [[question]])
+
+
+def blind_plan(question: str) -> Plan:
+    """The plan of the question without its document."""
+    step = Step("answer", REMEMBER.name, (Literal(question),), "Answer the question")
+    return Plan((step,), question, (REMEMBER,))
 
 
 def choosing_plan(question: str, orders: Sequence[Sequence[str]]) -> Plan:

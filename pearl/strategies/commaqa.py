@@ -8,7 +8,7 @@ the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ from pearl.learning.search import Found
 from pearl.runtime import Journal, Return, Run, RunError, Steps
 from pearl.strategies.given import GivenPlan
 
-Search: TypeAlias = Callable[[str, Agents], Found]
+Search: TypeAlias = Callable[[str, Agents], Awaitable[Found]]
 """Finds a decomposition of a question, by asking agents."""
 
 
@@ -27,7 +27,7 @@ class Tmn:
 
     Args:
         agents: who is asked.
-        search: how, as `pearl.learning.search.greedy` with its scorer.
+        search: how, as `pearl.learning.search.search` with somebody who proposes.
         journal: where it is written what the search took.
     """
 
@@ -39,11 +39,12 @@ class Tmn:
         """All steps of the decomposition that was found.
 
         Raises:
+            ModelError: a model that proposes gave no usable answer.
             RunError: none came to an end.
         """
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
-        found = self.search(run.question, self.agents)
+        found = await self.search(run.question, self.agents)
         told = {"agent_calls": found.calls, "hops_tried": found.tried}
         self.journal.decide("search", {**told, "hops": print_hops(found.hops)})
         if found.answer is None:

@@ -1,0 +1,84 @@
+"""Least-to-most prompting: reduce a question first, then answer its parts one after another.
+
+Zhou et al., "Least-to-Most Prompting Enables Complex Reasoning in Large
+Language Models", ICLR 2023, section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pearl.llm import FillSchema
+from pearl.plan import DOCUMENT, Action, Arg, Literal, Param, Plan, Ref, Step, Template
+from pearl.prompts.schemas import load_schema
+from pearl.runtime import Caller, Return, Run, RunError, SchemaError, Steps, fill
+from pearl.strategies.given import GivenPlan
+
+ANSWER_NEXT = Action(
+    "ANSWER_NEXT",
+    (Param(DOCUMENT), Param("X"), Param("EARLIER")),
+    "any",
+    "Answer the question X from CTX, with the help of EARLIER, which are simpler questions and "
+    "their answers. Begin with the answer alone, one a line where there are several.",
+)
+"""One of the questions; those before it stand beside it with their answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeastToMost:
+    """One call that reduces the question, and a step for each part; the question is the last.
+
+    Args:
+        caller: asks the model and keeps the journal.
+    """
+
+    caller: Caller
+
+    async def next(self, run: Run) -> Steps | Return:
+        """All steps at once, then the last one's answer.
+
+        Raises:
+            ModelError: the model gave no usable answer.
+            RunError: it would not list sub-questions in the form that is wanted.
+        """
+        if run.plan.steps:
+            return await GivenPlan(run.plan).next(run)
+        call = FillSchema(load_schema("least_to_most"), (("question", run.question),))
+        try:
+            found = await fill(self.caller, call, "reduce")
+        except SchemaError as error:
+            raise RunError(str(error)) from None
+        return await GivenPlan(in_turn(run.question, found["sub_questions"])).next(run)
+
+
+def in_turn(question: str, parts: Sequence[str]) -> Plan:
+    """A step for each part, each given the answers to those before it, and one for the question.
+
+    Args:
+        question: what is asked.
+        parts: sub-questions, in the order they are to be answered.
+    """
+    told = dict.fromkeys(" ".join(part.split()) for part in parts)
+    asked = [part for part in told if part and part.casefold() != question.casefold()]
+    names = [f"part_{number}" for number in range(1, len(asked) + 1)]
+    steps = [
+        _step(name, part, list(zip(asked, names, strict=True))[:at])
+        for at, (name, part) in enumerate(zip(names, asked, strict=True))
+    ]
+    steps.append(_step("answer", question, list(zip(asked, names, strict=True))))
+    return Plan(tuple(steps), question, (ANSWER_NEXT,), (Ref("answer"),))
+
+
+def _step(name: str, question: str, earlier: Sequence[tuple[str, str]]) -> Step:
+    return Step(name, ANSWER_NEXT.name, (Ref(DOCUMENT), Literal(question), _told(earlier)))
+
+
+def _told(earlier: Sequence[tuple[str, str]]) -> Arg:
+    if not earlier:
+        return Literal("Nothing was asked before.")
+    parts: list[str | Ref] = []
+    for at, (question, name) in enumerate(earlier):
+        gap = "\n" if at else ""
+        parts += [f"{gap}Question: {question}\nAnswer: ", Ref(name)]
+    return Template(tuple(parts))

@@ -1,0 +1,645 @@
+"""DecomP's tasks: readers by example, arithmetic, baselines, handlers that are swapped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from decimal import Decimal
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from pearl.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.cli import pearl
+from pearl.evaluate.datasets import DATASETS
+from pearl.evaluate.datasets.arithmetic import GSM8K, MULTIARITH
+from pearl.evaluate.datasets.commaqa_e import DATASET as COMMAQA_E
+from pearl.layout import layout_library
+from pearl.library import Library, builtins, load_library
+from pearl.llm import (
+    ExecuteStep,
+    FillSchema,
+    ModelError,
+    NextStep,
+    Reply,
+    Request,
+    Worked,
+)
+from pearl.llm.calls import Call
+from pearl.llm.offline import Offline
+from pearl.llm.offline.by_example import by_example, statements
+from pearl.llm.offline.reducing import sub_questions
+from pearl.numerals import last_number
+from pearl.plan import Literal, Step
+from pearl.planner import load_demonstrations
+from pearl.prompts import render
+from pearl.prompts.schemas import load_schema
+from pearl.retrieval import Passage
+from pearl.runtime import Caller, Finished, Journal, RunError, Strategy, run_strategy
+from pearl.runtime.calls import at_most
+from pearl.runtime.handlers import NONE, Handlers
+from pearl.runtime.trace import export_trace
+from pearl.source import InputError, Source
+from pearl.strategies import (
+    Decomp,
+    GivenPlan,
+    LeastToMost,
+    blind_plan,
+    conclusion,
+    decompose,
+    retrieve_read_plan,
+    rolled_out_plan,
+    worked,
+)
+from pearl.strategies.retrieving import with_retriever
+from pearl.strategies.rolled_out import chain
+from pearl.syntax import parse, parse_library
+from pearl.values import Value, decode
+from tests.conftest import ROOT
+from tests.test_conformance import conforms
+
+PASSAGE = (
+    "movie: Ashfall ; directed by: Vell. movie: Grout ; director: Ruan Oke. movie: Ashfall ; "
+    "awarded: Brightcup. movie: Grout ; award: Longspoon. movie: Ashfall ; release year: 1975. "
+    "Vell acted in the movie Grout. Ruan Oke was an actor in the movie Ashfall. Vell was born in "
+    "the year 1931. Ruan Oke was born in 1931. Dr. Tam was born in 1940. Vell is from the country "
+    "of Hesper. Dr. Tam grew up in the nation of Hesper. Dr. Tam won the Old Bell award. Old Bell "
+    "was awarded to Vell."
+)
+FACTS = """\
+OWNERS(CTX, X) -> list : List who owns X in CTX.
+  example: ("Jo has a boat. The cart is Bea's. Ann has a cart.", "cart") = ["Bea", "Ann"]
+AGE(CTX, X) -> number : Give the age of X in CTX.
+  example: ("Jo is 41 years old. Bea is 12 years old.", "Bea") = 12
+OLD(CTX, X, N) -> bool : Say whether X is N years old in CTX.
+  example: ("Jo is 41 years old.", "Jo", 41) = true
+  example: ("Jo is 41 years old.", "Jo", 12) = false
+HOME(CTX, X) -> text : Say where X lives in CTX.
+  example: ("Jo lives in Ulm.", "Jo") = "Ulm"
+VAGUE(CTX, X) -> list : List what X has in CTX.
+  example: ("Jo has a boat. Jo has a cold.", "Jo") = ["boat"]
+PLAIN(CTX, X) -> list : List what X is in CTX.
+  example: ("Jo") = ["tall"]
+"""
+
+
+def own(text: str) -> Library:
+    actions = {action.name: action for action in parse_library(text).actions}
+    return Library(("own",), MappingProxyType({**builtins(), **actions}))
+
+
+def told(library: Library, name: str, text: str, *values: Value) -> Value | None:
+    """What the reader by example makes of a call; None where it leaves it to others."""
+    action = library.actions[name]
+    names = [one.name for one in action.params if one.name != "CTX"]
+    step = Step("a", name, tuple(map(Literal, values)))
+    call = ExecuteStep(
+        Source("d", text), action, step, tuple(zip(names, values, strict=True))
+    )  # fmt: skip
+    reply = by_example(call)
+    return None if reply is None else decode(reply, action.returns)
+
+
+def ran(
+    strategy: Strategy | None, question: str, library: Library, text: str = "-",
+    model: Any = None, handed: Handlers = NONE, make: Any = None,
+) -> tuple[Finished, str, Journal]:  # fmt: skip
+    """A run's end, its trace and its journal."""
+    model = model or Offline()
+    journal = Journal()
+    journal.decide("run", {"question": question})
+    caller = Caller(model.answer, model.identity, journal)
+    finished = asyncio.run(
+        run_strategy(
+            strategy or make(caller), question, Source("d", text), library, caller, handlers=handed
+        )
+    )
+    return finished, export_trace(journal.entries, "test"), journal
+
+
+def demonstrations(name: str, library: Library) -> tuple[Worked, ...]:
+    plans = [parse(source).plan for source in load_demonstrations("", name)]
+    known = [one for one in plans if all(library.get(step.action) for step in one.steps)]
+    return tuple(map(worked, known))
+
+
+class Scripted:
+    """Answers a call by a function of it."""
+
+    name = identity = "scripted"
+    notice = ""
+
+    def __init__(self, says: Any) -> None:
+        self.says = says
+        self.asked: list[Call] = []
+
+    async def answer(self, request: Request) -> Reply:
+        self.asked.append(request.call)
+        return Reply(self.says(request.call))
+
+
+# --- Readers by example ---
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "found"),
+    [
+        ("OWNERS", ("kite",), ["Mo", "Zoe Lee"]),
+        ("OWNERS", ("Kite",), ["Mo", "Zoe Lee"]),
+        ("OWNERS", ("hat",), []),
+        ("AGE", ("Mo",), 7),
+        ("AGE", ("Nobody",), None),
+        ("OLD", ("Mo", 7), True),
+        ("OLD", ("Mo", 8), False),
+        ("HOME", ("Zoe Lee",), "St. Ives"),
+        ("HOME", ("Nobody",), None),
+        ("PLAIN", ("Mo",), None),
+    ],
+)
+def test_statements_are_read_as_an_example_s_are(name: str, values: tuple[Value, ...], found: Any):
+    text = (
+        "Mo has a kite. The kite is Zoe Lee's. Mo is 7 years old.\nZoe Lee lives in St. Ives. "
+        "Ann has a boat and a cart."
+    )
+    reply = told(own(FACTS), name, text, *values)
+    assert (reply.split("\n")[0] if isinstance(reply, str) else reply) == found
+
+
+def test_a_form_that_finds_what_is_no_answer_is_not_used():
+    assert told(own(FACTS), "VAGUE", "Mo has a kite.", "Mo") is None
+
+
+def test_a_slot_takes_a_number_for_a_number_and_no_mark_between_parts():
+    library = load_library("commaqa_e_fine")
+    assert told(library, "BIRTH_YEAR_OF", "Mo was born in Ulm. Mo was born in 1990.", "Mo") == [
+        "1990"
+    ]
+    assert told(library, "AWARDS_OF_MOVIE", "movie: Ann ; award: Bo ; year: 3.", "Ann") == []
+
+
+def test_statements_end_at_full_stops_whatever_letter_comes_next():
+    text = "movie: A. movie: Bo.  J. Roe, Dr. C is\there!\n\nNo. 3 e"
+    assert statements(text) == ["movie: A.", "movie: Bo.", "J. Roe, Dr. C is here!", "No. 3 e"]
+    assert statements("x" * 500) == []
+    assert len(statements("A. " * 20_000 + " " * 50_000)) <= 1
+
+
+@pytest.mark.parametrize("kind", ["coarse", "fine"])
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What movies have people from the country Hesper acted in?", ["Grout"]),
+        ("What movies have the directors from Hesper directed?", ["Ashfall"]),
+        ("What awards have the actors of the Brightcup winning movies received?", []),
+        ("What awards did the movies directed by the Old Bell winners receive?", ["Brightcup"]),
+        (
+            "What movies that were released in 1975 have people from the country Hesper directed?",
+            ["Ashfall"],
+        ),
+    ],
+)
+def test_questions_of_commaqa_e_by_example(kind: str, question: str, answer: list[str]):
+    """Two libraries, plans of the same shape, one passage that neither has seen."""
+    library = load_library(f"commaqa_e_{kind}")
+    shown = demonstrations("commaqa_e", library)
+    assert len(shown) == 7
+    finished, trace, _ = ran(
+        None, question, library, PASSAGE, make=lambda caller: Decomp(library, caller, shown)
+    )
+    assert finished.values[finished.outputs[0]] == answer
+    if question.startswith("What movies that"):
+        conforms(finished, trace, library)
+
+
+def test_an_example_s_text_is_shown_to_the_model():
+    action = own(FACTS).actions["HOME"]
+    call = ExecuteStep(
+        Source("d", "x"), action, Step("a", "HOME", (Literal("Mo"),)), (("X", "Mo"),)
+    )
+    assert 'For ("Jo lives in Ulm.", "Jo") the answer was' in render(call)[-1]["content"]
+
+
+# --- Data sets ---
+
+
+def write(path: Path, data: Any, *, lines: bool = False) -> str:
+    text = "\n".join(map(json.dumps, data)) if lines else json.dumps(data)
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def pair(name: str, *spans: str) -> dict[str, Any]:
+    return {"question": f"{name}?", "query_id": name, "answer": {"spans": list(spans)}}
+
+
+def test_commaqa_e_is_read_and_scored_in_no_order(tmp_path: Path):
+    data = {"one": {"passage": PASSAGE, "qa_pairs": [pair("a", "X", "Y z"), pair("b", "1931")]}}
+    first, second = COMMAQA_E.read(write(tmp_path / "f.json", data), "")
+    assert (first.question, first.document.text) == ("a?", PASSAGE)
+    assert COMMAQA_E.score(first, "y Z\nX") == 1
+    assert COMMAQA_E.score(first, "X") == 0
+    assert COMMAQA_E.measures(first, "X")["f1"] == pytest.approx(2 / 3)
+    assert COMMAQA_E.score(second, "1931") == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ([], "has no qa_pairs"),
+        ({"one": {"passage": "x", "qa_pairs": []}}, "has no qa_pairs"),
+        ({"one": {"qa_pairs": [pair("a", "X")]}}, "one has no passage"),
+        ({"one": {"passage": "x", "qa_pairs": [{"question": "?"}]}}, "question 1 has no question"),
+        (
+            {"one": {"passage": "x", "qa_pairs": [{**pair("a"), "answer": {"spans": "X"}}]}},
+            "no list of texts",
+        ),
+        ({"one": {"passage": "x", "qa_pairs": [pair("a", "X")] * 2}}, "the id a again"),
+    ],
+)
+def test_a_file_that_is_not_commaqa_e_is_refused(tmp_path: Path, data: Any, words: str):
+    with pytest.raises(InputError, match=words):
+        list(COMMAQA_E.read(write(tmp_path / "f.json", data), ""))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("$18", "18"),
+        ("1,000", "1000"),
+        ("1000.0", "1000"),
+        ("It is $1,250.50.", "1250.5"),
+        ("16 - 3 = 13.", "13"),
+        ("10-3", "3"),
+        ("It fell to -5.", "-5"),
+        ("-$3", "-3"),
+        ("3 1/2 pies", "3.5"),
+        ("1/2", "0.5"),
+        ("on 10/11/2020", "2020"),
+        ("1/0", "0"),
+        ("2.5 million", "2500000"),
+        ("two and a half", "2.5"),
+        ("3 and a half", "3.5"),
+        ("twenty-one", "21"),
+        ("three hundred and five thousand", "305000"),
+        ("half", "0.5"),
+        ("a dozen eggs", "12"),
+        ("18, one by one", "18"),
+        ("about .5", "0.5"),
+        ("model A4", None),
+        ("none", None),
+        ("", None),
+    ],
+)
+def test_the_last_number_of_a_text(text: str, number: str | None):
+    assert last_number(text) == (None if number is None else Decimal(number))
+
+
+def test_the_builtin_gives_a_step_s_value():
+    def call(text: str) -> Value:
+        return FUNCTIONS["last_number"]([Given(Literal(text), text)])
+
+    assert [repr(call(text)) for text in ("$1,000.00", "x = 2.5 kg")] == ["1000", "2.5"]
+    with pytest.raises(BuiltinError, match="finds no number in 'nothing'"):
+        call("nothing")
+
+
+def test_word_problems_are_read_and_scored_by_number(tmp_path: Path):
+    rows = [{"question": "How  many?", "answer": "1 + 1 = <<1+1=2>>2\n#### 1,002"}]
+    [one] = GSM8K.read(write(tmp_path / "g.jsonl", rows, lines=True), "")
+    assert (one.question, one.document.text, one.gold) == ("How many?", "How many?", "1,002")
+    for right in ("1002", "1,002.0", "That makes $1,002.", "1 + 1 = 1002 jars"):
+        assert GSM8K.score(one, right) == 1
+    for wrong in ("", "2", "1002.5", "1002 of 5"):
+        assert GSM8K.score(one, wrong) == 0
+    other = [{"sQuestion": " How many? ", "lSolutions": [39.0]}]
+    for lines in (False, True):
+        [two] = MULTIARITH.read(write(tmp_path / "m.json", other, lines=lines), "")
+        assert MULTIARITH.score(two, "39") == 1
+
+
+@pytest.mark.parametrize(
+    ("dataset", "row", "words"),
+    [
+        (GSM8K, {"question": "?", "answer": "18"}, "no answer after ####"),
+        (GSM8K, {"question": "?", "answer": "#### many"}, "is no number"),
+        (MULTIARITH, {"sQuestion": "?", "lSolutions": []}, "no lSolutions"),
+        (MULTIARITH, {"lSolutions": [1]}, "no sQuestion"),
+    ],
+)
+def test_a_problem_without_an_answer_is_refused(tmp_path: Path, dataset: Any, row: Any, words: str):
+    with pytest.raises(InputError, match=words):
+        list(dataset.read(write(tmp_path / "f.jsonl", [row], lines=True), ""))
+
+
+def test_every_data_set_s_own_library_runs_its_demonstrations():
+    named = [one for one in DATASETS if one.libraries]
+    assert {"letters", "reversal", "commaqa-e", "gsm8k"} <= {one.name for one in named}
+    for dataset in named:
+        library = load_library(*dataset.libraries)
+        assert demonstrations(dataset.demonstrations, library), dataset.name
+
+
+# --- Arithmetic ---
+
+JARS = "A crate holds 5 rows of 4 jars. 3 are cracked. How many are whole?"
+
+
+def reckoner(call: Call) -> str:
+    """Writes the steps by analogy, and reasons as a model that forgets to state the number."""
+    if isinstance(call, NextStep):
+        from pearl.llm.offline.analogy import next_step
+
+        return next_step(call)
+    assert isinstance(call, ExecuteStep)
+    if call.action.name == "REASON":
+        return "There are 5 * 4 = 20 jars.\nOf these, 17 are whole and 3 are not."
+    return "That is 17.0 jars."
+
+
+def arithmetic(library: Library, model: Any) -> tuple[Finished, str]:
+    shown = demonstrations("arithmetic", library)
+    finished, trace, _ = ran(
+        None, JARS, library, model=model, make=lambda caller: Decomp(library, caller, shown)
+    )
+    return finished, trace
+
+
+def test_an_answer_is_extracted_from_a_chain_of_thought_and_corrected():
+    library = load_library("arithmetic")
+    finished, trace = arithmetic(library, Scripted(reckoner))
+    assert finished.values["answer"] == 17
+    conforms(finished, trace, library)
+
+
+SWAPPED = {
+    "a builtin": "EXTRACT_NUMBER(TEXT) -> number : Take it.\n  body: builtin last_number\n",
+    "a plan": "EXTRACT_NUMBER(Q, TEXT) -> number : Take it.\n  plan:\n"
+    "    1. told = SUM_UP(Q, TEXT)\n    2. number = LAST_NUMBER(told)\n"
+    "SUM_UP(Q, TEXT) : Say what TEXT comes to as the answer to Q.\n",
+}
+
+
+@pytest.mark.parametrize("body", ["a builtin", "a plan", "other examples"])
+def test_a_handler_is_swapped_in_the_library_and_the_plan_stays(body: str):
+    """A prompted handler becomes a builtin, or a plan of its own: the steps are the same."""
+    text = (ROOT / "actions" / "arithmetic.actions").read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    at = next(at for at, line in enumerate(lines) if line.startswith("EXTRACT_NUMBER"))
+    end = next(at for at, line in enumerate(lines) if line.startswith("LAST_NUMBER"))
+    kept = "EXTRACT_NUMBER(Q, TEXT) : Take it.\n"
+    other = SWAPPED.get(body, kept).replace("(TEXT)", "(Q, TEXT)")
+    changed = "".join((*lines[:at], other, *lines[end:]))
+    if body == "a builtin":
+        # A builtin reads its first argument.
+        changed = changed.replace("(Q, TEXT) -> number", "(TEXT, Q) -> number")
+    library = own(changed)
+    plan = parse((ROOT / "plans" / "arithmetic" / "1.plan").read_text(encoding="utf-8")).plan
+    steps = [step.action for step in plan.steps]
+    model = Scripted(reckoner)
+    finished, _, _ = ran(GivenPlan(plan), plan.question, library, model=model)
+    assert [step.action for step in finished.plan.steps] == steps
+    asked = [one.action.name for one in model.asked if isinstance(one, ExecuteStep)]
+    assert asked == {
+        "a builtin": ["REASON"],
+        "a plan": ["REASON", "SUM_UP"],
+        "other examples": ["REASON", "EXTRACT_NUMBER"],
+    }[body]  # fmt: skip
+
+
+# --- Baselines ---
+
+
+def test_demonstrations_are_rolled_out_into_chains_of_thought():
+    library = load_library("commaqa_e_fine")
+    sources = {one.name: one for one in load_demonstrations("", "commaqa_e")}
+    assert chain(parse(sources["fine_7.plan"]).plan, library).splitlines() == [
+        "List everybody who is from the country Norvia, as the text states it: Perrin, Lasko",
+        "List every movie that Perrin directed, as the text states it: Oldmark, Brayle",
+        "List every movie that Lasko directed, as the text states it: Fenwell",
+        "Say whether the movie Oldmark was released in the year 1951, as the text states it: yes",
+        "Say whether the movie Brayle was released in the year 1951, as the text states it: no",
+        "Say whether the movie Fenwell was released in the year 1951, as the text states it: yes",
+        'The answer is ["Oldmark","Fenwell"].',
+    ]
+    coarse = chain(parse(sources["coarse_1.plan"]).plan, load_library("commaqa_e_coarse"))
+    assert coarse.startswith("Who is from the country Norvia? Perrin, Lasko\nWhich movies has")
+    sums = chain(parse(load_demonstrations("", "arithmetic")[0]).plan, load_library("arithmetic"))
+    assert sums.count("The answer is 19.") == 1
+
+
+def test_rolled_out_chain_of_thought_is_one_call():
+    library = load_library("arithmetic")
+    shown = [parse(one).plan for one in load_demonstrations("", "arithmetic")]
+    model = Scripted(lambda _: "There are 20 jars.\nThe answer is 17.")
+    finished, trace, _ = ran(
+        GivenPlan(rolled_out_plan(JARS, shown, library)), JARS, library, JARS, model=model
+    )
+    assert conclusion(finished.text) == "17"
+    [call] = model.asked
+    prompt = render(call)[-1]["content"]
+    for plan in shown:
+        assert chain(plan, library) in prompt
+    conforms(finished, trace, library)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A.\nThe answer is 17.", "17"),
+        ('So the answer is: ["A", "B c"].\n> a quote', "A\nB c"),
+        ("The answer is 3. No, the answer is 4.", "4"),
+        ('The answer is "Ulm".', "Ulm"),
+        ("The answer is [broken", "[broken"),
+        ("Nothing was said.", "Nothing was said."),
+        ("The answer is .", "The answer is ."),
+    ],
+)
+def test_what_a_chain_of_thought_says_its_answer_is(text: str, said: str):
+    assert conclusion(text) == said
+
+
+def in_turn(call: Call) -> str:
+    if isinstance(call, FillSchema):
+        return json.dumps({"sub_questions": ["Who  made {it}?", "When was she born?", "q?"]})
+    assert isinstance(call, ExecuteStep)
+    return {"Who made {it}?": "Vell", "When was she born?": "1931"}.get(
+        str(dict(call.arguments)["X"]), "Hesper"
+    )
+
+
+def test_least_to_most_answers_each_part_with_those_before_it():
+    library = load_library()
+    model = Scripted(in_turn)
+    finished, trace, _ = ran(
+        None, "Q?", library, PASSAGE, model=model, make=lambda caller: LeastToMost(caller)
+    )
+    assert finished.text == "Hesper"
+    assert [step.name for step in finished.plan.steps] == ["part_1", "part_2", "answer"]
+    last = model.asked[-1]
+    assert isinstance(last, ExecuteStep)
+    assert dict(last.arguments)["EARLIER"] == (
+        "Question: Who made {it}?\nAnswer: Vell\nQuestion: When was she born?\nAnswer: 1931"
+    )
+    conforms(finished, trace, library)
+
+
+def test_least_to_most_without_sub_questions_in_the_form_that_is_wanted():
+    model = Scripted(lambda _: '{"sub_questions": "none"}')
+    with pytest.raises(RunError, match="least_to_most does not fit after 3 tries"):
+        ran(None, "q?", load_library(), model=model, make=lambda caller: LeastToMost(caller))
+    assert len(model.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("question", "parts"),
+    [
+        ("What did the man who stole the key say?", ["Which man stole the key?"]),
+        ("Where is the town that Ann left?", ["Which town Ann left?"]),
+        ("Where is Ulm?", []),
+    ],
+)
+def test_offline_a_relative_clause_is_asked_first(question: str, parts: list[str]):
+    call = FillSchema(load_schema("least_to_most"), (("question", question),))
+    assert sub_questions(call) == {"sub_questions": parts}
+
+
+def test_without_context_the_document_is_not_shown():
+    library = load_library()
+    model = Scripted(lambda _: "Ulm")
+    finished, trace, _ = ran(GivenPlan(blind_plan("Where?")), "Where?", library, PASSAGE, model)
+    [call] = model.asked
+    assert isinstance(call, ExecuteStep)
+    assert call.document is None
+    assert "Ashfall" not in render(call)[-1]["content"]
+    conforms(finished, trace, library)
+
+
+class Shelf:
+    """A retriever that has one passage."""
+
+    def search(self, query: str, k: int) -> list[Passage]:
+        return [Passage("1", "Shelf", f"{query} {k}", 1.0)]
+
+
+@pytest.mark.parametrize("retriever", [None, Shelf()])
+def test_retrieve_and_read_looks_the_question_itself_up(retriever: Any):
+    library = load_library("open_domain")
+    model = Scripted(lambda _: "Vell")
+    text = "# One\n\nVell made Ashfall.\n\n# Two\n\nTam sings.\n"
+    handed = with_retriever(Handlers(), Source("d", text), retriever)
+    finished, trace, _ = ran(
+        GivenPlan(retrieve_read_plan("Who made Ashfall?")), "Who made Ashfall?", library, text,
+        model, handed,
+    )  # fmt: skip
+    wanted = "Shelf: Who made Ashfall? 5" if retriever else "One: Vell made Ashfall."
+    assert finished.values["found"] == [wanted]
+    assert len(model.asked) == 1
+    conforms(finished, trace, library)
+
+
+# --- Limits ---
+
+FORKS = """\
+FORK(Q) -> any : Answer Q.
+  demonstration:
+    question: Fork 1
+
+    1. a = FORK("Fork 1 left")
+    2. b = FORK("Fork 1 right")
+    return b
+"""
+
+
+def test_a_question_s_calls_are_counted_over_all_frames():
+    """Frames that call themselves twice stay above the depth limit and would take 2^40 calls."""
+    library = own(FORKS)
+    model = Offline()
+    journal = Journal()
+    caller = at_most(Caller(model.answer, model.identity, journal), 30)
+    action = library.actions["FORK"]
+    shown = tuple(worked(plan) for plan in action.body.demonstrations)  # type: ignore[union-attr]
+    with pytest.raises(RunError, match="has taken its 30 calls"):
+        asyncio.run(
+            run_strategy(
+                Decomp(library, caller, shown), "Fork 1", Source("d", "-"), library, caller,
+                handlers=Handlers(decompose=decompose, depth=40),
+            )
+        )  # fmt: skip
+    done = [one for one in journal.entries if one.kind == "call" and one.status == "done"]
+    assert len(done) == 30
+
+
+def test_corrections_count_as_calls():
+    model = Scripted(lambda _: "a = NOTHING(x)")
+    caller = at_most(Caller(model.answer, "scripted", Journal()), 3)
+    library = load_library("lists")
+    with pytest.raises(ModelError, match="has taken its 3 calls") as raised:
+        asyncio.run(run_strategy(Decomp(library, caller), "q", Source("d", "-"), library, caller))
+    assert raised.value.reason == "calls"
+    assert len(model.asked) == 3
+
+
+@pytest.mark.parametrize("mode", ["each", "where"])
+def test_a_list_that_is_too_wide_is_not_run_over(mode: str):
+    library = own("ASK(X) -> bool : Ask X.\n")
+    model = Scripted(lambda _: "yes")
+    plan = parse(f'1. l = FLAT(["a", "b", "c"])\n2. s = ASK({mode} l)').plan
+    with pytest.raises(RunError, match="l has 3 items, and a step runs over 2 at most") as raised:
+        ran(GivenPlan(plan), "q", library, model=model, handed=Handlers(width=2))
+    assert raised.value.failures[0].reason == "width"
+    assert not model.asked
+    finished, _, _ = ran(GivenPlan(plan), "q", library, model=model, handed=Handlers(width=3))
+    assert len(model.asked) == 3
+    assert finished.outputs == ("s",)
+
+
+def test_values_in_an_action_s_demonstrations_stay_there_when_a_library_is_laid_out():
+    text = (ROOT / "actions" / "reversal_tail.actions").read_text(encoding="utf-8")
+    assert "    # value items" in text
+    assert layout_library(Source("reversal_tail.actions", text)) == text
+
+
+# --- From the command line ---
+
+
+def evaluated(*args: str) -> dict[str, Any]:
+    done = CliRunner().invoke(pearl, ["eval", *args, "--json"])
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.output[done.output.index("{") :])
+    return found
+
+
+def test_a_data_set_brings_its_library_and_demonstrations(tmp_path: Path):
+    question = pair("a", "Grout")
+    question["question"] = "What movies have people from the country Hesper acted in?"
+    data = write(tmp_path / "f.json", {"one": {"passage": PASSAGE, "qa_pairs": [question]}})
+    assert evaluated("commaqa-e", "--data", data)["exact_match"] == 1
+    coarse = evaluated(
+        "commaqa-e", "--data", data, "--library", "commaqa_e_coarse", "--methods",
+        "decomp,cot-rolled-out,least-to-most,no-context,retrieve-read",
+    )  # fmt: skip
+    assert coarse["answered"] == 5
+    rows = [{"question": JARS, "answer": "#### 17"}]
+    sums = write(tmp_path / "g.jsonl", rows, lines=True)
+    assert evaluated("gsm8k", "--data", sums)["failed"] == {}
+
+
+@pytest.mark.parametrize("folder", ["reversal", "reversal_tail"])
+def test_lists_are_reversed_by_halves_and_by_their_tail(tmp_path: Path, folder: str):
+    question = {**pair("a", "e, d, c, b, a"), "question": 'Reverse the sequence "a, b, c, d, e".'}
+    data = write(tmp_path / "f.json", {"one": {"qa_pairs": [question]}})
+    assert (
+        evaluated("reversal", "--data", data, "--library", folder, "--demos", folder)["right"] == 1
+    )
+
+
+def test_commaqa_e_files_are_answered(shared: Path):
+    """Both libraries, by example; 100 questions on 20 passages."""
+    file = str(shared / "decomp" / "commaqa_e" / "iid_test_eg100.json")
+    for library in ("commaqa_e_coarse", "commaqa_e_fine"):
+        found = evaluated("commaqa-e", "--data", file, "--methods", "decomp", "--library", library)
+        assert found["trials"] == 100
+        assert found["exact_match"] >= 0.95

@@ -1,0 +1,187 @@
+"""Passages as a step's output: from a document, or from the index of a corpus."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pearl.builtins import Given
+from pearl.checker import check
+from pearl.evaluate.datasets import Example
+from pearl.evaluate.job import Demonstrations, make_kit
+from pearl.evaluate.methods import decomp
+from pearl.evaluate.methods.base import Limits
+from pearl.evaluate.trials import trial_tasks
+from pearl.library import load_library
+from pearl.llm import ModelError, Reply, Request
+from pearl.llm.offline import Offline
+from pearl.plan import Literal
+from pearl.planner import load_demonstrations
+from pearl.retrieval import Passage, build_index, open_index
+from pearl.runtime import Caller, Journal, RunError
+from pearl.runtime.calls import at_most
+from pearl.runtime.handlers import SolverError
+from pearl.session import open_session
+from pearl.source import InputError, Source
+from pearl.strategies.retrieving import MOST, PASSAGES, retrieving
+from pearl.syntax import parse
+from pearl.values import Value
+from tests.conftest import ROOT
+
+TOWNS = {
+    "The Glass Harbour": "The Glass Harbour is a 1961 film directed by Jonas Pell.",
+    "Jonas Pell": "Jonas Pell (3 May 1920 in Quistholm - 1988) was a director of films.",
+    "Quistholm": "Quistholm is a town on the river Arle.",
+    "Nine Lanterns": "Nine Lanterns is a 1958 film directed by Edda Marenholt.",
+}
+DOCUMENT = Source("towns", "".join(f"# {title}\n\n{text}\n\n" for title, text in TOWNS.items()))
+QUESTION = "What is the place of birth of the director of film The Glass Harbour?"
+LIBRARY = load_library("open_domain")
+SHOWN = Demonstrations(load_demonstrations("", "open_domain"))
+
+
+def passages(*values: Value, **more: Any) -> Value:
+    given = [Given(Literal(value), value) for value in values]
+    return asyncio.run(retrieving(DOCUMENT, **more)("step/a", given))
+
+
+def test_passages_come_with_their_titles_and_to_the_letter():
+    found = passages("Where was Jonas Pell born?", 1)
+    assert found == [f"Jonas Pell: {TOWNS['Jonas Pell']}"]
+
+
+def test_the_number_of_passages_is_the_step_s_or_the_usual_one():
+    asked: list[int] = []
+
+    class Many:
+        def search(self, query: str, k: int) -> list[Passage]:
+            asked.append(k)
+            return [Passage(str(at), "", f"text {at}", 1.0) for at in range(k)]
+
+    many = Many()
+    assert passages("x", 2, retriever=many) == ["text 0", "text 1"]
+    passages("x", retriever=many)
+    passages("x", 1000, retriever=many)
+    assert asked == [2, PASSAGES, MOST]
+
+
+def test_what_is_not_found_is_an_empty_list():
+    assert passages("zebra") == []
+
+
+@pytest.mark.parametrize("number", [0, -1, "two", True, 1.5])
+def test_a_number_of_passages_that_is_none_is_refused(number: Value):
+    with pytest.raises(SolverError, match="whole number of passages"):
+        passages("x", number)
+
+
+def test_a_damaged_index_is_told_as_a_failed_step():
+    class Damaged:
+        def search(self, query: str, k: int) -> list[Passage]:
+            raise InputError("towns.index is damaged: build it again.")
+
+    with pytest.raises(SolverError, match="build it again"):
+        passages("x", retriever=Damaged())
+
+
+@pytest.mark.parametrize("name", ["open_domain", "commaqa"])
+def test_the_examples_that_ship_are_in_order(name: str):
+    library = load_library(name)
+    for file in sorted((ROOT / "plans" / name).glob("*.plan")):
+        parsed = parse(file.read_text(encoding="utf-8"))
+        assert parsed.plan.question
+        assert parsed.plan.returns
+        assert not parsed.broken
+        assert check(parsed, library) == [], file
+
+
+def answered(document: Source, question: str = QUESTION, **more: Any) -> tuple[str, str]:
+    """The answer and the plan that the method came to, offline."""
+    kit = make_kit(LIBRARY, SHOWN, **more)
+
+    async def work() -> tuple[str, str]:
+        async with open_session(Offline(), {}, "eval") as session:
+            found = await decomp.answer(Example("1", question, document), kit, session)
+            return str(found.answer), found.plan
+
+    return asyncio.run(work())
+
+
+def test_hops_are_looked_up_in_the_document():
+    answer, plan = answered(DOCUMENT)
+    assert answer == "Quistholm"
+    assert [step.action for step in parse(plan).plan.steps] == [
+        "RETRIEVE", "READ", "RETRIEVE", "FLAT", "MULTI_HOP_READ",
+    ]  # fmt: skip
+
+
+def test_hops_are_looked_up_in_an_index(tmp_path: Path):
+    corpus = tmp_path / "corpus.jsonl"
+    rows = [{"id": title, "title": title, "text": text} for title, text in TOWNS.items()]
+    corpus.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    build_index(str(corpus), str(tmp_path / "corpus.index"))
+    index = open_index(str(tmp_path / "corpus.index"))
+    answer, _ = answered(Source("nothing", "Nothing is said here."), retriever=index)
+    assert answer == "Quistholm"
+
+
+def test_a_comparison_is_decided_by_what_was_read():
+    question = "Which film was released more recently, The Glass Harbour or Nine Lanterns?"
+    answer, plan = answered(DOCUMENT, question)
+    assert answer == "The Glass Harbour"
+    assert "Nine Lanterns [{second}]?" in plan
+
+
+def test_a_question_like_no_example_is_looked_up_as_it_is():
+    answer, plan = answered(DOCUMENT, "On which river is Quistholm?")
+    assert [step.action for step in parse(plan).plan.steps] == ["RETRIEVE", "READ"]
+    assert "Arle" in answer
+
+
+def keys(**more: Any) -> list[str]:
+    example = Example("1", QUESTION, DOCUMENT)
+    return [one.key for one in trial_tasks([example], ["decomp"], make_kit(LIBRARY, SHOWN, **more))]
+
+
+def test_what_passages_come_from_and_where_it_ends_is_part_of_what_is_asked(tmp_path: Path):
+    made = []
+    for name in ("one", "two"):
+        corpus = tmp_path / f"{name}.jsonl"
+        corpus.write_text(json.dumps({"id": "1", "text": name}), encoding="utf-8")
+        build_index(str(corpus), str(tmp_path / name))
+        made.append(keys(retriever=open_index(str(tmp_path / name))))
+    apart = [keys(), *made, keys(limits=Limits(steps=3)), keys(limits=Limits(calls=3))]
+    assert len({key for [key] in apart}) == len(apart)
+    assert made[0] == keys(retriever=open_index(str(tmp_path / "one")))
+
+
+def test_a_question_takes_no_more_calls_than_it_may():
+    assert answered(DOCUMENT, limits=Limits(calls=8))[0] == "Quistholm"
+    with pytest.raises(ModelError, match="has taken its 3 calls"):
+        answered(DOCUMENT, limits=Limits(calls=3))
+    with pytest.raises(RunError, match="has 2 steps and no answer"):
+        answered(DOCUMENT, limits=Limits(steps=2))
+
+
+def test_a_refused_call_is_not_sent():
+    sent: list[Request] = []
+
+    async def ask(request: Request) -> Reply:
+        sent.append(request)
+        return Reply("")
+
+    caller = at_most(Caller(ask, "counted", Journal()), 0)
+    with pytest.raises(ModelError) as refused:
+        asyncio.run(caller(_call(), "next/1"))
+    assert (refused.value.reason, sent) == ("calls", [])
+    assert [one.status for one in caller.journal.entries] == ["failed"]
+
+
+def _call() -> Any:
+    from pearl.llm import NextStep
+
+    return NextStep("?", LIBRARY)

@@ -1,0 +1,321 @@
+"""A run that was interrupted comes to the same, and asks nothing again (DESIGN, section 7)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from pearl.agents import Agents, World, handlers, parse_hops, read_world, to_plan
+from pearl.evaluate.searching import Searching
+from pearl.learning import ByModel
+from pearl.library import load_library
+from pearl.llm import Demonstration, NextStep, Reply, Request
+from pearl.llm.offline import Offline
+from pearl.llm.offline.analogy import next_step
+from pearl.planner import choose_demonstrations, load_demonstrations
+from pearl.runtime import Caller, RunError, run_strategy
+from pearl.runtime.trace import export_trace
+from pearl.session import open_session
+from pearl.source import Source
+from pearl.store import open_store
+from pearl.strategies import (
+    GivenPlan,
+    PlanShown,
+    choosing_plan,
+    direct_plan,
+    reasoning_plan,
+    worked,
+)
+from pearl.strategies.commaqa import Tmn
+from pearl.strategies.named import STRATEGIES, Setting, find_strategy
+from pearl.strategies.prepared import Prepared
+from pearl.syntax import parse
+from tests.server import Server, completion
+from tests.shell import STORY, call
+
+QUESTION = "Why does Mara leave?"
+LETTERS = (
+    'Take the letters at position 2 of the words in "Ann Bob Cy" and concatenate them using a dash.'
+)
+REVERSAL = 'Reverse the sequence "light bulb, key, map, pen, alarm clock".'
+HOPS = "What is the place of birth of the director of film The Glass Harbour?"
+PARAGRAPHS = """\
+# The Glass Harbour
+
+The Glass Harbour is a 1961 film directed by Jonas Pell.
+
+# Jonas Pell
+
+Jonas Pell (3 May 1920 in Quistholm - 1988) was a director of films.
+
+# Quistholm
+
+Quistholm is a town on the river Arle.
+
+"""
+AWARDS = "What did those born in 1907 win?"
+
+Make: TypeAlias = Callable[[Caller], Prepared]
+
+
+@dataclass
+class Counted:
+    """Answers as the offline reader does, so many times; then it stalls.
+
+    Args:
+        most: how many calls it answers; None for all.
+    """
+
+    most: int | None = None
+    asked: list[str] = field(default_factory=list)
+    stalled: asyncio.Event = field(default_factory=asyncio.Event)
+    name: str = "counted"
+    identity: str = "counted"
+    notice: str = ""
+    _answers: Offline = field(default_factory=Offline)
+
+    async def answer(self, request: Request) -> Reply:
+        if len(self.asked) == self.most:
+            self.stalled.set()
+            await asyncio.Event().wait()
+        self.asked.append(request.key)
+        return await self._answers.answer(request)
+
+    async def close(self) -> None:
+        return
+
+
+@dataclass(frozen=True)
+class Came:
+    """What a run came to: its answer, or why it has none, and its trace."""
+
+    text: str
+    trace: str
+
+
+def decomposing(name: str, caller: Caller) -> Prepared:
+    library = load_library(name)
+    shown = choose_demonstrations(load_demonstrations("", name), library)
+    return find_strategy("decomp").make(Setting(caller, Source("d", "-"), library, shown))
+
+
+def named(name: str, caller: Caller) -> Prepared:
+    one = find_strategy(name)
+    library = load_library(*one.libraries)
+    sources = load_demonstrations("", one.demonstrations) if one.demonstrations else ()
+    shown = choose_demonstrations(sources, library)
+    return one.make(Setting(caller, Source("paragraphs", PARAGRAPHS), library, shown))
+
+
+def given(plan: Any, caller: Caller) -> Prepared:
+    del caller
+    return Prepared(GivenPlan(plan), load_library())
+
+
+def plan_shown(caller: Caller) -> Prepared:
+    shown: tuple[Demonstration, ...] = choose_demonstrations(load_demonstrations(), load_library())
+    return Prepared(PlanShown(load_library(), caller, shown), load_library())
+
+
+def searching(caller: Caller) -> Prepared:
+    agents = Agents(world())
+    hops = parse_hops(
+        '(select) [text] "Who was born in 1911?"\n(project_values_flat) [text] "What did #1 win?"'
+    ).hops
+    shown = to_plan(hops, "What did those born in 1911 win?")
+    library = load_library("commaqa")
+    search = partial(Searching().by, ByModel(caller, library, (shown,), 5))
+    return Prepared(Tmn(agents, search, caller.journal), library, handlers(agents))
+
+
+def world() -> World:
+    def entry(name: str, look: str, words: str, kind: str) -> dict[str, Any]:
+        steps = [{"operation": "select", "question": look, "answer": "#1"}]
+        return {"steps": steps, "questions": [words], "init": {"$1": kind}, "model": "text",
+                "predicate": name}  # fmt: skip
+
+    data = {
+        "kb": {"born": ["born(Ines, 1907)"], "won": ["won(Ines, Cup)"]},
+        "pred_lang_config": {
+            "text": [
+                entry("b($1, ?)", "born(?, $1)", "Who was born in $1?", "year"),
+                entry("w($1, ?)", "won($1, ?)", "What did $1 win?", "person"),
+            ]
+        },
+        "qa_pairs": [],
+    }
+    return read_world(data, "here:1", "here/1")
+
+
+def cases() -> dict[str, tuple[Make, str, str]]:
+    """What makes the strategy, the question, and the document's text."""
+    options = [["ill", "closed"], ["closed", "ill"]]
+    found: dict[str, tuple[Make, str, str]] = {
+        "no-execution": (plan_shown, QUESTION, STORY),
+        "zero-shot": (partial(given, direct_plan(QUESTION)), QUESTION, STORY),
+        "cot": (partial(given, reasoning_plan(QUESTION)), QUESTION, STORY),
+        "mcq": (partial(given, choosing_plan(QUESTION, options)), QUESTION, STORY),
+        "letters": (partial(decomposing, "letters"), LETTERS, "-"),
+        "reversal": (partial(decomposing, "reversal"), REVERSAL, "-"),
+        "tmn-model": (searching, AWARDS, "-"),
+    }
+    for one in STRATEGIES:
+        found[one.name] = (partial(named, one.name), HOPS, PARAGRAPHS)
+    return found
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which nothing is kept yet."""
+    file = tmp_path_factory.mktemp("store") / "store.db"
+    open_store(str(file)).close()
+    return file
+
+
+async def start(name: str, store: Path, model: Counted) -> Came | None:
+    """Run a case in a store; None where the model stalls, and the run is cut off."""
+    make, question, text = cases()[name]
+    async with open_session(model, {"question": question}, "ask", str(store)) as session:
+        caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+
+        async def work() -> str:
+            one = make(caller)
+            try:
+                finished = await run_strategy(
+                    one.strategy, question, Source("d", text), one.library, caller,
+                    handlers=one.handlers,
+                )  # fmt: skip
+            except RunError as error:
+                return f"no answer: {error}"
+            return finished.text
+
+        running = asyncio.create_task(work())
+        stalled = asyncio.create_task(model.stalled.wait())
+        await asyncio.wait({running, stalled}, return_when=asyncio.FIRST_COMPLETED)
+        stalled.cancel()
+        if not running.done():
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            return None
+        return Came(await running, export_trace(session.journal.entries, "test"))
+
+
+@pytest.mark.parametrize("name", cases())
+def test_a_run_that_was_cut_off_goes_on(name: str, empty: Path, tmp_path: Path):
+    whole = Counted()
+    expected = asyncio.run(start(name, shutil.copy(empty, tmp_path / "whole.db"), whole))
+    assert expected is not None
+    assert not expected.text.startswith("no answer"), expected.text
+    calls = len(whole.asked)
+    assert calls == len(set(whole.asked)) > 0
+    for most in sorted({0, calls // 2, calls - 1}):
+        store = shutil.copy(empty, tmp_path / f"{most}.db")
+        first, second = Counted(most), Counted()
+        assert asyncio.run(start(name, store, first)) is None
+        assert len(first.asked) == most
+        assert asyncio.run(start(name, store, second)) == expected
+        assert sorted(first.asked + second.asked) == sorted(whole.asked)
+
+
+# -- a process that is killed ---------------------------------------------------------------------
+
+_QUESTION = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
+_STEP = re.compile(r"^(\w+ = .*)\n<output>\n(.*?)\n</output>", re.MULTILINE)
+
+
+class Decomposer:
+    """Writes the next step over HTTP, after a moment, and counts what it has answered."""
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self.reached = threading.Event()
+        self.wanted = 0
+        library = load_library("letters")
+        shown = choose_demonstrations(load_demonstrations("", "letters"), library)
+        texts = (f"question: {one.question}\n\n{one.plan}" for one in shown)
+        self._shown = tuple(worked(parse(text).plan) for text in texts)
+        self._library = library
+
+    def __call__(self, body: dict[str, Any]) -> Any:
+        prompt = body["messages"][1]["content"].rsplit("Now the question.", 1)[1]
+        asked = _QUESTION.search(prompt)
+        assert asked
+        steps = tuple(_STEP.findall(prompt))
+        written = next_step(NextStep(asked[1], self._library, self._shown, steps))
+
+        async def after(_: Any) -> Any:
+            from aiohttp import web
+
+            await asyncio.sleep(0.03)
+            self.answered += 1
+            if self.answered == self.wanted:
+                self.reached.set()
+            return web.json_response(completion(written))
+
+        return after
+
+
+def test_a_killed_evaluation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pairs = [
+        {"query_id": str(at), "question": LETTERS.replace("Cy", f"Cy{at}"),
+         "answer": {"spans": ["n-o-y"]}}
+        for at in range(6)
+    ]  # fmt: skip
+    (tmp_path / "letters.json").write_text(json.dumps({"1": {"qa_pairs": pairs}}), "utf-8")
+    script = Decomposer()
+
+    def command(store: str) -> list[str]:
+        return [
+            "eval", "letters", "--data", "letters.json", "--json", "--store", store,
+            "-o", f"{store}.jsonl", "--concurrency", "2",
+        ]  # fmt: skip
+
+    with Server(script) as server:
+        settings = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": server.url, "PEARL_MODEL": "some"}
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+
+        def process(store: str) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                [sys.executable, "-m", "pearl", *command(store)],
+                cwd=tmp_path, stdout=subprocess.PIPE,
+            )  # fmt: skip
+
+        assert call(*command("whole.db")).json["right"] == 6
+        whole = len(server.asked)
+        script.wanted = script.answered + whole // 2
+        killed = process("store.db")
+        assert script.reached.wait(30)
+        killed.kill()
+        killed.communicate(timeout=60)
+        with sqlite3.connect(tmp_path / "store.db") as store:
+            [kept] = store.execute("select count(*) from replies").fetchone()
+        assert 0 < kept < whole
+        before = len(server.asked)
+        assert call(*command("store.db")).json["right"] == 6
+    assert len(server.asked) - before == whole - kept
+    told = [(tmp_path / f"{name}.db.jsonl").read_text("utf-8") for name in ("whole", "store")]
+    # The first line is on the run: its name, and when it began.
+    whole_rows, rows = ([_bare(line) for line in one.splitlines()[1:]] for one in told)
+    assert rows == whole_rows
+    assert len(rows) == 6
+
+
+def _bare(line: str) -> dict[str, Any]:
+    """A result without how long it took."""
+    row: dict[str, Any] = json.loads(line)
+    del row["measures"]["seconds"]
+    return row
