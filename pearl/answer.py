@@ -6,21 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pearl.checker import check
 from pearl.diagnostics import Severity
 from pearl.library import Library
 from pearl.llm import Model, ModelError, Usage
-from pearl.runtime import Caller, Finished, Journal, Quote, RunError, Strategy, run_strategy
+from pearl.runtime import Caller, Finished, Journal, Quote, RunError, Strategy
 from pearl.runtime.evidence import evidence, without_quotes
 from pearl.runtime.handlers import NONE
 from pearl.runtime.mapping import Option, map_answer
+from pearl.runtime.passages import passages_given
 from pearl.session import Session
 from pearl.source import InputError, Source
-from pearl.strategies.prepared import Prepared
+from pearl.strategies.prepared import Prepared, run_prepared
 from pearl.strategies.retrieving import with_retriever
 from pearl.syntax import Parsed, parse, print_plan
+
+if TYPE_CHECKING:
+    from pearl.strategies.rebel.tools import Tools
 
 Watch: TypeAlias = Callable[[str, bool], None]
 """Told the path of each call when it starts (False) and when it ends (True)."""
@@ -34,7 +38,9 @@ class Answer:
         question: what was asked.
         text: the answer as the steps gave it, quotes and all.
         evidence: passages of the document, in its order; one the document
-            does not have carries no span and stands last.
+            does not have carries no span and stands last. Where no step
+            quotes any, the sentences that hold the answer's words, of the
+            paragraphs that were looked up for it (`passages_given`).
         plan: the steps that ran, in canonical form.
         option: the option the answer means, where options were given.
         fallback: whether no plan was accepted, so that the question was asked
@@ -130,20 +136,26 @@ async def answer_prepared(
     caller = Caller(session.engine.ask, session.engine.identity, journal, watch)
     prepared = prepare(caller)
     try:
-        finished = await run_strategy(
-            prepared.strategy,
-            question,
-            document,
-            prepared.library,
-            caller,
-            session.context,
-            prepared.handlers,
-        )
+        finished = await run_prepared(prepared, question, document, caller, session.context)
         option = await map_answer(question, finished.text, options, caller) if options else None
     except (RunError, ModelError) as error:
         journal.decide("failed", str(error))
         raise
     return _result(finished, question, document, option, journal, session.engine.model)
+
+
+def kept(tools: Tools, session: Session, question: str) -> Tools:
+    """Tools whose replies a store keeps, so that a run that goes on asks them nothing again.
+
+    Args:
+        tools: who is asked.
+        session: of the run.
+        question: names the question in the run.
+    """
+    from pearl.strategies.rebel.tools import KeptTools
+
+    keeper, run = session.engine.keeper, session.journal.name
+    return KeptTools(tools, keeper, run, question) if keeper and run else tools
 
 
 def whole_plan(text: str, library: Library) -> Parsed:
@@ -203,6 +215,7 @@ def _result(
 ) -> Answer:
     calls = [entry for entry in journal.entries if entry.kind == "call" and entry.status == "done"]
     quotes = evidence(finished.plan, finished.values, finished.outputs, document)
+    quotes = quotes or passages_given(journal.entries, finished.text, document)
     return Answer(
         question=question,
         text=finished.text,

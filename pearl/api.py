@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pearl.answer import (
     Answer,
@@ -15,6 +16,7 @@ from pearl.answer import (
     answer_prepared,
     check_options,
     heading,
+    kept,
     whole_plan,
 )
 from pearl.checker import DEFAULT, Selection
@@ -32,8 +34,11 @@ from pearl.runtime import Caller
 from pearl.session import Began, context_for, open_session
 from pearl.source import InputError, Source, read_source
 from pearl.strategies import GivenPlan
-from pearl.strategies.named import Setting, find_strategy
+from pearl.strategies.named import Setting, check_own, find_strategy
 from pearl.syntax import Parsed, parse, print_plan
+
+if TYPE_CHECKING:
+    from pearl.tools import Toolbox
 
 _T = TypeVar("_T")
 
@@ -158,35 +163,35 @@ async def ask(
         RunError: a step has no output.
     """
     named = find_strategy(strategy)
-    if library and not named.demonstrations:
-        raise InputError(f"{named.name} has actions of its own: leave the library out.")
-    if tools and named.name != "rebel":
-        raise InputError(f"{named.name} asks no tools: take the strategy rebel.")
+    check_own(named, library, demonstrations, tools)
     library, model = library or load_library(*named.libraries), model or choose_model()
     shown = _demonstrations(demonstrations, library, named.demonstrations)
-    toolbox = None
-    if tools:
-        from pearl.tools import load_tools
-
-        toolbox = load_tools(tools)
     question, source = _question(question), _document(document)
     check_options(options)
-    head = heading(question, source, library, model)
-    async with open_session(
-        model, head, "ask", store, context=context or context_for(model), cache=cache, began=began
-    ) as session:
-        try:
-            return await answer_prepared(
-                lambda caller: named.make(Setting(caller, source, library, shown, tools=toolbox)),
-                question,
-                source,
-                options,
-                session,
-                watch,
-            )
-        finally:
-            if toolbox:
-                await toolbox.close()
+    head, context = heading(question, source, library, model), context or context_for(model)
+    async with (
+        _opened(tools) as toolbox,
+        open_session(model, head, "ask", store, context=context, cache=cache, began=began) as here,
+    ):
+        asked = kept(toolbox, here, question) if toolbox else None
+        return await answer_prepared(
+            lambda caller: named.make(
+                Setting(
+                    caller,
+                    source,
+                    library,
+                    shown,
+                    tools=asked,
+                    context=context,
+                    keeper=here.engine.keeper,
+                )
+            ),
+            question,
+            source,
+            options,
+            here,
+            watch,
+        )
 
 
 async def run(
@@ -236,6 +241,21 @@ async def run(
         return await answer(
             lambda _: GivenPlan(parsed.plan), question, source, options, library, session, watch
         )
+
+
+@asynccontextmanager
+async def _opened(tools: str) -> AsyncIterator[Toolbox | None]:
+    """The tools of a file, where one is named; what they hold is let go at the end."""
+    if not tools:
+        yield None
+        return
+    from pearl.tools import load_tools
+
+    toolbox = load_tools(tools)
+    try:
+        yield toolbox
+    finally:
+        await toolbox.close()
 
 
 def _question(text: str) -> str:

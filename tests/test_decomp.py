@@ -13,6 +13,7 @@ from pearl.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.library import Library, builtins, load_library
 from pearl.llm import CorrectPlan, ModelError, NextStep, Reply, Request, Worked
 from pearl.llm.offline.analogy import next_step
+from pearl.llm.offline.slots import form
 from pearl.plan import Literal
 from pearl.prompts import render
 from pearl.runtime import Caller, Finished, Journal, RunError, run_strategy
@@ -209,6 +210,42 @@ def test_another_question_has_no_analogy():
     assert analogous("Where is Ann Lee?", ASKED) == ""
     done = (('a = SPLIT("x", ",")', "[]"),)
     assert analogous("What awards did Bo win in 2001?", ASKED, steps=done) == ""
+
+
+NAMED = ("Ann", "Bo", "Cy", "Di", "Ed", "Flo", "Gus")
+
+
+@pytest.mark.parametrize("between", [" and ", ", ", " "])
+def test_a_text_of_many_slots_is_read_in_one_way(between: str):
+    """Else a question of 600 words that is not like the example is read 600 to the 7th times."""
+    pattern, order = form(f"Who of {between.join(NAMED)} is here?", NAMED)
+    assert order == NAMED
+    # Each slot gives nothing back, and so each is read once.
+    assert pattern.pattern.count("*+") == pattern.groups == len(NAMED)
+    assert "*?" not in pattern.pattern
+    assert "+?" not in pattern.pattern
+    for longer in (f"Who of {between.join(['Xo'] * 600)} is there?", "Who of " + "a" * 3000):
+        assert not pattern.fullmatch(longer)
+    found = pattern.fullmatch(f"Who of {between.join('TUVWXYZ')} is here?")
+    assert found
+    assert found.groups() == tuple("TUVWXYZ")
+
+
+def test_slots_take_as_much_as_belongs_to_them():
+    pattern, _ = form("Take Al and Bo and Al to Cy", ["Al", "Bo", "Cy"])
+    for text, slots in {
+        "Take Xo Y and Z and Xo Y to U": ("Xo Y", "Z", "U"),
+        "Take X and Y and Al to Z and U": ("X", "Y", "Z and U"),
+    }.items():
+        found = pattern.fullmatch(text)
+        assert found
+        assert found.groups() == slots
+    assert not pattern.fullmatch("Take X and Y and W to Z")
+    # Where nothing parts two slots, nobody can tell where the first one ends.
+    pattern, order = form("Take (a)(b).", ["(a)", "(b)"])
+    assert order == ("(b)",)
+    assert not pattern.fullmatch("Take (x)(y).")
+    assert pattern.fullmatch("Take (a)(y).")
 
 
 def test_what_steps_gave_decides_between_examples():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -59,6 +60,7 @@ from pearl.strategies.rolled_out import chain
 from pearl.syntax import parse, parse_library
 from pearl.values import Value, decode
 from tests.conftest import ROOT
+from tests.shell import call
 from tests.test_conformance import conforms
 
 PASSAGE = (
@@ -241,7 +243,7 @@ def test_commaqa_e_is_read_and_scored_in_no_order(tmp_path: Path):
     assert (first.question, first.document.text) == ("a?", PASSAGE)
     assert COMMAQA_E.score(first, "y Z\nX") == 1
     assert COMMAQA_E.score(first, "X") == 0
-    assert COMMAQA_E.measures(first, "X")["f1"] == pytest.approx(2 / 3)
+    assert COMMAQA_E.measures(first, "X")["f1"] == pytest.approx(1 / 2)
     assert COMMAQA_E.score(second, "1931") == 1
 
 
@@ -286,6 +288,28 @@ def test_a_file_that_is_not_commaqa_e_is_refused(tmp_path: Path, data: Any, word
         ("three hundred and five thousand", "305000"),
         ("half", "0.5"),
         ("a dozen eggs", "12"),
+        ("half a dozen", "6"),
+        ("half a million", "500000"),
+        ("one and a half million", "1500000"),
+        ("2 and a half million", "2500000"),
+        ("7 dozen", "7"),
+        ("seven dozen", "7"),
+        ("2 million dollars", "2000000"),
+        ("three-quarters", "0.75"),
+        ("three quarters and a dime", "3"),
+        ("three fifths", "0.6"),
+        ("five halves", "2.5"),
+        ("one fifth of it", "0.2"),
+        ("two tenth graders", "2"),
+        ("two and one-half", "2.5"),
+        ("3 and a quarter", "3.25"),
+        ("7 ½", "7.5"),
+        ("-7½", "-7.5"),
+        ("¾ of it", "0.75"),
+        ("1⁄2", "0.5"),
+        ("1e3", "1000"),
+        ("2.5E-1", "0.25"),
+        ("1e3x", "1"),
         ("18, one by one", "18"),
         ("about .5", "0.5"),
         ("model A4", None),
@@ -295,6 +319,10 @@ def test_a_file_that_is_not_commaqa_e_is_refused(tmp_path: Path, data: Any, word
 )
 def test_the_last_number_of_a_text(text: str, number: str | None):
     assert last_number(text) == (None if number is None else Decimal(number))
+
+
+def test_two_thirds_are_as_exact_as_their_digits():
+    assert last_number("two-thirds") == last_number("2/3")
 
 
 def test_the_builtin_gives_a_step_s_value():
@@ -314,6 +342,11 @@ def test_word_problems_are_read_and_scored_by_number(tmp_path: Path):
         assert GSM8K.score(one, right) == 1
     for wrong in ("", "2", "1002.5", "1002 of 5"):
         assert GSM8K.score(one, wrong) == 0
+    for gold, right in (("7", "7 dozen"), ("84", "7 dozen"), ("2", "$2 million"),
+                        ("2000000", "2 million dollars"), ("6", "half a dozen")):  # fmt: skip
+        assert GSM8K.score(replace(one, gold=gold), right) == 1
+    for gold, wrong in (("12", "7 dozen"), ("6", "12 dozen"), ("3", "three hundred")):
+        assert GSM8K.score(replace(one, gold=gold), wrong) == 0
     other = [{"sQuestion": " How many? ", "lSolutions": [39.0]}]
     for lines in (False, True):
         [two] = MULTIARITH.read(write(tmp_path / "m.json", other, lines=lines), "")
@@ -643,3 +676,47 @@ def test_commaqa_e_files_are_answered(shared: Path):
         found = evaluated("commaqa-e", "--data", file, "--methods", "decomp", "--library", library)
         assert found["trials"] == 100
         assert found["exact_match"] >= 0.95
+
+
+LETTERS_ASKED = (
+    'Take the letters at position 2 of the words in "Ann Bob" and concatenate them using a dash.'
+)
+LETTERS_FILE = {
+    "0": {"qa_pairs": [{"query_id": "a", "question": LETTERS_ASKED, "answer": {"spans": ["n-o"]}}]}
+}
+
+
+def test_two_settings_are_two_runs_that_stand_side_by_side():
+    Path("letters.json").write_text(json.dumps(LETTERS_FILE), encoding="utf-8")
+    asked = ("eval", "letters", "--data", "letters.json", "--model", "offline")
+    first = call(*asked, "--json").json
+    second = call(*asked, "--calls", "1", "--json").json
+    assert (first["right"], second["right"]) == (1, 0)
+    assert first["run"] != second["run"]
+    assert call("report", first["run"], "--json").json["title"]
+    assert "limits" not in call("report", first["run"]).out
+    assert "calls 1" in call("report", second["run"]).out
+    assert call(*asked, "--json").json["run"] == first["run"]
+
+
+@pytest.mark.parametrize(
+    ("methods", "words"),
+    [
+        ("tmn", "tmn needs what was learned: name it with --learned FILE."),
+        ("tmn-model", "finds no agents to ask question a: take the data set commaqa."),
+        ("rebel", "rebel has no document to search: name --tools FILE or --index DIR."),
+    ],
+)
+def test_a_method_that_cannot_begin_says_so_before_anything_is_asked(methods: str, words: str):
+    Path("letters.json").write_text(json.dumps(LETTERS_FILE), encoding="utf-8")
+    done = call("eval", "letters", "--data", "letters.json", "--methods", methods)
+    assert done.code == 2
+    assert words in done.err
+
+
+def test_a_shipped_library_brings_its_own_plans():
+    question = 'Reverse the sequence "map, hat, key".'
+    pair = {"query_id": "a", "question": question, "answer": {"spans": ["key, hat, map"]}}
+    Path("r.json").write_text(json.dumps({"0": {"qa_pairs": [pair]}}), encoding="utf-8")
+    asked = ("eval", "reversal", "--data", "r.json", "--library", "reversal_tail")
+    assert call(*asked, "--model", "offline", "--json").json["right"] == 1

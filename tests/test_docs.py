@@ -33,7 +33,7 @@ question: How are Ro and his mother related to the sale?
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 RUN_NAME = re.compile(r"\b20\d{6}-\d{6}-[0-9a-f]{6}\b")
 BEGUN = re.compile(r"begun [\d-]{10} \d\d:\d\d UTC")
-SECONDS = re.compile(r"(?m)^time {7}[\d.]+ s$|\b\d\.\d MB$")
+SECONDS = re.compile(r"(?m)^time {7}[\d.]+ s$|\b\d\.\d (?:MB|s)$")
 DOCUMENTS = (
     "README.md",
     "docs/language.md",

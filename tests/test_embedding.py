@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from aiohttp import web
 
 from pearl.embedding import TfIdf, choose_embedding, cosine
 from pearl.embedding.openai import OpenAIEmbedding
-from pearl.llm import ModelError
+from pearl.llm import ModelError, Usage
+from pearl.runtime import Entry, Journal
 from pearl.source import InputError
+from pearl.store import open_store
+from pearl.strategies.rebel.vectors import embedding
 from tests.server import Handler, answering, sending, stalling
 from tests.services import Services
 
@@ -63,7 +67,7 @@ def test_a_copy_reads_its_own_environment(monkeypatch: pytest.MonkeyPatch):
     assert pickle.loads(data).identity == choose_embedding().identity
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(InputError, match="needs an endpoint"):
-        pickle.loads(data)
+        _ = pickle.loads(data).identity
 
 
 @pytest.mark.parametrize(
@@ -107,10 +111,82 @@ def test_without_a_name_it_is_term_weights():
     assert isinstance(choose_embedding(), TfIdf)
 
 
-def test_a_name_without_an_endpoint_is_a_mistake(monkeypatch: pytest.MonkeyPatch):
+def test_a_wrong_setting_is_told_when_it_is_first_used(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PEARL_EMBEDDING_MODEL", "small")
-    with pytest.raises(InputError, match="small needs an endpoint"):
-        choose_embedding()
+    chosen = choose_embedding()
+    told = "^PEARL_EMBEDDING_MODEL: The model small needs an endpoint"
+    with pytest.raises(InputError, match=told):
+        asyncio.run(chosen(["a"]))
+    with pytest.raises(InputError, match=told):
+        embedding(chosen, None)
+
+
+# --- as calls of a run ---
+
+STRIPPED = [[1.0, 0.0], pytest.approx([0.6, 0.8])]
+
+
+def journaled(
+    services: Services, monkeypatch: pytest.MonkeyPatch, store: str, texts: Sequence[str] = "ab"
+) -> tuple[list[list[float]], list[Entry]]:
+    """The vectors of one run, and what it wrote down."""
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{services.url}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("PEARL_EMBEDDING_MODEL", "small")
+    kept, journal = open_store(store), Journal()
+    try:
+        embed = embedding(choose_embedding(), kept)(journal.under("step/sub_1"))
+        return asyncio.run(embed(list(texts))), journal.entries
+    finally:
+        kept.close()
+
+
+def crowded(times: int, **headers: str) -> Handler:
+    """Says that it is busy a few times, and then answers."""
+    busy = iter(range(times))
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if next(busy, None) is not None:
+            return await answering(429, "{}", **headers)(request)
+        given = await request.json()
+        rows = [{"index": at, "embedding": VECTORS[one]} for at, one in enumerate(given["input"])]
+        return web.json_response({"data": rows, "usage": {"prompt_tokens": 7}})
+
+    return answer
+
+
+def test_a_call_is_tried_again_kept_and_in_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = str(tmp_path / "store.db")
+    with Services({"v1": crowded(2, Retry_After="0")}) as services:
+        found, entries = journaled(services, monkeypatch, store)
+        assert found == STRIPPED
+        assert [one.status for one in entries] == ["failed", "failed", "done"]
+        assert {one.path for one in entries} == {"step/sub_1/embedding"}
+        assert entries[0].cause.startswith("rate: ")
+        assert (entries[2].value, entries[2].usage) == ("2 vectors of 2 numbers", Usage(7))
+        again, entries = journaled(services, monkeypatch, store)
+        assert again == found
+        assert [(one.status, one.kept) for one in entries] == [("done", True)]
+        assert len(services.came) == 3
+        journaled(services, monkeypatch, store, "ba")
+        assert len(services.came) == 4
+
+
+def test_a_call_is_not_tried_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PEARL_TRIES", "3")
+    for headers, tries in (({"Retry_After": "0"}, 3), ({"Retry_After": "999"}, 1)):
+        with Services({"v1": crowded(9, **headers)}) as services:
+            with pytest.raises(ModelError) as caught:
+                journaled(services, monkeypatch, str(tmp_path / "store.db"))
+            assert caught.value.reason == "rate"
+            assert len(services.came) == tries
+
+
+def test_term_weights_are_no_calls():
+    journal, weights = Journal(), TfIdf()
+    assert embedding(weights, None)(journal) is weights
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.stub import Stub
+from pearl.agents import World
+from pearl.agents.world import read_world
 from pearl.evaluate.datasets import DATASETS, Example
+from pearl.evaluate.datasets.multihop import Fact as DatasetFact
+from pearl.evaluate.datasets.multihop import MultiHop, compose
+from pearl.evaluate.heads import planning_of
 from pearl.evaluate.job import Demonstrations, apart, choose_examples, make_kit
-from pearl.evaluate.methods import METHODS
-from pearl.evaluate.methods.base import EXECUTE, LIBRARY, UNREFINED, rotations
+from pearl.evaluate.methods import METHODS, Kit
+from pearl.evaluate.methods.base import (
+    EXECUTE,
+    LIBRARY,
+    STEPWISE,
+    UNREFINED,
+    Limits,
+    rotations,
+)
 from pearl.evaluate.reasoning import REASONING, read_labels
 from pearl.evaluate.results import read_evaluation
-from pearl.evaluate.trials import find_dataset, find_method
+from pearl.evaluate.searching import Searching
+from pearl.evaluate.tooling import load_tooling
+from pearl.evaluate.trials import find_dataset, find_method, trial_tasks
+from pearl.learning.search import Budget
 from pearl.library import load_library
+from pearl.planner import load_demonstrations
+from pearl.retrieval import build_index
 from pearl.source import InputError, Source
+from pearl.syntax import parse
 from tests.batches import killed_once
 from tests.server import Server, failing
 from tests.shell import STORY, Result, call
@@ -440,3 +460,171 @@ def test_offline_the_report_says_that_there_is_no_model(tmp_path: Path):
     assert done.code == 0, done.err
     assert "No language model" in done.out
     assert "pearl@5" in done.out
+
+
+def key(example: Example, kit: Kit | None = None, dataset: str = "2wiki") -> str:
+    given = kit or make_kit(load_library(), Demonstrations(()))
+    [task] = trial_tasks([example], ["normal"], given, dataset)
+    return task.key
+
+
+def test_gold_that_was_mended_is_scored_anew():
+    document, paragraphs = compose("d", [("Lund", ["Lund is a town.", "It is old."])])
+    data = MultiHop(paragraphs, (DatasetFact("Lund", 0),), aliases=("Lunn",))
+    example = Example("1", "Where?", document, gold="Lund", data=data)
+    others = [
+        replace(data, aliases=()),
+        replace(data, facts=(DatasetFact("Lund", 1),)),
+        replace(data, triples=(("Lund", "is", "old"),)),
+        replace(data, unit="paragraph"),
+    ]
+    keys = [key(example), *(key(replace(example, data=one)) for one in others)]
+    keys += [key(replace(example, gold="Lunn")), key(replace(example, labels={"type": ("x",)}))]
+    keys.append(key(example, dataset="musique"))
+    assert len(set(keys)) == len(keys)
+    assert key(replace(example, data=replace(data))) == keys[0]
+
+
+def test_what_a_world_s_agents_know_is_part_of_what_is_asked():
+    def world(year: int) -> World:
+        row = {
+            "kb": {"made": [f"made(Mill, {year})"]},
+            "pred_lang_config": {},
+            "context": "",
+            "qa_pairs": [],
+        }
+        return read_world(row, "here:1", "here/1")
+
+    one, same, other = (
+        key(Example("1", "When?", Source("world 1", "-"), gold="[1]", data=world(year)))
+        for year in (1900, 1900, 1901)
+    )
+    assert one == same != other
+
+
+def test_the_search_and_its_budget_are_part_of_what_is_asked():
+    example = Example("1", "When?", Source("d", STORY), gold="1900")
+    kit = make_kit(load_library(), Demonstrations(()))
+    found = [Searching(), Searching(budget=Budget(width=3)), Searching(way="greedy")]
+    keys = [key(example, kit), *(key(example, replace(kit, search=one)) for one in found)]
+    limits = (Limits(calls=7), Limits(depth=2), Limits(steps=3), Limits(width=4))
+    keys += [key(example, replace(kit, limits=one)) for one in limits]
+    assert len(set(keys)) == len(keys)
+    assert key(example, replace(kit, search=Searching())) == keys[1]
+
+
+def test_an_index_that_was_made_anew_is_another_tool(tmp_path: Path):
+    tools = tmp_path / "tools.toml"
+    tools.write_text("[it]\nkind = 'search'\nindex = 'corpus.index'\n", encoding="utf-8")
+    found = []
+    for text in ("Lund is a town.", "Lund is a town.", "Lund is a city."):
+        corpus = tmp_path / "corpus.jsonl"
+        corpus.write_text(json.dumps({"id": "1", "text": text}), encoding="utf-8")
+        build_index(str(corpus), str(tmp_path / "corpus.index"))
+        tooling = load_tooling(str(tools))
+        assert tooling is not None
+        found.append(tooling.digest)
+    assert found[0] == found[1] != found[2]
+
+
+CLAIMS = "".join(
+    json.dumps({"id": at, "label": "SUPPORTS", "claim": f"Claim {at}."}) + "\n" for at in range(4)
+)
+
+
+def claims(folder: Path, server: Server, *options: str) -> Result:
+    (folder / "claims.jsonl").write_text(CLAIMS, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("OPENAI_BASE_URL", server.url)
+        patch.setenv("PEARL_TRIES", "1")
+        return call("eval", "fever", "--data", "claims.jsonl", "--methods", "normal",
+                    "--model", "m", "-o", "results.jsonl", *options)  # fmt: skip
+
+
+def test_failed_questions_count_in_the_form_and_are_timed(tmp_path: Path):
+    def script(body: dict[str, Any]) -> str:
+        asked = str(body["messages"])
+        return "I refuse" if "Claim 1." in asked else json.dumps({"answer": "SUPPORTS"})
+
+    with Server(script) as server:
+        told = claims(tmp_path, server, "--json").json
+    found = {one.id: one.measures for one in results(tmp_path)["normal"]}
+    assert {name: one["format"] for name, one in found.items()} == {"0": 1, "1": 0, "2": 1, "3": 1}
+    assert all("seconds" in one for one in found.values())
+    assert "exact_match" not in found["1"]
+    assert (told["exact_match"], told["format"]) == (0.75, 0.75)
+
+
+def test_the_seconds_of_a_run_are_its_own(tmp_path: Path):
+    def slow(body: dict[str, Any]) -> str:
+        time.sleep(0.05)
+        return json.dumps({"answer": "SUPPORTS"})
+
+    with Server(slow) as server:
+        told = claims(tmp_path, server, "--json", "--concurrency", "1").json
+    assert told["seconds"] >= 4 * 0.05
+    measured = [one.measures["seconds"] for one in results(tmp_path)["normal"]]
+    assert told["seconds_a_question"] == pytest.approx(sum(measured) / 4)
+
+
+def shipped() -> list[str]:
+    """The questions of the plans for steps over passages."""
+    return [parse(one).plan.question for one in load_demonstrations("", "open_domain")]
+
+
+def decomposed(folder: Path, *options: str, question: str = "Who left?") -> tuple[Result, str]:
+    """What was told, and the first prompt, of `decomp` on a question."""
+    write_own(folder, question=question)
+    with Server(lambda _: "no step") as server, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("OPENAI_BASE_URL", server.url)
+        done = call("eval", "questions", "--data", "own.jsonl", "--documents", str(folder),
+                    "--model", "m", "--json", "--restart", *options)  # fmt: skip
+        return done, server.asked[0].text
+
+
+def test_steps_are_written_with_passages_where_nobody_named_a_library(tmp_path: Path):
+    done, prompt = decomposed(tmp_path, "--methods", "decomp")
+    count = len(shipped())
+    assert "RETRIEVE" in prompt
+    assert sum(one in prompt for one in shipped()) >= count - 1
+    about = done.json["report"]["about"]
+    assert about["library"].startswith("open_domain, ")
+    assert about["demonstrations"] == str(count)
+    done, prompt = decomposed(tmp_path, "--methods", "decomp", "--library", "quality")
+    assert "FIND_CHARACTER" in prompt
+    assert not any(one in prompt for one in shipped())
+    assert done.json["report"]["about"]["library"].startswith("quality, ")
+
+
+def test_a_demonstration_of_an_evaluated_question_is_not_shown_to_steps_either(tmp_path: Path):
+    first, second, *_ = shipped()
+    done, prompt = decomposed(tmp_path, "--methods", "decomp,pearl", question=first)
+    assert prompt.count(first) == 1
+    assert second in prompt
+    report = done.json["report"]
+    assert report["about"]["library"].startswith("core, quality, ")
+    assert report["about"]["library of decomp"].startswith("open_domain, ")
+    assert report["about"]["demonstrations of decomp"] == str(len(shipped()) - 1)
+    told = "1 demonstration of decomp left out, as the questions are evaluated."
+    assert told in str(report["blocks"][0])
+    done, _ = decomposed(tmp_path, "--methods", "pearl", question=first)
+    assert "left out" not in str(done.json["report"])
+
+
+def test_a_method_with_actions_of_its_own_is_told_without_a_library(tmp_path: Path):
+    done, _ = decomposed(tmp_path, "--methods", "fsm1,normal")
+    assert not any("library" in name for name in done.json["report"]["about"])
+
+
+def test_every_planning_of_a_method_is_there():
+    kit = make_kit(load_library(), Demonstrations(()), stepwise=Demonstrations(()))
+    names = [one.name for one in METHODS]
+    assert {one for name in names if (one := planning_of(name, kit))} == {
+        LIBRARY, UNREFINED, EXECUTE, STEPWISE,
+    }  # fmt: skip
+    assert [one for one in names if not planning_of(one, kit)] == [
+        "retrieve-read", "normal", "normal-evidence", "cot-answer", "cot-evidence", "sp-cot",
+        "react", "fsm1", "fsm2", "rebel", "tmn",
+    ]  # fmt: skip

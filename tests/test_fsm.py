@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pearl.context import Context
 from pearl.engine import start_engine
 from pearl.evaluate.datasets import DATASETS, Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
@@ -145,7 +146,7 @@ class Done:
 
     def __init__(
         self, model: Scripted, machine: Machine = FSM1, question: str = QUESTION,
-        document: Source = DOCUMENT, **limits: int,
+        document: Source = DOCUMENT, **limits: Any,
     ) -> None:  # fmt: skip
         self.model = model
         self.journal = Journal()
@@ -313,7 +314,12 @@ class TestWays:
             for outcome, to in (*state.on.items(), *state.back.items())
         }
         assert declared <= driven
-        assert {one for one in driven - declared if one[1] != "limit"} == set()
+        limits = {
+            (state.name, "limit", state.limit)
+            for machine in (FSM1, FSM2)
+            for state in machine.states
+        }
+        assert driven - declared <= limits
 
 
 def cases() -> list[dict[str, list[Any]]]:
@@ -578,22 +584,32 @@ class TestLimits:
     def test_a_long_document_is_read_by_the_paragraphs_that_bear_on_the_question(self):
         filler = "".join(f"# Hill {at}\n\n{'Grass grows on it. ' * 20}\n\n" for at in range(40))
         long = Source("long.md", filler + TEXT)
-        done = Done(Scripted(), FSM2, document=long, characters=1500)
+        short = Context("auto", 7000, 1000, len)
+        done = Done(Scripted(), FSM2, document=long, context=short)
         assert done.text == "1862"
         shown = [one.call.document for one in done.model.asked
                  if isinstance(one.call, FillSchema) and one.call.document]  # fmt: skip
         assert len(shown) == 4
-        assert all(len(one.text) <= 1500 for one in shown)
+        reading = [one for one in done.model.asked if "/1" in one.path and one.document]
+        assert all(sum(len(each["content"]) for each in one.messages) <= 6000 for one in reading)
         assert "# Larkin Bridge\n\nThe Larkin" in shown[0].text
         none = Done(Scripted(decompose=[{"kind": "simple", "sub_question": "Zz?"}], search=[
             {"answer": "X", "evidence": ["Grass grows on it."], "paragraphs": []}],
-            revise=[{"question": BUILT}]), document=long, characters=1500)  # fmt: skip
+            revise=[{"question": BUILT}]), document=long, context=short)  # fmt: skip
         first = next(one.call for one in none.model.asked
                      if isinstance(one.call, FillSchema) and one.call.document)  # fmt: skip
         assert first.document is not None
         assert first.document.text.startswith("# Hill 0\n\nGrass")
         kept = [one.value for one in done.journal.entries if one.path == "context/found_1"]
         assert kept[0]["of"] == 43
+        assert kept[0]["omitted"] > 0.5
+
+    def test_a_document_that_may_not_be_cut_is_an_error(self):
+        long = Source("long.md", TEXT * 40)
+        done = Done(Scripted(), document=long, context=Context("full", 7000, 1000, len))
+        assert "It is to read" in done.error
+        assert "Use --context chunk, --context retrieve or a model" in done.error
+        assert not [one for one in done.model.asked if one.document]
 
 
 HOSTILE = """\

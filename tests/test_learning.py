@@ -7,8 +7,9 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,12 @@ def train(shared: Path, name: str) -> list[World]:
     return worlds(shared, name, "train_100kb")
 
 
+@cache
+def taught(shared: Path, name: str, learn: Callable[[Iterable[World]], Learned]) -> Learned:
+    """What a training file teaches; several tests ask it."""
+    return learn(train(shared, name))
+
+
 def dev(shared: Path, name: str) -> list[World]:
     return worlds(shared, name, "dev_20kb")
 
@@ -82,18 +89,23 @@ def score(model: Model, test: Iterable[World]) -> float:
 
 @pytest.mark.parametrize("name", SETS)
 def test_learned_from_gold_every_question_is_answered(shared: Path, name: str, tmp_path: Path):
-    learned = learn_from_gold(train(shared, name))
-    assert (learned.questions, learned.explained, learned.calls) == (500, 500, 0)
+    found = taught(shared, name, learn_from_gold)
+    assert (found.questions, found.explained, found.calls) == (500, 500, 0)
     path = tmp_path / "gold.model"
-    path.write_text(write_model(learned.model), encoding="utf-8")
+    path.write_text(write_model(found.model), encoding="utf-8")
     assert score(read_model(str(path)), dev(shared, name)) == 100
 
 
 @pytest.mark.parametrize(("name", "most"), [("explicit", 20_000), ("implicit", 40_000),
                                             ("numeric", 120_000)])  # fmt: skip
-def test_learned_from_answers_alone(
-    shared: Path, name: str, most: int, monkeypatch: pytest.MonkeyPatch
-):
+def test_learned_from_answers_alone(shared: Path, name: str, most: int):
+    found = taught(shared, name, learn_from_answers)
+    assert found.explained == found.questions == 500
+    assert found.calls < most
+    assert score(found.model, dev(shared, name)) >= 95
+
+
+def test_every_call_of_an_agent_is_counted(shared: Path, monkeypatch: pytest.MonkeyPatch):
     asked = 0
 
     class Counted(Agents):
@@ -103,10 +115,7 @@ def test_learned_from_answers_alone(
             return super().ask(agent, question)
 
     monkeypatch.setattr("pearl.learning.learn.Agents", Counted)
-    learned = learn_from_answers(train(shared, name))
-    assert learned.explained == learned.questions == 500
-    assert learned.calls == asked < most
-    assert score(learned.model, dev(shared, name)) >= 95
+    assert learn_from_answers(train(shared, "explicit")[:40]).calls == asked > 0
 
 
 def poisoned(world: World) -> World:
@@ -118,9 +127,9 @@ def poisoned(world: World) -> World:
     return replace(world, questions=tuple(questions))
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", ["explicit", "implicit"])
 def test_gold_is_not_read_where_answers_are_learned_from(shared: Path, name: str):
-    some = train(shared, name)[:16]
+    some = train(shared, name)[:12]
     models = {
         write_model(learn_from_answers(given).model)
         for given in (some, map(World.untold, some), map(poisoned, some))
@@ -238,12 +247,12 @@ def combined(world: World, name: str) -> Iterator[tuple[str, Value]]:
 @pytest.mark.parametrize("name", COMBINED)
 @pytest.mark.parametrize("learn", [learn_from_gold, learn_from_answers])
 def test_hops_that_were_never_seen_together(shared: Path, name: str, learn: Any):
-    scorer, right = ByAnalogy(learn(train(shared, name)).model), []
-    for world in dev(shared, name)[:8]:
+    scorer, right = ByAnalogy(taught(shared, name, learn).model), []
+    for world in dev(shared, name)[:5]:
         for text, answer in combined(world, name):
             found = best_first(text, Agents(world), scorer)
             right.append(exact_match(found.answer, answer))
-    assert len(right) >= 50
+    assert len(right) >= 30
     assert sum(right) / len(right) >= 0.95
 
 
@@ -252,10 +261,10 @@ def test_generated_worlds_that_hold_pairs_of_hops_out(name: str):
     parts = []
     for part in ("train", "test"):
         told = ("--schema", name, "--split", "compgen", "--part", part, "--seed", "7")
-        made = call("generate", "commaqa", *told, "--questions", "400", "-o", f"{part}.jsonl")
+        made = call("generate", "commaqa", *told, "--questions", "300", "-o", f"{part}.jsonl")
         assert made.code == 0, made.err
         parts.append(list(read_worlds(f"{part}.jsonl")))
-    assert score(learn_from_gold(parts[0]).model, parts[1][:40]) >= 95
+    assert score(learn_from_gold(parts[0]).model, parts[1][:30]) >= 95
 
 
 # -- moves, and what is left open -----------------------------------------------------------------

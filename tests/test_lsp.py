@@ -871,7 +871,7 @@ class TestAnyText:
     def texts(self) -> Iterator[tuple[str, str]]:
         chance = random.Random(11)
         cases = [load(path).text for path in FILES]
-        for at, text in enumerate(chance.sample(cases, 30)):
+        for at, text in enumerate(chance.sample(cases, 12)):
             yield f"case-{at}.plan", text
             yield f"case-{at}.actions", text
         for at in range(12):
@@ -904,7 +904,7 @@ class TestAnyText:
                 for method, more in self.REQUESTS:
                     answered += self.asked(one, f"textDocument/{method}", {**where, **more})
             one.close(name)
-        assert answered > 2000
+        assert answered > 1000
         assert one.process.poll() is None
 
     def asked(self, one: Editor, method: str, params: dict[str, Any]) -> int:

@@ -228,7 +228,7 @@ def test_as_a_method_with_decompositions_of_its_data_set(tmp_path: Path):
     assert made.code == 0, made.err
     shown.mkdir()
     questions = [one for world in read_worlds(str(data)) for one in world.questions]
-    for at, one in enumerate(questions[:8]):
+    for at, one in enumerate(questions[:9]):
         (shown / f"{at}.plan").write_text(print_plan(to_plan(one.hops, one.text)), "utf-8")
     found = call("eval", "commaqa", "--data", data, "--methods", "tmn-model", "--json",
                  "--model", "offline", "--demonstrations", shown, "--width", "3", "--depth", "9",
@@ -242,8 +242,23 @@ def test_as_a_method_it_needs_decompositions(tmp_path: Path):
     call("generate", "commaqa", "--schema", "explicit", "--questions", "2", "-o", data)
     found = call("eval", "commaqa", "--data", data, "--methods", "tmn-model", "--json",
                  "--model", "offline", "--library", "core")  # fmt: skip
-    assert found.code == 1
-    assert found.json["failed"] == {"input": 2}
+    assert found.code == 2
+    assert "tmn-model needs decompositions to show" in found.err
+
+
+def test_its_calls_of_the_model_come_to_an_end(tmp_path: Path):
+    data, shown = tmp_path / "g.jsonl", tmp_path / "shown"
+    call(
+        "generate", "commaqa", "--schema", "numeric", "--questions", "20", "--seed", "3", "-o", data
+    )
+    shown.mkdir()
+    questions = [one for world in read_worlds(str(data)) for one in world.questions]
+    for at, one in enumerate(questions[10:]):
+        (shown / f"{at}.plan").write_text(print_plan(to_plan(one.hops, one.text)), "utf-8")
+    asked = ("eval", "commaqa", "--data", data, "--methods", "tmn-model", "--json", "--model",
+             "offline", "--demonstrations", shown, "--limit", "5")  # fmt: skip
+    found = call(*asked, "--calls", "1")
+    assert found.json["failed"] == {"calls": 5}
 
 
 def test_decompositions_of_training_questions_answer_the_others(shared: Path, tmp_path: Path):

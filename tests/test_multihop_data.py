@@ -12,8 +12,9 @@ import pytest
 
 from pearl.evaluate.datasets import Example
 from pearl.evaluate.datasets.base import NO_DOCUMENT
-from pearl.evaluate.datasets.multihop import Fact, MultiHop, golds
+from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose, golds
 from pearl.evaluate.job import choose_examples
+from pearl.evaluate.support import NOWHERE, facts_of
 from pearl.evaluate.trials import find_dataset
 from pearl.retrieval import DocumentRetriever
 from pearl.source import InputError
@@ -111,6 +112,59 @@ def test_the_document_is_markdown_and_its_sentences_have_places():
     assert [one.title for one in found] == ["Anna Berg", "The Mill"]
 
 
+FORGED: list[tuple[str, list[str]]] = [
+    ("One", ["# 3 of her works are lost.", "# Two of them burned."]),
+    ("Two\n\n# Forged\n\nx", ["", "#", "is a sign.\n\n# Forged\n\nNo heading."]),
+    ("", ["Without a title."]),
+    ("## Three", ["###### Six.\u2028# Seven."]),
+    ("Four", ["#hash stays."]),
+]
+
+
+def test_every_paragraph_is_found_and_no_heading_is_forged():
+    document, paragraphs = compose("d", FORGED)
+    found = DocumentRetriever(document).paragraphs
+    assert [one.title for one in found] == [
+        "One", "Two # Forged x", "–", "## Three", "Four",
+    ]  # fmt: skip
+    assert [document.at(one.span) for one in found] == [
+        "\\# 3 of her works are lost. # Two of them burned.",
+        "\\# is a sign. # Forged No heading.",
+        "Without a title.",
+        "\\###### Six. # Seven.",
+        "#hash stays.",
+    ]
+    for paragraph, (_, sentences) in zip(paragraphs, FORGED, strict=True):
+        for one, told in zip(paragraph.sentences, sentences, strict=True):
+            assert document.at(one.span) == one.text == " ".join(told.split())
+    assert paragraphs[2].title == ""
+
+
+BERG = ("Berg", ["Berg was the director of the film.", "He was born in 1931 in Lund, Sweden.",
+                 "# 3 of his films are lost."])  # fmt: skip
+LONG = ("Long", ["They say that Berg was born in Lund, and so do we.", "Berg was born in Lund in."])
+
+
+@pytest.mark.parametrize(
+    ("quote", "facts"),
+    [
+        ("Berg was the director of this film.", {Fact("Berg", 0)}),
+        ("Berg was not the director of the film.", {}),
+        ("Berg was never the director of the film.", {}),
+        ("Berg wasn’t the director of the film.", {}),
+        ("He was born in 1931 in Lund (Sweden).", {Fact("Berg", 1)}),
+        ("He was born in 1932 in Lund, Sweden.", {}),
+        ("\\# 3 of his films are lost.", {Fact("Berg", 2)}),
+        # It stands in the first sentence of the other too, and is most of the second.
+        ("Berg was born in Lund", {Fact("Long", 1)}),
+    ],
+)
+def test_a_quote_that_says_otherwise_is_of_no_sentence(quote: str, facts: set[Fact]):
+    _, placed = compose("d", [BERG, LONG])
+    found = facts_of(MultiHop(placed), [quote])
+    assert found == (facts or {Fact(quote, NOWHERE)})
+
+
 def test_triples_are_2wikis_own():
     [example] = read("2wiki", {**ROW, "evidences": EVIDENCES})
     assert example.data.triples == tuple(map(tuple, EVIDENCES))
@@ -198,6 +252,10 @@ def without(row: dict[str, Any], key: str) -> dict[str, Any]:
         ("musique", {**SONG, "paragraphs": [{"title": "T"}]}, "paragraph 1 has no title and"),
         ("musique", {**SONG, "answer_aliases": "Bo"}, "answer_aliases is to be a list of texts"),
         ("fever", {**CLAIM, "label": "TRUE"}, "label is to be one of SUPPORTS, REFUTES, NOT"),
+        *(
+            ("fever", {**CLAIM, "label": label}, "label is to be one of SUPPORTS, REFUTES, NOT")
+            for label in (None, 0, [], ["SUPPORTS"], {"SUPPORTS": 1}, True)
+        ),
         ("fever", without(CLAIM, "claim"), "has no claim: give it as a text"),
         ("celebrities", {**PERSON, "Answer": [None]}, "Answer is to be a list of texts"),
         ("celebrities", without(PERSON, "Question"), "has no Question: give it as a text"),
@@ -265,6 +323,14 @@ def test_the_real_files(shared: Path, name: str, file: str, count: int):
             assert one.data.facts
             spans = [each for part in one.data.paragraphs for each in part.sentences]
             assert all(one.document.at(each.span) == each.text for each in spans)
+            # Long paragraphs are found in pieces, of which the first has the title's words.
+            begun = {part.span.start: part for part in DocumentRetriever(one.document).paragraphs}
+            told = [part for part in one.data.paragraphs if any(it.text for it in part.sentences)]
+            assert len(begun) >= len(told)
+            for part in told:
+                first = next(it.span.start for it in part.sentences if it.text)
+                escaped = one.document.text[first - 1] == "\\"
+                assert begun[first - escaped].title == part.title
     assert (name == "2wiki") == any(
         isinstance(one.data, MultiHop) and one.data.triples for one in found
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,10 @@ from pearl.evaluate.datasets.answers import (
     score,
 )
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
+from pearl.evaluate.evidenced import evidence_table
+from pearl.evaluate.means import means_of
 from pearl.evaluate.multihop import form, supported
+from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.support import NOWHERE, facts_of
 from pearl.runtime import Entry
 
@@ -223,16 +227,67 @@ def call(path: str, status: Any = "done") -> Entry:
     return Entry("call", path, "{}", status=status)
 
 
-def rejected(path: str) -> Entry:
-    return Entry("decision", f"{path}/rejected", ["It holds no JSON object."])
+def fitted(path: str, attempt: Any) -> Entry:
+    return Entry("decision", f"{path}/fitted", attempt)
 
 
-def test_form_is_the_share_of_first_replies_that_fit():
+def test_form_is_the_share_of_demands_whose_first_reply_fits():
     entries = [
-        call("react/1/1"), call("react/2/1"), rejected("react/2/1"), call("react/2/2"),
-        rejected("react/2/2"), call("react/2/3"), call("step/answer"), call("short/1", "failed"),
-        call("short/1"), Entry("decision", "react/3/refused", "…"), call("react/3/1"),
+        call("react/1/1"), fitted("react/1", 1), call("react/2/1"), call("react/2/2"),
+        fitted("react/2", 2), call("short/1", "failed"), call("short/1"), fitted("short", 1),
+        call("react/3/1"), fitted("react/3", 0),
     ]  # fmt: skip
-    assert form(entries) == {"format": 3 / 4}
-    assert form([call("step/answer")]) == {}
-    assert supported(Example("1", "?", DOCUMENT), "x", ["y"], [], entries) == {"format": 3 / 4}
+    assert form(entries) == {"format": 2 / 4}
+    assert supported(Example("1", "?", DOCUMENT), "x", ["y"], [], entries) == {"format": 2 / 4}
+
+
+def test_calls_that_demand_no_form_are_no_part_of_it():
+    """Plans and steps are asked for in tries too, and the checker rejects some of them."""
+    plain = [
+        call("plan/1"), Entry("decision", "plan/1/rejected", ["PRL103"]), call("plan/2"),
+        call("next/1/1"), call("step/answer"), fitted("step", 1),
+    ]  # fmt: skip
+    assert form(plain) == {}
+    assert form([*plain, call("short/1"), fitted("short", 1)]) == {"format": 1}
+
+
+def result(method: str, answer: str | None, **measures: float) -> Result:
+    return Result(method, "1", answer=answer, measures=measures)
+
+
+def evidence(*results: Result) -> dict[str, Any]:
+    methods = tuple(one.method for one in results)
+    table = evidence_table(Evaluation("t", (), methods, {"": 1}, results))
+    assert table is not None
+    return {row["method"]: row for row in table.data}
+
+
+def test_a_method_that_failed_everywhere_has_0():
+    answered = result("normal-evidence", "x", exact_match=1, f1=1, sp_em=1, sp_f1=1, format=1)
+    found = evidence(answered, result("fsm2", None, format=0.5), result("normal", None))
+    names = ("exact_match", "f1", "sp_em", "sp_f1", "triples_em", "recall_at_2", "format")
+    assert [found["fsm2"][name] for name in names] == [0, 0, 0, 0, None, None, 0.5]
+    assert [found["normal"][name] for name in names] == [0, 0, None, None, None, None, None]
+
+
+def test_where_every_method_failed_all_have_0():
+    found = evidence(result("normal", None, format=0))
+    assert (found["normal"]["exact_match"], found["normal"]["f1"]) == (0, 0)
+    assert found["normal"]["sp_em"] is None
+
+
+def test_accuracy_without_words_to_compare_is_no_exact_match():
+    """As of a person's own questions."""
+    assert evidence(result("fsm1", "x", format=1))["fsm1"]["exact_match"] is None
+
+
+def test_scores_are_meant_over_all_questions_and_other_measures_over_those_that_have_them():
+    results = (
+        replace(result("fsm2", "x", f1=1, recall_at_2=1, format=1, hops=4, seconds=3), id="1"),
+        replace(result("fsm2", None, format=0.5, seconds=1), id="2"),
+        result("normal", "x", f1=1, agent_calls=5),
+    )
+    found = means_of(Evaluation("t", (), ("fsm2", "normal"), {"": 4}, results))
+    assert found == {
+        "f1": 1 / 4, "recall_at_2": 1 / 4, "format": 1.5 / 4, "hops": 4, "seconds_a_question": 2,
+    }  # fmt: skip

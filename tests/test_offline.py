@@ -18,8 +18,8 @@ from pearl.library import Library, load_library
 from pearl.llm import CorrectPlan, ExecuteStep, MapAnswer, WritePlan
 from pearl.llm.offline import Offline, mapping, planning, reading
 from pearl.llm.offline.question import names, read_question
-from pearl.llm.offline.text import sentences
 from pearl.plan import DOCUMENT, Action, Literal, Param, Ref, Step
+from pearl.retrieval import sentences
 from pearl.source import Source
 from pearl.values import TYPES, decode
 from tests.conftest import ROOT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pearl.llm import Field, FillSchema, Schema
+from pearl.llm import CorrectFilled, Field, FillSchema, Request, Schema
+from pearl.llm.offline import Offline
 from pearl.llm.offline.filling import fill
 from pearl.llm.offline.multihop.answering import walk
 from pearl.llm.offline.multihop.comparing import compare
@@ -256,6 +258,9 @@ def test_names_days_and_numbers_are_told_by_their_form():
     assert day("7 June 1960") == (1960, 6, 7)
     assert day("44 BC") == (-44, 0, 0)
     assert day("soon") is None
+    assert [day(f"{name} 4, 1776") for name in ("July", "Jul.", "Sept", "Sept.", "May")] == [
+        (1776, 7, 4), (1776, 7, 4), (1776, 9, 4), (1776, 9, 4), (1776, 5, 4),
+    ]  # fmt: skip
     assert number("over 1,204 bells") == 1204
     assert number("seven") == 7
     assert number("none") is None
@@ -471,6 +476,16 @@ def test_a_part_is_a_piece_of_its_question(text: str):
     for part in parts(text):
         assert 0 <= part.start < part.end <= len(text)
         assert part.question.strip()
+
+
+def test_a_reply_that_is_sent_back_is_given_again():
+    """So that the complaint told at last is the one about the first reply."""
+    call = FillSchema(schema("short_answer"), (("question", "Who?"), ("answer", "Ada Holt.")))
+    first, again = (
+        asyncio.run(Offline().answer(Request(one, (), "1", "k"))).text
+        for one in (call, CorrectFilled(call, "{}", "too long"))
+    )
+    assert again == first != "{}"
 
 
 def test_a_schema_without_anything_given_is_filled():

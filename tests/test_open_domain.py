@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def test_the_examples_that_ship_are_in_order(name: str):
 
 def answered(document: Source, question: str = QUESTION, **more: Any) -> tuple[str, str]:
     """The answer and the plan that the method came to, offline."""
-    kit = make_kit(LIBRARY, SHOWN, **more)
+    kit = replace(make_kit(LIBRARY, SHOWN), **more)
 
     async def work() -> tuple[str, str]:
         async with open_session(Offline(), {}, "eval") as session:
@@ -144,7 +145,8 @@ def test_a_question_like_no_example_is_looked_up_as_it_is():
 
 def keys(**more: Any) -> list[str]:
     example = Example("1", QUESTION, DOCUMENT)
-    return [one.key for one in trial_tasks([example], ["decomp"], make_kit(LIBRARY, SHOWN, **more))]
+    kit = replace(make_kit(LIBRARY, SHOWN), **more)
+    return [one.key for one in trial_tasks([example], ["decomp"], kit)]
 
 
 def test_what_passages_come_from_and_where_it_ends_is_part_of_what_is_asked(tmp_path: Path):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pearl.context import Context
 from pearl.engine import start_engine
 from pearl.evaluate.datasets import Example
 from pearl.evaluate.datasets.base import NO_DOCUMENT
@@ -333,6 +334,29 @@ def test_one_reply_leaves_a_trace():
         conforms(finished, export_trace(journal.entries, "test"), load_library("asking"))
 
 
+def test_a_document_that_does_not_fit_is_cut_or_refused_in_one_reply():
+    hills = "".join(f"# Hill {at}\n\n{'Grass grows on it. ' * 20}\n\n" for at in range(40))
+    long = Source("long.md", hills + DOCUMENT.text)
+    plan, library = GivenPlan(asking_plan("ANSWER_SHORT", QUESTION)), load_library("asking")
+
+    def ran(policy: Any) -> tuple[Scripted, Journal]:
+        model, journal = Scripted([json.dumps({"answer": "Lund"})]), Journal()
+        caller = Caller(model.answer, model.identity, journal)
+        context = Context(policy, 6000, 1000, len)
+        handlers = asking(caller, long, context)
+        asyncio.run(run_strategy(plan, QUESTION, long, library, caller, context, handlers))
+        return model, journal
+
+    model, journal = ran("auto")
+    [request] = model.asked
+    assert sum(len(one["content"]) for one in request.messages) <= 5000
+    assert "Anna Berg" in request.messages[-1]["content"] + request.messages[0]["content"]
+    [cut] = [one.value for one in journal.entries if one.path == "context/answer"]
+    assert cut["passages"] < cut["of"]
+    with pytest.raises(RunError, match=r"It is to read .* tokens of the document, and .* fit"):
+        ran("full")
+
+
 def test_a_reply_without_its_form_is_no_answer():
     with pytest.raises(RunError, match="answer_question does not fit after 3 tries"):
         answered("normal", EXAMPLE, "no", "no way", "never")
@@ -426,7 +450,7 @@ def test_the_report_has_every_figure():
     assert table.rows == (
         ("normal", "50.0 %", "50.0 %", "–", "–", "–", "–", "50.0 %"),
         ("normal-evidence", "0.0 %", "33.3 %", "0.0 %", "25.0 %", "0.0 %", "16.7 %", "50.0 %"),
-        ("react", "–", "–", "–", "–", "–", "–", "–"),
+        ("react", "0.0 %", "0.0 %", "–", "–", "–", "–", "–"),
     )
     plain = evaluation_of([tried("questions", "zero-shot", "Lund")[0]], head, None)
     assert evidence_table(plain) is None

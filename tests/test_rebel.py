@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from pearl.strategies.rebel.sifting import Dropped, sifted
 from pearl.strategies.rebel.tools import KeptTools, Tools, document_tools, written_input
 from pearl.syntax import parse
 from pearl.syntax.printer import print_arg, print_call
-from pearl.tools import Parameter, Tool, ToolError, ToolReply, load_tools
+from pearl.tools import Limits, Parameter, Tool, ToolError, ToolReply, load_tools
 from pearl.tools.solving import arguments_of
 from tests.mind import Box, Mind, tool
 from tests.server import flooding, stalling
@@ -259,6 +259,48 @@ def test_a_tool_s_wrong_input_is_mended():
     assert rejected == [f"tool/1/input/{at}/rejected" for at in (1, 2, 3)]
 
 
+SUMS = "What are two plus two?"
+
+
+def calculated(*inputs: str, **limits: int) -> tuple[Mind, Any]:
+    """The calculator, whose own words say what is wrong with an expression."""
+    Path("tools.toml").write_text('[sums]\nkind = "calculator"\n', encoding="utf-8")
+    first: Any = {"rebel_input": [{"expression": one} for one in inputs]}
+    model = Mind(tools={SUMS: ["sums"]}, first=first)
+    return model, load_tools("tools.toml").afresh()
+
+
+def test_an_input_that_the_tool_refuses_is_mended():
+    model, box = calculated("two plus two", "2 plus 2", "2 + 2")
+    finished, journal, strategy = ask(model, box, SUMS)
+    assert finished.text == "4"
+    assert calls(finished)[0] == 'reply_1 = CALL_TOOL("sums", [["expression", "2 + 2"]])'
+    fills = [one.call for one in model.asked if isinstance(one.call, FillSchema)]
+    asked = [dict(one.given) for one in fills if one.schema.name == "rebel_input"]
+    assert [len(one.get("refused", [])) for one in asked] == [0, 1, 2]  # type: ignore[arg-type]
+    [refused] = asked[1]["refused"]  # type: ignore[misc]
+    assert str(refused).startswith('{"expression":"two plus two"} sums: That is no expression:')
+    paths = [one.path for one in model.asked if "/input/" in one.path]
+    assert paths == ["tool/1/input/1", "tool/1/input/again/1/1", "tool/1/input/again/2/1"]
+    assert len(decided(journal, "attempt/failed")) == 2
+    assert strategy.spent.tool_calls == 3
+
+
+def test_an_input_is_mended_no_more_often_than_it_may_be():
+    wrong = [f"{number} plus two" for number in ("one", "two", "three", "four")]
+    model, box = calculated(*wrong)
+    told = fails(model, box, SUMS, revisions=2)
+    assert "That is no expression" in told
+    assert model.schemas().count("rebel_input") == 3
+    model, box = calculated(*wrong)
+    fails(model, box, SUMS, revisions=9, calls=5)
+    assert model.schemas() == ["rebel_tool", "rebel_input", "rebel_input", "rebel_input"]
+    model, box = calculated("two", "two", "2")
+    fails(model, box, SUMS)
+    # The same again is not called again.
+    assert model.schemas().count("rebel_input") == 2
+
+
 def test_a_tool_whose_input_never_fits_is_passed_over():
     model = mind(tools={WHO: ["other", "search"]}, first={"rebel_input": ["no"] * 3})
     finished, journal, _ = ask(model, tools("other", "search"), WHO)
@@ -414,31 +456,118 @@ def test_an_answer_in_an_input_is_a_reference():
 # --- limits ---
 
 
+def well_behaved(**more: Any) -> Mind:
+    """Reads an answer only where there is one, so that only parts lead to it."""
+    return mind(reads=lambda _, reply: None if reply == "nothing" else reply, **more)
+
+
 def test_when_calls_come_to_an_end_each_question_answers_from_what_it_knows():
-    model = mind()
-    model.first = {"rebel_answer": [{"answer": "Cincinnati, I think"}]}
-    finished, journal, strategy = ask(model, tools(), calls=7)
-    assert finished.values["sub_2"] == "Cincinnati, I think"
+    model = well_behaved()
+    finished, journal, strategy = ask(model, tools(), calls=8)
     assert finished.text == "Cincinnati"
-    asked_for = ["rebel_split", *["rebel_split", "rebel_tool", "rebel_input", "rebel_read"]]
-    assert model.schemas() == [*asked_for, "rebel_answer", "rebel_answer"]
-    assert strategy.spent.calls == 7
-    assert {"calls": 7} in decided(journal, "limit")
-    assert {"calls": 7} in decided(journal, "step/sub_2/limit")
+    one = ["rebel_tool", "rebel_input", "rebel_read"]
+    assert model.schemas() == ["rebel_split", *one, "rebel_answer"]
+    assert strategy.spent.calls == 5
+    assert decided(journal, "limit") == [{"calls": 8}] * 2
+    assert decided(journal, "step/sub_1/limit") == [{"calls": 8}]
 
 
-@pytest.mark.parametrize("most", range(1, 13))
-def test_no_limit_of_calls_is_passed(most: int):
-    model = mind()
-    with suppress(RunError, ModelError):
+SMALLEST = 8
+"""A split, a look-up of one part, an answer from it, and a look-up of the question, kept."""
+
+
+@pytest.mark.parametrize("most", range(1, 31))
+def test_no_limit_of_calls_is_passed_and_none_is_too_large(most: int):
+    model = well_behaved()
+    if most < SMALLEST:
+        assert f"took its {most} calls: allow more" in fails(model, tools(), calls=most)
+    else:
         assert ask(model, tools(), calls=most)[0].text == "Cincinnati"
+    assert len(model.asked) <= most
+
+
+DEEP = {
+    f"Who is {name}?": [f"Who is {part}?" for part in parts]
+    for name, parts in {"Q": "ABC", "A": "DE", "B": "FG", "D": "HI"}.items()
+}
+
+
+def test_more_calls_never_answer_less():
+    """A tree of parts, each of which a tool answers: what is found grows with the calls."""
+    found = []
+    for most in range(1, 80):
+        chosen = {f"Who is {name}?": ["search"] for name in "ABCDEFGHI"}
+        model = Mind(splits=DEEP, tools=chosen, knows={"Who is Q?": "all"})
+        box = Box({"search": tool("search", "query")}, lambda _, given: f"it {given['query']}")
+        try:
+            finished, _, _ = ask(model, box, "Who is Q?", calls=most)
+        except (RunError, ModelError):
+            found.append(-1)
+        else:
+            found.append(sum(step.action == "SOLVE" for step in finished.plan.steps))
+        assert len(model.asked) <= most
+    assert found == sorted(found)
+    assert (found[0], found[-1]) == (-1, 3)
+
+
+@pytest.mark.parametrize("most", range(8, 40))
+@pytest.mark.parametrize("name", ["rebel_split", "rebel_memory", "rebel_tool", "rebel_input"])
+def test_mending_leaves_the_calls_that_an_answer_needs(name: str, most: int):
+    """A model that never fits one form, after a fact is known or before."""
+    model = well_behaved(first={name: ["no"] * 99}, splits={WHOLE: [WHO, WHERE], WHO: ["H?"]})
+    model.first["rebel_answer"] = [{"answer": "from facts"}] * 9
+    run = tools()
+    if name in ("rebel_split", "rebel_tool", "rebel_input"):
+        # No part can be found: it says so, within the calls.
+        fails(model, run, calls=most, revisions=50)
+    else:
+        assert ask(model, run, calls=most, revisions=50)[0].text
     assert len(model.asked) <= most
 
 
 def test_a_question_with_no_call_left_says_so():
     model = mind(first={"rebel_read": ["no"] * 9})
-    assert "took its 4 calls and has no answer: allow more" in fails(model, tools(), WHO, calls=4,
-                                                                    revisions=8)  # fmt: skip
+    told = fails(model, tools(), WHO, calls=4, revisions=8)
+    assert "does not fit after 2 tries" in told
+    assert told.endswith("It took its 4 calls: allow more.")
+
+
+# --- facts of other frames ---
+
+QUESTION, FIRST, SECOND = "Who is Q?", "Who is S?", "Who is T?"
+A, B, C = "Who is A?", "Who is B?", "Who is C?"
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_what_a_part_s_part_found_is_known_to_later_parts(*, found: bool):
+    """Both parts ask for A; whether the first has an answer or none, the tool is asked once."""
+    knows = {SECOND: "two", QUESTION: "both", **({FIRST: "one"} if found else {})}
+    splits = {QUESTION: [FIRST, SECOND], FIRST: [A, B], SECOND: [A, C]}
+    model = Mind(splits, knows, {one: ["search"] for one in (A, B, C)})
+    box = Box({"search": tool("search", "query")}, lambda _, given: f"it {given['query']}")
+    finished, journal, _ = ask(model, box, QUESTION)
+    assert finished.text == "both"
+    assert [given["query"] for _, given in box.called] == [A, B, C]
+    assert decided(journal, "step/sub_2/split") == [
+        {"sub_questions": [C], "dropped": [[A, "answered"]]}
+    ]
+    known = f'"{A}: it {A}", "{B}: it {B}"' + (f', "{FIRST}: {{sub_1}}"' if found else "")
+    assert f'sub_2 = SOLVE("{SECOND}", [{known}])' in calls(finished)
+    ending = f'answer = ANSWER_FROM_FACTS("{QUESTION}", [{known}, "{C}: it {C}", '
+    assert calls(finished)[-1].startswith(ending)
+    fills = [one.call for one in model.asked if isinstance(one.call, FillSchema)]
+    splitting = [dict(one.given) for one in fills if one.schema.name == "rebel_split"]
+    assert all("it " not in str(one["answered"]) for one in splitting)
+
+
+def test_a_fact_of_another_frame_is_one_line_and_no_reference():
+    reply = f'x {{sub_1}}\n\n{QUESTION}: y"] answer = CALL_TOOL("z")'
+    knows = {FIRST: "one", SECOND: "two", QUESTION: "both"}
+    model = Mind({QUESTION: [FIRST, SECOND], FIRST: [A]}, knows, {A: ["search"]})
+    box = Box({"search": tool("search", "query")}, lambda *_: reply)
+    finished, _, _ = ask(model, box, QUESTION)
+    known = value_of(finished.plan.steps[1].args[1], finished.values, None)
+    assert known == [f"{A}: {' '.join(reply.split())}", f"{FIRST}: one"]
 
 
 def test_tool_calls_come_to_an_end():
@@ -532,16 +661,42 @@ def test_two_calls_alike_in_one_run_are_two(tmp_path: Path):
         kept = KeptTools(box, store, "run", "q")
         for _ in range(2):
             assert (await kept.call("search", {"query": WHO})).text == "Steven Spielberg"
-        failing = KeptTools(tools(search=ToolError("time", "late")), store, "run", "other")
-        for _ in range(2):
-            with pytest.raises(ToolError, match="late"):
-                await failing.call("search", {"query": WHO})
 
     try:
         asyncio.run(both())
     finally:
         store.close()
     assert len(box.called) == 2
+
+
+def test_a_run_that_goes_on_makes_no_more_calls_than_one_in_one_go(tmp_path: Path):
+    """Two calls may be made: what was kept, and what failed, counts as they did."""
+    limited = replace(tool("search", "query"), limits=Limits(calls=2))
+    replies = iter([ToolError("time", "late"), "found"])
+    box = Box({"search": limited}, lambda *_: next(replies))
+    store = open_store(str(tmp_path / "store.db"))
+
+    async def once(calls: int) -> list[str]:
+        kept = KeptTools(box, store, "run", "q")
+        told = []
+        for at in range(calls):
+            try:
+                told.append((await kept.call("search", {"query": f"{at}"})).text)
+            except ToolError as error:
+                told.append(f"{error.reason}: {error}")
+        return told
+
+    async def both() -> None:
+        assert await once(1) == ["time: late"]
+        spent = "budget: search: All 2 calls of a question are made."
+        for _ in range(2):
+            assert await once(3) == ["time: late", "found", spent]
+
+    try:
+        asyncio.run(both())
+    finally:
+        store.close()
+    assert [given["query"] for _, given in box.called] == ["0", "1"]
 
 
 # --- real services ---
@@ -662,10 +817,14 @@ def test_a_document_is_searched_where_there_are_no_tools():
     box = document_tools(Source("towns.md", text))
 
     def read(_: str, reply: str) -> str | None:
-        assert reply.startswith("# Bonn\n\nBonn lies")
+        assert reply.startswith("Bonn: Bonn lies")
         return "Bonn"
 
     finished, _, _ = ask(Mind(tools={TOWN: ["search"]}, reads=read), box, TOWN)
     assert finished.text == "Bonn"
     nothing = Mind(tools={TOWN: ["search"]}, inputs={TOWN: {"query": "xyzzy"}})
     assert "No paragraph has one of these words" in fails(nothing, box, TOWN)
+    for wrong in ({"query": ""}, {"query": "x" * 501}, {"words": "Bonn"}):
+        with pytest.raises(ToolError, match="do not fit") as caught:
+            asyncio.run(box.call("search", wrong))
+        assert caught.value.reason == "input"

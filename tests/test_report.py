@@ -268,6 +268,44 @@ class TestSummary:
         unpriced = summarise(evaluation(of("direct", 1, None), of("pearl", 5, 7), asked=1))
         assert "Tokens against accuracy" in titles(unpriced)
 
+    def test_one_table_has_accuracy_and_what_a_question_takes(self):
+        def of(name: str, at: int, **more: Any) -> Result:
+            usage = Usage(1000, 100, 0)
+            return result(name, at, calls=2, usage=usage, cost=3000, **more)
+
+        rows = [of("normal-evidence", at, measures={"seconds": 2.0}) for at in range(2)]
+        rows += [of("pearl-execute-only", at, measures={"seconds": 12.25}) for at in range(2)]
+        whole = summarise(evaluation(*rows, asked=2))
+        table = titled(whole, "Accuracy in total")
+        assert [one.title for one in table.columns] == [
+            "method", "right", "answered", "% of all 2", "95 % interval", "calls", "tokens",
+            "cost", "seconds",
+        ]  # fmt: skip
+        assert table.rows[1][5:] == ("2.00", "1,100", "$0.0030", "12.2 s")
+        assert "three ways" not in titles(whole)
+        for form in ("terminal", "markdown", "latex", "json"):
+            text = FORMS[form](Report("t", (), (table,)))
+            for shown in ("0.0030", "1,100") if form != "json" else ("0.003", "1100.0"):
+                assert shown in text, form
+        shown = terminal.render(Report("t", (), (table,)))
+        assert shown.count("pearl-execute-only") == 1
+        assert all(cells(line) <= 100 for line in shown.splitlines())
+        found = by_method(table)["normal-evidence"]
+        assert (found["of_rows"], found["tokens"], found["seconds"]) == (1.0, 1100, 2.0)
+
+    def test_accuracy_is_counted_in_three_ways_where_they_differ(self):
+        rows = [result("direct", 0, calls=1), result("direct", 1, None, calls=1, error="no")]
+        report = summarise(evaluation(*rows, asked=2))
+        first = titled(report, "Accuracy in total")
+        assert [one.title for one in first.columns][5:] == ["calls"]
+        ways = titled(report, "Accuracy counted in three ways (2 questions)")
+        assert (ways.rows[0][3], ways.rows[0][6]) == ("50.0 %", "100.0 %")
+
+    def test_seconds_are_told_where_no_tokens_are(self):
+        row = result("direct", 0, calls=1, measures={"seconds": 3.0})
+        table = titled(summarise(evaluation(row)), "Calls, tokens")
+        assert (table.columns[-1].title, table.rows[0][-1]) == ("seconds", "3.0 s")
+
     def test_without_tokens_calls_are_all_there_is(self):
         report = summarise(evaluation(result("direct", 0, calls=1), result("pearl", 0, calls=4)))
         assert titled(report, "Calls, tokens").columns[-1].title == "×"

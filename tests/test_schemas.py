@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+import pearl
 from pearl.library import load_library
 from pearl.llm import CorrectFilled, Field, FillSchema, ModelError, Reply, Request, Schema
 from pearl.prompts import render
+from pearl.prompts.schemas import load_schema
 from pearl.replay import read_records, replay
 from pearl.runtime import (
     Attempt,
@@ -24,9 +26,14 @@ from pearl.runtime import (
     fill,
     run_strategy,
 )
+from pearl.runtime.schemas import read_object
 from pearl.runtime.trace import export_trace
 from pearl.source import Source
+from pearl.strategies.rebel.asking import input_schema
+from pearl.strategies.rebel.tools import document_tools
 from pearl.syntax import parse
+from pearl.values import decode
+from tests.conftest import ROOT
 
 DOCUMENT = Source("town.txt", "Ada lives in Ulm.")
 ASKED = Schema(
@@ -82,6 +89,31 @@ def test_a_reply_that_does_not_fit_is_sent_back_with_what_is_wrong():
     assert model.asked[2].call == CorrectFilled(CALL, "[1]", "- It holds no JSON object.")
     rejected = [one.path for one in journal.entries if one.path.endswith("/rejected")]
     assert rejected == ["state/1/rejected", "state/2/rejected"]
+
+
+def fitted(journal: Journal) -> list[Any]:
+    return [one.value for one in journal.entries if one.path == "state/fitted"]
+
+
+def test_the_journal_says_which_reply_fitted():
+    assert fitted(filled(json.dumps(RIGHT))[2]) == [1]
+    assert fitted(filled("no", "no", json.dumps(RIGHT))[2]) == [3]
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (("no", "no", "no"), [0]),
+        (("no", ModelError("timeout", "late")), [0]),
+        ((ModelError("timeout", "late"),), []),
+    ],
+)
+def test_the_journal_says_that_none_fitted(texts: Sequence[str | ModelError], said: list[int]):
+    journal = Journal()
+    caller = Caller(Saying(texts).answer, "saying", journal)
+    with pytest.raises((SchemaError, ModelError)):
+        asyncio.run(fill(caller, CALL, "state"))
+    assert fitted(journal) == said
 
 
 def test_what_a_schema_cannot_say_is_checked_too():
@@ -165,3 +197,28 @@ def test_a_trace_says_what_was_returned_where_other_steps_are_unused_too():
     assert [ref.name for ref in parse(trace).plan.returns] == ["one"]
     replayed = replay(read_records(Source("trace.plan", trace)), library)
     assert (replayed.exact, replayed.failed) == (1, {})
+
+
+def written() -> list[tuple[str, str]]:
+    """What stand-in models replied to rendered prompts of two questions on a made-up document."""
+    text = (ROOT / "tests" / "replies" / "multihop.jsonl").read_text(encoding="utf-8")
+    return [(row["asked"], row["reply"]) for row in map(json.loads, text.splitlines())]
+
+
+@pytest.mark.parametrize(("asked", "reply"), written())
+def test_replies_that_a_language_model_wrote_are_read(asked: str, reply: str):
+    """No accuracy is claimed: they parse, fit, and pass the checker."""
+    if asked == "write_plan":
+        assert pearl.check(reply) == []
+    elif asked == "next_step":
+        [step] = parse(reply).plan.steps
+        assert load_library("open_domain").get(step.action)
+    elif asked.startswith("step "):
+        assert decode(reply, "any")
+    elif asked == "rebel_input":
+        tool = document_tools(DOCUMENT).tools["search"]
+        found, wrong = read_object(reply, input_schema(tool))
+        assert (wrong, list(found or {})) == ((), ["query"])
+    else:
+        found, wrong = read_object(reply, load_schema(asked))
+        assert (found is not None, wrong) == (True, ())

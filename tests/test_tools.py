@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, urlencode
 
 import pytest
 from aiohttp import web
@@ -124,9 +124,12 @@ class Flood:
 
 async def packed(request: web.Request) -> web.StreamResponse:
     headers = {"Content-Encoding": request.query["as"], "Content-Type": "application/json"}
-    body = gzip.compress(b'{"a": 1}')
+    parts = json.loads(request.query.get("parts", '["{\\"a\\": 1}"]'))
+    body = b"".join(gzip.compress(one.encode()) for one in parts)
     if request.query.get("half"):
         body = body[:-6]
+    body += b"\0" * int(request.query.get("zeros", 0))
+    body += request.query.get("after", "").encode()
     return web.Response(body=body, headers=headers)
 
 
@@ -647,6 +650,70 @@ def test_a_secret_is_found_in_a_long_text_in_no_time():
         assert time.process_time() - started < 2
 
 
+def of_members(here: Services, *parts: str, limits: str = "private = true", **more: Any) -> str:
+    query = urlencode({"as": "gzip", "parts": json.dumps(parts), **more})
+    return service(f"{here.url}/packed?{query}", limits=limits)
+
+
+def test_a_reply_that_is_packed_in_several_members_is_read_whole(here: Services):
+    assert got(of_members(here, "one ", "two ", "", "three")) == "one two three"
+    assert got(of_members(here, "one ", "two", zeros=9)) == "one two"
+    text = "".join(chr(97 + at % 26) for at in range(1_000))
+    assert got(of_members(here, text, text)) == 2 * text
+
+
+def test_members_share_one_size(here: Services):
+    limits = "private = true\nbytes = 100"
+    assert got(of_members(here, "x" * 50, "y" * 50, limits=limits)) == "x" * 50 + "y" * 50
+    for parts in (("x" * 50, "y" * 51), ("x" * 100, "y"), ("x" * 60, "y" * 60, "z" * 60)):
+        error = failed(of_members(here, *parts, limits=limits))
+        assert error.reason == "size"
+    assert failed(of_members(here, "one", "two", half=1)).reason == "network"
+    assert failed(of_members(here, "one", after="two")).reason == "reply"
+
+
+# --- secrets in a file ---
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[it.headers]\nAuthorization = 'Bearer sk-feedfeed'\n", "it.headers.Authorization"),
+        ("[it.headers]\nproxy-authorization = 'Basic feed'\n", "it.headers.proxy-authorization"),
+        ("[it.headers]\nCookie = 'session=feedfeed'\n", "it.headers.Cookie"),
+        ("[it.headers]\nX-Api-Key = 'feedfeed'\n", "it.headers.X-Api-Key"),
+        ("[it.headers]\nX-Auth-Token = 'feedfeed'\n", "it.headers.X-Auth-Token"),
+        ("[it.static]\nclientSecret = 'feedfeed'\n", "it.static.clientSecret"),
+        ("[it.static]\napikey = 12345678\n", "it.static.apikey"),
+        ("[it.static]\nkey = 'feedfeed'\n", "it.static.key"),
+    ],
+)
+def test_a_secret_in_the_file_is_a_mistake(text: str, place: str):
+    path = declare(f"[it]\n{GOOD}{text}")
+    told = f"{place}: that looks like a secret: write it as ${{NAME}}, and set NAME."
+    assert read_tools(path).mistakes == (told,)
+    with pytest.raises(InputError, match="looks like a secret") as caught:
+        load_tools(path)
+    result = call("tools", "check", path)
+    assert result.code == 1
+    assert f"wrong: {told}" in result.out
+    assert "feed" not in f"{caught.value}{result.out}{result.err}"
+
+
+def test_a_secret_in_the_address_is_a_mistake():
+    text = f"[it]\n{GOOD}".replace("/x", "/x?api_key=feedfeed&max_tokens=9")
+    [told] = read_tools(declare(text)).mistakes
+    assert told.startswith("it.endpoint: api_key looks like a secret: give it in static")
+    assert "feed" not in told
+
+
+def test_what_is_no_secret_may_stand_in_the_file():
+    static = "keywords = 'news'\nmax_tokens = 9\nkey = 'a ${KEY}'\ntoken = ''\nuse_key = true\n"
+    headers = "Accept-Language = 'en'\nAuthorization = 'Bearer ${KEY}'\n"
+    path = declare(f"[it]\n{GOOD}[it.static]\n{static}[it.headers]\n{headers}")
+    assert read_tools(path).mistakes == ()
+
+
 # --- what a file may say ---
 
 GOOD = 'about = "It."\nendpoint = "https://a.example/x"\n'
@@ -966,7 +1033,7 @@ def test_a_solver_that_fails(values: tuple[Value, ...], told: str):
     tools = load_tools(declare("[sums]\nkind = 'calculator'\n"))
     with pytest.raises(SolverError, match=told) as caught:
         solved(tools, *values)
-    assert caught.value.reason == "solver"
+    assert caught.value.reason == "tool-input"
 
 
 # --- on the command line ---

@@ -9,15 +9,18 @@ from typing import Any
 from pearl.answer import Answer, Watch, answer_prepared, as_object, heading, whole_plan
 from pearl.batch.questions import Question
 from pearl.context import UNLIMITED, Context
+from pearl.embedding import choose_embedding
 from pearl.library import Library
 from pearl.llm import Demonstration, ModelError, Usage
 from pearl.passes import DEFAULT_PASSES
 from pearl.runtime import Caller, Journal, RunError
+from pearl.runtime.handlers import NONE
 from pearl.session import Session
 from pearl.source import InputError, Source
 from pearl.strategies import GivenPlan, rewritten
-from pearl.strategies.named import Setting, find_strategy
+from pearl.strategies.named import Known, Setting, find_strategy
 from pearl.strategies.prepared import Prepared
+from pearl.strategies.retrieving import with_retriever
 from pearl.values import digest
 
 
@@ -26,11 +29,12 @@ class Setup:
     """How the questions of a batch are answered.
 
     Args:
-        library: the actions a plan may call.
+        library: the actions the strategy's steps may call.
         demonstrations: example plans for the planner.
         context: how much fits a prompt, and what to do with a longer document.
         passes: names of rewrites that plans go through.
         strategy: the name of how.
+        plans: the actions that a question's own plan may call; None for ``library``.
     """
 
     library: Library
@@ -38,12 +42,21 @@ class Setup:
     context: Context = UNLIMITED
     passes: tuple[str, ...] = DEFAULT_PASSES
     strategy: str = "pearl"
+    plans: Library | None = None
 
     def digest(self) -> str:
-        """The hash of all of it that may change an answer."""
+        """The hash of all of it that may change an answer.
+
+        Raises:
+            InputError: the strategy embeds, and the embedding of the environment cannot be used.
+        """
         shown = [[one.question, one.plan] for one in self.demonstrations]
         fitting = [self.context.policy, self.context.window, self.context.reply]
         how = [] if self.strategy == "pearl" else [self.strategy]
+        known: Known = {"tools": str, "embedding": lambda: choose_embedding().identity}
+        how += find_strategy(self.strategy).decisive(known)
+        if self.plans and self.plans.digest != self.library.digest:
+            how.append(self.plans.digest)
         return digest([self.library.digest, shown, fitting, self.passes, *how])
 
 
@@ -73,11 +86,12 @@ async def answer_row(
         The row of the output, as JSON data. Where there is no answer it says
         why, and counts as wrong.
     """
-    head = heading(question.question, document, setup.library, session.engine.model)
+    library = _plans(setup) if question.plan else setup.library
+    head = heading(question.question, document, library, session.engine.model)
     session.journal.decide("run", head)
     try:
         found = await answer_prepared(
-            _prepare(question, document, setup),
+            _prepare(question, document, setup, session),
             question.question,
             document,
             question.options,
@@ -90,18 +104,34 @@ async def answer_row(
 
 
 def _prepare(
-    question: Question, document: Source, setup: Setup
-) -> Callable[[Caller], Prepared]:  # fmt: skip
-    library, shown, passes = setup.library, setup.demonstrations, setup.passes
+    question: Question, document: Source, setup: Setup, session: Session
+) -> Callable[[Caller], Prepared]:
+    shown, passes = setup.demonstrations, setup.passes
     if not question.plan:
         make = find_strategy(setup.strategy).make
-        return lambda caller: make(Setting(caller, document, library, shown, passes))
+        return lambda caller: make(
+            Setting(
+                caller,
+                document,
+                setup.library,
+                shown,
+                passes,
+                context=session.context,
+                keeper=session.engine.keeper,
+            )
+        )
+    library = _plans(setup)
     parsed = whole_plan(question.plan, library)
 
     def given(caller: Caller) -> Prepared:
-        return Prepared(GivenPlan(rewritten(parsed.plan, library, passes, caller.journal)), library)
+        plan = rewritten(parsed.plan, library, passes, caller.journal)
+        return Prepared(GivenPlan(plan), library, with_retriever(NONE, document))
 
     return given
+
+
+def _plans(setup: Setup) -> Library:
+    return setup.plans or setup.library
 
 
 def _answered(question: Question, found: Answer, document: Source) -> dict[str, Any]:

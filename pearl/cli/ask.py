@@ -8,11 +8,11 @@ import click
 
 from pearl.cli.options import (
     cache_option,
+    choose_strategy,
     context_options,
     demonstrations_option,
     json_option,
     library_option,
-    load,
     model_option,
     options_option,
     store_option,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @strategy_option
 @click.option(
     "--tools", default="", metavar="FILE",
-    help="For rebel: the tools that may be asked. Default: a search of the document.",
+    help="For rebel: the tools that may be asked, in place of a search of the document.",
 )  # fmt: skip
 @library_option
 @demonstrations_option
@@ -67,20 +67,15 @@ def command(
     from pearl.cli.answering import settle, show
     from pearl.cli.progress import progress
     from pearl.llm import choose_model
-    from pearl.planner import choose_demonstrations, load_demonstrations
     from pearl.session import context_for
     from pearl.source import InputError, read_source
     from pearl.store.database import address
-    from pearl.strategies.named import find_strategy
 
     if document == question == "-":
         raise InputError("Only one of the document and the question can be standard input.")
     if not question.strip():
         raise InputError("The question is empty: write it in quotes after the document.")
-    named = find_strategy(strategy)
-    library = load(libraries or named.libraries)
-    shown = load_demonstrations(demos, named.demonstrations) if named.demonstrations else ()
-    demonstrations = choose_demonstrations(shown, library)
+    named, library, demonstrations = choose_strategy(strategy, libraries, demos)
     chosen = choose_model(model)
     source = read_source(document, "document")
     if question == "-":
@@ -91,7 +86,7 @@ def command(
                 source,
                 question,
                 options=options,
-                library=library if libraries or named.demonstrations else None,
+                library=library if named.demonstrations else None,
                 demonstrations=demonstrations,
                 model=chosen,
                 context=context_for(chosen, context, window),

@@ -9,6 +9,7 @@ import click
 from pearl.cli.jobs import complain, do, job_options, means, tell
 from pearl.cli.options import (
     check_output,
+    choose_strategy,
     context_options,
     demonstrations_option,
     emit_json,
@@ -68,26 +69,21 @@ def command(
     from pearl.batch import Setup, batch_job
     from pearl.jobs.start import TOGETHER
     from pearl.passes import chosen_passes
-    from pearl.planner import choose_demonstrations, load_demonstrations
     from pearl.session import context_for
     from pearl.source import InputError
-    from pearl.strategies.named import find_strategy
 
     if output == "-":
         raise InputError("The answers need a file of their own: name one with -o.")
     check_output(output)
     given = means(**options)
-    named = find_strategy(strategy)
-    if libraries and not named.demonstrations:
-        raise InputError(f"{named.name} has actions of its own: leave --library out.")
-    library = load(libraries or named.libraries)
-    shown = load_demonstrations(demos, named.demonstrations) if named.demonstrations else ()
+    _, library, demonstrations = choose_strategy(strategy, libraries, demos)
     setup = Setup(
         library,
-        choose_demonstrations(shown, library),
+        demonstrations,
         context_for(given.model, context, window),
         chosen_passes(passes),
         strategy,
+        load(libraries),
     )
     # A cluster's chunks are documents: there is nothing to set out ahead of.
     ahead = 0 if given.scheduler else given.limits.concurrency or TOGETHER

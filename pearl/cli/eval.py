@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.jobs import complain, do, job_options, means
+from pearl.cli.kits import equipped, kit_options
 from pearl.cli.options import (
-    budget_options,
     check_output,
     context_options,
     counted,
     demonstrations_option,
     emit_json,
-    given_of,
     library_option,
     load,
     write,
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pearl.context import Policy
     from pearl.evaluate.job import Demonstrations
     from pearl.evaluate.methods import Kit
-    from pearl.evaluate.searching import Way
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -84,24 +82,7 @@ class Sizes(click.ParamType[tuple[int, ...]]):
 @click.option(
     "--reasoning", is_flag=True, help="Have the model label each question's kind of reasoning."
 )
-@click.option(
-    "--learned", default="", metavar="FILE", help="For CommaQA: what pearl learn commaqa wrote."
-)
-@click.option(
-    "--search", type=click.Choice(["greedy", "best-first"]), default="best-first",
-    show_default=True, help="For CommaQA: the best proposal at each hop, or best-first search.",
-)  # fmt: skip
-@click.option(
-    "--index", default="", metavar="DIR",
-    help="Look passages up in this index, as pearl index makes it. Default: in the question's own "
-    "document.",
-)  # fmt: skip
-@click.option(
-    "--tools", default="", metavar="FILE",
-    help="For rebel: the tools that it may call (docs/tools.md). Default: a search of the "
-    "question's own document.",
-)  # fmt: skip
-@budget_options
+@kit_options
 @click.option("-o", "--output", default="", metavar="FILE", help="Write all results, one a line.")
 @context_options
 @job_options
@@ -116,18 +97,11 @@ def command(
     demos: str,
     limit: int | None,
     reasoning: bool,
-    learned: str,
-    search: Way,
-    index: str,
-    tools: str,
-    width: int | None,
-    depth: int | None,
-    calls: int | None,
     output: str,
     context: Policy,
     window: int | None,
     as_json: bool,
-    **options: Any,  # noqa: ANN401 - those of `job_options`
+    **options: Any,  # noqa: ANN401 - those of `kit_options` and `job_options`
 ) -> None:
     """Run every method on every question of DATASET, and show what they came to. DATASET is one
     of docs/evaluation.md, as quality, hotpotqa or fever, or questions: your own, as pearl batch
@@ -136,26 +110,15 @@ def command(
     Questions without an answer count as wrong. Demonstrations of questions that are evaluated are
     not shown to the planner. The same command goes on where it stopped.
     """
-    from pearl.embedding import choose_embedding
-    from pearl.evaluate.job import (
-        Demonstrations,
-        apart,
-        choose_examples,
-        evaluation_job,
-        make_kit,
-    )
-    from pearl.evaluate.methods.base import Limits
-    from pearl.evaluate.results import means_of, write_lines
-    from pearl.evaluate.searching import load_search
+    from pearl.evaluate.job import apart, choose_examples, evaluation_job, make_kit
+    from pearl.evaluate.means import means_of
+    from pearl.evaluate.results import write_lines
     from pearl.evaluate.sizes import with_sizes
     from pearl.evaluate.stored import load_run
     from pearl.evaluate.summary import summarise
-    from pearl.evaluate.tooling import load_tooling
     from pearl.evaluate.trials import find_dataset
-    from pearl.learning.search import Budget
-    from pearl.planner import load_demonstrations
     from pearl.report.json import as_object
-    from pearl.retrieval import open_index
+    from pearl.resources import plan_folders
     from pearl.session import context_for
     from pearl.source import InputError
 
@@ -163,26 +126,17 @@ def command(
     chosen = find_dataset(dataset)
     if not data:
         raise InputError(f"Name the file of {chosen.title} with --data: it is at {chosen.where}.")
-    given = means(**options)
     library = load(libraries or chosen.libraries)
     sized = with_sizes(methods or chosen.methods, sizes, library)
     examples = choose_examples(chosen, data, split, limit or 0, documents)
-    shown = apart(_demonstrations(demos, chosen.demonstrations, sized.methods), examples)
-    kit = make_kit(
-        library,
-        shown,
-        sized.sizes,
-        search=load_search(
-            learned, search, given_of(Budget, width=width, depth=depth, calls=calls)
-        ),
-        retriever=open_index(index) if index else None,
-        limits=given_of(Limits, depth=depth, calls=calls),
-        tools=load_tooling(tools),
-        embed=choose_embedding(),
-        stepwise=None
-        if libraries or demos or chosen.libraries
-        else apart(Demonstrations(load_demonstrations("", "open_domain")), examples),
-    )
+    # A shipped library that has plans of its own name is shown those.
+    shipped = next((one for one in libraries if one in plan_folders()), "")
+    shown = apart(_demonstrations(demos, shipped or chosen.demonstrations, sized.methods), examples)
+    # A library or plans that somebody names, or that the data set has, are for every method.
+    own = bool(libraries or demos or chosen.libraries)
+    stepwise = None if own else apart(_demonstrations("", "open_domain", ()), examples)
+    kit, others = equipped(make_kit(library, shown, sized.sizes, stepwise=stepwise), **options)
+    given = means(**others)
     job = evaluation_job(
         chosen,
         data,
@@ -192,7 +146,10 @@ def command(
         kit,
         context_for(given.model, context, window),
         reasoning=reasoning,
-        notes=[*_notes(shown, kit, sized.methods, given.model.notice), *sized.notes],
+        notes=[
+            *_notes(shown, stepwise, kit, sized.methods, given.model.notice),
+            *sized.notes,
+        ],
     )
     tally = do(job, given, quiet=as_json)
     evaluation = load_run(tally.run, given.store, given.prices)
@@ -200,8 +157,10 @@ def command(
         write(output, "".join(write_lines(evaluation)))
     if as_json:
         told = tally.as_object()
-        told = {"trials": told.pop("questions"), **told, **means_of(evaluation)}
-        emit_json({**told, "report": as_object(summarise(evaluation))})
+        told = {"trials": told.pop("questions"), **told}
+        # What the run says of itself is never written over by a measure of the same name.
+        found = {name: one for name, one in means_of(evaluation).items() if name not in told}
+        emit_json({**told, **found, "report": as_object(summarise(evaluation))})
     else:
         from pearl.cli.report import show
 
@@ -229,23 +188,45 @@ def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demo
     return Demonstrations(refined, load_demonstrations(str(Path(folder) / UNREFINED)))
 
 
-def _notes(shown: Demonstrations, kit: Kit, methods: tuple[str, ...], notice: str) -> Iterator[str]:
-    from pearl.evaluate.methods.base import LIBRARY, UNREFINED
+def _notes(
+    shown: Demonstrations,
+    stepwise: Demonstrations | None,
+    kit: Kit,
+    methods: tuple[str, ...],
+    notice: str,
+) -> Iterator[str]:
+    from pearl.evaluate.heads import plannings_of
+    from pearl.evaluate.methods.base import LIBRARY, STEPWISE, UNREFINED
     from pearl.evaluate.methods.pearl import NO_REFINEMENT
 
     if notice:
         yield notice
-    if shown.left_out:
-        yield (
-            f"{counted(len(shown.left_out), 'demonstration')} left out, as the questions are "
-            "evaluated."
-        )
+    users = plannings_of(methods, kit)
+    if users.keys() - {STEPWISE}:
+        yield from _left_out(shown, "")
+    if LIBRARY in users:
+        yield from _unused(shown, kit, LIBRARY, "")
+    if stepwise is not None and STEPWISE in users:
+        of = f" of {', '.join(users[STEPWISE])}"
+        yield from _left_out(stepwise, of)
+        yield from _unused(stepwise, kit, STEPWISE, of)
     used = kit.plannings[LIBRARY].demonstrations
-    unused = len(shown.refined) - len(used)
-    if unused:
-        yield (
-            f"{counted(unused, 'demonstration')} not shown: the library lacks their actions, or "
-            "they do not fit the prompt."
-        )
     if NO_REFINEMENT.name in methods and kit.plannings[UNREFINED].demonstrations == used:
         yield f"No demonstration was refined, so {NO_REFINEMENT.name} is the same as pearl."
+
+
+def _left_out(given: Demonstrations, of: str) -> Iterator[str]:
+    if given.left_out:
+        yield (
+            f"{counted(len(given.left_out), 'demonstration')}{of} left out, as the questions are "
+            "evaluated."
+        )
+
+
+def _unused(given: Demonstrations, kit: Kit, planning: str, of: str) -> Iterator[str]:
+    unused = len(given.refined) - len(kit.plannings[planning].demonstrations)
+    if unused:
+        yield (
+            f"{counted(unused, 'demonstration')}{of} not shown: the library lacks their actions, "
+            "or they do not fit the prompt."
+        )

@@ -32,7 +32,7 @@ from pearl.source import InputError
     help="Each part has worlds of its own; test alone has what a split holds out.",
 )  # fmt: skip
 @click.option(
-    "--questions", type=click.IntRange(1), default=500, show_default=True, metavar="N",
+    "--questions", type=click.IntRange(1, 1_000_000), default=500, show_default=True, metavar="N",
     help="How many questions, over all worlds.",
 )  # fmt: skip
 @click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli.options import counted, emit, emit_json, json_option, library_option, load, write
+from pearl.cli.options import counted, emit, emit_json, json_option, library_option, load_for, write
 
 if TYPE_CHECKING:
     from pearl.checker import Selection
@@ -55,7 +55,6 @@ def command(
     from pearl.cli.inputs import read_inputs
 
     form = "json" if as_json else form
-    library = load(libraries)
     selection = _selection(select, ignore)
     inputs = read_inputs(paths)
     fixing = safe or unsafe
@@ -63,6 +62,7 @@ def command(
         _fixable(inputs, machine=statistics or form != "terminal")
     reports: list[Report] = []
     for given in inputs:
+        library = load_for(given.source, libraries)
         source = _fixed(given, library, selection, unsafe=unsafe) if fixing else given.source
         reports.append(_found(given, source, library, selection))
     if statistics:

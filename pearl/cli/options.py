@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable
@@ -16,6 +17,12 @@ from pearl.source import InputError
 
 if TYPE_CHECKING:
     from pearl.library import Library
+    from pearl.llm import Demonstration
+    from pearl.source import Source
+    from pearl.strategies.named import Named
+
+_OF_TRACE = re.compile(r"(?:#[^\n]*\n){1,8}?# library: ([^\n]+)")
+"""How a trace says which actions it calls."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
@@ -97,9 +104,20 @@ def strategy_option(command: _F) -> _F:
 def budget_options(command: _F) -> _F:
     """``--width``, ``--depth`` and ``--calls``, for decompositions."""
     for name, metavar, help in (
-        ("--calls", "N", "Calls a question may take, of agents and of the model, at most."),
-        ("--depth", "N", "Hops, or decompositions within each other, at most."),
-        ("--width", "N", "Proposals that count after each hop, at most."),
+        (
+            "--calls",
+            "N",
+            "Calls a question may take, at most. decomp, react and tmn-model: of the model; tmn "
+            "and tmn-model: of agents; fsm1, fsm2 and rebel: of the model, below their own "
+            "limits of 40 and 80.",
+        ),
+        (
+            "--depth",
+            "N",
+            "decomp: decompositions within each other, at most; rebel: sub-questions within each "
+            "other, below its own limit of 3; tmn and tmn-model: hops.",
+        ),
+        ("--width", "N", "tmn and tmn-model: proposals that count after each hop, at most."),
     ):
         option = click.option(name, type=click.IntRange(1), metavar=metavar, help=help)
         command = option(command)
@@ -160,6 +178,44 @@ def load(libraries: tuple[str, ...]) -> Library:
     from pearl.cli.config import read_config
 
     return load_library(*read_config().library)
+
+
+def load_for(source: Source, libraries: tuple[str, ...]) -> Library:
+    """The chosen library; where none is named, a trace's own, if it is one that ships."""
+    from pearl.resources import actions
+
+    said = None if libraries else _OF_TRACE.match(source.text)
+    names = tuple(one.strip() for one in said[1].split(",")) if said else ()
+    own = bool(names) and actions().keys() >= set(names)
+    return load(names if own else libraries)
+
+
+def choose_strategy(
+    name: str, libraries: tuple[str, ...], demonstrations: str
+) -> tuple[Named, Library, tuple[Demonstration, ...]]:
+    """A strategy, the actions it works with, and the plans it is shown.
+
+    Args:
+        name: as after ``--strategy``.
+        libraries: as after ``--library``.
+        demonstrations: as after ``--demos``.
+
+    Raises:
+        InputError: there is no such strategy, or it takes none of these.
+    """
+    from pearl.planner import choose_demonstrations, load_demonstrations
+    from pearl.strategies.named import find_strategy
+
+    named = find_strategy(name)
+    if not named.demonstrations:
+        if libraries:
+            raise InputError(f"{named.name} has actions of its own: leave --library out.")
+        if demonstrations:
+            raise InputError(f"{named.name} is shown no plans: leave --demos out.")
+        return named, load(named.libraries), ()
+    library = load(libraries or named.libraries)
+    shown = load_demonstrations(demonstrations, named.demonstrations)
+    return named, library, choose_demonstrations(shown, library)
 
 
 def emit(text: str, output: str = "") -> None:

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from pearl.cli.options import counted, emit_json, json_option, library_option, load
+from pearl.cli.options import counted, emit_json, json_option, library_option, load_for
 
 
 @click.command(
@@ -23,8 +23,9 @@ def command(recorded: str, libraries: tuple[str, ...], as_json: bool) -> None:
     from pearl.screen import printable
     from pearl.source import read_source
 
-    library = load(libraries)
-    records = list(read_records(read_source(recorded, "recording")))
+    source = read_source(recorded, "recording")
+    library = load_for(source, libraries)
+    records = list(read_records(source))
     started = time.monotonic()
     result = replay(records, library)
     seconds = round(time.monotonic() - started, 3)

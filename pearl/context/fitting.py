@@ -171,12 +171,22 @@ def _rest(draft: Draft, context: Context) -> int:
 
 
 def _too_long(draft: Draft, total: int, context: Context) -> str:
-    rest = _rest(draft, context)
+    return too_long(total if draft.call.document else None, _rest(draft, context), context)
+
+
+def too_long(total: int | None, rest: int, context: Context) -> str:
+    """Why a prompt does not fit, and what to do.
+
+    Args:
+        total: tokens of the document that it reads; None where it reads none.
+        rest: tokens of the prompt beside it.
+        context: the window; a known one.
+    """
     ways = {"full": "--context chunk, --context retrieve", "retrieve": ""}
     way = ways.get(context.policy, "--context retrieve")
     use = f"Use {way} or a model with a longer window." if way else _LONGER
     window, reply = context.window or 0, context.reply
-    if draft.call.document is None:
+    if total is None:
         return (
             f"Its prompt has {rest:,} tokens, and {window - reply:,} fit: the window has "
             f"{window:,}, of which {reply:,} are kept free for the reply. {use}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pearl.context.policy import Context
-from pearl.llm import ExecuteStep
+from pearl.llm import ExecuteStep, FillSchema
 from pearl.plan import DOCUMENT, Action, Arg, Literal, Ref, Step, Template, refs
 from pearl.prompts import render
 from pearl.source import Source
@@ -36,8 +36,8 @@ def size_of(document: Source, count: Callable[[str], int]) -> int:
     return count(document.text)
 
 
-def rest_of(call: ExecuteStep, context: Context) -> int:
-    """Tokens of a step's prompt beside the document."""
+def rest_of(call: ExecuteStep | FillSchema, context: Context) -> int:
+    """Tokens of a prompt beside the document."""
     bare = call if call.document is None else replace(call, document=_NOTHING)
     return _MARGIN + sum(context.count(message["content"]) for message in render(bare))
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from pearl.llm import Usage
 
 
 class Embed(Protocol):
@@ -22,6 +25,37 @@ class Embed(Protocol):
 
         Args:
             texts: at least one.
+
+        Raises:
+            ModelError: there are none.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What an endpoint answered.
+
+    Args:
+        vectors: one for each text.
+        usage: the tokens it took, as far as the endpoint says.
+    """
+
+    vectors: list[list[float]]
+    usage: Usage
+
+
+@runtime_checkable
+class Endpoint(Embed, Protocol):
+    """An embedding that is asked over the network, a call each time."""
+
+    @property
+    def name(self) -> str:
+        """The model's, as the endpoint knows it."""
+        ...
+
+    async def ask(self, texts: Sequence[str]) -> Embedded:
+        """As `Embed`, with what it took; nothing is tried again.
 
         Raises:
             ModelError: there are none.

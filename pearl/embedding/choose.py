@@ -13,14 +13,12 @@ def choose_embedding() -> Embed:
 
     ``PEARL_EMBEDDING_MODEL`` names a model of the endpoint that
     ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` tell; without it, term weights.
-
-    Raises:
-        InputError: a setting is missing or wrong; the message says which.
+    Those settings are read when it is first used: whoever embeds nothing needs
+    none.
     """
     name = os.environ.get("PEARL_EMBEDDING_MODEL", "").strip()
     if not name:
         return TfIdf()
     from pearl.embedding.openai import OpenAIEmbedding
-    from pearl.llm.choose import read_settings
 
-    return OpenAIEmbedding(name, read_settings(name))
+    return OpenAIEmbedding(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pearl.evaluate.accuracy import name_of, results_of
@@ -24,6 +25,13 @@ _TITLES = {
     "format": "format",
 }
 
+_EVIDENCE = r"(?:sp|triples|joint)_\w+"
+_MEASURED = re.compile(
+    rf".* (?:exact_match|f1)|(?:normal-evidence|cot-evidence) {_EVIDENCE}"
+    rf"|fsm1 recall_at_\d|fsm2 (?:{_EVIDENCE}|recall_at_\d)"
+)
+"""Methods and their measures: one that answered nothing has 0 of these, and of others none."""
+
 
 def evidence_table(evaluation: Evaluation) -> Table | None:
     """Exact match and F1 of answers, supporting facts, triples and all of them, and the form.
@@ -36,7 +44,10 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
     """
     if not any("format" in one.measures for one in evaluation.results):
         return None
-    rows = [_row(evaluation, method) for method in evaluation.methods]
+    elsewhere = frozenset(name for one in evaluation.results for name in one.measures)
+    if all(one.answer is None for one in evaluation.results):
+        elsewhere |= {"exact_match", "f1"}
+    rows = [_row(evaluation, method, elsewhere) for method in evaluation.methods]
     shown = [name for name in _TITLES if any(row[name] is not None for row in rows)]
     fields = [words("called", "method"), *(figure(one, _TITLES[one], percent) for one in shown)]
     note = (
@@ -48,10 +59,11 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
     return build("Answers and their evidence", fields, rows, note)
 
 
-def _row(evaluation: Evaluation, method: str) -> dict[str, Any]:
+def _row(evaluation: Evaluation, method: str, elsewhere: frozenset[str]) -> dict[str, Any]:
     results, total = results_of(evaluation, method), sum(evaluation.asked.values())
     row: dict[str, Any] = {"method": method, "called": name_of(evaluation, method)}
     for name in _TITLES:
         known = [one.measures[name] for one in results if name in one.measures]
-        row[name] = sum(known) / total if known else None
+        counts = known or (name in elsewhere and _MEASURED.fullmatch(f"{method} {name}"))
+        row[name] = sum(known) / total if counts else None
     return row

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from pearl.context import Context
-from pearl.embedding import Embed, TfIdf
 from pearl.evaluate.datasets import Dataset, Example
+from pearl.evaluate.heads import told_plannings, told_settings
 from pearl.evaluate.methods import Kit, Planning
-from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Limits
-from pearl.evaluate.searching import Searching
-from pearl.evaluate.tooling import Tooling
+from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED
 from pearl.evaluate.trials import (
     REASON_LABELS,
     Trials,
     asked_of,
     find_method,
+    kit_digest,
     trial_tasks,
 )
 from pearl.jobs import Job, Listed
@@ -26,7 +25,6 @@ from pearl.library import Library, load_library
 from pearl.mining.condense import condense
 from pearl.passes import DEFAULT_PASSES
 from pearl.planner import choose_demonstrations
-from pearl.retrieval import Retriever
 from pearl.source import InputError, Source
 from pearl.syntax import parse
 from pearl.values import digest
@@ -102,11 +100,6 @@ def make_kit(
     demonstrations: Demonstrations,
     sizes: Sequence[int] = (),
     passes: tuple[str, ...] = DEFAULT_PASSES,
-    search: Searching | None = None,
-    retriever: Retriever | None = None,
-    limits: Limits | None = None,
-    tools: Tooling | None = None,
-    embed: Embed | None = None,
     stepwise: Demonstrations | None = None,
 ) -> Kit:
     """What methods share.
@@ -116,11 +109,6 @@ def make_kit(
         demonstrations: none of an evaluated question (`apart`).
         sizes: numbers of actions that the library is also condensed to.
         passes: names of rewrites that plans go through.
-        search: how decompositions are searched for.
-        retriever: where passages come from; None for each question's own document.
-        limits: where decompositions end that are written a step at a time.
-        tools: what REBEL may call; None for a search of each question's own document.
-        embed: tells whether two questions are the same.
         stepwise: what decompositions over passages are written after, where the library and
             the demonstrations are for whole plans; None where they are for decompositions.
     """
@@ -134,8 +122,7 @@ def make_kit(
         plannings[f"@{size}"] = _planning(_condensed(library, size), refined)
     if stepwise is not None:
         plannings[STEPWISE] = _planning(load_library("open_domain"), stepwise.refined)
-    limits = limits or Limits()
-    return Kit(plannings, passes, search, retriever, limits, tools, embed or TfIdf())
+    return Kit(plannings, passes)
 
 
 def evaluation_job(
@@ -164,13 +151,14 @@ def evaluation_job(
         notes: what a reader must know, in whole sentences.
 
     Raises:
-        InputError: there is no such method.
+        InputError: there is no such method, or it lacks what it needs.
     """
     for name in methods:
-        find_method(name)
+        lacking = find_method(name).lacks(kit, examples[0])
+        if lacking:
+            raise InputError(f"{name} {lacking}")
     every = (*methods, *((REASON_LABELS,) if reasoning else ()))
     library = kit.plannings[LIBRARY].library
-    shown = len(kit.plannings[LIBRARY].demonstrations)
     part = "" if split == "all" else f", {split} split"
     evaluation: dict[str, Any] = {
         "title": f"{dataset.title}{part}",
@@ -180,8 +168,8 @@ def evaluation_job(
                 f"{path}, {_counted(len(examples), 'question')}, "
                 f"{_counted(_documents(examples), 'document')}",
             ],
-            ["library", f"{', '.join(library.names)}, {own_actions(library):,} actions"],
-            ["demonstrations", f"{shown:,}"],
+            *told_plannings(methods, kit),
+            *told_settings(methods, kit),
         ],
         "methods": list(methods),
         "asked": asked_of(examples),
@@ -200,15 +188,12 @@ def evaluation_job(
         "examples": digest([one.id for one in examples]),
         "methods": every,
         "library": library.digest,
+        # Two settings are two runs, which stand side by side.
+        "kit": digest([kit_digest(kit, name) for name in every]),
         "context": [context.policy, context.window, context.reply],
     }
-    tasks = Listed(tuple(trial_tasks(examples, every, kit)))
+    tasks = Listed(tuple(trial_tasks(examples, every, kit, dataset.name)))
     return Job("eval", head, known, tasks, Trials(dataset.name, kit), context)
-
-
-def own_actions(library: Library) -> int:
-    """How many actions a library has beside the builtins."""
-    return sum(not one.is_builtin for one in library.actions.values())
 
 
 def _planning(library: Library, sources: Sequence[Source]) -> Planning:

@@ -9,10 +9,12 @@ from pearl.evaluate.datasets.answers import bare, best, compare_sets
 from pearl.evaluate.datasets.multihop import MultiHop
 from pearl.evaluate.support import facts_of
 from pearl.runtime import Entry
-from pearl.runtime.schemas import REJECTED
+from pearl.runtime.schemas import FITTED
 
 _FIRST = "/1"
 """What ends the path of a first reply to a demand."""
+
+_FITTED = f"/{FITTED}"
 
 
 def supported(
@@ -34,7 +36,7 @@ def supported(
         answer: the answer.
         sentences: what it rests on, copied from the document.
         triples: the same as subject, relation, object.
-        entries: the run's journal, in which replies that did not fit are told.
+        entries: the run's journal, in which it is told which replies fitted.
 
     Returns:
         ``sp_em``, ``sp_f1``, ``sp_precision``, ``sp_recall``, ``joint_em``,
@@ -67,16 +69,20 @@ def form(entries: Iterable[Entry]) -> Mapping[str, float]:
     against the share. Nothing is said of a run in which no form was demanded.
 
     Args:
-        entries: the run's journal; a demand's first reply is the call whose
-            path ends in ``/1``.
+        entries: the run's journal, in which each demand's end says which reply
+            had the form (`pearl.runtime.fill`).
     """
-    first, rejected = 0, 0
-    for entry in entries:
-        if entry.kind == "call":
-            first += entry.status == "done" and entry.path.endswith(_FIRST)
-        else:
-            rejected += entry.path.endswith(f"{_FIRST}/{REJECTED}")
-    return {"format": 1 - rejected / first} if first else {}
+    told = list(entries)
+    first = {one.path for one in told if one.kind == "call" and one.path.endswith(_FIRST)}
+    # A step of a plan may be called as such a decision is; it was never asked for in tries.
+    fitted = [
+        one.value
+        for one in told
+        if one.kind == "decision"
+        and one.path.endswith(_FITTED)
+        and f"{one.path.removesuffix(_FITTED)}{_FIRST}" in first
+    ]
+    return {"format": sum(one == 1 for one in fitted) / len(fitted)} if fitted else {}
 
 
 def _bare(triples: Iterable[Sequence[str]]) -> frozenset[tuple[str, ...]]:

@@ -120,22 +120,6 @@ def from_row(row: dict[str, Any]) -> Result:
     return Result(**{key: _READ[key].made(value) for key, value in row.items()})
 
 
-def means_of(evaluation: Evaluation) -> dict[str, float]:
-    """The means of the first method's measures over all questions asked; none of its own is 0.
-
-    Args:
-        evaluation: what is summed up.
-    """
-    total = sum(evaluation.asked.values())
-    sums: dict[str, float] = {}
-    for result in evaluation.results:
-        if result.method == evaluation.methods[0]:
-            for name, value in result.measures.items():
-                sums[name] = sums.get(name, 0.0) + value
-    counted = {"agent_calls"}
-    return {name: one if name in counted else one / total for name, one in sums.items()}
-
-
 def write_lines(evaluation: Evaluation) -> Iterator[str]:
     """An evaluation as lines of JSON: what it is, then a row a result.
 

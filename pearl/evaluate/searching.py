@@ -23,11 +23,13 @@ class Searching:
         model: what was learned; None where nothing was.
         way: TMN-G or TMN-S.
         budget: what a question may take.
+        learned: the file that the model is from; empty where nothing was learned.
     """
 
     model: Model | None = None
     way: Way = "best-first"
     budget: Budget = field(default_factory=Budget)
+    learned: str = ""
 
     async def by_analogy(self, question: str, agents: Agents) -> Found:
         """Search for a decomposition of one question, with what was learned.
@@ -61,4 +63,4 @@ def load_search(path: str, way: Way, budget: Budget | None = None) -> Searching:
     Raises:
         InputError: the file cannot be used.
     """
-    return Searching(read_model(path) if path else None, way, budget or Budget())
+    return Searching(read_model(path) if path else None, way, budget or Budget(), path)

@@ -75,7 +75,7 @@ def _cost(results: list[Result]) -> float | None:
 
 
 def _seconds(results: list[Result]) -> float | None:
-    """From a question's beginning to its answer; None where nobody measured."""
+    """From a question's beginning to its answer or failure; None where nobody measured."""
     known = [one.measures["seconds"] for one in results if "seconds" in one.measures]
     return sum(known) / len(known) if known else None
 
@@ -95,19 +95,25 @@ def _table(evaluation: Evaluation, rows: list[dict[str, Any]], *, tokens: bool) 
             figure("tokens_multiple", "× tokens", times),
         ]
         if any(row["cost"] is not None for row in rows):
-            fields += [figure("cost", "cost", _money), figure("cost_multiple", "× cost", times)]
+            fields += [figure("cost", "cost", money), figure("cost_multiple", "× cost", times)]
         else:
             note += " No price is known, so there is no cost."
-        if any(row["seconds"] is not None for row in rows):
-            fields.append(figure("seconds", "seconds", lambda value: number(value, 2)))
-            note += (
-                " Seconds: from a question's beginning to its answer, with others under way beside "
-                "it; kept replies take none."
-            )
+    if any(row["seconds"] is not None for row in rows):
+        fields.append(figure("seconds", "seconds", took))
+        note += (
+            " Seconds: from a question's beginning to its answer, or failure, with others under "
+            "way beside it; kept replies take none."
+        )
     return build("Calls, tokens and cost a question", fields, rows, note)
 
 
-def _money(dollars: float | None) -> str:
+def took(seconds: float | None) -> str:
+    """``3.4 s``."""
+    return NONE if seconds is None else f"{number(seconds, 1)} s"
+
+
+def money(dollars: float | None) -> str:
+    """``$0.0123``, and ``$1.20`` from a dollar on."""
     if dollars is None:
         return NONE
     return f"${dollars:,.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.4f}"

@@ -8,7 +8,6 @@ from typing import Any
 
 from pearl.evaluate.accuracy import (
     accuracy_chart,
-    accuracy_tables,
     label_blocks,
     name_of,
     recorded_table,
@@ -17,6 +16,7 @@ from pearl.evaluate.accuracy import (
 )
 from pearl.evaluate.comparison import comparison_tables
 from pearl.evaluate.evidenced import evidence_table
+from pearl.evaluate.overall import overall_tables
 from pearl.evaluate.plans import MOST_USED, PlanStatistics, plan_statistics
 from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.spending import spending_blocks
@@ -33,17 +33,18 @@ def summarise(evaluation: Evaluation) -> Report:
         evaluation: the results, with how many questions were asked.
 
     Returns:
-        Accuracy in total and by split, comparisons with the first method, and,
-        where the results say enough: answers and their evidence, accuracy by
-        kind of question and by size of the library, consistency across orders
-        of the options, plans, and calls, tokens and cost.
+        Accuracy in total, with what a question takes, and by split, comparisons
+        with the first method, and, where the results say enough: answers and
+        their evidence, accuracy by kind of question and by size of the library,
+        consistency across orders of the options, plans, and calls, tokens and
+        cost.
     """
-    total, *by_split = accuracy_tables(evaluation)
+    total, *others = overall_tables(evaluation)
     blocks: list[Block | None] = [
         Text(evaluation.notes) if evaluation.notes else None,
         total,
         accuracy_chart(evaluation),
-        *by_split,
+        *others,
         evidence_table(evaluation),
         *comparison_tables(evaluation),
         recorded_table(evaluation),

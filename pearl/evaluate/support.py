@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,6 +13,11 @@ from pearl.evaluate.datasets.multihop import Fact, MultiHop, Paragraph, folded
 
 CLOSE = 85.0
 """How alike a quote and a sentence are at least, of 100 (rapidfuzz' ratio)."""
+
+_TURNING = re.compile(
+    r"\b(?:not|no|nor|neither|never|none|nothing|nobody|without|cannot)\b|n['’]t\b"
+)
+_NUMBER = re.compile(r"\d+")
 
 SHORTEST = 4
 """Words of a quote that is a part of a sentence, at least."""
@@ -32,9 +40,11 @@ def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[Fact]:
     """The facts that quotes stand for.
 
     A quote stands for the sentences that it has at least half of, white space
-    aside; where it is a part of one sentence, for that one; where it is not to
-    the letter, for the sentence, or the two neighbours, that it is closest to.
-    One that is close to none is a fact that no document has, and so a wrong one.
+    aside; where it is a part of one sentence, for that one. Where it stands
+    more than once, the place counts of whose sentences it has most. Where it is
+    not to the letter, it stands for the sentence, or the two neighbours, that
+    it is closest to among those that deny as much and have its numbers. One
+    that is close to none is a fact that no document has, and so a wrong one.
 
     Args:
         data: the paragraphs; its unit says what a fact is.
@@ -49,8 +59,8 @@ def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[Fact]:
 
 
 def _bare(quote: str) -> str:
-    """A quote without the marks that say it is one."""
-    return folded(quote.strip().removeprefix(">")).strip('"“”')
+    """A quote without the marks that say it is one, and without a document's escapes."""
+    return folded(quote.strip().removeprefix(">")).strip('"“”').replace("\\#", "#")
 
 
 def _folded(data: MultiHop) -> tuple[str, tuple[_Place, ...]]:
@@ -76,15 +86,35 @@ def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[Fact]:
     whole = [place.fact for place in places if place.text == quote]
     if whole:
         return whole[:1]
-    start = text.find(quote)
-    if start < 0:
-        return []
-    covered = [(_shared(place, start, start + len(quote)), place) for place in places]
+    found = (_covered(places, start, start + len(quote)) for start in _starts(quote, text))
+    covered = max(found, key=_filled, default=[])
     most = [place.fact for shared, place in covered if 2 * shared >= len(place.text)]
     if most or len(quote.split()) < SHORTEST:
         return most
-    shared, place = max(covered, key=lambda one: one[0])
-    return [place.fact] if shared else []
+    return [max(covered, key=lambda one: one[0])[1].fact] if covered else []
+
+
+def _starts(quote: str, text: str) -> Iterator[int]:
+    start = text.find(quote)
+    while start >= 0:
+        yield start
+        start = text.find(quote, start + len(quote))
+
+
+def _covered(places: Sequence[_Place], start: int, end: int) -> list[tuple[int, _Place]]:
+    """The sentences that a stretch of the text has a part of, and how much of each."""
+    found = []
+    for place in places[bisect_right(places, start, key=lambda one: one.end) :]:
+        if place.start >= end:
+            break
+        found.append((_shared(place, start, end), place))
+    return found
+
+
+def _filled(covered: Sequence[tuple[int, _Place]]) -> float:
+    """How much of its sentences a stretch of the text has, from 0 to 1."""
+    whole = sum(len(place.text) for _, place in covered)
+    return sum(shared for shared, _ in covered) / whole if whole else 0.0
 
 
 def _shared(place: _Place, start: int, end: int) -> int:
@@ -101,13 +131,21 @@ def _close(quote: str, data: MultiHop, places: Sequence[_Place]) -> list[Fact]:
         for paragraph in data.paragraphs
         for at, text in _neighbours(paragraph)
     ]
-    found = process.extractOne(
-        quote.casefold(),
+    said = quote.casefold()
+    found = process.extract(
+        said,
         [text.casefold() for _, text in choices],
         scorer=fuzz.ratio,
         score_cutoff=CLOSE,
+        limit=None,
     )
-    return list(choices[found[2]][0]) if found else []
+    return next((list(choices[at][0]) for text, _, at in found if _agree(said, text)), [])
+
+
+def _agree(quote: str, text: str) -> bool:
+    """Whether a quote denies what a text denies, and has no number but the text's."""
+    denied = len(_TURNING.findall(quote)) == len(_TURNING.findall(text))
+    return denied and Counter(_NUMBER.findall(quote)) <= Counter(_NUMBER.findall(text))
 
 
 def _neighbours(paragraph: Paragraph) -> Iterator[tuple[int, str]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from pearl.source import read_source
-from pearl.tools import Toolbox, load_tools
+from pearl.tools import Toolbox, load_tools, read_tools
+from pearl.tools.declared import Search
+from pearl.values import digest
 
 
 @dataclass(eq=False)
@@ -17,7 +19,7 @@ class Tooling:
 
     Args:
         path: the file.
-        digest: the hash of its text.
+        digest: the hash of its text, and of the indexes that it names.
     """
 
     path: str
@@ -54,4 +56,15 @@ def load_tooling(path: str) -> Tooling | None:
     """
     if not path:
         return None
-    return Tooling(path, read_source(path, "tools").digest, load_tools(path))
+    toolbox = load_tools(path)
+    return Tooling(path, digest([read_source(path, "tools").digest, *_indexes(path)]), toolbox)
+
+
+def _indexes(path: str) -> Iterator[list[str]]:
+    """What decides what the file's searches find; an index may be made anew where it is."""
+    from pearl.retrieval import open_index
+
+    for one in read_tools(path).tools:
+        if isinstance(one.how, Search):
+            info = open_index(str(one.how.index)).info
+            yield [one.tool.name, info.digest, info.engine]

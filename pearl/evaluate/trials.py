@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pearl.agents import World
 from pearl.answer import heading
 from pearl.evaluate.datasets import DATASETS, Dataset, Example
+from pearl.evaluate.heads import planning_of
 from pearl.evaluate.methods import METHODS, Kit, Method, Outcome, with_size
 from pearl.evaluate.methods.base import LIBRARY
 from pearl.evaluate.multihop import form
@@ -23,6 +25,7 @@ from pearl.retrieval import CorpusRetriever, Retriever
 from pearl.runtime import Caller, Journal, RunError
 from pearl.session import Session
 from pearl.source import InputError
+from pearl.strategies.named import STRATEGIES, Known
 from pearl.values import digest
 
 REASON_LABELS = "reasoning"
@@ -53,9 +56,10 @@ class Trials:
         """Try one method on one question."""
         trial = task.what
         example = trial.example
-        library = self.kit.plannings[LIBRARY].library
+        library = self.kit.plannings[planning_of(trial.method, self.kit) or LIBRARY].library
         head = heading(example.question, example.document, library, session.engine.model)
         session.journal.decide("run", {**head, "method": trial.method})
+        started = time.monotonic()
         try:
             if trial.method == REASON_LABELS:
                 return {
@@ -64,44 +68,54 @@ class Trials:
                     "labels": await _label(trial, session),
                 }
             method, dataset = find_method(trial.method), find_dataset(self.dataset)
-            started = time.monotonic()
             outcome = await method.answer(example, self.kit, session)
             if dataset.short and method.prose:
                 outcome = await shortened(outcome, example.question, session)
         except (RunError, ModelError, InputError) as error:
-            return _failed(task, error, session.journal)
+            return _failed(task, error, session.journal, self._told(session.journal, started))
         score = 0.0
         if outcome.answer is not None:
             score = dataset.score(example, outcome.answer)
         result = _result(trial, outcome, score, session.journal)
-        if outcome.answer is not None:
-            more = {
-                **dataset.measures(example, outcome.answer),
-                **(form(session.journal.entries) if dataset.short else {}),
-            }
-            took = {"seconds": round(time.monotonic() - started, 3)}
-            result = replace(result, measures={**more, **outcome.measures, **took})
+        found = dataset.measures(example, outcome.answer) if outcome.answer is not None else {}
+        told = self._told(session.journal, started)
+        result = replace(result, measures={**found, **outcome.measures, **told})
         correct = score == 1.0 if example.gold else None
         return {**_asked(task), "status": "answered", "correct": correct, "result": as_row(result)}
 
+    def _told(self, journal: Journal, started: float) -> dict[str, float]:
+        """What a run's journal and the clock say of it, whether it came to an answer or not."""
+        found = form(journal.entries) if find_dataset(self.dataset).short else {}
+        return {**found, "seconds": round(time.monotonic() - started, 3)}
+
 
 def trial_tasks(
-    examples: Sequence[Example], methods: Sequence[str], kit: Kit
+    examples: Sequence[Example], methods: Sequence[str], kit: Kit, dataset: str = ""
 ) -> Iterator[Task[Trial]]:
     """A task for each method and question, those of one document together.
+
+    Its key has what decides the row, and so the gold in all its forms: a
+    question that was mended is asked and scored anew.
 
     Args:
         examples: the questions.
         methods: names; `REASON_LABELS` is one of them where questions are to
             be labelled.
         kit: what the methods share.
+        dataset: the data set's name, by whose rules answers are scored.
     """
-    digests = {name: _digest(kit, name) for name in methods}
+    digests = {name: kit_digest(kit, name) for name in methods}
     position = 0
+    # The questions of a world share it, and stand together.
+    data, known = None, ""
     for example in examples:
         document = example.document.digest
+        if not known or example.data is not data:
+            data, known = example.data, _known(example.data)
+        labels = {kind: list(names) for kind, names in example.labels.items()}
+        given = [example.question, example.options, example.gold, example.split, labels, document]
         for name in methods:
-            asked = [example.question, example.options, example.gold, document, digests[name]]
+            asked = [dataset, *given, known, digests[name]]
             trial = Trial(name, example)
             yield Task(f"{name}/{example.id}", position, digest(asked), document, trial)
             position += 1
@@ -188,7 +202,10 @@ def _asked(task: Task[Trial]) -> dict[str, Any]:
 
 
 def _failed(
-    task: Task[Trial], error: RunError | ModelError | InputError, journal: Journal
+    task: Task[Trial],
+    error: RunError | ModelError | InputError,
+    journal: Journal,
+    measures: Mapping[str, float],
 ) -> dict[str, Any]:
     row = {
         **_asked(task),
@@ -200,7 +217,7 @@ def _failed(
     # Every question counts: one without an answer is wrong.
     result = _result(task.what, Outcome(None), 0.0, journal)
     row["correct"] = False if task.what.example.gold else None
-    return {**row, "result": as_row(replace(result, error=str(error)))}
+    return {**row, "result": as_row(replace(result, error=str(error), measures=measures))}
 
 
 def _reason(error: RunError | ModelError | InputError) -> str:
@@ -231,7 +248,16 @@ def _result(trial: Trial, outcome: Outcome, score: float, journal: Journal) -> R
     )
 
 
-def _digest(kit: Kit, method: str) -> str:
+def _known(data: Any) -> str:  # noqa: ANN401 - as an example has it
+    """The hash of what is known of a question beside its words; of a world, what its agents know.
+
+    A world's questions are examples of their own, and its facts in words are the document.
+    """
+    known = (data.facts, data.language.templates) if isinstance(data, World) else data
+    return digest([repr(known)])
+
+
+def kit_digest(kit: Kit, method: str) -> str:
     """The hash of what decides a method's answers beside the question."""
     shown = {
         name: [one.library.digest, [[each.question, each.plan] for each in one.demonstrations]]
@@ -239,9 +265,10 @@ def _digest(kit: Kit, method: str) -> str:
     }
     searched = kit.search.digest if kit.search else ""
     limits = [kit.limits.steps, kit.limits.depth, kit.limits.calls, kit.limits.width]
-    reached = (
-        [kit.tools.digest if kit.tools else "", kit.embed.identity] if method == "rebel" else []
-    )
+    uses = next((one for one in STRATEGIES if one.name == method), None)
+    tools = kit.tools.digest if kit.tools else ""
+    known: Known = {"tools": lambda: tools, "embedding": lambda: kit.embed.identity}
+    reached = uses.decisive(known) if uses else []
     asked = [method, shown, kit.passes, searched, _retrieved(kit.retriever), limits]
     return digest([*asked, reached])
 

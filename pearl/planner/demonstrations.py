@@ -40,7 +40,8 @@ def load_demonstrations(folder: str = "", shipped: str = "demos") -> tuple[Sourc
         )
     if not Path(folder).is_dir():
         raise InputError(
-            f"{folder} is no folder: name one with demonstrations, or make one with pearl refine."
+            f"{folder} is no folder: name one with demonstrations, make one with pearl refine, or "
+            f"name one that ships: {', '.join(resources.plan_folders())}."
         )
     found = tuple(read_source(str(file), "plan") for file in sorted(Path(folder).glob("*.plan")))
     if not found:

@@ -4,12 +4,13 @@ Both answer in one shape (`Retriever`), read words in one way (`terms`) and
 count a title's words above a text's. No model is asked.
 """
 
-from pearl.retrieval.base import Passage, Retriever
+from pearl.retrieval.base import Passage, Retriever, told_passages
 from pearl.retrieval.build import Built, build_index
 from pearl.retrieval.corpus import Row, read_corpus
 from pearl.retrieval.document import DocumentRetriever
 from pearl.retrieval.engine import CorpusRetriever, open_index
 from pearl.retrieval.folder import IndexInfo, check_index, is_index, read_info
+from pearl.retrieval.sentences import sentences
 from pearl.retrieval.words import terms
 
 __all__ = [
@@ -26,5 +27,7 @@ __all__ = [
     "open_index",
     "read_corpus",
     "read_info",
+    "sentences",
     "terms",
+    "told_passages",
 ]

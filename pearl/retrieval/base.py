@@ -49,6 +49,15 @@ class Retriever(Protocol):
         ...
 
 
+def told_passages(passages: Iterable[Passage]) -> list[str]:
+    """Passages as texts for a model: each to the letter, its title and a colon before it.
+
+    Args:
+        passages: in the order in which they are told.
+    """
+    return [f"{one.title}: {one.text}" if one.title else one.text for one in passages]
+
+
 def near(one: float, other: float) -> bool:
     """Whether two scores are one but for the last digits of their sums."""
     return abs(one - other) <= _EQUAL * max(abs(one), abs(other))

@@ -91,7 +91,6 @@ class Attempt:
     """
 
     steps: tuple[Step, ...]
-    declares: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +198,7 @@ def _returning(run: Run, move: Return, frame: Frame) -> Run:
 
 async def _attempt(run: Run, move: Attempt, frame: Frame) -> Run:
     try:
-        return await _append(run, Steps(move.steps, move.declares), frame)
+        return await _append(run, Steps(move.steps), frame)
     except RunError as error:
         journal = frame.caller.journal
         journal.decide("attempt/failed", {"steps": [one.name for one in move.steps],

@@ -15,6 +15,9 @@ REVISIONS = 2
 REJECTED = "rejected"
 """What ends the path of a decision that a reply does not fit its schema."""
 
+FITTED = "fitted"
+"""What ends the path of a decision on which reply fitted, from 1; 0 where none did."""
+
 Check: TypeAlias = Callable[[dict[str, Any]], Sequence[str]]
 """What is wrong with an object beside its schema, a sentence each."""
 
@@ -41,6 +44,8 @@ async def fill(
 ) -> dict[str, Any]:
     """Ask for a JSON object; one that does not fit is sent back with what is wrong.
 
+    The journal is told which reply fitted, where there was one to read.
+
     Args:
         caller: asks the model and keeps the journal.
         call: what is asked.
@@ -56,15 +61,22 @@ async def fill(
     current: Call = call
     problems: tuple[str, ...] = ()
     for attempt in range(1, revisions + 2):
-        reply = await caller(current, f"{path}/{attempt}", asked.count(current))
+        try:
+            reply = await caller(current, f"{path}/{attempt}", asked.count(current))
+        except Exception:
+            if asked:
+                caller.journal.decide(f"{path}/{FITTED}", 0)
+            raise
         asked.append(current)
         found, problems = read_object(reply.text, call.schema)
         if found is not None:
             problems = tuple(check(found))
             if not problems:
+                caller.journal.decide(f"{path}/{FITTED}", attempt)
                 return found
         caller.journal.decide(f"{path}/{attempt}/{REJECTED}", list(problems))
         current = CorrectFilled(call, reply.text, "\n".join(f"- {one}" for one in problems))
+    caller.journal.decide(f"{path}/{FITTED}", 0)
     raise SchemaError(
         f"The reply to {call.schema.name} does not fit after {revisions + 1} tries: {problems[0]}",
         problems,

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pearl.builtins import Given
+from pearl.context import UNLIMITED, Context, fit_fill
 from pearl.library import load_library
 from pearl.llm import FillSchema, Schema
 from pearl.plan import DOCUMENT, Literal, Plan, Ref, Solver, Step
@@ -41,19 +42,18 @@ def asking_plan(action: str, question: str) -> Plan:
     return Plan((step,), question)
 
 
-def asking(caller: Caller, document: Source | None) -> Handlers:
+def asking(caller: Caller, document: Source | None, context: Context = UNLIMITED) -> Handlers:
     """What a run is handed so that its step can be asked.
 
     Args:
         caller: asks the model and keeps the journal.
         document: what is read; None where there is nothing to read.
+        context: the model's window, and what to do with a document that is longer.
     """
-    names = [
-        one.body.name
-        for one in load_library(LIBRARY).actions.values()
-        if isinstance(one.body, Solver)
-    ]
-    return Handlers(MappingProxyType({one: _asked(one, caller, document) for one in names}))
+    bodies = [one.body for one in load_library(LIBRARY).actions.values()]
+    names = [one.name for one in bodies if isinstance(one, Solver)]
+    solvers = {one: _asked(one, caller, document, context) for one in names}
+    return Handlers(MappingProxyType(solvers))
 
 
 def fields_of(value: Value) -> Mapping[str, Any]:
@@ -62,11 +62,14 @@ def fields_of(value: Value) -> Mapping[str, Any]:
     return {as_text(name): held for name, held in value}
 
 
-def _asked(name: str, caller: Caller, document: Source | None) -> Solve:
+def _asked(name: str, caller: Caller, document: Source | None, context: Context) -> Solve:
     schema = load_schema(name)
 
     async def solve(path: str, given: Sequence[Given]) -> Value:
-        call = FillSchema(schema, (("question", given[0].value),), document)
+        whole = FillSchema(schema, (("question", given[0].value),), document)
+        call, left_out = fit_fill(whole, context)
+        if left_out:
+            caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
         try:
             return _value(await fill(caller, call, path), schema)
         except SchemaError as error:

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from pearl.builtins import MOST
+from pearl.context import UNLIMITED, Context
 from pearl.library import Library, load_library
 from pearl.llm import Demonstration
 from pearl.passes import DEFAULT_PASSES
 from pearl.retrieval import Retriever
 from pearl.runtime import Caller
-from pearl.runtime.handlers import NONE, Handlers
+from pearl.runtime.calls import at_most
+from pearl.runtime.handlers import Handlers
 from pearl.source import InputError, Source
 from pearl.strategies.decomp import Decomp, decompose, worked
+from pearl.strategies.given import shown_plans
+from pearl.strategies.limits import USUAL, Limits
 from pearl.strategies.pearl import Pearl
 from pearl.strategies.prepared import Prepared
 from pearl.strategies.retrieving import with_retriever
-from pearl.syntax import parse
 
 if TYPE_CHECKING:
+    from pearl.embedding import Embed
+    from pearl.engine.keep import Keeper
+    from pearl.strategies.fsm import Machine
     from pearl.strategies.rebel.tools import Tools
+
+
+PLANNED = 10_000
+"""Calls of a question whose plan is written first, at most: its steps are known before they run,
+and may have to read every part of a long document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,10 @@ class Setting:
         passes: names of rewrites that plans go through.
         tools: what can be asked beside the document; None for a search of it.
         retriever: where passages come from; None for the document.
+        limits: how far it goes, where its steps are written one at a time.
+        context: the model's window, and what to do with a document that is longer.
+        embed: tells whether two questions are the same; None for `choose_embedding`.
+        keeper: where an endpoint's vectors are kept; None for nowhere.
     """
 
     caller: Caller
@@ -44,6 +60,17 @@ class Setting:
     passes: tuple[str, ...] = DEFAULT_PASSES
     tools: Tools | None = None
     retriever: Retriever | None = None
+    limits: Limits = USUAL
+    context: Context = UNLIMITED
+    embed: Embed | None = None
+    keeper: Keeper | None = None
+
+
+Uses: TypeAlias = Literal["tools", "embedding"]
+"""What a strategy may use beside the model, the document and its library."""
+
+Known: TypeAlias = Mapping[Uses, Callable[[], str]]
+"""The digest or the identity of each of these, found out only where it is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +80,11 @@ class Named:
     Args:
         name: as on the command line.
         about: what it does, in one sentence.
-        make: puts it together for one run.
+        make: puts it together for one run, within the setting's limits.
         libraries: names of the action libraries it works with; none leaves the choice.
         demonstrations: the folder in ``plans/`` whose plans are shown where no other is named;
-            empty for a strategy that is shown none.
+            empty for a strategy that is shown none, and has actions of its own.
+        uses: what else decides its answers.
     """
 
     name: str
@@ -64,48 +92,78 @@ class Named:
     make: Callable[[Setting], Prepared]
     libraries: tuple[str, ...] = ()
     demonstrations: str = ""
+    uses: tuple[Uses, ...] = ()
+
+    def decisive(self, known: Known) -> list[str]:
+        """What else decides its answers, of what there is.
+
+        Args:
+            known: what identifies each thing that a strategy may use.
+        """
+        return [known[one]() for one in self.uses]
 
 
 def _pearl(one: Setting) -> Prepared:
-    strategy = Pearl(one.library, one.caller, one.demonstrations, passes=one.passes)
-    return Prepared(strategy, one.library, with_retriever(NONE, one.document, one.retriever))
+    caller = at_most(one.caller, PLANNED)
+    strategy = Pearl(one.library, caller, one.demonstrations, passes=one.passes)
+    handlers = Handlers(depth=one.limits.depth, width=max(one.limits.width, MOST))
+    retrieving = with_retriever(handlers, one.document, one.retriever)
+    return Prepared(strategy, one.library, retrieving, caller)
 
 
 def _decomp(one: Setting) -> Prepared:
-    texts = (f"question: {shown.question}\n\n{shown.plan}" for shown in one.demonstrations)
-    shown = tuple(worked(parse(text).plan) for text in texts)
+    caller = at_most(one.caller, one.limits.calls)
+    shown = tuple(map(worked, shown_plans(one.demonstrations)))
+    strategy = Decomp(one.library, caller, shown, one.limits.steps)
     handlers = with_retriever(Handlers(decompose=decompose), one.document, one.retriever)
-    return Prepared(Decomp(one.library, one.caller, shown), one.library, handlers)
+    return Prepared(strategy, one.library, _limited(handlers, one.limits), caller)
 
 
 def _fsm1(one: Setting) -> Prepared:
-    from pearl.strategies.fsm import fsm1
+    from pearl.strategies.fsm import FSM1
 
-    machine = fsm1(one.caller, one.document)
-    return Prepared(machine, machine.library, machine.handlers)
+    return _machine(FSM1, one)
 
 
 def _fsm2(one: Setting) -> Prepared:
-    from pearl.strategies.fsm import fsm2
+    from pearl.strategies.fsm import FSM2
 
-    machine = fsm2(one.caller, one.document)
-    return Prepared(machine, machine.library, machine.handlers)
+    return _machine(FSM2, one)
+
+
+def _machine(machine: Machine, one: Setting) -> Prepared:
+    from pearl.strategies.fsm import Fsm, FsmLimits
+
+    calls = min(FsmLimits().calls, one.limits.calls)
+    caller = at_most(one.caller, calls)
+    found = Fsm(machine, caller, one.document, FsmLimits(calls=calls, context=one.context))
+    return Prepared(found, found.library, _limited(found.handlers, one.limits), caller)
 
 
 def _rebel(one: Setting) -> Prepared:
-    from pearl.strategies.rebel import LIBRARY, rebel
+    from pearl.strategies.rebel import LIBRARY, RebelLimits, rebel
     from pearl.strategies.rebel.tools import document_tools, searching_tools
 
+    usual = RebelLimits()
+    depth, calls = min(usual.depth, one.limits.depth), min(usual.calls, one.limits.calls)
+    caller = at_most(one.caller, calls)
     search = searching_tools(one.retriever) if one.retriever else document_tools(one.document)
-    found = rebel(one.caller, one.tools or search)
-    return Prepared(found, load_library(LIBRARY), found.handlers)
+    limits = RebelLimits(depth=depth, calls=calls)
+    found = rebel(caller, one.tools or search, one.embed, limits, one.keeper)
+    handlers = replace(found.handlers, width=one.limits.width)
+    return Prepared(found, load_library(LIBRARY), handlers, caller)
 
 
 def _react(one: Setting) -> Prepared:
     from pearl.strategies.react import LIBRARY, React, reacting
 
-    handlers = reacting(one.document, one.retriever)
-    return Prepared(React(one.caller), load_library(LIBRARY), handlers)
+    caller = at_most(one.caller, one.limits.calls)
+    handlers = _limited(reacting(one.document, one.retriever), one.limits)
+    return Prepared(React(caller), load_library(LIBRARY), handlers, caller)
+
+
+def _limited(handlers: Handlers, limits: Limits) -> Handlers:
+    return replace(handlers, depth=limits.depth, width=limits.width)
 
 
 STRATEGIES = (
@@ -118,7 +176,7 @@ STRATEGIES = (
     Named("fsm2", "As fsm1, with a review that gives supporting facts.", _fsm2, ("fsm",)),
     Named(
         "rebel", "The question is split until a tool, or what is known, answers each part.",
-        _rebel, ("rebel",),
+        _rebel, ("rebel",), uses=("tools", "embedding"),
     ),
     Named(
         "react", "Thoughts and actions take turns: search, look up, finish.", _react,
@@ -139,3 +197,28 @@ def find_strategy(name: str) -> Named:
             return one
     known = ", ".join(one.name for one in STRATEGIES)
     raise InputError(f"There is no strategy {name}: use one of {known}.")
+
+
+def check_own(
+    named: Named,
+    library: Library | None,
+    demonstrations: Sequence[Demonstration] | None,
+    tools: str,
+) -> None:
+    """Make sure that a strategy is given nothing that it would pass over.
+
+    Args:
+        named: the strategy.
+        library: the actions that were chosen for it; None where none were.
+        demonstrations: the plans that it is to be shown.
+        tools: the file with what it may call; empty where there is none.
+
+    Raises:
+        InputError: it takes none of these.
+    """
+    if library and not named.demonstrations:
+        raise InputError(f"{named.name} has actions of its own: leave the library out.")
+    if demonstrations and not named.demonstrations:
+        raise InputError(f"{named.name} is shown no plans: leave the demonstrations out.")
+    if tools and "tools" not in named.uses:
+        raise InputError(f"{named.name} asks no tools: take the strategy rebel.")

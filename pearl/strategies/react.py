@@ -15,10 +15,9 @@ from typing import Any
 
 from pearl.builtins import Given
 from pearl.llm import FillSchema
-from pearl.llm.offline.text import sentences
 from pearl.plan import DOCUMENT, Literal, Plan, Ref, Step
 from pearl.prompts.schemas import load_schema
-from pearl.retrieval import DocumentRetriever, Retriever
+from pearl.retrieval import DocumentRetriever, Retriever, sentences, told_passages
 from pearl.runtime import Attempt, Caller, Return, Run, RunError, SchemaError, Steps, fill
 from pearl.runtime.handlers import Handlers, SolverError
 from pearl.source import InputError, Source
@@ -140,7 +139,7 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
             raise SolverError("solver", str(error)) from None
         if not found:
             raise SolverError("no-answer", f"Search[{words}]: no paragraph has any of these words.")
-        return f"{found[0].title}: {found[0].text}" if found[0].title else found[0].text
+        return told_passages(found)[0]
 
     return Handlers(
         MappingProxyType({"react_search": search, "react_lookup": _lookup, "react_finish": _finish})

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from pearl.builtins import Given
-from pearl.retrieval import DocumentRetriever, Passage, Retriever
+from pearl.retrieval import DocumentRetriever, Retriever, told_passages
 from pearl.runtime.handlers import Handlers, Solve, SolverError
 from pearl.source import InputError, Source
 from pearl.values import Value, as_text
@@ -50,7 +50,7 @@ def retrieving(document: Source, retriever: Retriever | None = None) -> Solve:
             found = await asyncio.to_thread(searched.search, query, most)
         except InputError as error:
             raise SolverError("solver", str(error)) from None
-        return [_told(one) for one in found]
+        return list(told_passages(found))
 
     return solve
 
@@ -67,10 +67,6 @@ def with_retriever(
     """
     solvers = {**handlers.solvers, RETRIEVE: retrieving(document, retriever)}
     return replace(handlers, solvers=MappingProxyType(solvers))
-
-
-def _told(passage: Passage) -> str:
-    return f"{passage.title}: {passage.text}" if passage.title else passage.text
 
 
 def _most(given: Sequence[Given]) -> int:

@@ -39,10 +39,12 @@ def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> P
 
     Args:
         question: what is asked.
-        shown: decompositions of other questions, with what their steps gave.
+        shown: decompositions of other questions, with what their steps gave; those that do not
+            say what their answer was are no chains.
         library: the actions that they call.
     """
-    examples = tuple(Shown((Literal(one.question),), chain(one, library)) for one in shown)
+    chains = ((one.question, chain(one, library)) for one in shown)
+    examples = tuple(Shown((Literal(asked),), told) for asked, told in chains if _SAID.search(told))
     action = Action(
         "REASON_AS_SHOWN",
         (Param(DOCUMENT), Param("X")),
@@ -60,7 +62,7 @@ def chain(plan: Plan, library: Library) -> str:
     """A decomposition as a text: what each step asks, what it gave, and the answer.
 
     Steps that builtins carry out are passed over, as a reader does such things
-    without a word. A step whose value is not known is told without it.
+    without a word, and so are steps of which it is not known what they gave.
 
     Args:
         plan: the decomposition, with values in comments.
@@ -75,10 +77,11 @@ def chain(plan: Plan, library: Library) -> str:
     lines: list[str] = []
     for step in plan.steps:
         action = library.get(step.action)
-        if action is not None and not isinstance(action.body, Builtin):
-            found = _lines(step, action, values, plan.question)
-            # Steps that only make sure of an answer say nothing new.
-            lines += [line for line in found if not any(line in earlier for earlier in lines)]
+        if action is None or step.name not in values or isinstance(action.body, Builtin):
+            continue
+        found = _lines(step, action, values, plan.question)
+        # Steps that only make sure of an answer say nothing new.
+        lines += [line for line in found if not any(line in earlier for earlier in lines)]
     names = told.returns or tuple(step.name for step in plan.steps[-1:])
     answers = [_answer(values[name]) for name in names if name in values]
     said = f"The answer is {', '.join(answers)}."

@@ -3,7 +3,7 @@
 A call reaches the declared host and no other; what it answers is data.
 """
 
-from pearl.tools.base import Limits, Parameter, Tool, ToolError, ToolReply
+from pearl.tools.base import Limits, Parameter, Tool, ToolError, ToolReply, Tools
 from pearl.tools.reading import read_tools
 from pearl.tools.solving import solver
 from pearl.tools.toolbox import Toolbox, load_tools
@@ -15,6 +15,7 @@ __all__ = [
     "ToolError",
     "ToolReply",
     "Toolbox",
+    "Tools",
     "load_tools",
     "read_tools",
     "solver",

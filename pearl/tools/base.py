@@ -108,6 +108,23 @@ class ToolReply:
     cut: int = 0
 
 
+class Tools(Protocol):
+    """What can be asked beside the model: a toolbox, as far as a run uses it."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Those that may be called, by name; there are no others."""
+        ...
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
+        """Ask one of them.
+
+        Raises:
+            ToolError: it came to nothing.
+        """
+        ...
+
+
 class Service(Protocol):
     """What carries out a tool's calls."""
 

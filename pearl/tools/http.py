@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from pearl.tools.addresses import host_problem, is_private_literal, one_form
 from pearl.tools.base import Parameter
@@ -20,6 +20,12 @@ HTTP_FIELDS = ("method", "endpoint", "static", "headers", "ca")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
 """Headers that a file may not set: they say where a call goes and how it is read."""
+
+_SECRET = re.compile(r"key(?!word)|token|secret|authorization|cookie", re.IGNORECASE)
+"""What is in the name of a header or parameter whose value only its owner may know."""
+
+_COUNT = re.compile("tokens", re.IGNORECASE)
+"""What is in the name of a number that is no secret (``max_tokens``)."""
 
 _LEFT = "/:@!$&'()*+,;=-._~%{}"
 """Characters of a path that stay as they are."""
@@ -71,6 +77,11 @@ def _endpoint(
             "endpoint",
         )
     scheme = cast(Literal["http", "https"], parts.scheme)
+    for name, value in parse_qsl(parts.query):
+        if _SECRET.search(name) and not _COUNT.search(name) and not VARIABLE.search(value):
+            fields.wrong(
+                f"{name} looks like a secret: give it in static, as ${{NAME}}.", "endpoint"
+            )
     path = quote(parts.path or "/", safe=_LEFT)
     query = quote(parts.query, safe=_LEFT + "?")
     usual = {"http": 80, "https": 443}[scheme]
@@ -112,6 +123,7 @@ def _scalar(fields: Fields, name: str) -> Scalar:
         return ""
     if isinstance(value, str):
         _check_variables(fields, name, value)
+    _check_secret(fields, name, value)
     return value
 
 
@@ -124,6 +136,7 @@ def _headers(fields: Fields) -> dict[str, str]:
             fields.wrong("give a text, in one line.", name)
         else:
             _check_variables(fields, name, value)
+            _check_secret(fields, name, value)
             headers[name] = value
     return headers
 
@@ -131,6 +144,16 @@ def _headers(fields: Fields) -> dict[str, str]:
 def _check_variables(fields: Fields, name: str, value: str) -> None:
     if "${" in VARIABLE.sub("", value):
         fields.wrong("write a variable as ${NAME}, of letters, digits and _.", name)
+
+
+def _check_secret(fields: Fields, name: str, value: Scalar) -> None:
+    """A secret in the file would be read by all who see it, and masked nowhere."""
+    if isinstance(value, str):
+        literal = bool(value.strip()) and not VARIABLE.search(value)
+    else:
+        literal = not isinstance(value, bool) and not _COUNT.search(name)
+    if literal and _SECRET.search(name):
+        fields.wrong("that looks like a secret: write it as ${NAME}, and set NAME.", name)
 
 
 def _ca(fields: Fields, folder: Path) -> str:

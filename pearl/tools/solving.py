@@ -8,15 +8,18 @@ from typing import Any
 
 from pearl.builtins import Given
 from pearl.runtime.handlers import Solve, SolverError
-from pearl.tools.base import ToolError, ToolReply
-from pearl.tools.toolbox import Toolbox
+from pearl.tools.base import ToolError, ToolReply, Tools
 from pearl.values import Pairs, Value, as_text, to_json
 
 Told = Callable[[str, ToolReply], None]
 """Told of a reply, with the step's path; what was cut of it can be noted there."""
 
 
-def solver(toolbox: Toolbox, told: Told = lambda path, reply: None) -> Solve:
+WRONG_INPUT = "tool-input"
+"""Why a solver has no value where other arguments may mend it."""
+
+
+def solver(toolbox: Tools, told: Told = lambda path, reply: None) -> Solve:
     """What calls tools for an action with ``body: solver``.
 
     Its arguments are a tool's name, and the call's arguments: pairs, a list of lists of two,
@@ -28,7 +31,8 @@ def solver(toolbox: Toolbox, told: Told = lambda path, reply: None) -> Solve:
 
     Returns:
         The solver; its value is the reply's text. A call that comes to nothing
-        is a `SolverError` with the tool's message.
+        is a `SolverError` with the tool's message; its reason is `WRONG_INPUT`
+        or ``tool``.
     """
 
     async def solve(path: str, given: Sequence[Given]) -> Value:
@@ -36,7 +40,8 @@ def solver(toolbox: Toolbox, told: Told = lambda path, reply: None) -> Solve:
         try:
             reply = await toolbox.call(name, arguments_of(given[1].value if given[1:] else []))
         except ToolError as error:
-            raise SolverError("solver", str(error)) from None
+            reason = WRONG_INPUT if error.reason == "input" else "tool"
+            raise SolverError(reason, str(error)) from None
         told(path, reply)
         return reply.text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -14,17 +13,13 @@ from pearl.llm.failures import Hidden
 from pearl.source import InputError
 from pearl.tools.addresses import Resolve, look_up
 from pearl.tools.base import LONGEST, Service, Tool, ToolError, ToolReply
+from pearl.tools.checking import checked
 from pearl.tools.declared import Arithmetic, Declared, Http, Search
 from pearl.tools.hiding import hider
 from pearl.tools.reading import read_tools
 
 if TYPE_CHECKING:
     from pearl.retrieval import Retriever
-
-LONGEST_CALL = 20_000
-"""Characters of a call's arguments, as JSON."""
-
-_SHOWN = 200
 
 
 class Toolbox:
@@ -77,7 +72,7 @@ class Toolbox:
         if tool is None:
             known = ", ".join(self.tools)
             raise ToolError("input", f"There is no tool {name[:60]}: use {known}.")
-        given = _checked(tool, arguments)
+        given = checked(tool, arguments)
         if self._used[name] >= tool.limits.calls:
             raise ToolError("budget", f"All {tool.limits.calls} calls of a question are made.")
         self._used[name] += 1
@@ -89,36 +84,6 @@ class Toolbox:
         # Before it is cut: a secret's beginning is not found any more.
         text = self.hidden(text)
         return ToolReply(text[:LONGEST], max(0, len(text) - LONGEST))
-
-
-def _checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, where they fit the tool's parameters; all that is wrong with them at once."""
-    from jsonschema import Draft202012Validator
-
-    optional = {one.name for one in tool.parameters if not one.required}
-    given = {
-        name: value
-        for name, value in arguments.items()
-        if value is not None or name not in optional
-    }
-    try:
-        size = len(json.dumps(given, ensure_ascii=False, allow_nan=False).encode())
-    except (ValueError, TypeError, RecursionError):
-        raise ToolError("input", "The arguments are no JSON that can be sent.") from None
-    if size > LONGEST_CALL:
-        raise ToolError("input", f"The arguments are longer than {LONGEST_CALL:,} characters.")
-    wrong = sorted(
-        Draft202012Validator(tool.json_schema).iter_errors(given), key=lambda one: str(one.path)
-    )
-    if wrong:
-        told = "; ".join(
-            f"{'.'.join(map(str, one.path))}: {one.message[:_SHOWN]}"
-            if one.path
-            else one.message[:_SHOWN]
-            for one in wrong
-        )
-        raise ToolError("input", f"The arguments do not fit: {told}.")
-    return given
 
 
 def load_tools(

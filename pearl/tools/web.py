@@ -194,10 +194,20 @@ class _Unpacker:
     def read(self, piece: bytes, most: int) -> bytes:
         if self.packed is None:
             return piece
+        told = bytearray()
         try:
-            return self.packed.decompress(piece, most)
+            while piece and len(told) < most:
+                if self.packed.eof:
+                    # A body may be packed in several members, with zeros after the last.
+                    piece = piece.lstrip(b"\0")
+                    if not piece:
+                        break
+                    self.packed = _opened()
+                told += self.packed.decompress(piece, most - len(told))
+                piece = self.packed.unused_data
         except zlib.error:
             raise ToolError("reply", "Its answer is not packed as it says.") from None
+        return bytes(told)
 
     @property
     def whole(self) -> bool:
@@ -209,9 +219,13 @@ def _unpacker(encoding: str) -> _Unpacker:
         case "" | "identity":
             return _Unpacker(None)
         case "gzip" | "x-gzip" | "deflate":
-            return _Unpacker(zlib.decompressobj(zlib.MAX_WBITS | 32))
+            return _Unpacker(_opened())
         case _:
             raise ToolError("reply", "Its answer is packed in a way that is not read.")
+
+
+def _opened() -> zlib._Decompress:
+    return zlib.decompressobj(zlib.MAX_WBITS | 32)
 
 
 def _path(http: Http, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pearl.evaluate.datasets.base import Dataset, Example
-from pearl.numerals import last_number
+from pearl.numerals import find_last, last_number
 from pearl.source import InputError, Source, read_source
 
 
@@ -59,8 +59,13 @@ def read_multiarith(path: str, folder: str = "") -> Iterator[Example]:
 
 
 def score(example: Example, answer: str) -> float:
-    """1 where the answer's last number is the right one, however it is written; else 0."""
-    return float(last_number(answer) == last_number(example.gold))
+    """1 where the answer's last number is the right one, however it is written; else 0.
+
+    The right ones are in digits, and the question says of what: *7 dozen* is
+    right where 7 is, as where 84 is, and *2 million dollars* likewise.
+    """
+    found = find_last(answer)
+    return float(found is not None and last_number(example.gold) in (found.scaled, found.written))
 
 
 def _example(path: str, number: int, question: str, gold: str) -> Example:

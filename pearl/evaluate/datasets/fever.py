@@ -54,7 +54,7 @@ def measures(example: Example, answer: str) -> Mapping[str, float]:
 
 def _example(row: dict[str, Any], where: str) -> Example:
     label = row.get("label", "")
-    if label and label not in LABELS:
+    if not isinstance(label, str) or (label and label not in LABELS):
         raise InputError(f"{where}: label is to be one of {', '.join((*LABELS, UNKNOWN))}.")
     claim = text_of(row, "claim", where)
     question = (
@@ -72,7 +72,7 @@ DATASET = Dataset(
     read,
     score,
     "https://fever.ai (shared_task_dev.jsonl)",
-    ("normal", "cot", "react", "rebel"),
+    ("normal", "cot"),
     measures,
     short=True,
 )

@@ -8,6 +8,7 @@ stands among the paragraphs is told by their spans.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -15,6 +16,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from pearl.evaluate.datasets.base import Example
 from pearl.rows import read_row
 from pearl.source import InputError, Source, Span, read_source
+
+_UNTITLED = "–"
+_LIKE_A_HEADING = re.compile(r"#{1,6}(?!\S)")
 
 Triple: TypeAlias = tuple[str, str, str]
 """Subject, relation, object."""
@@ -86,12 +90,15 @@ def compose(
 ) -> tuple[Source, tuple[Paragraph, ...]]:
     """Paragraphs as one document.
 
-    White space is folded, so that no sentence ends a paragraph or starts one.
+    White space is folded, so that no sentence ends a paragraph or starts one,
+    and a paragraph that begins like a heading has a backslash before it, as
+    Markdown has it, which is no part of its sentence. A paragraph without a
+    title stands under a dash, and not under the title before it.
 
     Args:
         name: the document's.
         paragraphs: the title and the sentences of each; one without words
-            keeps its number and adds nothing to the text.
+            keeps its number and adds only its heading to the text.
 
     Returns:
         The document, and its paragraphs with the places of their sentences.
@@ -99,10 +106,13 @@ def compose(
     text = ""
     found: list[Paragraph] = []
     for number, (title, sentences) in enumerate(paragraphs):
-        text += f"# {folded(title)}\n\n"
+        text += f"# {folded(title) or _UNTITLED}\n\n"
         placed: list[Sentence] = []
         for told in map(folded, sentences):
-            text += " " if told and not text.endswith("\n") else ""
+            if not text.endswith("\n"):
+                text += " " if told else ""
+            elif _LIKE_A_HEADING.match(told):
+                text += "\\"
             placed.append(Sentence(told, Span(len(text), len(text) + len(told))))
             text += told
         text += "" if text.endswith("\n") else "\n\n"

@@ -24,7 +24,7 @@ from pearl.evaluate.datasets.multihop import (
     text_of,
     texts_of,
 )
-from pearl.llm.offline.text import sentences
+from pearl.retrieval import sentences
 from pearl.source import InputError
 
 

@@ -4,24 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from pearl.answer import Answer, answer
 from pearl.embedding import Embed, TfIdf
 from pearl.evaluate.datasets import Example
 from pearl.evaluate.searching import Searching
 from pearl.evaluate.tooling import Tooling
-from pearl.library import Library
+from pearl.library import Library, load_library
 from pearl.llm import Demonstration
 from pearl.passes import DEFAULT_PASSES
 from pearl.plan import Plan
 from pearl.retrieval import Retriever
-from pearl.runtime import Caller, Strategy
-from pearl.runtime.calls import CALLS
-from pearl.runtime.handlers import DEPTH, WIDTH
+from pearl.runtime import Caller, Finished, Strategy
 from pearl.session import Session
 from pearl.strategies import GivenPlan
-from pearl.strategies.decomp import STEPS
-from pearl.syntax import parse
+from pearl.strategies.limits import USUAL, Limits
+from pearl.strategies.named import Named, Setting, find_strategy
+from pearl.strategies.prepared import run_prepared
+from pearl.syntax import print_plan
+
+if TYPE_CHECKING:
+    from pearl.strategies.rebel.tools import Tools
+
+__all__ = [
+    "EXECUTE",
+    "LIBRARY",
+    "STEPWISE",
+    "UNREFINED",
+    "Kit",
+    "Limits",
+    "Method",
+    "Outcome",
+    "Planning",
+    "Ran",
+    "by_name",
+    "by_plan",
+    "by_strategy",
+    "outcome",
+    "rotations",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +58,6 @@ class Planning:
 
     library: Library
     demonstrations: tuple[Demonstration, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Where a decomposition ends that is written a step at a time.
-
-    Args:
-        steps: of one decomposition, at most.
-        depth: decompositions within each other, at most.
-        calls: of the model, at most.
-        width: items that one step runs over, at most.
-    """
-
-    steps: int = STEPS
-    depth: int = DEPTH
-    calls: int = CALLS
-    width: int = WIDTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class Kit:
     passes: tuple[str, ...] = DEFAULT_PASSES
     search: Searching | None = None
     retriever: Retriever | None = None
-    limits: Limits = Limits()
+    limits: Limits = USUAL
     tools: Tooling | None = None
     embed: Embed = field(default_factory=TfIdf)
 
@@ -118,18 +124,84 @@ class Method:
             there is no answer.
         prose: whether it answers in sentences; a data set of short answers has
             them brought to short ones.
+        lacks: what it needs and does not have, in words behind its name; empty
+            where it can begin.
     """
 
     name: str
     about: str
     answer: Callable[[Example, Kit, Session], Awaitable[Outcome]]
     prose: bool = False
+    lacks: Callable[[Kit, Example], str] = lambda *_: ""
 
 
-def shown_plans(planning: Planning) -> tuple[Plan, ...]:
-    """The demonstrations as plans, with their questions."""
-    texts = (f"question: {one.question}\n\n{one.plan}" for one in planning.demonstrations)
-    return tuple(parse(one).plan for one in texts)
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A strategy that came to its end.
+
+    Args:
+        strategy: with what it has to say of its run.
+        finished: the run with its answer.
+    """
+
+    strategy: Strategy
+    finished: Finished
+
+    def outcome(self, measures: Mapping[str, float] = MappingProxyType({})) -> Outcome:
+        """The run's whole text as the answer.
+
+        Args:
+            measures: what it took, by name.
+        """
+        text, plan = self.finished.text, print_plan(self.finished.plan)
+        return Outcome(text, text, plan, measures=measures)
+
+
+async def by_name(
+    name: str, example: Example, kit: Kit, session: Session, tools: Tools | None = None
+) -> Ran:
+    """Answer with a strategy as ``pearl ask`` puts it together, within the kit's limits.
+
+    Args:
+        name: as on the command line.
+        example: the question.
+        kit: what methods share.
+        session: the model in its layers.
+        tools: what the strategy may call, where it calls some.
+
+    Raises:
+        ModelError: the model gave no usable answer.
+        RunError: the strategy came to no answer.
+    """
+    named = find_strategy(name)
+    given = _planning(named, kit)
+    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+    ready = named.make(
+        Setting(
+            caller,
+            example.document,
+            given.library,
+            given.demonstrations,
+            kit.passes,
+            tools,
+            kit.retriever,
+            kit.limits,
+            session.context,
+            kit.embed,
+            session.engine.keeper,
+        )
+    )
+    finished = await run_prepared(
+        ready, example.question, example.document, caller, session.context
+    )
+    return Ran(ready.strategy, finished)
+
+
+def _planning(named: Named, kit: Kit) -> Planning:
+    """What steps are written with; a strategy with actions of its own has no choice."""
+    if not named.demonstrations:
+        return Planning(load_library(*named.libraries))
+    return kit.plannings.get(STEPWISE) or kit.plannings[LIBRARY]
 
 
 async def by_strategy(

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from pearl.evaluate.datasets import Example
-from pearl.evaluate.methods.base import LIBRARY, STEPWISE, Kit, Method, Outcome, shown_plans
-from pearl.runtime import Caller, run_strategy
-from pearl.runtime.calls import at_most
-from pearl.runtime.handlers import Handlers
+from pearl.evaluate.methods.base import Kit, Method, Outcome, by_name
 from pearl.session import Session
-from pearl.strategies import Decomp, decompose, worked
-from pearl.strategies.retrieving import with_retriever
-from pearl.syntax import print_plan
-from pearl.values import as_text
 
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
@@ -21,24 +14,7 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
         ModelError: the model gave no usable answer.
         RunError: the decomposition came to no answer.
     """
-    given = kit.plannings.get(STEPWISE, kit.plannings[LIBRARY])
-    asking = Caller(session.engine.ask, session.engine.identity, session.journal)
-    caller = at_most(asking, kit.limits.calls)
-    finished = await run_strategy(
-        Decomp(given.library, caller, tuple(map(worked, shown_plans(given))), kit.limits.steps),
-        example.question,
-        example.document,
-        given.library,
-        caller,
-        session.context,
-        with_retriever(
-            Handlers(decompose=decompose, depth=kit.limits.depth, width=kit.limits.width),
-            example.document,
-            kit.retriever,
-        ),
-    )
-    text = "\n\n".join(as_text(finished.values[name]) for name in finished.outputs)
-    return Outcome(text, text, print_plan(finished.plan))
+    return (await by_name("decomp", example, kit, session)).outcome()
 
 
 METHOD = Method(

@@ -3,59 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
 from pearl.evaluate.datasets import Example
 from pearl.evaluate.datasets.multihop import MultiHop
-from pearl.evaluate.methods.base import Kit, Method, Outcome
+from pearl.evaluate.methods.base import Kit, Method, Outcome, by_name
 from pearl.evaluate.multihop import form, supported
-from pearl.runtime import Caller, Finished, run_strategy
+from pearl.runtime import Finished
 from pearl.session import Session
 from pearl.strategies.fsm import Fsm
-from pearl.strategies.fsm.table import FSM1, FSM2, Machine
-from pearl.strategies.fsm.work import FsmLimits, of, one_line, sentences
-from pearl.syntax import print_plan
+from pearl.strategies.fsm.work import of, one_line, sentences
 from pearl.values import as_text
 
 DEPTHS = (2, 5)
 """How many of the paragraphs that searches named are looked at for recall."""
 
 
-async def answer(example: Example, kit: Kit, session: Session, machine: Machine) -> Outcome:
+async def answer(example: Example, kit: Kit, session: Session, name: str) -> Outcome:
     """Walk a machine over the question's paragraphs.
 
     Args:
         example: the question.
         kit: what methods share.
         session: the model in its layers.
-        machine: FSM1 or FSM2.
+        name: the machine's: ``fsm1`` or ``fsm2``.
 
     Raises:
         ModelError: the model gave no usable answer.
         RunError: nothing was found within the limits.
     """
-    limits = FsmLimits()
-    limits = replace(limits, calls=min(limits.calls, kit.limits.calls))
-    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
-    strategy = Fsm(machine, caller, example.document, limits)
-    finished = await run_strategy(
-        strategy,
-        example.question,
-        example.document,
-        strategy.library,
-        caller,
-        session.context,
-        strategy.handlers,
-    )
+    ran = await by_name(name, example, kit, session)
+    strategy, finished = ran.strategy, ran.finished
+    assert isinstance(strategy, Fsm)
     measures = {
         "hops": float(strategy.hops),
         "backtracks": float(strategy.backtracks),
         **recall(example, named(finished)),
         **_evidence(example, finished, session),
     }
-    return Outcome(finished.text, finished.text, print_plan(finished.plan), measures=measures)
+    return ran.outcome(measures)
 
 
 def _evidence(example: Example, finished: Finished, session: Session) -> Mapping[str, float]:
@@ -120,10 +107,10 @@ def _plain(title: str) -> str:
 ONE = Method(
     "fsm1",
     "A state machine decomposes, searches, revises and judges.",
-    partial(answer, machine=FSM1),
+    partial(answer, name="fsm1"),
 )
 TWO = Method(
     "fsm2",
     "As fsm1, and then a review gives facts, triples and an explanation.",
-    partial(answer, machine=FSM2),
+    partial(answer, name="fsm2"),
 )

@@ -42,7 +42,7 @@ async def answer(example: Example, kit: Kit, session: Session, action: str) -> O
         load_library(LIBRARY),
         caller,
         session.context,
-        asking(caller, document),
+        asking(caller, document, session.context),
     )
     found = fields_of(finished.values[OUTPUT])
     measures: Mapping[str, float] = {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pearl.evaluate.datasets import Example
-from pearl.evaluate.methods.base import LIBRARY, Kit, Method, Outcome, by_plan, shown_plans
+from pearl.evaluate.methods.base import LIBRARY, STEPWISE, Kit, Method, Outcome, by_plan
 from pearl.session import Session
 from pearl.strategies import conclusion, rolled_out_plan
+from pearl.strategies.given import shown_plans
 
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
@@ -17,8 +18,8 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
         ModelError: the model gave no usable answer.
         RunError: the step has no output, or no option was named.
     """
-    given = kit.plannings[LIBRARY]
-    plan = rolled_out_plan(example.question, shown_plans(given), given.library)
+    given = kit.plannings.get(STEPWISE, kit.plannings[LIBRARY])
+    plan = rolled_out_plan(example.question, shown_plans(given.demonstrations), given.library)
     found = await by_plan(plan, example, kit, session)
     if example.options:
         return found

@@ -6,14 +6,16 @@ from functools import partial
 
 from pearl.agents import Agents, World, handlers
 from pearl.evaluate.datasets import Example
-from pearl.evaluate.methods.base import LIBRARY, Kit, Method, Outcome, shown_plans
+from pearl.evaluate.methods.base import LIBRARY, Kit, Method, Outcome
 from pearl.evaluate.searching import Searching
 from pearl.learning import ByModel
 from pearl.library import load_library
 from pearl.runtime import Caller, run_strategy
+from pearl.runtime.calls import at_most
 from pearl.session import Session
 from pearl.source import InputError
 from pearl.strategies.commaqa import Search, Tmn
+from pearl.strategies.given import shown_plans
 from pearl.syntax import print_plan
 from pearl.values import canonical_json, to_json
 
@@ -28,9 +30,31 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
         InputError: nothing was learned, or the question has no agents.
         RunError: no decomposition came to an end.
     """
-    if kit.search is None:
-        raise InputError("tmn needs what was learned: name it with --learned FILE.")
+    lacking = _lacks(kit, example)
+    if kit.search is None or lacking:
+        raise InputError(f"tmn {lacking}")
     return await _answered(kit.search.by_analogy, example, session)
+
+
+def _lacks(kit: Kit, example: Example) -> str:
+    if kit.search is None or kit.search.model is None:
+        return "needs what was learned: name it with --learned FILE."
+    return _without_agents(example)
+
+
+def _without_agents(example: Example) -> str:
+    if isinstance(example.data, World):
+        return ""
+    return f"finds no agents to ask question {example.id}: take the data set commaqa."
+
+
+def _lacks_plans(kit: Kit, example: Example) -> str:
+    if not kit.plannings[LIBRARY].demonstrations:
+        return (
+            "needs decompositions to show: name their folder with --demos, and --library "
+            f"{AGENTS}; those of questions that are evaluated are not shown."
+        )
+    return _without_agents(example)
 
 
 async def answer_by_model(example: Example, kit: Kit, session: Session) -> Outcome:
@@ -41,21 +65,19 @@ async def answer_by_model(example: Example, kit: Kit, session: Session) -> Outco
         ModelError: the model gave no usable answer.
         RunError: no decomposition came to an end.
     """
-    shown = shown_plans(kit.plannings[LIBRARY])
-    if not shown:
-        raise InputError(
-            "tmn-model needs decompositions to show: name their folder with --demos, and "
-            f"--library {AGENTS}."
-        )
+    lacking = _lacks_plans(kit, example)
+    if lacking:
+        raise InputError(f"tmn-model {lacking}")
+    shown = shown_plans(kit.plannings[LIBRARY].demonstrations)
     searching = kit.search or Searching()
-    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+    asking = Caller(session.engine.ask, session.engine.identity, session.journal)
+    caller = at_most(asking, kit.limits.calls)
     proposer = ByModel(caller, load_library(AGENTS), shown, searching.budget.width)
     return await _answered(partial(searching.by, proposer), example, session)
 
 
 async def _answered(search: Search, example: Example, session: Session) -> Outcome:
-    if not isinstance(example.data, World):
-        raise InputError(f"Question {example.id} has no agents to ask: take the data set commaqa.")
+    assert isinstance(example.data, World)
     agents = Agents(example.data)
     caller = Caller(session.engine.ask, session.engine.identity, session.journal)
     finished = await run_strategy(
@@ -72,7 +94,15 @@ async def _answered(search: Search, example: Example, session: Session) -> Outco
     return Outcome(value, finished.text, print_plan(finished.plan), measures=calls)
 
 
-METHOD = Method("tmn", "Agents are asked, hop by hop, as was learned from other questions.", answer)
+METHOD = Method(
+    "tmn",
+    "Agents are asked, hop by hop, as was learned from other questions.",
+    answer,
+    lacks=_lacks,
+)
 BY_MODEL = Method(
-    "tmn-model", "Agents are asked, hop by hop, as the model proposes.", answer_by_model
+    "tmn-model",
+    "Agents are asked, hop by hop, as the model proposes.",
+    answer_by_model,
+    lacks=_lacks_plans,
 )

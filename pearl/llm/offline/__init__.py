@@ -81,9 +81,9 @@ class Offline:
                 return Reply(labelling.label(call))
             case FillSchema() as call:
                 return Reply(filling.fill(call))
-            case CorrectFilled():
-                # What was filled in by rules would be filled in so again.
-                return Reply("{}")
+            case CorrectFilled(fill=again):
+                # What rules filled in they fill in so again: the complaint stays the real one.
+                return Reply(filling.fill(again))
 
     async def close(self) -> None:
         return

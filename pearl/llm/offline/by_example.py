@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pearl.llm.calls import ExecuteStep
-from pearl.llm.offline.slots import ANYTHING, form, holds, named, naming, outermost
+from pearl.llm.offline.slots import Takes, form, holds, named, naming, outermost
 from pearl.plan import DOCUMENT, Action, Literal, Prompt
 from pearl.values import as_text
 
@@ -25,6 +25,7 @@ LONGEST = 400
 _ENDS = re.compile(r"(?<=[.!?。！？])\s+")
 _SHORTENED = re.compile(r"(?:^|\s)(?:[^\W\d_]|Mr|Mrs|Ms|Dr|St|Mt|Prof|No|vs)\.$")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMERIC = Takes(r"\d", r"(?:\d|[.,](?=\d))")
 _MARKS = frozenset(";:|=,()[]{}<>\t")
 """Marks between the parts of a statement."""
 
@@ -188,12 +189,12 @@ def _form(asked: Sequence[str], keys: Sequence[list[str]], statement: str, answe
     )
 
 
-def _takes(word: str, marks: frozenset[str]) -> str:
+def _takes(word: str, marks: frozenset[str]) -> Takes:
     """What may stand in a slot: a number for a number, else no mark that parts the statement."""
     if _NUMBER.fullmatch(word):
-        return _NUMBER.pattern
+        return _NUMERIC
     kept = "".join(re.escape(one) for one in sorted(marks - set(word)))
-    return rf"[^\s{kept}](?:[^{kept}]*?[^\s{kept}])?" if kept else ANYTHING
+    return Takes(rf"[^\s{kept}]", f"[^{kept}]") if kept else Takes()
 
 
 def _keys(one: Form, asked: Sequence[str]) -> tuple[str, ...] | None:

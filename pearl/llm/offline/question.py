@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pearl.llm.offline.text import STOP, sentences
+from pearl.llm.offline.text import STOP
+from pearl.retrieval.sentences import sentences
 
 _WHO = r"(?:the |an? |its |their |his |her )?(?:[\w'’-]+ ){0,4}?[\w'’-]+"  # a party, in a few words
 _PREAMBLE = re.compile(

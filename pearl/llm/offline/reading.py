@@ -10,6 +10,7 @@ from pearl.llm.calls import ExecuteStep
 from pearl.llm.offline.by_example import by_example
 from pearl.llm.offline.passages import from_passages
 from pearl.llm.offline.text import Index, index, words
+from pearl.numerals import UNITS
 from pearl.source import Span
 from pearl.values import Pairs, Value, as_text
 
@@ -29,7 +30,7 @@ _ORDERS = "find list check answer summarize describe identify explain state name
 """Words by which steps tell a reader what to do, and not what to look for."""
 
 # No "one": it stands for anybody and anything.
-_SPELLED = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_SPELLED = UNITS[2:11]
 _NUMBER = re.compile(
     rf"\b(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?\b|\b(?:{'|'.join(_SPELLED)})\b", re.IGNORECASE
 )
@@ -147,5 +148,5 @@ def _number(quotes: list[str]) -> str:
         found = _NUMBER.search(quote)
         if found:
             word = found[0].lower()
-            return str(_SPELLED.index(word) + 2) if word in _SPELLED else word
+            return str(UNITS.index(word)) if word in _SPELLED else word
     return str(len(quotes))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 _NAMED = re.compile(r"\"([^\"]+)\"|(\d[\d.,]*\d|\d)|((?<!^)(?<![.?!] )\b[^\W\d_][\w'-]*)")
 _RUN = re.compile(r"(?<!^)\b[^\W\d_a-z][\w'-]*(?: [^\W\d_a-z][\w'-]*)+")
@@ -15,7 +16,21 @@ _RUN = re.compile(r"(?<!^)\b[^\W\d_a-z][\w'-]*(?: [^\W\d_a-z][\w'-]*)+")
 
 _GAP = re.compile(r"\s+|\b[Aa]n?\b")
 
-ANYTHING = r"\S.*?|\S"
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """What may stand in a slot: patterns of one character each.
+
+    Args:
+        first: of the first one.
+        more: of each one behind it.
+    """
+
+    first: str = r"\S"
+    more: str = "."
+
+
+ANYTHING = Takes()
 """What a slot takes where nothing more is known of it."""
 
 
@@ -42,31 +57,49 @@ def outermost(found: Iterable[str]) -> list[str]:
 
 
 def form(
-    text: str, slots: Sequence[str], takes: Callable[[str], str] = lambda _: ANYTHING
+    text: str, slots: Sequence[str], takes: Callable[[str], Takes] = lambda _: ANYTHING
 ) -> tuple[re.Pattern[str], tuple[str, ...]]:
     """A pattern of a text with a group for each slot, and the slots in its order.
 
+    A slot ends where the text that follows it first stands, so that a text is
+    read in one way, and in time by its length, however many slots there are.
+    The pattern is for `re.Pattern.fullmatch`.
+
     Args:
         text: an example, with single spaces.
-        slots: its words that others may take the place of.
-        takes: the pattern of what a slot takes, by the example's own word.
+        slots: its words that others may take the place of. One with nothing
+            behind it but another one stays as it is, as nobody could tell
+            where it ends.
+        takes: what a slot takes, by the example's own word.
     """
     if not slots:
         return re.compile(fixed(text)), ()
     places = re.compile("|".join(map(_place, slots)))
-    parts: list[str] = []
+    found = list(places.finditer(text))
+    parts = [fixed(text[: found[0].start()] if found else text)]
     order: list[str] = []
-    end = 0
-    for found in places.finditer(text):
-        parts.append(fixed(text[end : found.start()]))
-        if found[0] in order:
-            parts.append(f"(?:{re.escape(found[0])}|\\{order.index(found[0]) + 1})")
+    for at, place in enumerate(found):
+        word = place[0]
+        after = found[at + 1] if at + 1 < len(found) else None
+        between = fixed(text[place.end() : after.start() if after else len(text)])
+        if word in order:
+            parts.append(_again(word, order.index(word) + 1))
+        elif after and not between:
+            parts.append(re.escape(word))
         else:
-            order.append(found[0])
-            parts.append(f"({takes(found[0])})")
-        end = found.end()
-    parts.append(fixed(text[end:]))
+            order.append(word)
+            new = after and after[0] not in order
+            ends = between + (takes(after[0]).first if after and new else "" if after else r"\Z")
+            one = takes(word)
+            # Possessive: what was read is not read again.
+            parts.append(rf"({one.first}(?:(?!{ends}){one.more})*+(?<!\s))")
+        parts.append(between)
     return re.compile("".join(parts)), tuple(order)
+
+
+def _again(word: str, group: int) -> str:
+    """A slot that was there before: the same, or the example's own word."""
+    return rf"(?>\{group}(?!\w)|{re.escape(word)})"
 
 
 def fixed(text: str) -> str:

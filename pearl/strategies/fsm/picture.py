@@ -37,11 +37,10 @@ def as_object(machine: Machine) -> dict[str, Any]:
         "states": [
             {
                 "name": one.name, "asks": one.asks, "action": one.action, "about": one.about,
-                "on": dict(one.on), "back": dict(one.back),
+                "on": dict(one.on), "back": dict(one.back), "limit": one.limit,
             }
             for one in machine.states
         ],
-        "limit": machine.closing[0],
     }  # fmt: skip
 
 
@@ -115,7 +114,11 @@ _TIP = (
 
 def _lines(machine: Machine) -> Iterator[_Line]:
     for state in machine.states:
-        for back, outcomes in ((False, state.on), (True, state.back)):
+        on, aside = dict(state.on), dict(state.back)
+        if state.limit == END:
+            # Beside another way to the same end, it is a word more on that way's line.
+            (on if END in on.values() else aside)[_LIMIT] = END
+        for back, outcomes in ((False, on), (True, aside)):
             for end, words in _together(outcomes).items():
                 yield _Line(state.name, end, words, back)
 

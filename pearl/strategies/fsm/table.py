@@ -26,6 +26,8 @@ class State:
         on: which state follows, by the outcome.
         back: to which state the machine goes back, by the outcome, with the reason.
         action: what its step calls; empty where the state only decides, and is no step.
+        limit: which state follows where a limit is met; there is no answer where it is empty,
+            or where nothing was found for it.
     """
 
     name: str
@@ -34,6 +36,7 @@ class State:
     on: Mapping[str, str]
     back: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     action: str = ""
+    limit: str = "summarise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,7 @@ class Machine:
     Args:
         name: as on the command line.
         states: all of them.
-        closing: the states that make the answer of what was found, in order. A limit that is
-            met leads to the first of them.
+        closing: the states that make the answer of what was found, in order.
     """
 
     name: str
@@ -86,20 +88,21 @@ _JUDGE = State(
 )  # fmt: skip
 _REVIEW = State(
     "review", "fsm_review", "supporting facts, triples, explanation",
-    _to(reviewed=END), _to(misfit="summarise"), "REVIEW",
+    _to(reviewed=END), _to(misfit="summarise"), "REVIEW", END,
 )  # fmt: skip
 
 
-def _summarise(then: str) -> State:
+def _summarise(then: str, limit: str) -> State:
     return State(
         "summarise", "fsm_summarise", "the answer of what was found",
-        _to(answered=then), _to(misfit="judge"), "SUMMARISE",
+        _to(answered=then), _to(misfit="judge"), "SUMMARISE", limit,
     )  # fmt: skip
 
 
 _LOOP = (_DECOMPOSE, _SEARCH, _REVISE, _JUDGE)
-FSM1 = Machine("fsm1", (*_LOOP, _summarise(END)), ("summarise",))
-FSM2 = Machine("fsm2", (*_LOOP, _summarise("review"), _REVIEW), ("summarise", "review"))
+FSM1 = Machine("fsm1", (*_LOOP, _summarise(END, "")), ("summarise",))
+# A review that does not fit goes back there, where there is an answer already.
+FSM2 = Machine("fsm2", (*_LOOP, _summarise("review", END), _REVIEW), ("summarise", "review"))
 
 MACHINES: Mapping[str, Machine] = MappingProxyType({"fsm": FSM2, "fsm1": FSM1, "fsm2": FSM2})
 """By name; ``fsm`` is the one with every state."""

@@ -213,7 +213,8 @@ class Fsm:
         walk = self._walk
         to = self.machine.state(walk.state).back[outcome]
         if walk.state == "decompose" and not walk.hops:
-            self._stop("start", cause)
+            tried = walk.tried[0][:120] if walk.tried else ""
+            self._stop("start", f"the document does not answer “{tried}”." if tried else cause)
         elif walk.limit or walk.backtracks >= self.limits.backtracks:
             self._stop("backtracks", f"it went back {walk.backtracks} times, and then: {cause}")
         else:
@@ -232,15 +233,11 @@ class Fsm:
             RunError: there is nothing.
         """
         walk = self._walk
-        closing = self.machine.closing[0]
         if walk.spare:
             walk.hops.append(walk.spare)
             walk.spare = None
-        if walk.summary:
-            to = END
-        elif walk.hops and walk.state != closing:
-            to = closing
-        else:
+        to = self.machine.state(walk.state).limit
+        if not to or not (walk.summary if to == END else walk.hops):
             raise RunError(one_line(f"{self.machine.name} has no answer: {reason}"))
         walk.limit = limit
         self._enter("limit", to, {"limit": limit, "reason": reason})

@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from pearl.builtins import Given
+from pearl.context import UNLIMITED, Context, fit_fill
 from pearl.llm import FillSchema, Reply, Request
 from pearl.plan import Plan
 from pearl.prompts.schemas import load_schema
-from pearl.retrieval import DocumentRetriever
 from pearl.runtime import Caller, SchemaError, fill
 from pearl.runtime.evidence import Quote, evidence
 from pearl.runtime.handlers import Handlers, Solve, SolverError
@@ -41,15 +41,15 @@ class FsmLimits:
         revisions: how often a reply that does not fit may be mended in place.
         backtracks: how often it goes back to an earlier state.
         calls: requests to the model in all; the last ones are kept for the answer.
-        characters: of the document in one prompt; of a longer one, the paragraphs that bear on
-            what is asked.
+        context: the model's window; of a document that does not fit, the paragraphs that bear
+            on what is asked are read, or, with the policy ``full``, the run fails.
     """
 
     hops: int = 6
     revisions: int = REVISIONS
     backtracks: int = 4
     calls: int = 40
-    characters: int = 100_000
+    context: Context = UNLIMITED
 
 
 @dataclass(slots=True)
@@ -93,11 +93,16 @@ class Desk:
             check: what else the reply must hold to.
 
         Raises:
+            ContextError: the document does not fit the window, and may not be cut.
             ModelError: the model gave no usable answer.
             SchemaError: no reply fits.
         """
         told = (*given, ("refused", list(refused))) if refused else tuple(given)
         call = FillSchema(load_schema(self.machine.state(state).asks), told, reads)
+        if reads is not None:
+            call, left_out = fit_fill(call, self.limits.context)
+            if left_out:
+                self.caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
         caller = replace(self.caller, ask=self._counted)
         revisions = max(min(self.limits.revisions, self.left(state) - 1), 0)
         return await fill(caller, call, path, check, revisions)
@@ -105,29 +110,6 @@ class Desk:
     async def _counted(self, request: Request) -> Reply:
         self.calls += 1
         return await self.caller.ask(request)
-
-    def bearing(self, words: str, path: str) -> Source:
-        """The document, or of a long one the paragraphs that bear on some words, in its order."""
-        whole, room = self.document, self.limits.characters
-        if len(whole.text) <= room:
-            return whole
-        retriever = DocumentRetriever(whole)
-        paragraphs = {one.id: one for one in retriever.paragraphs}
-        best = [one.id for one in retriever.search(words, len(paragraphs))]
-        kept: dict[str, str] = {}
-        for id in best or list(paragraphs):
-            one = paragraphs[id]
-            text = f"# {one.title}\n\n" if one.title else ""
-            text += f"{whole.at(one.span)}\n\n"
-            if len(text) <= room:
-                kept[id] = text
-                room -= len(text)
-        text = "".join(kept[id] for id in paragraphs if id in kept)
-        self.caller.journal.decide(
-            f"context/{path.removeprefix('step/')}",
-            {"passages": len(kept), "of": len(paragraphs), "characters": len(text)},
-        )
-        return Source(f"{whole.name} (passages)", text)
 
 
 def fsm_handlers(desk: Desk) -> Handlers:
@@ -158,14 +140,13 @@ def _solver(desk: Desk, work: _Work) -> Solve:
 async def _search(desk: Desk, path: str, given: Sequence[Value]) -> Value:
     asked, *refused = given
     question = as_text(asked)
-    reads = desk.bearing(question, path)
 
     def bad(found: dict[str, Any]) -> list[str]:
         told = found["answer"] is not None and not _stands(found["evidence"], desk.document)
         return ["evidence: copy at least one sentence of the document word for word."] * told
 
     found = await desk.ask(
-        "search", [("sub_question", question)], path, refused, reads, _said_once(bad)
+        "search", [("sub_question", question)], path, refused, desk.document, _said_once(bad)
     )
     answer = one_line(found["answer"] or "")
     if not answer:
@@ -196,9 +177,7 @@ async def _summarise(desk: Desk, path: str, given: Sequence[Value]) -> Value:
 
 async def _review(desk: Desk, path: str, given: Sequence[Value]) -> Value:
     question, answer, found, *refused = given
-    known = solved(found)
-    told = [("question", question), ("solved", known), ("answer", answer)]
-    reads = desk.bearing("\n".join(map(as_text, [question, *known, answer])), path)
+    told = [("question", question), ("solved", solved(found)), ("answer", answer)]
 
     def bad(reply: dict[str, Any]) -> list[str]:
         told = not _stands(reply["supporting_facts"], desk.document)
@@ -206,7 +185,7 @@ async def _review(desk: Desk, path: str, given: Sequence[Value]) -> Value:
             "supporting_facts: copy at least one sentence of the document word for word."
         ] * told
 
-    reply = await desk.ask("review", told, path, refused, reads, _said_once(bad))
+    reply = await desk.ask("review", told, path, refused, desk.document, _said_once(bad))
     return _record(
         answer=one_line(reply["answer"]),
         supporting_facts=_quotes(reply["supporting_facts"], desk.document),

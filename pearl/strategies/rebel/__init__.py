@@ -5,6 +5,7 @@ Compositional Problems", 2023 (arXiv 2309.11688).
 """
 
 from pearl.strategies.rebel.limits import RebelLimits
-from pearl.strategies.rebel.recursion import LIBRARY, Rebel, rebel
+from pearl.strategies.rebel.making import LIBRARY, rebel
+from pearl.strategies.rebel.recursion import Rebel
 
 __all__ = ["LIBRARY", "Rebel", "RebelLimits", "rebel"]

@@ -18,7 +18,7 @@ from pearl.prompts.schemas import load_schema
 from pearl.runtime import Caller, SchemaError, fill
 from pearl.runtime.schemas import Check
 from pearl.tools import Tool
-from pearl.values import Value
+from pearl.values import Value, canonical_json
 
 NONE = "none"
 """Chooses no tool."""
@@ -73,12 +73,27 @@ class Asking:
         return None if found is None or found["tool"] == NONE else str(found["tool"])
 
     async def input(
-        self, tool: Tool, question: str, facts: Sequence[str], path: str
+        self,
+        tool: Tool,
+        question: str,
+        facts: Sequence[str],
+        refused: Sequence[tuple[Mapping[str, Any], str]],
+        path: str,
     ) -> dict[str, Any] | None:
-        """What a tool is called with; None where the model cannot say."""
+        """What a tool is called with; None where the model cannot say.
+
+        Args:
+            tool: which one.
+            question: what its reply is to answer.
+            facts: name what the question only describes.
+            refused: inputs that it did not take, each with what is wrong.
+            path: where in the run.
+        """
         told = f"{tool.name}: {line(tool.about)}"
         given = (("question", question), *_known(facts), ("tool", told))
-        call = FillSchema(input_schema(tool), given)
+        wrong: list[Value] = [f"{canonical_json(dict(one))} {line(why)}" for one, why in refused]
+        more = (("refused", wrong),) if wrong else ()
+        call = FillSchema(input_schema(tool), (*given, *more))
         found = await self._filled(call, path, lambda given: wrong_input(tool, given))
         return None if found is None else _present(found)
 
@@ -120,7 +135,7 @@ def input_schema(tool: Tool) -> Schema:
     task = (
         "A tool is about to be called to answer the question. Fill in its parameters, so that its "
         'reply holds the answer. What the question only describes may be named under "facts": then '
-        "write the name."
+        'write the name. An input under "refused" was not taken: give one that mends what is wrong.'
     )
     return Schema(INPUT, task, fields)
 

@@ -6,31 +6,28 @@ Compositional Problems", 2023 (arXiv 2309.11688), section 3, Algorithm 1.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from functools import partial
 
 from pearl.builtins import Given
-from pearl.embedding import Embed, choose_embedding
-from pearl.plan import Action, Arg, Literal, Ref, Step, Template
-from pearl.runtime import Attempt, Caller, Return, Run, RunError, SchemaError, Steps
+from pearl.plan import Action, Literal, Ref, Step
+from pearl.runtime import Attempt, Caller, Return, Run, RunError, Steps
 from pearl.runtime.handlers import Frame, Handlers, SolverError
 from pearl.runtime.loop import Move, run_in_frame
-from pearl.strategies.rebel.asking import Asking, line
-from pearl.strategies.rebel.limits import RebelLimits, Spent
+from pearl.strategies.rebel.desk import Desk, facts_of
+from pearl.strategies.rebel.limits import KEPT, LOOKUP, TOOLS, RebelLimits, Spent, held_for, least
+from pearl.strategies.rebel.memory import Known, Memory
 from pearl.strategies.rebel.sifting import sifted
-from pearl.strategies.rebel.tools import Tools, listed, written_input
-from pearl.tools import Tool, ToolError
-from pearl.tools.solving import arguments_of
+from pearl.strategies.rebel.tools import listed, written_input
+from pearl.strategies.rebel.trying import Try
+from pearl.strategies.rebel.vectors import Embedding
+from pearl.tools import Tools
+from pearl.tools.solving import WRONG_INPUT
 from pearl.values import Value, as_text
 
-LIBRARY = "rebel"
-"""The action library that a run needs."""
-
-TOOLS = 2
-"""Tools that one question is put to, at most: the one that is chosen, and one other."""
-
-GOES_ON = frozenset({"no-answer", "tool", "reply", "depth"})
+GOES_ON = frozenset({"no-answer", "tool", WRONG_INPUT, "reply", "depth"})
 """Reasons for which a step may have no output, and the question goes on without it."""
 
 ANSWER = "answer"
@@ -41,35 +38,47 @@ class Rebel:
     """Answers one question by Algorithm 1, and its sub-questions by the same.
 
     It is made for one run: `rebel` makes it, and its `handlers` go into the
-    run that it is the strategy of.
+    run that it is the strategy of. Its moves are those of four turns: ask a
+    part, answer from memory, use a tool, end.
 
     Args:
         caller: asks the model and keeps the journal.
         tools: what can be asked beside the model.
-        embed: tells whether two questions are the same.
+        embedding: tells whether two questions are the same.
         limits: where it ends.
         spent: what all frames of the run have taken.
+        memory: what all frames of the run have found.
         above: the questions that this one is a part of, the run's own first.
         facts: what is known at the start: a question and its answer each.
-        answered: the questions of all facts, those of sub-questions as they come.
+        held: calls that the frames around this one keep for themselves.
     """
 
     caller: Caller
     tools: Tools
-    embed: Embed
+    embedding: Embedding
     limits: RebelLimits
     spent: Spent
+    memory: Memory = field(default_factory=Memory)
     above: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
-    answered: list[str] = field(default_factory=list)
+    held: int = 0
+    _desk: Desk = field(init=False)
     _question: str = field(default="", init=False)
-    _moves: AsyncGenerator[Move, Run] | None = field(default=None, init=False)
+    _parts: deque[str] | None = field(default=None, init=False)
+    _asked: int = field(default=0, init=False)
+    _looked: bool = field(default=False, init=False)
+    _hear: Callable[[Run], None] | None = field(default=None, init=False)
+    _why: str = field(default="no tool was chosen.", init=False)
+    _over: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        known = Known(self.facts, self.memory)
+        self._desk = Desk(self.caller, self.tools, self.limits, self.spent, known, self.held)
 
     @property
     def handlers(self) -> Handlers:
         """Who carries out the actions of the library ``rebel`` in this frame."""
-        solvers = {"tool": self._call_tool, "read": self._read, "answer": self._answer}
-        return Handlers(MappingProxyType(solvers), self._solve, self.limits.depth)
+        return Handlers(self._desk.solvers, self._solve, self.limits.depth)
 
     async def next(self, run: Run) -> Move:
         """The next move of Algorithm 1.
@@ -78,109 +87,169 @@ class Rebel:
             ModelError: the model gave no usable answer, or no call is left.
             RunError: there is no answer.
         """
-        if self._moves is not None:
-            return await self._moves.asend(run)
-        self._question = run.question
-        self.spent.deepest = max(self.spent.deepest, len(self.above))
-        self._moves = self._algorithm(run)
-        return await anext(self._moves)
-
-    async def _algorithm(self, run: Run) -> AsyncGenerator[Move, Run]:
-        """Split, ask each part, look into memory, else choose a tool and use it."""
-        question, facts = run.question, list(self.facts)
-        shown: list[Arg] = [Literal(one) for one in self.facts]
-        parts: list[str] = []
-        why = "no tool was chosen."
-        for number, part in enumerate(await self._parts(question), 1):
-            if not self._has_calls():
-                break
-            step = _solve_step(f"sub_{number}", part, shown)
-            run = _going_on((yield Attempt((step,))))
-            if run.failed is None:
-                facts.append(f"{part}: {as_text(run.values[step.name])}")
-                shown.append(Template((f"{part}: ", Ref(step.name))))
-                self.answered.append(part)
-                parts.append(step.name)
-            else:
-                why = str(run.failed)
-        ending = _answer_step(question, shown)
-        from_facts = await self._knows(question, facts)
-        if from_facts:
-            run = _going_on((yield Attempt((ending,))))
-        left = dict(self.tools.tools)
-        for number in range(1, TOOLS + 1):
-            if ANSWER in run.values:
-                break
-            name = await self._chosen(left, f"tool/{number}")
-            if name is None:
-                break
-            path = f"tool/{number}/input"
-            given = await self._asking.input(left.pop(name), question, facts, path)
-            if given is None:
-                why = f"the tool {name} could not be given its input."
-                continue
-            reply = f"reply_{number}"
-            known = {one: as_text(value) for one, value in run.values.items() if one in parts}
-            call = Step(reply, "CALL_TOOL", (Literal(name), written_input(given, known)))
-            run = _going_on((yield Attempt((call,))))
-            if run.failed is None:
-                read = Step(ANSWER, "READ_REPLY", (Literal(question), Ref(reply), listed(shown)))
-                run = _going_on((yield Attempt((read,))))
-            why = str(run.failed)
-        if ANSWER in run.values:
-            yield Steps((), (), (Ref(ANSWER),))
-        elif facts and not from_facts:
-            yield Steps((ending,), (), (Ref(ANSWER),))
+        if self._hear is None:
+            self._question = run.question
+            self.spent.deepest = max(self.spent.deepest, len(self.above))
         else:
-            raise RunError(f"There is no answer to “{question[:120]}”: {why}")
-        yield Return((ANSWER,))
+            self._hear(_going_on(run))
+        if self._over:
+            return Return((ANSWER,))
+        if ANSWER in run.values:
+            self._over = True
+            return Steps((), (), (Ref(ANSWER),))
+        for turn in (self._ask_part, self._ask_memory, self._ask_tool):
+            if (move := await turn(run)) is not None:
+                return move
+        return self._end()
 
-    @property
-    def _asking(self) -> Asking:
-        counted = replace(self.caller, ask=self.spent.counted(self.caller.ask))
-        return Asking(counted, self.limits.revisions)
+    # --- parts ---
 
-    def _has_calls(self) -> bool:
-        """Whether a call is left to decide with; the journal says where none is."""
-        if self.spent.has_calls(len(self.above) + 1):
-            return True
-        self.caller.journal.decide("limit", {"calls": self.limits.calls})
-        return False
+    async def _ask_part(self, run: Run) -> Move | None:
+        """Ask the next sub-question, as long as there can be a look-up of it."""
+        del run
+        if self._parts is None:
+            self._parts = deque(await self._split())
+        if not self._parts:
+            return None
+        if not self._desk.has(least(self._desk.known.facts) + KEPT):
+            self._parts.clear()
+            return None
+        part = self._parts.popleft()
+        self._asked += 1
+        step = Step(f"sub_{self._asked}", "SOLVE", (Literal(part), listed(self._desk.known.args)))
+        self._hear = partial(self._hear_part, part, step.name)
+        return Attempt((step,))
 
-    async def _parts(self, question: str) -> list[str]:
+    def _hear_part(self, part: str, name: str, run: Run) -> None:
+        if run.failed is None:
+            self._desk.known.learn(part, name, run.values[name])
+        else:
+            self._why = str(run.failed)
+
+    async def _split(self) -> Sequence[str]:
         """The sub-questions that are asked."""
-        decide = self.caller.journal.decide
+        decide, looked_up = self.caller.journal.decide, least(self._desk.known.facts)
         if len(self.above) >= self.limits.depth:
             decide("split", {"sub_questions": [], "ended": "depth"})
-            return []
-        if not self._has_calls():
-            return []
-        found = await self._asking.split(question, self.answered)
+            return ()
+        if not self._desk.has(1 + looked_up + KEPT):
+            return ()
+        found = await self._desk.asking(looked_up).split(self._question, self.memory.answered)
         parts = await sifted(
-            found, (*self.above, question), self.answered, self.limits.width, self.embed
+            found,
+            (*self.above, self._question),
+            self.memory.answered,
+            self.limits.width,
+            self.embedding(self.caller.journal),
         )
         dropped = [[one.question, one.why] for one in parts.dropped]
         decide("split", {"sub_questions": list(parts.kept), "dropped": dropped})
-        return list(parts.kept)
+        return parts.kept
 
-    async def _knows(self, question: str, facts: Sequence[str]) -> bool:
-        """Whether what is known answers the question."""
-        if not facts or not self._has_calls():
-            return False
-        found = await self._asking.answerable(question, facts)
-        self.caller.journal.decide("memory", {"answerable": found, "facts": len(facts)})
-        return found
+    # --- what is known ---
 
-    async def _chosen(self, left: Mapping[str, Tool], path: str) -> str | None:
+    async def _ask_memory(self, run: Run) -> Move | None:
+        """Answer from facts, once, where they are enough."""
+        del run
+        facts = self._desk.known.facts
+        if self._looked or not facts:
+            return None
+        self._looked = True
+        # With few calls left the answer itself has to say whether facts are enough.
+        if self._desk.has(1 + KEPT):
+            found = await self._desk.asking(KEPT).answerable(self._question, facts)
+            self.caller.journal.decide("memory", {"answerable": found, "facts": len(facts)})
+            if not found:
+                return None
+        self._desk.told, self._hear = True, self._hear_memory
+        return Attempt((self._ending,))
+
+    def _hear_memory(self, run: Run) -> None:
+        if run.failed is not None:
+            self._why = str(run.failed)
+
+    @property
+    def _ending(self) -> Step:
+        known = listed(self._desk.known.args)
+        return Step(ANSWER, "ANSWER_FROM_FACTS", (Literal(self._question), known))
+
+    # --- tools ---
+
+    async def _ask_tool(self, run: Run) -> Move | None:
+        """Call the tool that is chosen, or read its reply; where that fails, one other."""
+        while True:
+            if not self._desk.tries or self._desk.tries[-1].over:
+                name = await self._chosen()
+                if name is None:
+                    return None
+                self._desk.tries.append(Try(len(self._desk.tries) + 1, self.tools.tools[name]))
+            one = self._desk.tries[-1]
+            move = self._reading(one) if one.replied else await self._calling(one, run)
+            if move is not None:
+                return move
+            one.over = True
+
+    async def _chosen(self) -> str | None:
         """The tool that the question is put to next; None for none."""
-        if not left or not self._has_calls():
+        tried = {one.tool.name for one in self._desk.tries}
+        left = {name: one for name, one in self.tools.tools.items() if name not in tried}
+        if not left or len(tried) == TOOLS or not self._desk.has(self._desk.own + LOOKUP):
             return None
         if not self.spent.has_tool_calls():
             self.caller.journal.decide("limit", {"tool_calls": self.limits.tool_calls})
             return None
-        name = await self._asking.choose(self._question, left, path)
+        path = f"tool/{len(tried) + 1}"
+        name = await self._desk.asking(self._desk.own + LOOKUP - 1).choose(
+            self._question, left, path
+        )
         self.caller.journal.decide(path, {"tool": name})
         return name
+
+    async def _calling(self, one: Try, run: Run) -> Move | None:
+        """A call, with an input that the tool has not refused; None where there is none."""
+        if len(one.refused) > self.limits.revisions or not self._desk.has(self._desk.own + 2):
+            return None
+        given = await self._desk.asking(self._desk.own + 1).input(
+            one.tool, self._question, self._desk.known.facts, one.refused, one.path
+        )
+        if given is None:
+            self._why = f"the tool {one.tool.name} could not be given its input."
+            return None
+        if one.has_refused(given):
+            return None
+        written = written_input(given, self._desk.known.found(run.values))
+        self._hear = partial(self._hear_call, one, given)
+        return Attempt((Step(one.reply, "CALL_TOOL", (Literal(one.tool.name), written)),))
+
+    def _hear_call(self, one: Try, given: dict[str, object], run: Run) -> None:
+        one.replied = run.failed is None
+        if run.failed is not None:
+            self._why = str(run.failed)
+            [failure] = run.failed.failures or (None,)
+            if failure is not None and failure.reason == WRONG_INPUT:
+                one.refused.append((given, failure.cause))
+            else:
+                one.over = True
+
+    def _reading(self, one: Try) -> Move:
+        self._hear = partial(self._hear_reading, one)
+        args = (Literal(self._question), Ref(one.reply), listed(self._desk.known.args))
+        return Attempt((Step(ANSWER, "READ_REPLY", args),))
+
+    def _hear_reading(self, one: Try, run: Run) -> None:
+        one.over = True
+        if run.failed is not None:
+            self._why = str(run.failed)
+
+    # --- the end ---
+
+    def _end(self) -> Move:
+        """Answer from facts after all, or say why there is no answer."""
+        if self._desk.known.facts and not self._desk.told:
+            self._over, self._hear = True, self._hear_memory
+            return Steps((self._ending,), (), (Ref(ANSWER),))
+        short = f" It took its {self.limits.calls} calls: allow more." if self._desk.short else ""
+        raise RunError(f"There is no answer to “{self._question[:120]}”: {self._why}{short}")
 
     async def _solve(
         self, action: Action, given: Sequence[tuple[str, Given]], frame: Frame
@@ -188,15 +257,13 @@ class Rebel:
         """Carry out ``SOLVE``: the same for a sub-question, knowing what is known by now."""
         del action
         question, facts = (one.value for _, one in given)
-        inner = Rebel(
-            frame.caller,
-            self.tools,
-            self.embed,
-            self.limits,
-            self.spent,
-            (*self.above, self._question),
-            tuple(map(as_text, facts if isinstance(facts, list) else [])),
-            list(self.answered),
+        held = held_for(self._desk.left, self._desk.known.facts, len(self._parts or ()))
+        inner = replace(
+            self,
+            caller=frame.caller,
+            above=(*self.above, self._question),
+            facts=tuple(facts_of(facts)),
+            held=self.held + held,
         )
         try:
             finished = await run_in_frame(
@@ -206,74 +273,6 @@ class Rebel:
             reason = error.failures[0].reason if error.failures else "no-answer"
             raise SolverError(reason, str(error)) from None
         return finished.text
-
-    async def _call_tool(self, path: str, given: Sequence[Given]) -> Value:
-        name, pairs = (one.value for one in given)
-        if not self.spent.has_tool_calls():
-            raise SolverError("tool", f"The {self.limits.tool_calls} calls of tools are used up.")
-        self.spent.tool_calls += 1
-        try:
-            reply = await self.tools.call(as_text(name), arguments_of(pairs))
-        except ToolError as error:
-            raise SolverError("tool", str(error)) from None
-        if reply.cut:
-            self.caller.journal.decide(f"{path}/cut", {"characters": reply.cut})
-        return reply.text
-
-    async def _read(self, path: str, given: Sequence[Given]) -> Value:
-        question, reply = (as_text(one.value) for one in given[:2])
-        try:
-            found = await self._asking.read(question, reply, _facts(given[2]), path)
-        except SchemaError as error:
-            raise SolverError("reply", str(error)) from None
-        return _found(found, "The tool's reply does not answer the question.")
-
-    async def _answer(self, path: str, given: Sequence[Given]) -> Value:
-        question, facts = given
-        try:
-            found = await self._asking.answer(as_text(question.value), _facts(facts), path)
-        except SchemaError as error:
-            raise SolverError("reply", str(error)) from None
-        return _found(found, "What is known does not answer the question.")
-
-
-def rebel(
-    caller: Caller,
-    tools: Tools,
-    embed: Embed | None = None,
-    limits: RebelLimits | None = None,
-) -> Rebel:
-    """The strategy of one run, with the library ``rebel`` and the `Rebel.handlers` it needs.
-
-    Args:
-        caller: asks the model; the one that the run is started with.
-        tools: a toolbox, or `document_tools` of the run's document. Whoever made it closes it.
-        embed: tells whether two questions are the same; by default `choose_embedding`.
-        limits: where it ends.
-
-    Raises:
-        InputError: no embedding is given, and the one of the environment cannot be used.
-    """
-    limits = limits or RebelLimits()
-    return Rebel(caller, tools, embed or choose_embedding(), limits, Spent(limits))
-
-
-def _solve_step(name: str, question: str, facts: Sequence[Arg]) -> Step:
-    return Step(name, "SOLVE", (Literal(question), listed(facts)))
-
-
-def _answer_step(question: str, facts: Sequence[Arg]) -> Step:
-    return Step(ANSWER, "ANSWER_FROM_FACTS", (Literal(question), listed(facts)))
-
-
-def _facts(given: Given) -> list[str]:
-    return [line(as_text(one)) for one in given.value] if isinstance(given.value, list) else []
-
-
-def _found(answer: str | None, otherwise: str) -> str:
-    if answer is None:
-        raise SolverError("no-answer", otherwise)
-    return answer
 
 
 def _going_on(run: Run) -> Run:

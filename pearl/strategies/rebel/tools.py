@@ -9,51 +9,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
+from pearl.engine.keep import Keeper
 from pearl.llm import Reply
 from pearl.plan import Arg, Items, Literal, Ref, Template
-from pearl.retrieval import DocumentRetriever, Retriever
+from pearl.retrieval import DocumentRetriever, Retriever, told_passages
 from pearl.source import Source
-from pearl.tools import Parameter, Tool, ToolError, ToolReply
+from pearl.tools import Parameter, Tool, ToolError, ToolReply, Tools
 from pearl.tools.base import LONGEST
+from pearl.tools.checking import checked
 from pearl.values import canonical_json, digest, from_json
+
+__all__ = ["KeptTools", "Tools", "document_tools", "listed", "searching_tools", "written_input"]
 
 PASSAGES = 4
 """Paragraphs that a search of the document replies with."""
-
-
-class Tools(Protocol):
-    """What can be asked beside the model: a toolbox, as far as a run uses it."""
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """Those that may be called, by name; there are no others."""
-        ...
-
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        """Ask one of them.
-
-        Raises:
-            ToolError: it came to nothing.
-        """
-        ...
-
-
-class Keeper(Protocol):
-    """Where replies are kept: a store."""
-
-    async def claim(self, scope: str, key: str) -> Reply | bool:
-        """The reply that is kept, or whether to get one."""
-        ...
-
-    def keep(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
-        """Keep a reply."""
-        ...
-
-    def drop(self, scope: str, key: str) -> None:
-        """Give up getting one."""
-        ...
 
 
 SEARCH = Tool(
@@ -81,13 +52,11 @@ class _Searching:
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
         if name != SEARCH.name:
             raise ToolError("input", f"There is no tool {name[:60]}: use {SEARCH.name}.")
-        query = str(arguments.get("query", ""))
+        query = checked(SEARCH, arguments)["query"]
         found = await asyncio.to_thread(self.retriever.search, query, PASSAGES)
         if not found:
             raise ToolError("input", "No paragraph has one of these words: use others.")
-        text = "\n\n".join(
-            f"# {one.title}\n\n{one.text}" if one.title else one.text for one in found
-        )
+        text = "\n\n".join(told_passages(found))
         return ToolReply(text[:LONGEST], max(0, len(text) - LONGEST))
 
 
@@ -114,7 +83,9 @@ class KeptTools:
     """Tools whose replies are kept for one run, so that one that goes on asks nothing again.
 
     Two calls alike in one run are two calls: a reply of another minute may
-    differ. A later run asks anew.
+    differ. A later run asks anew. What failed is kept too, and each call
+    counts whether it is kept or not: a run that goes on does what it would
+    have done.
 
     Args:
         inner: who is asked.
@@ -128,6 +99,7 @@ class KeptTools:
     run: str
     question: str
     _made: Counter[str] = field(default_factory=Counter)
+    _used: Counter[str] = field(default_factory=Counter)
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -140,21 +112,37 @@ class KeptTools:
         Raises:
             ToolError: it came to nothing.
         """
+        self._count(name)
         called = digest([self.question, name, dict(arguments)])
         self._made[called] += 1
         key = digest(["tool", called, self._made[called]])
         found = await self.keeper.claim(self.run, key)
-        if isinstance(found, Reply):
-            text, cut = json.loads(found.text)
-            return ToolReply(text, cut)
+        if not isinstance(found, Reply):
+            found = Reply(await self._outcome(name, arguments, key))
+            found = self.keeper.keep(self.run, key, found, f"tool {name}", "")
+        kept = json.loads(found.text)
+        if isinstance(kept, dict):
+            raise ToolError(kept["reason"], kept["message"])
+        return ToolReply(*kept)
+
+    async def _outcome(self, name: str, arguments: Mapping[str, Any], key: str) -> str:
+        """What a call comes to now, as it is kept."""
         try:
             reply = await self.inner.call(name, arguments)
+        except ToolError as error:
+            return json.dumps({"reason": error.reason, "message": str(error)})
         except BaseException:
             self.keeper.drop(self.run, key)
             raise
-        kept = Reply(json.dumps([reply.text, reply.cut]))
-        self.keeper.keep(self.run, key, kept, f"tool {name}", "")
-        return reply
+        return json.dumps([reply.text, reply.cut])
+
+    def _count(self, name: str) -> None:
+        tool = self.tools.get(name)
+        self._used[name] += 1
+        if tool and self._used[name] > tool.limits.calls:
+            raise ToolError(
+                "budget", f"{name}: All {tool.limits.calls} calls of a question are made."
+            )
 
 
 def written_input(arguments: Mapping[str, Any], known: Mapping[str, str]) -> Arg:

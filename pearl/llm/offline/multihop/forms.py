@@ -43,7 +43,7 @@ PERSON = (
     "scientist screenwriter sculptor senator sibling singer sister soldier son songwriter speaker "
     "spouse star teacher vocalist wife winner woman writer widow monarch criminal lawyer pilot "
     "architect astronaut explorer secretary chancellor boy girl guy people professional "
-    "cinematographer winner-up runner-up caesar lord lady teammate sprinter racer killer"
+    "cinematographer runner-up caesar lord lady teammate sprinter racer killer"
 ).split()
 
 PLACE = (
@@ -78,7 +78,7 @@ _PAST = (
 _BARE = (
     "die become play occur begin end start win receive have get graduate move join live work "
     "serve make take go come lose leave happen marry attend study run release write sing direct "
-    "reinstate appear found establish meet open close represent belong reside perform sign form "
+    "appear found establish meet open close represent belong reside perform sign form "
     "own speak border sell buy invade gain follow star use host produce sit lie change adopt "
     "merge introduce return rule reign retire collaborate share earn"
 ).split()
@@ -127,7 +127,7 @@ OPENER = re.compile(
     r"|(?:in|on|at|of|for|by|from|to|with|under|during) (?:which|whom)|with|when"
     r"|directed|written|founded|located|released|produced|published|created|owned|based|composed|performed|featuring"
     r"|starring|playing|recorded|developed|designed|painted|portrayed|played|led|established"
-    r"|widely|responsible|containing|hosting|helping|built|situated|invented|discovered"
-    r"|represented|sung|held|bordering|conquered|described|used)\b"
+    r"|widely|containing|hosting|built|situated|invented|discovered"
+    r"|represented|sung|held|bordering|described|used)\b"
 )
 """A noun, and what opens a clause that says which one is meant."""

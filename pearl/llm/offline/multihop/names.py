@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from pearl.llm.offline.text import STOP
+from pearl.numerals import UNITS
 from pearl.source import Span
 
 _TOKEN = re.compile(r"\S+")
@@ -15,13 +16,12 @@ _JOINING = frozenset(
     "of the de del della di da do dos du la le les el al bin ibn von van der den zu y & - –".split()
 )
 _SHORT = re.compile(r"(?:[A-Z]\.)+|(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|No|Mt|Vol|Prof|Capt|Lt|Col|Gen)\.")
-_MONTH = (
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
-    r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?"
-)
+_MONTHS = (
+    "January February March April May June July August September October November December"
+).split()
+_MONTH = rf"(?:{'|'.join((*_MONTHS, *(one[:3] for one in _MONTHS), 'Sept'))})\.?"
 MONTH = re.compile(
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
-    r"|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
+    rf"(?:{'|'.join(_MONTHS)}|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
 )
 """Names of months and days, which are names of nothing else."""
 
@@ -33,7 +33,6 @@ IMPERSONAL = re.compile(
 )
 """Words in names of what is nobody."""
 
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 DATE = re.compile(
     rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH},? \d{{3,4}}"
     rf"|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? \d{{3,4}}|{_MONTH},? \d{{4}}"
@@ -55,10 +54,6 @@ _STANDING = re.compile(
     r"|(?:Jr|Sr)\.?)"
 )
 """What follows a name and belongs to it."""
-
-_SPELLED = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen".split()
-)
 
 
 def is_name(word: str) -> bool:
@@ -142,7 +137,8 @@ def day(text: str) -> tuple[int, int, int] | None:
     years = re.findall(r"\d{3,4}", found[0]) or re.findall(r"\d+(?= ?BC)", found[0], re.IGNORECASE)
     if not years:
         return None
-    month = next((at for at, one in enumerate(_MONTHS, 1) if one in found[0].lower()), 0)
+    told = found[0].lower()
+    month = next((at for at, one in enumerate(_MONTHS, 1) if one[:3].lower() in told), 0)
     days = re.findall(r"\b\d{1,2}(?=\b|st|nd|rd|th)", found[0])
     back = -1 if "BC" in found[0].upper() else 1
     return back * int(years[-1]), month, int(days[0]) if days and month else 0
@@ -158,4 +154,4 @@ def number(text: str) -> float | None:
         return float(digits)
     except ValueError:
         word = found[0].lower()
-        return float(_SPELLED.index(word)) if word in _SPELLED else None
+        return float(UNITS.index(word)) if word in UNITS else None

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pearl.llm.offline.multihop.given import ASKED, NOTE
-from pearl.llm.offline.text import sentences, words
+from pearl.llm.offline.text import words
 from pearl.retrieval import DocumentRetriever, terms
+from pearl.retrieval.sentences import sentences
 from pearl.source import Source
 
 NAMED = 1.2
@@ -25,7 +26,9 @@ BETWEEN = 0.35
 LEADING = 2
 """How many paragraphs lead to others."""
 
-_SUFFIX = re.compile(r"\s*\([^()]*\)\s*$")
+SUFFIX = re.compile(r"\s*\([^()]*\)\s*$")
+"""What tells a title from others of its name: *Lund (film)*."""
+
 _MARKS = re.compile(r"[^\w]+")
 
 
@@ -72,7 +75,7 @@ def read(text: str) -> Read:
         told = tuple(own[span.start : span.end] for span in spans)
         stems = frozenset(words(f"{one.title} {own}"))
         found.append(Paragraph(one.title, own, told, stems))
-    titles = tuple((plain(one.title), plain(_SUFFIX.sub("", one.title))) for one in found)
+    titles = tuple((plain(one.title), plain(SUFFIX.sub("", one.title))) for one in found)
     return Read(retriever, tuple(found), titles, tuple(plain(one.text) for one in found))
 
 

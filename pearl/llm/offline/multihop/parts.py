@@ -59,7 +59,7 @@ _BEING = re.compile(r"^(?:when|where|how|why)\b.{0,20}? (?:is|was|are|were)\b", 
 _RELATIVE = re.compile(r"(?<=\w) (?:that|who|whom|which|where|whose)\b", re.IGNORECASE)
 _IN_PLACE = re.compile(
     r"^(?P<main>.+?) (?P<a>an?|the) (?P<noun>(?:[\w'’-]+ ){0,4}?[\w'’-]+?),? "
-    rf"(?P<rest>(?:that|who|which|whose|based|located|named|founded|responsible|attending"
+    rf"(?P<rest>(?:that|who|which|whose|based|located|named|founded|attending"
     r"|born|formed|situated|headquartered|called)\b.*"
     rf"\b{_ASKING}\b.*)$",
     re.IGNORECASE,

@@ -11,7 +11,7 @@ from pearl.llm.offline.multihop import relations, spans
 from pearl.llm.offline.multihop.forms import is_verb
 from pearl.llm.offline.multihop.given import ASKED, NOTE, content
 from pearl.llm.offline.multihop.names import capitals
-from pearl.llm.offline.multihop.paragraphs import Paragraph, plain, rank, titles
+from pearl.llm.offline.multihop.paragraphs import SUFFIX, Paragraph, plain, rank, titles
 from pearl.llm.offline.multihop.persons import is_about_person
 from pearl.llm.offline.text import words
 
@@ -39,7 +39,6 @@ BORNE = 1.0
 _ASKED_KIND = re.compile(
     r"\b(?:which|what|who (?:is|was) the) (?P<what>(?:[\w'’-]+ ?){1,8})", re.IGNORECASE
 )
-_SUFFIX = re.compile(r"\s*\([^()]*\)\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def _guessed(
     question: str, ranked: list[Paragraph], best: list[tuple[float, Paragraph, str]]
 ) -> tuple[str | None, str]:
     """The likeliest name of the best sentences, and its sentence."""
-    entries = {plain(_SUFFIX.sub("", one.title)): one for one in reversed(ranked)}
+    entries = {plain(SUFFIX.sub("", one.title)): one for one in reversed(ranked)}
     kind, person = _kind(question), question.lower().startswith("who")
     names = [
         (score * worth * _leads(name, one, entries, kind, person=person), name, sentence)
@@ -181,7 +180,7 @@ def _borne_out(question: str, best: list[tuple[float, Paragraph, str]]) -> tuple
 
 
 def _clean(answer: str) -> str:
-    return _SUFFIX.sub("", " ".join(answer.split())).strip(' ,;:"“”') or answer.strip()
+    return SUFFIX.sub("", " ".join(answer.split())).strip(' ,;:"“”') or answer.strip()
 
 
 def _lifted(ranked: list[Paragraph], sentence: str) -> list[Paragraph]:

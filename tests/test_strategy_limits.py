@@ -1,0 +1,184 @@
+"""Every strategy under a model that never comes to an end, and under a short window."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pearl
+from pearl.context import Context
+from pearl.library import Library, load_library
+from pearl.llm import ModelError, NextStep, Reply, Request, WritePlan
+from pearl.llm.calls import CorrectFilled, FillSchema
+from pearl.llm.offline import Offline
+from pearl.plan import Prompt
+from pearl.runtime import Caller, Journal, RunError
+from pearl.source import Source
+from pearl.strategies import named as assembly
+from pearl.strategies.limits import Limits
+from pearl.strategies.named import STRATEGIES, Named, Setting, find_strategy
+from pearl.strategies.prepared import run_prepared
+from tests.shell import call
+
+QUESTION = "What is told of the hills?"
+DOCUMENT = Source("hills", "# Hills\n\nGrass grows on hill 1. Grass grows on hill 2.\n")
+MANY = " ".join("x" * 150)
+
+
+@dataclass
+class Endless:
+    """Always wants one thing more.
+
+    Args:
+        words: how many things, where a step makes a list.
+    """
+
+    words: str = MANY
+    asked: list[str] = field(default_factory=list)
+    name: str = "endless"
+    identity: str = "endless"
+    notice: str = ""
+    _number: Any = field(default_factory=count)
+
+    async def answer(self, request: Request) -> Reply:
+        self.asked.append(request.path)
+        at, called = next(self._number), request.call
+        match called:
+            case WritePlan():
+                return Reply(
+                    f'1. a = LIST(CTX, "hills") : List\n2. b = READ(each a, "{at}?") : Read\n'
+                )
+            case NextStep():
+                done = len(called.steps)
+                step = f'READ(each s{done}, "{at}?")'
+                if done % 2 == 0:
+                    step = f'SPLIT("{self.words} {at}", " ")'
+                return Reply(f"{done + 1}. s{done + 1} = {step} : More")
+            case FillSchema() | CorrectFilled():
+                fill = called if isinstance(called, FillSchema) else called.fill
+                told = {one.name: self._field(json.loads(one.schema), at)
+                        for one in fill.schema.fields}  # fmt: skip
+                return Reply(json.dumps(told))
+        kind = getattr(called, "action", None)
+        if kind is not None and isinstance(kind.body, Prompt) and kind.returns == "list":
+            return Reply(json.dumps(self.words.split()))
+        return Reply(f"x{at}")
+
+    def _field(self, schema: dict[str, Any], at: int) -> Any:
+        if "enum" in schema:
+            return "compound" if "compound" in schema["enum"] else schema["enum"][0]
+        kind = schema.get("type", "string")
+        match kind if isinstance(kind, str) else kind[0]:
+            case "array":
+                return [self._field(schema.get("items", {}), at)]
+            case "boolean":
+                return False
+        return f"Grass grows on hill {1 + at % 2}. Which hill is hill {at}?"
+
+    async def close(self) -> None:
+        return
+
+
+def library_of(one: Named) -> Library:
+    return load_library(*(one.libraries or ("core",)))
+
+
+@dataclass
+class Ran:
+    """A run to its end, with the journal."""
+
+    model: Endless
+    error: str
+    journal: Journal
+
+
+def ran(one: Named, model: Endless, limits: Limits, library: Library | None = None) -> Ran:
+    journal = Journal()
+    caller = Caller(model.answer, model.identity, journal)
+    setting = Setting(caller, DOCUMENT, library or library_of(one), limits=limits)
+    error = ""
+    try:
+        asyncio.run(run_prepared(one.make(setting), QUESTION, DOCUMENT, caller))
+    except (RunError, ModelError) as raised:
+        error = str(raised)
+    return Ran(model, error, journal)
+
+
+def stepwise(folder: Path) -> Library:
+    file = folder / "endless.actions"
+    file.write_text(
+        "SPLIT(TEXT, BY) -> list : Split TEXT at each BY.\n  body: builtin split\n"
+        "LIST(CTX, X) -> list : List X of CTX.\nREAD(P, Q) -> any : Answer Q from P.\n",
+        encoding="utf-8",
+    )
+    return load_library(str(file))
+
+
+@pytest.mark.parametrize("one", STRATEGIES, ids=[one.name for one in STRATEGIES])
+def test_a_model_that_never_ends_is_ended(
+    one: Named, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(assembly, "PLANNED", 12)
+    own = stepwise(tmp_path) if one.demonstrations else None
+    done = ran(one, Endless(), Limits(calls=12), own)
+    assert 1 < len(done.model.asked) <= 12
+    if one.name in ("decomp", "pearl"):
+        assert "The question has taken its 12 calls: allow more." in done.error
+
+
+def test_a_decomposition_runs_over_so_many_items_and_no_more(tmp_path: Path):
+    done = ran(find_strategy("decomp"), Endless(), Limits(width=150), stepwise(tmp_path))
+    assert "has 151 items, and a step runs over 150 at most" in done.error
+    assert len(done.model.asked) == 2
+
+
+def test_a_plan_that_is_written_first_reads_more_parts_than_a_decomposition_may(tmp_path: Path):
+    done = ran(find_strategy("pearl"), Endless(" ".join("x" * 300)), Limits(), stepwise(tmp_path))
+    assert not done.error
+    assert len(done.model.asked) == 302
+
+
+LONG = "".join(f"# Hill {at}\n\n{'Grass grows on it, and it is green. ' * 20}\n\n"
+               for at in range(60))  # fmt: skip
+FALK = "# Ines Falk\n\nInes Falk was born in Lund.\n"
+
+
+@pytest.mark.parametrize("name", ["fsm1", "fsm2"])
+def test_a_document_that_does_not_fit_is_the_error_it_is_for_a_plan(name: str):
+    Path("long.md").write_text(LONG + FALK, encoding="utf-8")
+    asked = ("ask", "long.md", "Where was Ines Falk born?", "--window", "4000", "--context",
+             "full", "--model", "offline")  # fmt: skip
+    plan, machine = call(*asked), call(*asked, "--strategy", name)
+    assert (plan.code, machine.code) == (1, 1)
+    for found in (plan, machine):
+        assert "It is to read" in found.err
+        assert "Use --context chunk, --context retrieve or a model with a longer" in found.err
+
+
+@pytest.mark.parametrize("policy", ["auto", "chunk", "retrieve"])
+def test_a_cut_is_in_the_journal_and_the_prompts_fit(policy: Any):
+    document = Source("long.md", LONG + FALK)
+    asked: list[Request] = []
+
+    class Listening(Offline):
+        async def answer(self, request: Request) -> Reply:
+            asked.append(request)
+            return await super().answer(request)
+
+    context = Context(policy, 4000, 1024, lambda text: len(text) // 4)
+    found = pearl.ask_sync(
+        document, "Where was Ines Falk born?", strategy="fsm1", model=Listening(), context=context,
+        store="cut.db",
+    )  # fmt: skip
+    assert "Lund" in found.text
+    reading = [one for one in asked if one.document]
+    assert reading
+    for one in reading:
+        assert sum(len(each["content"]) for each in one.messages) // 4 <= 4000 - 1024
+    assert "context/found_1" in call("runs", "show", found.run, "--json", "--store", "cut.db").out
