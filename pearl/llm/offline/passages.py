@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pearl.llm.calls import ExecuteStep
 from pearl.llm.offline.multihop.hops import conclude
+from pearl.llm.offline.multihop.paragraphs import under_titles
 from pearl.llm.offline.multihop.searching import search
 from pearl.values import as_text
-
-TITLE = 120
-"""Characters of a title, at most; a colon behind more stands within a sentence."""
 
 
 def from_passages(call: ExecuteStep) -> str | None:
@@ -29,17 +25,5 @@ def from_passages(call: ExecuteStep) -> str | None:
     decided = conclude(asked[0], [])
     if decided:
         return decided
-    answer = search(_document([as_text(one) for one in lists[0]]), asked[0]).answer
+    answer = search(under_titles(as_text(one) for one in lists[0]), asked[0]).answer
     return answer or "The passages do not say."
-
-
-def _document(passages: Sequence[str]) -> str:
-    """Passages as paragraphs under their titles."""
-    return "".join(_paragraph(one) for one in dict.fromkeys(passages))
-
-
-def _paragraph(passage: str) -> str:
-    title, colon, text = passage.partition(": ")
-    if not colon or len(title) > TITLE or "\n" in title:
-        return f"{passage}\n\n"
-    return f"# {title}\n\n{text}\n\n"

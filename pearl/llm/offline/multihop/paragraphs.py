@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -28,6 +29,9 @@ LEADING = 2
 
 SUFFIX = re.compile(r"\s*\([^()]*\)\s*$")
 """What tells a title from others of its name: *Lund (film)*."""
+
+TITLE = 120
+"""Characters of a title, at most; a colon behind more stands within a sentence."""
 
 _MARKS = re.compile(r"[^\w]+")
 
@@ -142,3 +146,19 @@ def _linked(known: Read, first: int) -> list[int]:
         if there or back:
             found.append(at)
     return found
+
+
+def under_titles(passages: Iterable[str]) -> str:
+    """Passages that begin with their title and a colon, as paragraphs under their titles.
+
+    Args:
+        passages: as a search gives them.
+    """
+    return "".join(map(_paragraph, dict.fromkeys(passages)))
+
+
+def _paragraph(passage: str) -> str:
+    title, colon, text = passage.partition(": ")
+    if not colon or len(title) > TITLE or "\n" in title:
+        return f"{passage}\n\n"
+    return f"# {title}\n\n{text}\n\n"

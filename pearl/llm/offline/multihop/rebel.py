@@ -13,6 +13,7 @@ from pearl.llm.offline.multihop.comparing import compare
 from pearl.llm.offline.multihop.given import asked, content, covers, listed, same, shortened, told
 from pearl.llm.offline.multihop.hops import conclude, is_solved, replay
 from pearl.llm.offline.multihop.names import number
+from pearl.llm.offline.multihop.paragraphs import under_titles
 from pearl.llm.offline.multihop.parts import parts
 from pearl.llm.offline.text import words
 
@@ -174,7 +175,10 @@ def _read(question: str, reply: str) -> str | None:
     try:
         data = json.loads(reply)
     except (ValueError, RecursionError):
-        return walk(reply, question)[1] or None if reply.strip() else None
+        if not reply.strip():
+            return None
+        read = reply if "\n# " in f"\n{reply}" else under_titles(reply.split("\n\n"))
+        return walk(read, question)[1] or None
     texts = list(_texts(data))
     if texts:
         return walk("\n\n".join(texts), question)[1] or None
