@@ -18,7 +18,7 @@ from tests.shell import Result
 pytest.importorskip("distributed", reason="Dask is not installed: pip install 'pearl[cluster]'")
 pytest_plugins = ["tests.postgres"]
 
-QUESTIONS = 40
+QUESTIONS = 30
 
 
 @contextmanager
@@ -55,9 +55,9 @@ def run(batch: Batch, address: str, *words: str) -> Result:
     return batch.to(options=(*batch.options, "--scheduler", address, *words)).run()
 
 
-def test_a_cluster_answers_as_one_process_does(tmp_path: Path, place: str):
+def test_a_cluster_answers_as_one_process_does(tmp_path: Path, database: str):
     with Stub(latency=0.02) as stub:
-        batch = write_batch(tmp_path, QUESTIONS, stub, place)
+        batch = write_batch(tmp_path, QUESTIONS, stub, database)
         with cluster(batch) as (address, _):
             result = run(batch, address)
             assert result.code == 0, result.err

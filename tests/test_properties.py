@@ -250,7 +250,7 @@ PLANS = st.builds(
 )
 
 
-@settings(MODEST, max_examples=300)
+@settings(MODEST, max_examples=150)
 @given(PLANS)
 def test_a_printed_plan_is_read_back(plan: Plan) -> None:
     text = print_plan(plan)
@@ -348,7 +348,7 @@ def sound_plans(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
-@settings(MODEST, max_examples=300)
+@settings(MODEST, max_examples=150)
 @given(sound_plans())
 def test_a_safe_fix_never_changes_the_answer(text: str) -> None:
     before = parse(text)

@@ -255,7 +255,7 @@ def test_by_keys_alone(watched: Any, tmp_path: Path):
         assert page.get_by_role("heading", name="Why does Mara 0 leave?").is_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["dark"])
 def test_on_a_phone(scheme: str, watched: Any, tmp_path: Path):
     folder = plans(tmp_path / "plans", 1)
     long = "x" * 400
