@@ -23,7 +23,7 @@ ROOMS = (
 HEAVY = (
     "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy", "alembic",
     "distributed", "tantivy", "snowballstemmer", "sqlite3", "pygls", "starlette",
-    "uvicorn", "nltk", "jsonschema",
+    "uvicorn", "nltk", "scipy", "asyncio", "jsonschema",
 )  # fmt: skip
 PACKAGE = ROOT / "pearl"
 

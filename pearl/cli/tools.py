@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import time
@@ -59,6 +58,9 @@ def check(path: str, as_json: bool) -> None:
 @json_option
 def call(path: str, name: str, given: tuple[str, ...], arguments: str, as_json: bool) -> None:
     """Call TOOL of the file TOOLS once, and print its reply as a prompt would hold it."""
+    # Nothing else on the way to a command's help needs it.
+    import asyncio
+
     from pearl.tools import ToolError, load_tools
 
     toolbox = load_tools(path)
