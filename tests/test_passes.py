@@ -305,7 +305,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 
 MANY = settings(
-    max_examples=70, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 
