@@ -34,7 +34,7 @@ from pearl.runtime import Caller
 from pearl.session import Began, context_for, open_session
 from pearl.source import InputError, Source, read_source
 from pearl.strategies import GivenPlan
-from pearl.strategies.named import Setting, check_own, find_strategy
+from pearl.strategies.registry import Setting, check_own, find_strategy
 from pearl.syntax import Parsed, parse, print_plan
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import pytest
 from benchmarks.stub import Stub
 from pearl.agents import World
 from pearl.agents.world import read_world
+from pearl.evaluate.about import planning_of
 from pearl.evaluate.datasets import DATASETS, Example
 from pearl.evaluate.datasets.multihop import Fact as DatasetFact
 from pearl.evaluate.datasets.multihop import MultiHop, compose
-from pearl.evaluate.heads import planning_of
 from pearl.evaluate.job import Demonstrations, apart, choose_examples, make_kit
 from pearl.evaluate.methods import METHODS, Kit
 from pearl.evaluate.methods.base import (

@@ -33,8 +33,8 @@ from pearl.session import Session
 from pearl.source import Source
 from pearl.store import open_store
 from pearl.strategies.fsm import Fsm, picture
+from pearl.strategies.fsm.solvers import FsmLimits, of, sentences
 from pearl.strategies.fsm.table import END, FSM1, FSM2, MACHINES, Machine
-from pearl.strategies.fsm.work import FsmLimits, of, sentences
 from pearl.syntax import parse, print_plan
 from tests.conftest import ROOT
 from tests.shell import call

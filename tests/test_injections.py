@@ -41,10 +41,10 @@ from pearl.runtime import Caller, Journal, RunError, run_strategy
 from pearl.runtime.trace import export_trace
 from pearl.source import Source
 from pearl.store import open_store
-from pearl.strategies.named import STRATEGIES, Named, Setting
 from pearl.strategies.prepared import Prepared
 from pearl.strategies.rebel import rebel
 from pearl.strategies.rebel.tools import KeptTools
+from pearl.strategies.registry import STRATEGIES, Named, Setting
 from pearl.syntax import parse
 from pearl.tools import load_tools
 from pearl.values import Value

@@ -14,7 +14,7 @@ from pearl.evaluate.datasets import Example
 from pearl.evaluate.datasets.base import NO_DOCUMENT
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose, golds
 from pearl.evaluate.job import choose_examples
-from pearl.evaluate.support import NOWHERE, facts_of
+from pearl.evaluate.metrics.quotes import NOWHERE, facts_of
 from pearl.evaluate.trials import find_dataset
 from pearl.retrieval import DocumentRetriever
 from pearl.source import InputError

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pearl.evaluate.datasets import Example
-from pearl.evaluate.datasets.answers import (
+from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
+from pearl.evaluate.metrics.answers import (
     Scores,
     best,
     compare,
@@ -18,12 +19,11 @@ from pearl.evaluate.datasets.answers import (
     normalise,
     score,
 )
-from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
-from pearl.evaluate.evidenced import evidence_table
-from pearl.evaluate.means import means_of
-from pearl.evaluate.multihop import form, supported
+from pearl.evaluate.metrics.means import means_of
+from pearl.evaluate.metrics.quotes import NOWHERE, facts_of
+from pearl.evaluate.metrics.supporting_facts import form, supported
 from pearl.evaluate.results import Evaluation, Result
-from pearl.evaluate.support import NOWHERE, facts_of
+from pearl.evaluate.tables.evidence import evidence_table
 from pearl.runtime import Entry
 
 PARAGRAPHS = [

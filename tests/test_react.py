@@ -15,9 +15,9 @@ from pearl.engine import start_engine
 from pearl.evaluate.datasets import Example
 from pearl.evaluate.datasets.base import NO_DOCUMENT
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
-from pearl.evaluate.evidenced import evidence_table
 from pearl.evaluate.job import Demonstrations, make_kit
 from pearl.evaluate.methods import METHODS, Outcome
+from pearl.evaluate.tables.evidence import evidence_table
 from pearl.evaluate.trials import Trial, Trials, evaluation_of, find_method
 from pearl.jobs import Task
 from pearl.library import load_library

@@ -16,7 +16,7 @@ from pearl.embedding import TfIdf
 from pearl.evaluate.datasets import Example
 from pearl.evaluate.job import Demonstrations, make_kit
 from pearl.evaluate.results import Evaluation, Result, read_evaluation
-from pearl.evaluate.spending import spending_blocks, spending_rows
+from pearl.evaluate.tables.spending import spending_blocks, spending_rows
 from pearl.evaluate.tooling import Tooling, load_tooling
 from pearl.evaluate.trials import trial_tasks
 from pearl.library import load_library

@@ -40,8 +40,8 @@ from pearl.strategies import (
     worked,
 )
 from pearl.strategies.commaqa import Tmn
-from pearl.strategies.named import STRATEGIES, Setting, find_strategy
 from pearl.strategies.prepared import Prepared
+from pearl.strategies.registry import STRATEGIES, Setting, find_strategy
 from pearl.syntax import parse
 from tests.server import Server, completion
 from tests.shell import STORY, call

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pearl.evaluate.plans import plan_statistics
-from pearl.evaluate.statistics import (
+from pearl.evaluate.metrics.statistics import (
     MCNEMAR,
     SIGN_FLIP,
     compare,
@@ -24,6 +23,7 @@ from pearl.evaluate.statistics import (
     mcnemar,
     sign_flip,
 )
+from pearl.evaluate.tables.plans import plan_statistics
 
 
 class TestInterval:

@@ -20,10 +20,10 @@ from pearl.llm.offline import Offline
 from pearl.plan import Prompt
 from pearl.runtime import Caller, Journal, RunError
 from pearl.source import Source
-from pearl.strategies import named as assembly
+from pearl.strategies import registry as assembly
 from pearl.strategies.limits import Limits
-from pearl.strategies.named import STRATEGIES, Named, Setting, find_strategy
 from pearl.strategies.prepared import run_prepared
+from pearl.strategies.registry import STRATEGIES, Named, Setting, find_strategy
 from tests.shell import call
 
 QUESTION = "What is told of the hills?"

@@ -18,8 +18,8 @@ from pearl.runtime.handlers import NONE
 from pearl.session import Session
 from pearl.source import InputError, Source
 from pearl.strategies import GivenPlan, rewritten
-from pearl.strategies.named import Known, Setting, find_strategy
 from pearl.strategies.prepared import Prepared
+from pearl.strategies.registry import Known, Setting, find_strategy
 from pearl.strategies.retrieving import with_retriever
 from pearl.values import digest
 

@@ -111,7 +111,7 @@ def command(
     not shown to the planner. The same command goes on where it stopped.
     """
     from pearl.evaluate.job import apart, choose_examples, evaluation_job, make_kit
-    from pearl.evaluate.means import means_of
+    from pearl.evaluate.metrics.means import means_of
     from pearl.evaluate.results import write_lines
     from pearl.evaluate.sizes import with_sizes
     from pearl.evaluate.stored import load_run
@@ -195,7 +195,7 @@ def _notes(
     methods: tuple[str, ...],
     notice: str,
 ) -> Iterator[str]:
-    from pearl.evaluate.heads import plannings_of
+    from pearl.evaluate.about import plannings_of
     from pearl.evaluate.methods.base import LIBRARY, STEPWISE, UNREFINED
     from pearl.evaluate.methods.pearl import NO_REFINEMENT
 

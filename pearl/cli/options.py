@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pearl.library import Library
     from pearl.llm import Demonstration
     from pearl.source import Source
-    from pearl.strategies.named import Named
+    from pearl.strategies.registry import Named
 
 _OF_TRACE = re.compile(r"(?:#[^\n]*\n){1,8}?# library: ([^\n]+)")
 """How a trace says which actions it calls."""
@@ -204,7 +204,7 @@ def choose_strategy(
         InputError: there is no such strategy, or it takes none of these.
     """
     from pearl.planner import choose_demonstrations, load_demonstrations
-    from pearl.strategies.named import find_strategy
+    from pearl.strategies.registry import find_strategy
 
     named = find_strategy(name)
     if not named.demonstrations:

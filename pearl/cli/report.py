@@ -142,14 +142,14 @@ def _report(name: str | None, labelled: str, store: str, prices: str) -> Report:
         found = summarise(load(name, store, prices))
     if not labelled:
         return found
-    from pearl.evaluate.errors import error_table, read_labelled
+    from pearl.evaluate.tables.errors import error_table, read_labelled
 
     table = error_table(read_labelled(labelled))
     return Report(found.title, found.about, (*found.blocks, table))
 
 
 def _draw(evaluation: Evaluation, count: int, method: str, output: str, *, as_json: bool) -> None:
-    from pearl.evaluate.errors import CATEGORIES, draw_errors
+    from pearl.evaluate.tables.errors import CATEGORIES, draw_errors
 
     rows = draw_errors(evaluation, count, method)
     if (output and output != "-") or not as_json:

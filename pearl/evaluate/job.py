@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pearl.context import Context
+from pearl.evaluate.about import told_plannings, told_settings
 from pearl.evaluate.datasets import Dataset, Example
-from pearl.evaluate.heads import told_plannings, told_settings
 from pearl.evaluate.methods import Kit, Planning
 from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED
 from pearl.evaluate.trials import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pearl.evaluate.heads import own_actions
+from pearl.evaluate.about import own_actions
 from pearl.library import Library
 
 _SIZED = "pearl@"

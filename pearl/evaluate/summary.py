@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from pearl.evaluate.accuracy import (
+from pearl.evaluate.metrics.statistics import interval
+from pearl.evaluate.results import Evaluation, Result
+from pearl.evaluate.tables.accuracy import (
     accuracy_chart,
     label_blocks,
     name_of,
@@ -14,13 +16,11 @@ from pearl.evaluate.accuracy import (
     results_of,
     size_chart,
 )
-from pearl.evaluate.comparison import comparison_tables
-from pearl.evaluate.evidenced import evidence_table
-from pearl.evaluate.overall import overall_tables
-from pearl.evaluate.plans import MOST_USED, PlanStatistics, plan_statistics
-from pearl.evaluate.results import Evaluation, Result
-from pearl.evaluate.spending import spending_blocks
-from pearl.evaluate.statistics import interval
+from pearl.evaluate.tables.comparison import comparison_tables
+from pearl.evaluate.tables.evidence import evidence_table
+from pearl.evaluate.tables.overall import overall_tables
+from pearl.evaluate.tables.plans import MOST_USED, PlanStatistics, plan_statistics
+from pearl.evaluate.tables.spending import spending_blocks
 from pearl.report import Block, Chart, Point, Report, Series, Table, Text
 from pearl.report.build import Field, build, figure, pair, words
 from pearl.report.figures import NONE, number, percent, span

@@ -10,11 +10,11 @@ from typing import Any
 
 from pearl.agents import World
 from pearl.answer import heading
+from pearl.evaluate.about import planning_of
 from pearl.evaluate.datasets import DATASETS, Dataset, Example
-from pearl.evaluate.heads import planning_of
 from pearl.evaluate.methods import METHODS, Kit, Method, Outcome, with_size
 from pearl.evaluate.methods.base import LIBRARY
-from pearl.evaluate.multihop import form
+from pearl.evaluate.metrics.supporting_facts import form
 from pearl.evaluate.reasoning import REASONING, read_labels
 from pearl.evaluate.results import Evaluation, Result, as_row, from_row
 from pearl.evaluate.shortening import shortened
@@ -25,7 +25,7 @@ from pearl.retrieval import CorpusRetriever, Retriever
 from pearl.runtime import Caller, Journal, RunError
 from pearl.session import Session
 from pearl.source import InputError
-from pearl.strategies.named import STRATEGIES, Known
+from pearl.strategies.registry import STRATEGIES, Known
 from pearl.values import digest
 
 REASON_LABELS = "reasoning"

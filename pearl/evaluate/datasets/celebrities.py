@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pearl.evaluate.datasets import answers
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Dataset, Example
 from pearl.evaluate.datasets.multihop import (
     MultiHop,
@@ -18,6 +17,7 @@ from pearl.evaluate.datasets.multihop import (
     read_objects,
     text_of,
 )
+from pearl.evaluate.metrics import answers
 from pearl.source import InputError
 
 

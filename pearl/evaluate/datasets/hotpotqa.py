@@ -4,9 +4,9 @@ Yang et al., "HotpotQA: A Dataset for Diverse, Explainable Multi-hop Question
 Answering", EMNLP 2018.
 """
 
-from pearl.evaluate.datasets.answers import measures, score
 from pearl.evaluate.datasets.base import Dataset
 from pearl.evaluate.datasets.wiki import read
+from pearl.evaluate.metrics.answers import measures, score
 
 DATASET = Dataset(
     "hotpotqa",

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pearl.evaluate.datasets.answers import measures, score
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.datasets.multihop import (
     Fact,
@@ -24,6 +23,7 @@ from pearl.evaluate.datasets.multihop import (
     text_of,
     texts_of,
 )
+from pearl.evaluate.metrics.answers import measures, score
 from pearl.retrieval import sentences
 from pearl.source import InputError
 

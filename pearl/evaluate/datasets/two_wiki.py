@@ -5,9 +5,9 @@ Reasoning Steps", COLING 2020. Answers and triples are compared as its first
 script does, without the later list of aliases.
 """
 
-from pearl.evaluate.datasets.answers import measures, score
 from pearl.evaluate.datasets.base import Dataset
 from pearl.evaluate.datasets.wiki import read
+from pearl.evaluate.metrics.answers import measures, score
 
 DATASET = Dataset(
     "2wiki",

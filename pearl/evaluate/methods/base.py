@@ -21,8 +21,8 @@ from pearl.runtime import Caller, Finished, Strategy
 from pearl.session import Session
 from pearl.strategies import GivenPlan
 from pearl.strategies.limits import USUAL, Limits
-from pearl.strategies.named import Named, Setting, find_strategy
 from pearl.strategies.prepared import run_prepared
+from pearl.strategies.registry import Named, Setting, find_strategy
 from pearl.syntax import print_plan
 
 if TYPE_CHECKING:

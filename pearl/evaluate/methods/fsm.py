@@ -9,11 +9,11 @@ from itertools import zip_longest
 from pearl.evaluate.datasets import Example
 from pearl.evaluate.datasets.multihop import MultiHop
 from pearl.evaluate.methods.base import Kit, Method, Outcome, by_name
-from pearl.evaluate.multihop import form, supported
+from pearl.evaluate.metrics.supporting_facts import form, supported
 from pearl.runtime import Finished
 from pearl.session import Session
 from pearl.strategies.fsm import Fsm
-from pearl.strategies.fsm.work import of, one_line, sentences
+from pearl.strategies.fsm.solvers import of, one_line, sentences
 from pearl.values import as_text
 
 DEPTHS = (2, 5)

@@ -12,7 +12,7 @@ from functools import partial
 from pearl.evaluate.datasets import Example
 from pearl.evaluate.datasets.base import NO_DOCUMENT
 from pearl.evaluate.methods.base import Kit, Method, Outcome
-from pearl.evaluate.multihop import supported
+from pearl.evaluate.metrics.supporting_facts import supported
 from pearl.library import load_library
 from pearl.runtime import Caller, run_strategy
 from pearl.session import Session

@@ -4,8 +4,8 @@ Wang et al., "FSM: A Finite State Machine Based Zero-Shot Prompting Paradigm
 for Multi-Hop Question Answering", 2024.
 """
 
+from pearl.strategies.fsm.solvers import FsmLimits
 from pearl.strategies.fsm.table import FSM1, FSM2, MACHINES, Machine
 from pearl.strategies.fsm.walking import Fsm, fsm1, fsm2
-from pearl.strategies.fsm.work import FsmLimits
 
 __all__ = ["FSM1", "FSM2", "MACHINES", "Fsm", "FsmLimits", "Machine", "fsm1", "fsm2"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pearl.plan import DOCUMENT, Arg, Items, Literal, Ref, Step, Template
 from pearl.runtime import Run
-from pearl.strategies.fsm.work import of
+from pearl.strategies.fsm.solvers import of
 from pearl.values import Value, as_text
 
 

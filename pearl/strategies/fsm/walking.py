@@ -18,9 +18,9 @@ from pearl.runtime import Attempt, Caller, Return, Run, RunError, SchemaError, S
 from pearl.runtime.handlers import Handlers
 from pearl.runtime.schemas import Check
 from pearl.source import Source
+from pearl.strategies.fsm.solvers import Desk, FsmLimits, fsm_handlers, of, one_line, plain, solved
 from pearl.strategies.fsm.steps import Hop, Walk, last, text_of, work
 from pearl.strategies.fsm.table import END, FSM1, FSM2, Machine
-from pearl.strategies.fsm.work import Desk, FsmLimits, fsm_handlers, of, one_line, plain, solved
 from pearl.values import Value, as_text
 
 LIBRARY = "fsm"

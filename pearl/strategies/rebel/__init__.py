@@ -5,7 +5,7 @@ Compositional Problems", 2023 (arXiv 2309.11688).
 """
 
 from pearl.strategies.rebel.limits import RebelLimits
-from pearl.strategies.rebel.making import LIBRARY, rebel
 from pearl.strategies.rebel.recursion import Rebel
+from pearl.strategies.rebel.start import LIBRARY, rebel
 
 __all__ = ["LIBRARY", "Rebel", "RebelLimits", "rebel"]

@@ -12,7 +12,7 @@ from pearl.runtime.handlers import Solve, SolverError
 from pearl.strategies.rebel.asking import Asking, line
 from pearl.strategies.rebel.limits import LOOKUP, TOOLS, RebelLimits, Spent
 from pearl.strategies.rebel.memory import Known
-from pearl.strategies.rebel.trying import Try
+from pearl.strategies.rebel.tries import Try
 from pearl.tools import ToolReply, Tools, solver
 from pearl.values import Value, as_text
 

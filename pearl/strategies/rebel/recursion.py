@@ -21,7 +21,7 @@ from pearl.strategies.rebel.limits import KEPT, LOOKUP, TOOLS, RebelLimits, Spen
 from pearl.strategies.rebel.memory import Known, Memory
 from pearl.strategies.rebel.sifting import sifted
 from pearl.strategies.rebel.tools import listed, written_input
-from pearl.strategies.rebel.trying import Try
+from pearl.strategies.rebel.tries import Try
 from pearl.strategies.rebel.vectors import Embedding
 from pearl.tools import Tools
 from pearl.tools.solving import WRONG_INPUT

@@ -21,7 +21,7 @@ from pearl.retrieval import build_index
 from pearl.runtime.journal import Entry
 from pearl.runtime.passages import passages_given
 from pearl.source import InputError, Source
-from pearl.strategies.named import STRATEGIES, find_strategy
+from pearl.strategies.registry import STRATEGIES, find_strategy
 from pearl.syntax import parse
 from tests.conftest import ROOT
 from tests.shell import call

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pearl.evaluate.accuracy import accuracy_rows, accuracy_tables, asked_in
 from pearl.evaluate.results import Evaluation
-from pearl.evaluate.spending import money, spending_rows, took
+from pearl.evaluate.tables.accuracy import accuracy_rows, accuracy_tables, asked_in
+from pearl.evaluate.tables.spending import money, spending_rows, took
 from pearl.report import Table
 from pearl.report.build import Field, build, figure, pair, words
 from pearl.report.figures import number, percent, questions, span

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pearl.evaluate.accuracy import asked_in, name_of, results_of
+from pearl.evaluate.metrics.statistics import MCNEMAR, Paired, compare, holm
 from pearl.evaluate.results import Evaluation
-from pearl.evaluate.statistics import MCNEMAR, Paired, compare, holm
+from pearl.evaluate.tables.accuracy import asked_in, name_of, results_of
 from pearl.report import Table
 from pearl.report.build import Field, build, figure, pair, words
 from pearl.report.figures import number, points, probability, questions, signed_span

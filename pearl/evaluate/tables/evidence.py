@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pearl.evaluate.accuracy import name_of, results_of
 from pearl.evaluate.results import Evaluation
+from pearl.evaluate.tables.accuracy import name_of, results_of
 from pearl.report import Table
 from pearl.report.build import build, figure, words
 from pearl.report.figures import percent

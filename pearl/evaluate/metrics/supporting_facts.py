@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pearl.evaluate.datasets import Example
-from pearl.evaluate.datasets.answers import bare, best, compare_sets
 from pearl.evaluate.datasets.multihop import MultiHop
-from pearl.evaluate.support import facts_of
+from pearl.evaluate.metrics.answers import bare, best, compare_sets
+from pearl.evaluate.metrics.quotes import facts_of
 from pearl.runtime import Entry
 from pearl.runtime.schemas import FITTED
 

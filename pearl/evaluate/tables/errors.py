@@ -9,9 +9,9 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from pearl.evaluate.accuracy import results_of
+from pearl.evaluate.metrics.statistics import interval
 from pearl.evaluate.results import Evaluation, Result
-from pearl.evaluate.statistics import interval
+from pearl.evaluate.tables.accuracy import results_of
 from pearl.llm.calls import letter
 from pearl.report import Table
 from pearl.report.build import build, figure, pair, words

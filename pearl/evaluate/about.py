@@ -10,7 +10,7 @@ from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, L
 from pearl.evaluate.methods.pearl import EXECUTE_ONLY, NO_REFINEMENT
 from pearl.library import Library
 from pearl.retrieval import CorpusRetriever
-from pearl.strategies.named import STRATEGIES
+from pearl.strategies.registry import STRATEGIES
 
 _OWN = frozenset(
     ("retrieve-read", "normal", "normal-evidence", "cot-answer", "cot-evidence", "sp-cot", "tmn")

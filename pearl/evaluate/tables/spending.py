@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pearl.evaluate.accuracy import accuracy_rows, around, name_of, results_of
 from pearl.evaluate.results import Evaluation, Result
+from pearl.evaluate.tables.accuracy import accuracy_rows, around, name_of, results_of
 from pearl.llm import Usage
 from pearl.report import Chart, Point, Series, Table, Text
 from pearl.report.build import Field, build, figure, words

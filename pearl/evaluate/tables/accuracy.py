@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from pearl.evaluate.metrics.statistics import Interval, interval
 from pearl.evaluate.results import Evaluation, Result
-from pearl.evaluate.statistics import Interval, interval
 from pearl.report import Chart, Point, Series, Table
 from pearl.report.build import Field, build, figure, pair, words
 from pearl.report.figures import number, percent, questions, span

@@ -1,0 +1,1 @@
+"""Measures of answers and of what supports them, and how sure a figure is."""
