@@ -19,10 +19,10 @@ from pathlib import Path
 if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from pearl.engine import start_engine
-from pearl.engine.limit import Limited, Limiter
-from pearl.engine.retry import Retried
-from pearl.llm import Reply, Request
+from pearl.models.base import Reply, Request
+from pearl.models.middleware.rate_limit import Limited, Limiter
+from pearl.models.middleware.retry import Retried
+from pearl.models.middleware.stack import start_engine
 from tests.test_engine import Clock, Endpoint, Named, request
 
 CALLS = 2000

@@ -17,7 +17,7 @@ if not __package__:
 
 from benchmarks.scale import job_in, write_questions
 from benchmarks.stub import Stub
-from pearl.jobs import start
+from pearl.jobs.job import start
 
 
 def main() -> None:

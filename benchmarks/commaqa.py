@@ -21,16 +21,12 @@ from pathlib import Path
 if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from pearl.agents import Agents, World, exact_match, f1, read_worlds
-from pearl.learning import (
-    ByAnalogy,
-    Learned,
-    best_first,
-    brute_force,
-    greedy,
-    learn_from_answers,
-    learn_from_gold,
-)
+from pearl.commaqa.agents import Agents
+from pearl.commaqa.analogy import ByAnalogy
+from pearl.commaqa.learn import Learned, learn_from_answers, learn_from_gold
+from pearl.commaqa.scoring import exact_match, f1
+from pearl.commaqa.search import best_first, brute_force, greedy
+from pearl.commaqa.world import World, read_worlds
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data" / "commaqa"
 SETS = ("explicit", "implicit", "numeric")

@@ -115,12 +115,12 @@ class _Spy:
 
 def uninterrupted(batch: Batch) -> Reference:
     """Run a batch in this process, with nobody to kill it."""
-    from pearl.batch import Setup, batch_job
-    from pearl.jobs import Means, start
-    from pearl.library import load_library
-    from pearl.llm import choose_model
-    from pearl.planner import choose_demonstrations, load_demonstrations
+    from pearl.jobs.batch import Setup, batch_job
+    from pearl.jobs.job import Means, start
+    from pearl.lang.library import load_library
+    from pearl.models.choose import choose_model
     from pearl.session import context_for
+    from pearl.strategies.planner import choose_demonstrations, load_demonstrations
 
     with patch.dict(os.environ, batch.environment(), clear=True):
         spy = _Spy(choose_model("stub"))

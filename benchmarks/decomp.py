@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pearl.agents import read_worlds, to_plan
-from pearl.learning import learn_from_gold
-from pearl.learning.texts import longest_match
-from pearl.syntax import print_plan
+from pearl.commaqa.decomposition import to_plan
+from pearl.commaqa.learn import learn_from_gold
+from pearl.commaqa.moves import longest_match
+from pearl.commaqa.world import read_worlds
+from pearl.lang.printer import print_plan
 
 SETS = ("explicit", "implicit", "numeric")
 

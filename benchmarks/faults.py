@@ -168,8 +168,8 @@ def _check_rows(rows: dict[str, dict[str, Any]]) -> Counter[str]:
 
 def _check_skipped(row: dict[str, Any]) -> None:
     """The steps that have no output are those that failed, and all that need one of them."""
-    from pearl.graph import dependencies
-    from pearl.syntax import parse
+    from pearl.lang.graph import dependencies
+    from pearl.lang.parser import parse
 
     plan = parse(row["plan"]).plan
     needs = dependencies(plan.steps)

@@ -26,16 +26,17 @@ if not __package__:
 
 from benchmarks.stub import Stub
 from benchmarks.workload import documents
-from pearl.engine import Engine, start_engine
-from pearl.graph import dependencies
-from pearl.library import Library, load_library
-from pearl.llm import choose_model
-from pearl.plan import Plan
-from pearl.runtime import Caller, run_strategy
-from pearl.source import Source
-from pearl.store import Store, open_store
-from pearl.strategies import GivenPlan
-from pearl.syntax import parse
+from pearl.lang.ast import Plan
+from pearl.lang.graph import dependencies
+from pearl.lang.library import Library, load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source
+from pearl.models.choose import choose_model
+from pearl.models.middleware.stack import Engine, start_engine
+from pearl.run.calls import Caller
+from pearl.run.loop import run_strategy
+from pearl.store.store import Store, open_store
+from pearl.strategies.pearl import GivenPlan
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data" / "pearl_gpt4"
 GOAL = 1.15

@@ -17,10 +17,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from pearl.checker import check
-from pearl.library import load_library
-from pearl.lsp.checking import DELAY
-from pearl.syntax import parse
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lint.checker import check
+from pearl.lsp.server import DELAY
 from tests.editor import Editor, editor
 
 NAME = "long.plan"

@@ -26,7 +26,7 @@ if not __package__:
 
 from pearl.evaluate.datasets import DATASETS
 from pearl.evaluate.methods.fsm import recall
-from pearl.retrieval import DocumentRetriever
+from pearl.retrieval.retriever import DocumentRetriever
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "data" / "multihop"

@@ -27,8 +27,9 @@ from pathlib import Path
 if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from pearl.retrieval import DocumentRetriever, Retriever, build_index, open_index
-from pearl.source import Source
+from pearl.lang.source import Source
+from pearl.retrieval.index import build_index, open_index
+from pearl.retrieval.retriever import DocumentRetriever, Retriever
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 DATASETS = ("hotpotqa", "2wiki", "musique")

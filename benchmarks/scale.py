@@ -23,11 +23,12 @@ if not __package__:
 
 from benchmarks.stub import Stub
 from benchmarks.workload import documents, plans
-from pearl.batch import Setup, batch_job
-from pearl.jobs import Job, Means, Tally, start
-from pearl.library import load_library
-from pearl.llm import choose_model
-from pearl.planner import choose_demonstrations, load_demonstrations
+from pearl.jobs.batch import Setup, batch_job
+from pearl.jobs.job import Job, Means, start
+from pearl.jobs.workers import Tally
+from pearl.lang.library import load_library
+from pearl.models.choose import choose_model
+from pearl.strategies.planner import choose_demonstrations, load_demonstrations
 
 
 def main() -> None:

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from pearl.library import Library, load_library
-from pearl.passes import Sharing, shared_calls
-from pearl.plan import Plan
-from pearl.syntax import parse
+from pearl.lang.ast import Plan
+from pearl.lang.library import Library, load_library
+from pearl.lang.parser import parse
+from pearl.passes.sharing import Sharing, shared_calls
 
 ROOT = Path(__file__).parent.parent
 RECORDED = ROOT.parent / "shared" / "data" / "pearl_gpt4" / "train.ctx_eval_long.jsonl"

@@ -21,9 +21,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pearl.checker import check
-from pearl.library import load_library
-from pearl.syntax import parse
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lint.checker import check
 
 ROOT = Path(__file__).parent.parent
 RECORDED = ROOT.parent / "shared" / "data" / "pearl_gpt4" / "train.ctx_eval_long.jsonl"

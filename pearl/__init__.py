@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pearl.answer import Answer
+    from pearl.answer import Answer, Option
     from pearl.api import (
         ask,
         ask_sync,
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
         write_plan,
         write_plan_sync,
     )
-    from pearl.diagnostics import Diagnostic
-    from pearl.library import Library, load_library
-    from pearl.llm import Model, ModelError, choose_model
-    from pearl.plan import Action, Plan, Step
-    from pearl.runtime import Option, Quote, RunError
-    from pearl.source import InputError, Source
-    from pearl.syntax import Parsed, parse
+    from pearl.lang.ast import Action, Parsed, Plan, Step
+    from pearl.lang.diagnostics import Diagnostic
+    from pearl.lang.library import Library, load_library
+    from pearl.lang.parser import parse
+    from pearl.lang.source import InputError, Source
+    from pearl.models.base import Model, ModelError
+    from pearl.models.choose import choose_model
+    from pearl.run.evidence import Quote
+    from pearl.run.loop import RunError
 
 _HOMES = {
-    "pearl.answer": ("Answer",),
+    "pearl.answer": ("Answer", "Option"),
     "pearl.api": (
         "ask",
         "ask_sync",
@@ -43,13 +45,15 @@ _HOMES = {
         "write_plan",
         "write_plan_sync",
     ),
-    "pearl.diagnostics": ("Diagnostic",),
-    "pearl.library": ("Library", "load_library"),
-    "pearl.llm": ("Model", "ModelError", "choose_model"),
-    "pearl.plan": ("Action", "Plan", "Step"),
-    "pearl.runtime": ("Option", "Quote", "RunError"),
-    "pearl.source": ("InputError", "Source"),
-    "pearl.syntax": ("Parsed", "parse"),
+    "pearl.lang.ast": ("Action", "Parsed", "Plan", "Step"),
+    "pearl.lang.diagnostics": ("Diagnostic",),
+    "pearl.lang.library": ("Library", "load_library"),
+    "pearl.lang.parser": ("parse",),
+    "pearl.lang.source": ("InputError", "Source"),
+    "pearl.models.base": ("Model", "ModelError"),
+    "pearl.models.choose": ("choose_model",),
+    "pearl.run.evidence": ("Quote",),
+    "pearl.run.loop": ("RunError",),
 }
 
 __all__ = [

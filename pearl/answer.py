@@ -1,30 +1,92 @@
-"""The main job: a strategy, run on a document, gives an answer with its evidence."""
+"""The main job: a strategy, run on a document, gives an answer with its evidence.
+
+From an open answer to one of several options (PEARL, section 3).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pearl.checker import check
-from pearl.diagnostics import Severity
-from pearl.library import Library
-from pearl.llm import Model, ModelError, Usage
-from pearl.runtime import Caller, Finished, Journal, Quote, RunError, Strategy
-from pearl.runtime.evidence import evidence, without_quotes
-from pearl.runtime.handlers import NONE
-from pearl.runtime.mapping import Option, map_answer
-from pearl.runtime.passages import passages_given
+from pearl.lang.ast import Parsed
+from pearl.lang.diagnostics import Severity
+from pearl.lang.library import Library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
+from pearl.lang.source import InputError, Source
+from pearl.lint.checker import check
+from pearl.models.base import Model, ModelError, Usage
+from pearl.prompts.calls import MapAnswer, letter
+from pearl.run.calls import Caller
+from pearl.run.evidence import Quote, evidence, passages_given, without_quotes
+from pearl.run.executor import NONE
+from pearl.run.journal import Journal
+from pearl.run.loop import Finished, RunError, Strategy
 from pearl.session import Session
-from pearl.source import InputError, Source
-from pearl.strategies.prepared import Prepared, run_prepared
-from pearl.strategies.retrieving import with_retriever
-from pearl.syntax import Parsed, parse, print_plan
+from pearl.strategies.registry import Prepared, run_prepared, with_retriever
 
 if TYPE_CHECKING:
-    from pearl.strategies.rebel.tools import Tools
+    from pearl.tools.base import Tools
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The option an answer was mapped to."""
+
+    letter: str
+    text: str
+
+
+async def map_answer(question: str, text: str, options: Sequence[str], caller: Caller) -> Option:
+    """Ask which option an answer means.
+
+    Args:
+        question: what was asked.
+        text: the open answer.
+        options: 2 to 26 answers to choose from.
+        caller: asks the model and keeps the journal.
+
+    Raises:
+        ModelError: the model gave no usable answer.
+        RunError: its reply names no option.
+    """
+    reply = await caller(MapAnswer(question, text, tuple(options)), "map")
+    chosen = read_option(reply.text, options)
+    caller.journal.decide("option", letter(chosen) if chosen is not None else None)
+    if chosen is None:
+        said = " ".join(reply.text.split())[:80]
+        raise RunError(f"The model named no option: it said {said!r}. Run it again.")
+    return Option(letter(chosen), options[chosen])
+
+
+def read_option(reply: str, options: Sequence[str]) -> int | None:
+    """The option a reply names, by its letter or by its text, or None.
+
+    A reply that names several, or a letter that only starts a sentence
+    ("A person …"), names none.
+    """
+    letters = f"[A-{letter(len(options) - 1)}]"
+    told = reply.strip()
+    alone = re.fullmatch(rf"\W*({letters})\W*", told, re.IGNORECASE)
+    marked = re.findall(rf"(?:\(|\*\*)({letters})(?:\)|\*\*)|\b({letters})[).:]", told)
+    said = re.findall(rf"\b(?:answer|option)(?: is)?\W+({letters})\b(?!['’])", told, re.IGNORECASE)
+    named = {alone[1]} if alone else {one or other for one, other in marked} | set(said)
+    found = {ord(one.upper()) - ord("A") for one in named}
+    if not found:
+        lowered = told.lower()
+        found = {at for at, option in enumerate(options) if option.strip().lower() in lowered}
+    return found.pop() if len(found) == 1 else None
+
+
+def holds(answer: str, gold: str) -> bool:
+    """Whether an open answer holds the gold one: its words, in their order; case does not count."""
+    said, wanted = (" ".join(re.findall(r"\w+", text.casefold())) for text in (answer, gold))
+    return f" {wanted} " in f" {said} "
+
 
 Watch: TypeAlias = Callable[[str, bool], None]
 """Told the path of each call when it starts (False) and when it ends (True)."""
@@ -152,7 +214,7 @@ def kept(tools: Tools, session: Session, question: str) -> Tools:
         session: of the run.
         question: names the question in the run.
     """
-    from pearl.strategies.rebel.tools import KeptTools
+    from pearl.strategies.rebel_calls import KeptTools
 
     keeper, run = session.engine.keeper, session.journal.name
     return KeptTools(tools, keeper, run, question) if keeper and run else tools

@@ -19,26 +19,29 @@ from pearl.answer import (
     kept,
     whole_plan,
 )
-from pearl.checker import DEFAULT, Selection
-from pearl.checker import check as _check
-from pearl.checker import fix as _fix
-from pearl.context import Context
-from pearl.diagnostics import Diagnostic
-from pearl.layout import layout
-from pearl.library import Library, load_library
-from pearl.llm import Demonstration, Model, choose_model
-from pearl.plan import Plan
-from pearl.planner import Planned, choose_demonstrations, load_demonstrations
-from pearl.planner import write_plan as _write_plan
-from pearl.runtime import Caller
+from pearl.lang.ast import Parsed, Plan
+from pearl.lang.diagnostics import Diagnostic
+from pearl.lang.formatter import layout
+from pearl.lang.library import Library, load_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
+from pearl.lang.source import InputError, Source, read_source
+from pearl.lint.checker import DEFAULT, Selection
+from pearl.lint.checker import check as _check
+from pearl.lint.checker import fix as _fix
+from pearl.models.base import Model
+from pearl.models.choose import choose_model
+from pearl.prompts.calls import Demonstration
+from pearl.run.calls import Caller
+from pearl.run.context import Context
 from pearl.session import Began, context_for, open_session
-from pearl.source import InputError, Source, read_source
-from pearl.strategies import GivenPlan
+from pearl.strategies.pearl import GivenPlan
+from pearl.strategies.planner import Planned, choose_demonstrations, load_demonstrations
+from pearl.strategies.planner import write_plan as _write_plan
 from pearl.strategies.registry import Setting, check_own, find_strategy
-from pearl.syntax import Parsed, parse, print_plan
 
 if TYPE_CHECKING:
-    from pearl.tools import Toolbox
+    from pearl.tools.toolbox import Toolbox
 
 _T = TypeVar("_T")
 
@@ -249,7 +252,7 @@ async def _opened(tools: str) -> AsyncIterator[Toolbox | None]:
     if not tools:
         yield None
         return
-    from pearl.tools import load_tools
+    from pearl.tools.toolbox import load_tools
 
     toolbox = load_tools(tools)
     try:

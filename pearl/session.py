@@ -7,14 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pearl.context import UNLIMITED, Context, Policy
-from pearl.context.policy import REPLY
-from pearl.engine import Engine, start_engine
-from pearl.engine.settings import read_reply, read_window
-from pearl.llm import Model
-from pearl.llm.prices import load_prices
-from pearl.llm.tokens import counter
-from pearl.runtime import Journal
+from pearl.models.base import Model
+from pearl.models.middleware.stack import Engine, read_reply, read_window, start_engine
+from pearl.models.prices import load_prices
+from pearl.models.tokens import counter
+from pearl.run.context import REPLY, UNLIMITED, Context, Policy
+from pearl.run.journal import Journal
 
 Began = Callable[[str], None]
 """Told the run's name once it has one."""
@@ -81,7 +79,7 @@ async def open_session(
             await model.close()
         return
     # The database's library takes long to load.
-    from pearl.store import open_store
+    from pearl.store.store import open_store
 
     opened = open_store(store)
     try:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from pearl.llm import CorrectFilled, FillSchema, ModelError, Reply, Request
-from pearl.tools import Parameter, Tool, ToolError, ToolReply
-from pearl.values import Value
+from pearl.lang.values import Value
+from pearl.models.base import ModelError, Reply, Request
+from pearl.prompts.calls import CorrectFilled, FillSchema
+from pearl.tools.base import Parameter, Tool, ToolError, ToolReply
 
 Said: TypeAlias = dict[str, Any] | str
 """A reply: an object, or a text as it is."""

@@ -18,12 +18,12 @@ from urllib.parse import urlencode
 import uvicorn
 from sqlalchemy import Engine
 
-from pearl.library import load_library
-from pearl.review.desk import Desk, Wanted, lay_out
+from pearl.lang.library import load_library
 from pearl.review.folders import Folders, read_folders
 from pearl.review.people import Admitted
 from pearl.review.queue import read_queue
 from pearl.review.serve import application, listen
+from pearl.review.session import Desk, Wanted, lay_out
 from pearl.store.database import open_database
 from tests.shell import command
 

@@ -10,37 +10,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pearl.agents import (
-    Agents,
+from pearl.commaqa.agents import Agents, NoAnswer, run_hop, run_hops, solver
+from pearl.commaqa.decomposition import (
+    CHANGES,
+    MODES,
     Hop,
     HopError,
-    NoAnswer,
-    World,
+    Operation,
     agent_of,
-    exact_match,
-    f1,
     parse_hops,
     print_hop,
     print_hops,
     print_operation,
     read_operation,
-    read_world,
-    read_worlds,
-    run_hop,
-    run_hops,
-    solver,
     to_hops,
     to_plan,
 )
-from pearl.agents.hops import CHANGES, MODES, Operation
-from pearl.agents.sums import read_numbers
-from pearl.checker import check
-from pearl.diagnostics import has_errors
-from pearl.library import load_library
-from pearl.plan import Mode, Plan, Ref
-from pearl.source import InputError
-from pearl.syntax import parse, print_plan
-from pearl.values import Pairs, Value, canonical_json, to_json
+from pearl.commaqa.language import read_numbers
+from pearl.commaqa.scoring import exact_match, f1
+from pearl.commaqa.world import World, read_world, read_worlds
+from pearl.lang.ast import Mode, Plan, Ref
+from pearl.lang.diagnostics import has_errors
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
+from pearl.lang.source import InputError
+from pearl.lang.values import Pairs, Value, canonical_json, to_json
+from pearl.lint.checker import check
 
 FILES = [
     f"{kind}_{part}.jsonl"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pearl.store import open_store
+from pearl.store.store import open_store
 from tests.runs import runs
 from tests.server import Server, dripping
 from tests.shell import BAD, GOOD, STORY, call, command, one_line

@@ -17,15 +17,15 @@ from typing import Any, TypeVar
 import pytest
 from aiohttp import web
 
-from pearl.engine import Limits, start_engine
-from pearl.llm import ExecuteStep, MapAnswer, ModelError, Reply, Request, Usage
-from pearl.llm.batches import Batches, BatchStatus, open_batches
-from pearl.llm.batches.gathering import Gathering
-from pearl.llm.batches.results import LARGEST_LINE
-from pearl.llm.openai import OpenAI
-from pearl.llm.settings import Settings
-from pearl.plan import Action, Param, Step
-from pearl.source import InputError, Source
+from pearl.lang.ast import Action, Param, Step
+from pearl.lang.source import InputError, Source
+from pearl.models.base import ModelError, Reply, Request, Usage
+from pearl.models.batch_api import Batches, Gathering, open_batches
+from pearl.models.batch_files import LARGEST_LINE, BatchStatus
+from pearl.models.middleware.stack import Limits, start_engine
+from pearl.models.openai import OpenAI
+from pearl.models.settings import Settings
+from pearl.prompts.calls import ExecuteStep, MapAnswer
 from tests.batch_server import Answer, Body, Line, Provider, crowded, echo, result, unsent
 from tests.conftest import ROOT
 from tests.server import (
@@ -677,7 +677,7 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.test_batch_api import KEY, endpoint, told, words
-from pearl.llm.batches import Batches
+from pearl.models.batch_api import Batches
 model = Batches("some-model", endpoint({url!r}), Path({folder!r}), quiet=0.05, interval=0.02)
 asyncio.run(told(model, words({count})))
 """

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pearl.cli import COMMANDS
-from pearl.source import Source
-from pearl.syntax import parse
+from pearl.lang.parser import parse
+from pearl.lang.source import Source
 from tests.runs import runs
 from tests.shell import BAD, GOOD, STORY, call, on_terminal, process
 
@@ -452,8 +452,8 @@ class TestFmt:
         "path", sorted((ROOT / "tests" / "cases").glob("*.md")), ids=lambda path: path.stem
     )
     def test_no_word_is_lost(self, path: Path) -> None:
-        from pearl.layout import layout
-        from pearl.source import InputError
+        from pearl.lang.formatter import layout
+        from pearl.lang.source import InputError
 
         text = _text_of_case(path)
         try:

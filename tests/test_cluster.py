@@ -146,13 +146,12 @@ def test_keys_do_not_travel(tmp_path: Path):
     """What the client pickles for a worker does not hold the key."""
     import pickle
 
-    from pearl.batch import Setup
-    from pearl.batch.job import AnswerRows
-    from pearl.context import UNLIMITED
-    from pearl.engine import Limits
-    from pearl.jobs.hand import Order
-    from pearl.library import load_library
-    from pearl.llm import choose_model
+    from pearl.jobs.batch import AnswerRows, Setup
+    from pearl.jobs.cluster import Order
+    from pearl.lang.library import load_library
+    from pearl.models.choose import choose_model
+    from pearl.models.middleware.stack import Limits
+    from pearl.run.context import UNLIMITED
 
     key = "sk-feedfeedfeedfeed"
     with pytest.MonkeyPatch.context() as patch:

@@ -13,19 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from pearl.alike import given, group, likeness, phrase, read_action, widened
-from pearl.context import Context
-from pearl.library import Library, load_library
-from pearl.llm import CondenseActions, ModelError, Reply, Request
-from pearl.mining.condense import GENERAL, condense
-from pearl.mining.covering import Condensed
-from pearl.mining.replies import read_reply
-from pearl.mining.rounds import Rounds, condense_with, shards
-from pearl.plan import Action, Literal, Param, Ref, Replaced, Template, refs
-from pearl.runtime import Caller
+from pearl.lang.ast import Action, Literal, Param, Ref, Replaced, Template, refs
+from pearl.lang.definitions import phrase, widened
+from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.printer import print_library
+from pearl.lang.similarity import given, group, likeness, read_action
+from pearl.mining.condense import GENERAL, Condensed, condense
+from pearl.mining.rounds import Rounds, condense_with, read_reply, shards
+from pearl.models.base import ModelError, Reply, Request
+from pearl.prompts.calls import CondenseActions
+from pearl.run.calls import Caller
+from pearl.run.context import Context
 from pearl.session import open_session
-from pearl.syntax import parse_library
-from pearl.syntax.printer import print_library
 from tests.runs import runs
 from tests.shell import call, command, one_line
 

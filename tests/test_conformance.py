@@ -9,30 +9,26 @@ from typing import Any
 
 import pytest
 
-from pearl.agents import Agents, handlers, read_worlds, to_plan
-from pearl.agents.scoring import exact_match
-from pearl.checker import check
-from pearl.diagnostics import has_errors
-from pearl.library import Library, load_library
-from pearl.llm.offline import Offline
-from pearl.planner import choose_demonstrations, load_demonstrations
-from pearl.replay import read_records, replay
-from pearl.runtime import Caller, Finished, Journal, Strategy, run_strategy
-from pearl.runtime.handlers import NONE, Handlers
-from pearl.runtime.trace import export_trace
-from pearl.source import Source
-from pearl.strategies import (
-    Decomp,
-    GivenPlan,
-    Pearl,
-    PlanShown,
-    choosing_plan,
-    decompose,
-    direct_plan,
-    reasoning_plan,
-    worked,
-)
-from pearl.syntax import parse
+from pearl.commaqa.agents import Agents, handlers
+from pearl.commaqa.decomposition import to_plan
+from pearl.commaqa.scoring import exact_match
+from pearl.commaqa.world import read_worlds
+from pearl.lang.diagnostics import has_errors
+from pearl.lang.library import Library, load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source
+from pearl.lint.checker import check
+from pearl.models.offline import Offline
+from pearl.run.calls import Caller
+from pearl.run.executor import NONE, Handlers
+from pearl.run.journal import Journal
+from pearl.run.loop import Finished, Strategy, run_strategy
+from pearl.run.replay import read_records, replay
+from pearl.run.trace import export_trace
+from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
+from pearl.strategies.decomp import Decomp, decompose, worked
+from pearl.strategies.pearl import GivenPlan, Pearl, direct_plan
+from pearl.strategies.planner import choose_demonstrations, load_demonstrations
 from tests.conftest import ROOT
 from tests.shell import STORY
 

@@ -10,25 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pearl.builtins import MOST, BuiltinError, Given, groups, parts
-from pearl.checker import check
-from pearl.context import POLICIES, Context, fit_call
-from pearl.context.parts import LabelError, enough_parts, part, spans
-from pearl.context.passages import choose
-from pearl.context.sizes import _at_most, rest_of
-from pearl.library import load_library
-from pearl.llm import ExecuteStep, Reply, Request
-from pearl.llm.offline import Offline
-from pearl.plan import DOCUMENT, Action, Literal, Param, Ref, Step
-from pearl.prompts import render
-from pearl.replay import read_records, replay
-from pearl.runtime import Caller, Finished, Journal, Return, Run, RunError, Steps, run_strategy
-from pearl.runtime.evidence import evidence
-from pearl.runtime.trace import export_trace
-from pearl.source import InputError, Source
-from pearl.strategies import GivenPlan
-from pearl.syntax import parse, print_plan
-from pearl.values import Pairs
+from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
+from pearl.lang.builtins import MOST, BuiltinError, Given, groups, parts
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
+from pearl.lang.source import InputError, Source
+from pearl.lang.values import Pairs
+from pearl.lint.checker import check
+from pearl.models.base import Reply, Request
+from pearl.models.offline import Offline
+from pearl.prompts.calls import ExecuteStep
+from pearl.prompts.render import render
+from pearl.run.calls import Caller
+from pearl.run.context import POLICIES, Context, _at_most, fit_call, rest_of
+from pearl.run.evidence import evidence
+from pearl.run.journal import Journal
+from pearl.run.loop import Finished, Return, Run, RunError, Steps, run_strategy
+from pearl.run.parts import LabelError, choose, enough_parts, part, spans
+from pearl.run.replay import read_records, replay
+from pearl.run.trace import export_trace
+from pearl.strategies.pearl import GivenPlan
 
 LIBRARY = load_library()
 

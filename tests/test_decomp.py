@@ -9,19 +9,20 @@ from types import MappingProxyType
 
 import pytest
 
-from pearl.builtins import FUNCTIONS, BuiltinError, Given
-from pearl.library import Library, builtins, load_library
-from pearl.llm import CorrectPlan, ModelError, NextStep, Reply, Request, Worked
-from pearl.llm.offline.analogy import next_step
-from pearl.llm.offline.slots import form
-from pearl.plan import Literal
-from pearl.prompts import render
-from pearl.runtime import Caller, Finished, Journal, RunError, run_strategy
-from pearl.runtime.handlers import Handlers
-from pearl.source import Source
-from pearl.strategies import Decomp, decompose, worked
-from pearl.syntax import parse, parse_library
-from pearl.values import Value
+from pearl.lang.ast import Literal
+from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.lang.library import Library, builtins, load_library, parse_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source
+from pearl.lang.values import Value
+from pearl.models.base import ModelError, Reply, Request
+from pearl.prompts.calls import CorrectPlan, NextStep, Worked
+from pearl.prompts.render import render
+from pearl.run.calls import Caller
+from pearl.run.executor import Handlers
+from pearl.run.journal import Journal
+from pearl.run.loop import Finished, RunError, run_strategy
+from pearl.strategies.decomp import Decomp, decompose, worked
 
 LISTS = load_library("lists")
 LOOPING = """\
@@ -157,7 +158,7 @@ def test_a_decomposer_that_never_returns_is_given_up():
 @pytest.mark.parametrize(("action", "words"), [("AGAIN", "already at"), ("DEEPER", "calls deep")])
 def test_recursion_that_never_ends_is_cut(action: str, words: str):
     """By analogy, so that every frame writes the same again."""
-    from pearl.llm.offline import Offline
+    from pearl.models.offline import Offline
 
     own = {one.name: one for one in parse_library(LOOPING).actions}
     library = Library(("loop",), MappingProxyType({**builtins(), **own}))

@@ -13,52 +13,39 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pearl.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.cli import pearl
 from pearl.evaluate.datasets import DATASETS
 from pearl.evaluate.datasets.arithmetic import GSM8K, MULTIARITH
 from pearl.evaluate.datasets.commaqa_e import DATASET as COMMAQA_E
-from pearl.layout import layout_library
-from pearl.library import Library, builtins, load_library
-from pearl.llm import (
-    ExecuteStep,
-    FillSchema,
-    ModelError,
-    NextStep,
-    Reply,
-    Request,
-    Worked,
-)
-from pearl.llm.calls import Call
-from pearl.llm.offline import Offline
-from pearl.llm.offline.by_example import by_example, statements
-from pearl.llm.offline.reducing import sub_questions
-from pearl.numerals import last_number
-from pearl.plan import Literal, Step
-from pearl.planner import load_demonstrations
-from pearl.prompts import render
-from pearl.prompts.schemas import load_schema
-from pearl.retrieval import Passage
-from pearl.runtime import Caller, Finished, Journal, RunError, Strategy, run_strategy
-from pearl.runtime.calls import at_most
-from pearl.runtime.handlers import NONE, Handlers
-from pearl.runtime.trace import export_trace
-from pearl.source import InputError, Source
-from pearl.strategies import (
-    Decomp,
-    GivenPlan,
-    LeastToMost,
+from pearl.lang.ast import Literal, Step
+from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.lang.formatter import layout_library
+from pearl.lang.library import Library, builtins, load_library, parse_library
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, Source
+from pearl.lang.values import Value, decode, last_number
+from pearl.models.base import ModelError, Reply, Request
+from pearl.models.offline import Offline
+from pearl.prompts.calls import Call, ExecuteStep, FillSchema, NextStep, Worked
+from pearl.prompts.render import load_schema, render
+from pearl.retrieval.retriever import Passage
+from pearl.run.calls import Caller, at_most
+from pearl.run.executor import NONE, Handlers
+from pearl.run.journal import Journal
+from pearl.run.loop import Finished, RunError, Strategy, run_strategy
+from pearl.run.trace import export_trace
+from pearl.strategies.baselines import (
     blind_plan,
+    chain,
     conclusion,
-    decompose,
     retrieve_read_plan,
     rolled_out_plan,
-    worked,
 )
-from pearl.strategies.retrieving import with_retriever
-from pearl.strategies.rolled_out import chain
-from pearl.syntax import parse, parse_library
-from pearl.values import Value, decode
+from pearl.strategies.decomp import Decomp, decompose, worked
+from pearl.strategies.least_to_most import LeastToMost
+from pearl.strategies.pearl import GivenPlan
+from pearl.strategies.planner import load_demonstrations
+from pearl.strategies.registry import with_retriever
 from tests.conftest import ROOT
 from tests.shell import call
 from tests.test_conformance import conforms
@@ -383,8 +370,6 @@ JARS = "A crate holds 5 rows of 4 jars. 3 are cracked. How many are whole?"
 def reckoner(call: Call) -> str:
     """Writes the steps by analogy, and reasons as a model that forgets to state the number."""
     if isinstance(call, NextStep):
-        from pearl.llm.offline.analogy import next_step
-
         return next_step(call)
     assert isinstance(call, ExecuteStep)
     if call.action.name == "REASON":

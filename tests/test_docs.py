@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import pearl
-from pearl.rules import RULES
+from pearl.lint.rules import RULES
 from tests.conftest import ROOT
 
 DRAFT = """\

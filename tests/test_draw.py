@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pearl import draw
-from pearl.graph import dependencies, levels, outputs
-from pearl.plan import Plan, Ref, Step
-from pearl.syntax import parse
+from pearl.lang import graph as draw
+from pearl.lang.ast import Plan, Ref, Step
+from pearl.lang.graph import dependencies, levels, outputs
+from pearl.lang.parser import parse
 from tests.conftest import ROOT
 
 DEMOS = sorted((ROOT / "plans" / "demos").glob("*.plan"))

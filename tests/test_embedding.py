@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pearl.embedding import TfIdf, choose_embedding, cosine
-from pearl.embedding.openai import OpenAIEmbedding
-from pearl.llm import ModelError, Usage
-from pearl.runtime import Entry, Journal
-from pearl.source import InputError
-from pearl.store import open_store
-from pearl.strategies.rebel.vectors import embedding
+from pearl.lang.source import InputError
+from pearl.models.base import ModelError, Usage
+from pearl.models.embeddings import OpenAIEmbedding, TfIdf, choose_embedding, cosine
+from pearl.run.journal import Entry, Journal
+from pearl.store.store import open_store
+from pearl.strategies.rebel_calls import embedding
 from tests.server import Handler, answering, sending, stalling
 from tests.services import Services
 

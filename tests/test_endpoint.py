@@ -21,11 +21,11 @@ import pytest
 from aiohttp import web
 
 import pearl
-from pearl.llm import ExecuteStep, MapAnswer, Message, Model, ModelError, Reply, Request, Usage
-from pearl.llm.forms import Form, first_form
-from pearl.llm.wire import Writer
-from pearl.prompts import render, stable_part
-from pearl.source import Source
+from pearl.lang.source import Source
+from pearl.models.base import Model, ModelError, Reply, Request, Usage
+from pearl.models.openai import Form, Writer, first_form
+from pearl.prompts.calls import ExecuteStep, MapAnswer, Message
+from pearl.prompts.render import render, stable_part
 from tests.server import (
     Script,
     Server,

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pearl.engine.budget import Amount, Budgeted, Ceiling, MemoryLedger, Verdict
-from pearl.engine.keep import Kept
-from pearl.engine.limit import HaltError, Limited, Limiter
-from pearl.engine.pace import Pace
-from pearl.engine.retry import TRIES, UNUSABLE, Retried
-from pearl.engine.warm import SMALLEST, Warmed
-from pearl.llm import Attempt, MapAnswer, ModelError, Reply, Request, Usage
+from pearl.models.base import Attempt, ModelError, Reply, Request, Usage
+from pearl.models.middleware.budget import Amount, Budgeted, Ceiling, MemoryLedger, Verdict
+from pearl.models.middleware.cache import Kept
+from pearl.models.middleware.rate_limit import HaltError, Limited, Limiter, Pace
+from pearl.models.middleware.retry import TRIES, UNUSABLE, Retried
+from pearl.models.middleware.warmup import SMALLEST, Warmed
+from pearl.prompts.calls import MapAnswer
 
 T = TypeVar("T")
 CALL = MapAnswer("q", "a", ("x", "y"))

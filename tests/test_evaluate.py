@@ -12,33 +12,34 @@ from typing import Any
 import pytest
 
 from benchmarks.stub import Stub
-from pearl.agents import World
-from pearl.agents.world import read_world
-from pearl.evaluate.about import planning_of
-from pearl.evaluate.datasets import DATASETS, Example
+from pearl.commaqa.search import Budget
+from pearl.commaqa.world import World, read_world
+from pearl.evaluate.conditions import planning_of
+from pearl.evaluate.context import Searching, load_tooling
+from pearl.evaluate.datasets import DATASETS
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact as DatasetFact
 from pearl.evaluate.datasets.multihop import MultiHop, compose
-from pearl.evaluate.job import Demonstrations, apart, choose_examples, make_kit
-from pearl.evaluate.methods import METHODS, Kit
-from pearl.evaluate.methods.base import (
-    EXECUTE,
-    LIBRARY,
-    STEPWISE,
-    UNREFINED,
-    Limits,
-    rotations,
+from pearl.evaluate.job import (
+    REASONING,
+    Demonstrations,
+    apart,
+    choose_examples,
+    find_dataset,
+    find_method,
+    make_kit,
+    read_labels,
+    trial_tasks,
 )
-from pearl.evaluate.reasoning import REASONING, read_labels
+from pearl.evaluate.methods import METHODS
+from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Kit, rotations
 from pearl.evaluate.results import read_evaluation
-from pearl.evaluate.searching import Searching
-from pearl.evaluate.tooling import load_tooling
-from pearl.evaluate.trials import find_dataset, find_method, trial_tasks
-from pearl.learning.search import Budget
-from pearl.library import load_library
-from pearl.planner import load_demonstrations
-from pearl.retrieval import build_index
-from pearl.source import InputError, Source
-from pearl.syntax import parse
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, Source
+from pearl.retrieval.index import build_index
+from pearl.strategies.planner import load_demonstrations
+from pearl.strategies.registry import Limits
 from tests.batches import killed_once
 from tests.server import Server, failing
 from tests.shell import STORY, Result, call

@@ -13,29 +13,33 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pearl.context import Context
-from pearl.engine import start_engine
-from pearl.evaluate.datasets import DATASETS, Example
+from pearl.evaluate.datasets import DATASETS
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
-from pearl.evaluate.methods import METHODS, Kit
+from pearl.evaluate.methods import METHODS
+from pearl.evaluate.methods.base import Kit
 from pearl.evaluate.methods.fsm import recall
-from pearl.library import load_library
-from pearl.llm import CorrectFilled, FillSchema, ModelError, Reply, Request
-from pearl.llm.offline import Offline
-from pearl.prompts import render
-from pearl.prompts.schemas import load_schema
-from pearl.retrieval import DocumentRetriever
-from pearl.runtime import Caller, Finished, Journal, RunError, run_strategy
-from pearl.runtime.evidence import evidence
-from pearl.runtime.schemas import as_json_schema
-from pearl.runtime.trace import export_trace
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
+from pearl.lang.source import Source
+from pearl.models.base import ModelError, Reply, Request
+from pearl.models.middleware.stack import start_engine
+from pearl.models.offline import Offline
+from pearl.prompts.calls import CorrectFilled, FillSchema
+from pearl.prompts.render import load_schema, render
+from pearl.retrieval.retriever import DocumentRetriever
+from pearl.run.calls import Caller, as_json_schema
+from pearl.run.context import Context
+from pearl.run.evidence import evidence
+from pearl.run.journal import Journal
+from pearl.run.loop import Finished, RunError, run_strategy
+from pearl.run.trace import export_trace
 from pearl.session import Session
-from pearl.source import Source
-from pearl.store import open_store
-from pearl.strategies.fsm import Fsm, picture
-from pearl.strategies.fsm.solvers import FsmLimits, of, sentences
-from pearl.strategies.fsm.table import END, FSM1, FSM2, MACHINES, Machine
-from pearl.syntax import parse, print_plan
+from pearl.store.store import open_store
+from pearl.strategies import fsm_states as picture
+from pearl.strategies.fsm import Fsm
+from pearl.strategies.fsm_states import END, FSM1, FSM2, MACHINES, FsmLimits, Machine, of, sentences
 from tests.conftest import ROOT
 from tests.shell import call
 from tests.test_conformance import conforms

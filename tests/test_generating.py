@@ -17,21 +17,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pearl.agents import Agents, World, read_world, read_worlds, run_hops, to_hops, to_plan
-from pearl.agents.world import Fact, Question
 from pearl.cli import pearl
-from pearl.generating import (
-    PARTS,
-    generate,
-    read_schema,
-    shipped_schemas,
-    shipped_text,
-    theories_of,
-)
-from pearl.generating.names import invented
-from pearl.generating.theories import divided
-from pearl.source import InputError
-from pearl.values import Value, canonical_json, to_json
+from pearl.commaqa.agents import Agents, run_hops
+from pearl.commaqa.decomposition import to_hops, to_plan
+from pearl.commaqa.generator import PARTS, generate
+from pearl.commaqa.schema import invented, read_schema, shipped_schemas, shipped_text
+from pearl.commaqa.theories import divided, theories_of
+from pearl.commaqa.world import Fact, Question, World, read_world, read_worlds
+from pearl.lang.source import InputError
+from pearl.lang.values import Value, canonical_json, to_json
 from tests.conftest import ROOT
 
 SHIPPED = ("explicit", "implicit", "numeric")

@@ -10,20 +10,22 @@ from typing import Any
 
 import pytest
 
-from pearl.builtins import Given
-from pearl.checker import check_library
-from pearl.library import Library, builtins
-from pearl.llm import Reply, Request
-from pearl.plan import Prompt, SubPlan
-from pearl.replay import read_records, replay
-from pearl.runtime import Caller, Journal, RunError, run_strategy
-from pearl.runtime.handlers import Frame, Handlers, SolverError
-from pearl.runtime.trace import export_trace
-from pearl.source import Source
-from pearl.strategies import GivenPlan
-from pearl.syntax import parse, parse_library
-from pearl.syntax.printer import print_library
-from pearl.values import Value, as_text
+from pearl.lang.ast import Prompt, SubPlan
+from pearl.lang.builtins import Given
+from pearl.lang.library import Library, builtins, parse_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_library
+from pearl.lang.source import Source
+from pearl.lang.values import Value, as_text
+from pearl.lint.checker import check_library
+from pearl.models.base import Reply, Request
+from pearl.run.calls import Caller
+from pearl.run.executor import Frame, Handlers, SolverError
+from pearl.run.journal import Journal
+from pearl.run.loop import RunError, run_strategy
+from pearl.run.replay import read_records, replay
+from pearl.run.trace import export_trace
+from pearl.strategies.pearl import GivenPlan
 
 ACTIONS = """\
 SHOUT(X) -> any : Say X in capitals.

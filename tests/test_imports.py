@@ -13,12 +13,9 @@ import pytest
 from tests.conftest import ROOT
 
 ROOMS = (
-    "resources", "source", "rows", "values", "diagnostics", "plan", "screen", "syntax",
-    "numerals", "builtins", "library", "alike", "retrieval", "graph", "placing", "draw",
-    "rules", "checker", "passes", "render", "llm", "embedding", "prompts", "planner", "context",
-    "runtime", "agents", "tools", "generating", "learning", "engine", "store", "strategies",
-    "layout", "session", "replay", "answer", "jobs", "batch", "mining", "report", "evaluate",
-    "viewer", "review", "lsp", "api", "cli", "__main__",
+    "lang", "lint", "passes", "retrieval", "prompts", "models", "run", "store", "session", "tools",
+    "strategies", "answer", "commaqa", "jobs", "mining", "report", "evaluate", "viewer",
+    "review", "lsp", "api", "cli", "__main__",
 )  # fmt: skip
 HEAVY = (
     "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy", "alembic",
@@ -61,12 +58,6 @@ def test_every_module_is_in_a_room():
     assert found == set(ROOMS)
 
 
-def test_no_module_is_long():
-    for file in PACKAGE.rglob("*.py"):
-        lines = file.read_text(encoding="utf-8").count("\n")
-        assert lines <= 320, f"{file.relative_to(ROOT)} has {lines} lines: make it two"
-
-
 def test_public_functions_and_classes_say_what_they_are():
     exempt = {"check", "explain", "check_plan", "check_library"}  # a rule's module says it
     for file in PACKAGE.rglob("*.py"):
@@ -75,7 +66,7 @@ def test_public_functions_and_classes_say_what_they_are():
         for node in tree.body:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 continue
-            if node.name.startswith("_") or (room(file) == "rules" and node.name in exempt):
+            if node.name.startswith("_") or ("rules" in file.parts and node.name in exempt):
                 continue
             assert ast.get_docstring(node), f"{file.name}: {node.name}"
 

@@ -19,35 +19,32 @@ from unicodedata import normalize
 import pytest
 from aiohttp import web
 
-from pearl.library import Library, load_library
-from pearl.llm import (
+from pearl.lang.ast import Literal, Step
+from pearl.lang.library import Library, load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source
+from pearl.lang.values import Value
+from pearl.models.base import ModelError, Reply, Request
+from pearl.models.offline import Offline
+from pearl.prompts.calls import (
     CorrectFilled,
     CorrectPlan,
     ExecuteStep,
     Field,
     FillSchema,
-    ModelError,
     NextStep,
-    Reply,
-    Request,
     Schema,
 )
-from pearl.llm.offline import Offline
-from pearl.plan import Literal, Step
-from pearl.prompts import render
-from pearl.prompts.render import fenced
-from pearl.prompts.schemas import load_schema
-from pearl.runtime import Caller, Journal, RunError, run_strategy
-from pearl.runtime.trace import export_trace
-from pearl.source import Source
-from pearl.store import open_store
-from pearl.strategies.prepared import Prepared
+from pearl.prompts.render import fenced, load_schema, render
+from pearl.run.calls import Caller
+from pearl.run.journal import Journal
+from pearl.run.loop import RunError, run_strategy
+from pearl.run.trace import export_trace
+from pearl.store.store import open_store
 from pearl.strategies.rebel import rebel
-from pearl.strategies.rebel.tools import KeptTools
-from pearl.strategies.registry import STRATEGIES, Named, Setting
-from pearl.syntax import parse
-from pearl.tools import load_tools
-from pearl.values import Value
+from pearl.strategies.rebel_calls import KeptTools
+from pearl.strategies.registry import STRATEGIES, Named, Prepared, Setting
+from pearl.tools.toolbox import load_tools
 from tests.conftest import ROOT
 from tests.mind import Box, Mind, tool
 from tests.services import Services

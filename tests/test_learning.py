@@ -15,36 +15,26 @@ from typing import Any
 
 import pytest
 
-from pearl.agents import (
-    Agents,
-    Hop,
-    World,
-    exact_match,
-    parse_hops,
-    read_world,
-    read_worlds,
-    run_hops,
+from pearl.commaqa.agents import Agents, run_hops
+from pearl.commaqa.analogy import ByAnalogy
+from pearl.commaqa.decomposition import Hop, parse_hops
+from pearl.commaqa.learn import Learned, learn_from_answers, learn_from_gold
+from pearl.commaqa.learned import Model, parts_of, phrases_of, read_model, write_model
+from pearl.commaqa.moves import (
+    fits,
+    fitted,
+    hop_of,
+    known_entities,
+    longest_match,
+    move_of,
+    opened,
+    strange_entities,
 )
-from pearl.learning import (
-    Budget,
-    ByAnalogy,
-    Choice,
-    Learned,
-    Model,
-    NextStep,
-    best_first,
-    brute_force,
-    greedy,
-    learn_from_answers,
-    learn_from_gold,
-    read_model,
-    write_model,
-)
-from pearl.learning.moves import fits, hop_of, move_of
-from pearl.learning.telltales import parts_of, phrases_of
-from pearl.learning.texts import fitted, known_entities, longest_match, opened, strange_entities
-from pearl.source import InputError
-from pearl.values import Value
+from pearl.commaqa.scoring import exact_match
+from pearl.commaqa.search import Budget, Choice, NextStep, best_first, brute_force, greedy
+from pearl.commaqa.world import World, read_world, read_worlds
+from pearl.lang.source import InputError
+from pearl.lang.values import Value
 from tests.shell import call
 
 SETS = ("explicit", "implicit", "numeric")
@@ -114,7 +104,7 @@ def test_every_call_of_an_agent_is_counted(shared: Path, monkeypatch: pytest.Mon
             asked += 1
             return super().ask(agent, question)
 
-    monkeypatch.setattr("pearl.learning.learn.Agents", Counted)
+    monkeypatch.setattr("pearl.commaqa.learn.Agents", Counted)
     assert learn_from_answers(train(shared, "explicit")[:40]).calls == asked > 0
 
 

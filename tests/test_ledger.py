@@ -8,9 +8,8 @@ import sys
 
 import pytest
 
-from pearl.engine import Amount, Ceiling, Verdict
-from pearl.store import Store, open_store
-from pearl.store.ledger import StoreLedger
+from pearl.models.middleware.budget import Amount, Ceiling, Verdict
+from pearl.store.store import Store, StoreLedger, open_store
 
 pytest_plugins = ["tests.postgres"]
 
@@ -61,7 +60,7 @@ def test_two_stores_share_one_ceiling(place: str):
 
 HOLDING = """
 import asyncio, os, sys
-from pearl.engine import Amount, Ceiling
+from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.store import open_store
 from pearl.store.ledger import StoreLedger
 store = open_store(sys.argv[1])

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from pearl.checker import check
-from pearl.layout import layout, layout_library
-from pearl.library import load_library
-from pearl.source import Source
-from pearl.syntax import parse
+from pearl.lang.formatter import layout, layout_library
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source
+from pearl.lint.checker import check
 from tests.conftest import ROOT
 from tests.editor import ABLE, Editor, RefusedError, applied, covered, editor, offset_of, place
 from tests.shell import one_line, process

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pearl.checker import check
-from pearl.diagnostics import has_errors
-from pearl.library import Library, load_library
+from pearl.lang.diagnostics import has_errors
+from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_library
+from pearl.lint.checker import check
 from pearl.mining.condense import condense
 from pearl.mining.migrate import migrate
-from pearl.syntax import parse, parse_library
-from pearl.syntax.printer import print_library
 from tests.shell import call, one_line
 
 SMALL = """\

@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 
 from benchmarks.stub import Stub
-from pearl.library import load_library
-from pearl.mining.gather import gather
-from pearl.mining.mine import read_proposals
-from pearl.mining.questions import read_examples
-from pearl.source import InputError
-from pearl.syntax import parse_library
+from pearl.lang.library import load_library, parse_library
+from pearl.lang.source import InputError
+from pearl.mining.mine import gather, read_examples, read_proposals
 from tests.batch_server import Provider
 from tests.batches import killed_once
 from tests.server import Server, failing

@@ -11,18 +11,24 @@ from typing import Any
 
 import pytest
 
-from pearl.agents import Agents, Hop, World, handlers, parse_hops, read_world, read_worlds, to_plan
-from pearl.evaluate.searching import Searching
-from pearl.learning import Budget, ByModel, Choice, best_first, greedy, search
-from pearl.library import load_library
-from pearl.llm import choose_model
-from pearl.llm.offline import Offline
-from pearl.runtime import Caller, Journal, RunError, run_strategy
-from pearl.runtime.trace import export_trace
-from pearl.source import Source
-from pearl.strategies.commaqa import Tmn
-from pearl.syntax import parse, print_plan
-from pearl.values import Value
+from pearl.commaqa.agents import Agents, handlers
+from pearl.commaqa.by_model import ByModel
+from pearl.commaqa.decomposition import Hop, parse_hops, to_plan
+from pearl.commaqa.search import Budget, Choice, best_first, greedy, search
+from pearl.commaqa.tmn import Tmn
+from pearl.commaqa.world import World, read_world, read_worlds
+from pearl.evaluate.context import Searching
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
+from pearl.lang.source import Source
+from pearl.lang.values import Value
+from pearl.models.choose import choose_model
+from pearl.models.offline import Offline
+from pearl.run.calls import Caller
+from pearl.run.journal import Journal
+from pearl.run.loop import RunError, run_strategy
+from pearl.run.trace import export_trace
 from tests.server import Server
 from tests.shell import call
 

@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from pearl.evaluate.datasets import Example
-from pearl.evaluate.datasets.base import NO_DOCUMENT
+from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose, golds
-from pearl.evaluate.job import choose_examples
-from pearl.evaluate.metrics.quotes import NOWHERE, facts_of
-from pearl.evaluate.trials import find_dataset
-from pearl.retrieval import DocumentRetriever
-from pearl.source import InputError
+from pearl.evaluate.job import choose_examples, find_dataset
+from pearl.evaluate.supporting_facts import NOWHERE, facts_of
+from pearl.lang.source import InputError
+from pearl.retrieval.retriever import DocumentRetriever
 
 ROW: dict[str, Any] = {
     "_id": "a1",

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pearl.evaluate.datasets import Example
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
-from pearl.evaluate.metrics.answers import (
+from pearl.evaluate.metrics import (
     Scores,
     best,
     compare,
@@ -19,12 +19,11 @@ from pearl.evaluate.metrics.answers import (
     normalise,
     score,
 )
-from pearl.evaluate.metrics.means import means_of
-from pearl.evaluate.metrics.quotes import NOWHERE, facts_of
-from pearl.evaluate.metrics.supporting_facts import form, supported
+from pearl.evaluate.supporting_facts import NOWHERE, facts_of, form, supported
 from pearl.evaluate.results import Evaluation, Result
-from pearl.evaluate.tables.evidence import evidence_table
-from pearl.runtime import Entry
+from pearl.evaluate.statistics import means_of
+from pearl.evaluate.tables import evidence_table
+from pearl.run.journal import Entry
 
 PARAGRAPHS = [
     ("The Mill", ["The Mill is a painting.", "It is by Anna Berg.", "It hangs in Ulm."]),

@@ -14,14 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pearl
-from pearl.library import Library, load_library
-from pearl.llm import CorrectPlan, ExecuteStep, MapAnswer, WritePlan
-from pearl.llm.offline import Offline, mapping, planning, reading
-from pearl.llm.offline.question import names, read_question
-from pearl.plan import DOCUMENT, Action, Literal, Param, Ref, Step
-from pearl.retrieval import sentences
-from pearl.source import Source
-from pearl.values import TYPES, decode
+from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
+from pearl.lang.library import Library, load_library
+from pearl.lang.source import Source
+from pearl.lang.values import TYPES, decode
+from pearl.models.offline import Offline, planning, reading
+from pearl.models.offline import reading as mapping
+from pearl.models.offline.planning import names, read_question
+from pearl.prompts.calls import CorrectPlan, ExecuteStep, MapAnswer, WritePlan
+from pearl.retrieval.terms import sentences
 from tests.conftest import ROOT
 
 EXAMPLES = ROOT / "plans" / "examples"
@@ -87,7 +88,7 @@ def test_two_processes_give_one_answer():
     code = """
 import json, sys, pearl
 from pathlib import Path
-from pearl.llm.offline import Offline
+from pearl.models.offline import Offline
 for file in sorted(Path(sys.argv[1]).glob("*.questions.jsonl")):
     for line in file.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)

@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
-from pearl.builtins import Given
-from pearl.checker import check
-from pearl.evaluate.datasets import Example
-from pearl.evaluate.job import Demonstrations, make_kit
+from pearl.evaluate.datasets.base import Example
+from pearl.evaluate.job import Demonstrations, make_kit, trial_tasks
 from pearl.evaluate.methods import decomp
-from pearl.evaluate.methods.base import Limits
-from pearl.evaluate.trials import trial_tasks
-from pearl.library import load_library
-from pearl.llm import ModelError, Reply, Request
-from pearl.llm.offline import Offline
-from pearl.plan import Literal
-from pearl.planner import load_demonstrations
-from pearl.retrieval import Passage, build_index, open_index
-from pearl.runtime import Caller, Journal, RunError
-from pearl.runtime.calls import at_most
-from pearl.runtime.handlers import SolverError
+from pearl.lang.ast import Literal
+from pearl.lang.builtins import Given
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, Source
+from pearl.lang.values import Value
+from pearl.lint.checker import check
+from pearl.models.base import ModelError, Reply, Request
+from pearl.models.offline import Offline
+from pearl.retrieval.index import build_index, open_index
+from pearl.retrieval.retriever import Passage
+from pearl.run.calls import Caller, at_most
+from pearl.run.executor import SolverError
+from pearl.run.journal import Journal
+from pearl.run.loop import RunError
 from pearl.session import open_session
-from pearl.source import InputError, Source
-from pearl.strategies.retrieving import MOST, PASSAGES, retrieving
-from pearl.syntax import parse
-from pearl.values import Value
+from pearl.strategies.planner import load_demonstrations
+from pearl.strategies.registry import MOST, PASSAGES, Limits, retrieving
 from tests.conftest import ROOT
 
 TOWNS = {
@@ -184,6 +184,6 @@ def test_a_refused_call_is_not_sent():
 
 
 def _call() -> Any:
-    from pearl.llm import NextStep
+    from pearl.prompts.calls import NextStep
 
     return NextStep("?", LIBRARY)

@@ -13,8 +13,9 @@ import pytest
 from aiohttp import web
 
 import pearl
-from pearl.llm import MapAnswer, Message, Request, Usage
-from pearl.source import Source
+from pearl.lang.source import Source
+from pearl.models.base import Request, Usage
+from pearl.prompts.calls import MapAnswer, Message
 from tests.runs import entries
 from tests.server import (
     Meeting,

@@ -18,8 +18,8 @@ from tests.conftest import ROOT
 LOOK = """
 import json, sys
 import pearl
-from pearl import resources
-from pearl.library import load_library
+from pearl.lang import resources
+from pearl.lang.library import load_library
 read = lambda file: file.read_text(encoding="utf-8")
 print(json.dumps({
     "home": pearl.__file__,

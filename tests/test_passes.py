@@ -23,28 +23,26 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pearl.checker import check
-from pearl.diagnostics import Safety, has_errors
-from pearl.library import Library, load_library
-from pearl.llm import ExecuteStep, Reply, Request
-from pearl.passes import (
-    DEFAULT_PASSES,
-    PASSES,
-    Pass,
-    find_pass,
-    rewrite,
-    shared_calls,
-)
-from pearl.passes.base import sound
+from pearl.lang.ast import Arg, Items, Literal, Mode, Plan, Ref, Step, Template
+from pearl.lang.diagnostics import Safety, has_errors
+from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
+from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.values import as_text, canonical_json
+from pearl.lint.checker import check
+from pearl.models.base import Reply, Request
+from pearl.passes import DEFAULT_PASSES, PASSES, find_pass, rewrite
+from pearl.passes.base import Pass, sound
+from pearl.passes.sharing import shared_calls
 from pearl.passes.split_context import split_context
-from pearl.plan import Arg, Items, Literal, Mode, Plan, Ref, Step, Template
-from pearl.replay import Record, read_records, replay
-from pearl.runtime import Caller, Journal, RunError, run_strategy
-from pearl.runtime.evidence import evidence
-from pearl.source import InputError, Source, read_source
-from pearl.strategies import GivenPlan
-from pearl.syntax import parse, parse_library, print_plan
-from pearl.values import as_text, canonical_json
+from pearl.prompts.calls import ExecuteStep
+from pearl.run.calls import Caller
+from pearl.run.evidence import evidence
+from pearl.run.journal import Journal
+from pearl.run.loop import RunError, run_strategy
+from pearl.run.replay import Record, read_records, replay
+from pearl.strategies.pearl import GivenPlan
 from tests.conftest import ROOT
 
 DOCUMENT = Source("town.txt", "Ro sold the boat. Mara saw it.\nNobody told the police.")

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import pearl
-from pearl.library import load_library
-from pearl.llm import CorrectPlan, ExecuteStep, Reply, Request, WritePlan
-from pearl.llm.tokens import count_tokens
-from pearl.planner import choose_demonstrations, load_demonstrations
-from pearl.source import Source
+from pearl.lang.library import load_library
+from pearl.lang.source import Source
+from pearl.models.base import Reply, Request
+from pearl.models.tokens import count_tokens
+from pearl.prompts.calls import CorrectPlan, ExecuteStep, WritePlan
+from pearl.strategies.planner import choose_demonstrations, load_demonstrations
 from tests.conftest import ROOT
 from tests.runs import entries
 
@@ -191,7 +192,7 @@ def test_replies_that_a_language_model_wrote_to_our_prompts(path: Path):
         assert found["findings"] == []
         assert len(found["actions"]) == {"colony": 2, "who": 0}.get(path.stem[5:], 1)
     elif path.stem.startswith("condense_"):
-        from pearl.mining.replies import read_reply
+        from pearl.mining.rounds import read_reply
 
         read = read_reply(text)
         assert [len(one.names) + len(one.mapped) for one in read.proposed] == [
@@ -206,32 +207,32 @@ def test_replies_that_a_language_model_wrote_to_our_prompts(path: Path):
         ]
         assert read.findings == ()
     elif path.stem.startswith("next_"):
-        from pearl.syntax import parse
+        from pearl.lang.parser import parse
 
         parsed = parse(text)
         assert not parsed.broken
         assert len(parsed.plan.steps) + len(parsed.plan.returns) == 1
     elif path.stem.startswith("label_"):
-        from pearl.evaluate.reasoning import read_labels
+        from pearl.evaluate.job import read_labels
 
         assert ", ".join(read_labels(text)) == text.strip()
     elif path.stem.endswith("_list"):
-        from pearl.values import decode
+        from pearl.lang.values import decode
 
         items = decode(text, "list")
         assert isinstance(items, list)
         assert len(items) == 8
     elif path.stem.startswith("map_"):
-        from pearl.runtime.mapping import read_option
+        from pearl.answer import read_option
 
         assert read_option(text, ["one", "two", "three", "four"]) is not None
     elif path.stem.startswith("choose_"):
-        from pearl.runtime.mapping import read_option
+        from pearl.answer import read_option
 
         assert read_option(text.partition("\n")[0], ["one", "two", "three", "four"]) == 2
     if path.stem.startswith(("step_", "merge_", "choose_", "reason_", "follow_")):
-        from pearl.plan import Plan
-        from pearl.runtime.evidence import evidence
+        from pearl.lang.ast import Plan
+        from pearl.run.evidence import evidence
 
         name = path.stem.split("_")[1]
         story = Source(name, (ROOT / f"plans/examples/{name}.txt").read_text(encoding="utf-8"))

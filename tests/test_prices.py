@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pearl.library import load_library
-from pearl.llm import ExecuteStep, Request, Usage, WritePlan
-from pearl.llm.expect import upper
-from pearl.llm.prices import Price, dollars, load_prices
-from pearl.llm.tokens import count_tokens
-from pearl.prompts import render, stable_part
-from pearl.source import InputError, Source
-from pearl.syntax import parse
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, Source
+from pearl.models.base import Request, Usage
+from pearl.models.prices import Price, dollars, load_prices
+from pearl.models.tokens import count_tokens, upper
+from pearl.prompts.calls import ExecuteStep, WritePlan
+from pearl.prompts.render import render, stable_part
 from tests.conftest import ROOT
 
 

@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from pearl.library import load_library
-from pearl.llm import Call, CorrectPlan, Demonstration, ExecuteStep, MapAnswer, WritePlan
-from pearl.llm.model import call_key
-from pearl.plan import DOCUMENT, Action, Literal, Param, Ref, Step
-from pearl.prompts import render
-from pearl.prompts.render import RETURNS, _block, fenced
-from pearl.source import Source
-from pearl.values import TYPES, Pairs
+from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
+from pearl.lang.library import load_library
+from pearl.lang.source import Source
+from pearl.lang.values import TYPES, Pairs
+from pearl.models.base import call_key
+from pearl.prompts.calls import Call, CorrectPlan, Demonstration, ExecuteStep, MapAnswer, WritePlan
+from pearl.prompts.render import RETURNS, _block, fenced, render
 
 LIBRARY = load_library()
 STORY = Source("story.txt", "Ada lives in Ulm.\n\nBo lives in Kiel.")
@@ -120,8 +119,8 @@ def test_equal_calls_give_equal_messages(call: Call):
 
 def test_another_process_gives_the_same_words():
     code = (
-        "from pearl.library import load_library; from pearl.llm import WritePlan\n"
-        "from pearl.llm.model import call_key; from pearl.prompts import render\n"
+        "from pearl.lang.library import load_library; from pearl.prompts.calls import WritePlan\n"
+        "from pearl.models.base import call_key; from pearl.prompts.render import render\n"
         "print(call_key('m', render(WritePlan('Why?', load_library()))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

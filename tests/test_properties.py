@@ -10,26 +10,27 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from pearl.checker import check, check_library, fix
-from pearl.diagnostics import has_errors
-from pearl.library import Library, load_library
-from pearl.plan import (
+from pearl.lang.ast import (
     Action,
     Arg,
     Items,
+    Kind,
     Literal,
     Mode,
     Param,
+    Parsed,
     Plan,
     Ref,
     Step,
     Template,
     step_refs,
 )
-from pearl.source import Source
-from pearl.syntax import parse, parse_library, print_plan
-from pearl.syntax.printer import print_library
-from pearl.syntax.tree import Kind, Parsed
+from pearl.lang.diagnostics import has_errors
+from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_library, print_plan
+from pearl.lang.source import Source
+from pearl.lint.checker import check, check_library, fix
 
 MODEST = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True

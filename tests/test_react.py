@@ -10,26 +10,28 @@ from typing import Any
 
 import pytest
 
-from pearl.context import Context
-from pearl.engine import start_engine
-from pearl.evaluate.datasets import Example
-from pearl.evaluate.datasets.base import NO_DOCUMENT
+from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
-from pearl.evaluate.job import Demonstrations, make_kit
-from pearl.evaluate.methods import METHODS, Outcome
-from pearl.evaluate.tables.evidence import evidence_table
-from pearl.evaluate.trials import Trial, Trials, evaluation_of, find_method
-from pearl.jobs import Task
-from pearl.library import load_library
-from pearl.llm import CorrectFilled, FillSchema, ModelError, Reply, Request
-from pearl.prompts import render
-from pearl.retrieval import DocumentRetriever
-from pearl.runtime import Caller, Finished, Journal, RunError, run_strategy
-from pearl.runtime.trace import export_trace
+from pearl.evaluate.job import Demonstrations, Trial, Trials, evaluation_of, find_method, make_kit
+from pearl.evaluate.methods import METHODS
+from pearl.evaluate.methods.base import Outcome
+from pearl.evaluate.tables import evidence_table
+from pearl.jobs.workers import Task
+from pearl.lang.library import load_library
+from pearl.lang.source import InputError, Source
+from pearl.models.base import ModelError, Reply, Request
+from pearl.models.middleware.stack import start_engine
+from pearl.prompts.calls import CorrectFilled, FillSchema
+from pearl.prompts.render import render
+from pearl.retrieval.retriever import DocumentRetriever
+from pearl.run.calls import Caller
+from pearl.run.context import Context
+from pearl.run.journal import Journal
+from pearl.run.loop import Finished, RunError, run_strategy
+from pearl.run.trace import export_trace
 from pearl.session import Session
-from pearl.source import InputError, Source
-from pearl.strategies import GivenPlan
-from pearl.strategies.asking import asking, asking_plan
+from pearl.strategies.baselines import asking, asking_plan
+from pearl.strategies.pearl import GivenPlan
 from pearl.strategies.react import React, reacting
 from tests.test_conformance import conforms
 
@@ -457,7 +459,7 @@ def test_the_report_has_every_figure():
 
 
 def test_the_first_real_question_is_searched(shared: Path):
-    from pearl.evaluate.trials import find_dataset
+    from pearl.evaluate.job import find_dataset
 
     example = next(find_dataset("hotpotqa").read(str(shared / "multihop/hotpotqa_dev.jsonl"), ""))
     outcome, _, journal = answered(

@@ -14,27 +14,27 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pearl.embedding import TfIdf, cosine
-from pearl.engine import start_engine
-from pearl.library import load_library
-from pearl.llm import CorrectFilled, FillSchema, ModelError, Reply, Request
-from pearl.plan import Literal, Step
-from pearl.prompts import render
-from pearl.retrieval import build_index, open_index
-from pearl.runtime import Caller, Entry, Finished, Journal, RunError, run_strategy
-from pearl.runtime.bind import value_of
-from pearl.runtime.trace import export_trace
-from pearl.runtime.tree import as_plan, read_tree
-from pearl.source import Source
-from pearl.store import open_store
-from pearl.strategies.rebel import Rebel, rebel
-from pearl.strategies.rebel.limits import RebelLimits
-from pearl.strategies.rebel.sifting import Dropped, sifted
-from pearl.strategies.rebel.tools import KeptTools, Tools, document_tools, written_input
-from pearl.syntax import parse
-from pearl.syntax.printer import print_arg, print_call
-from pearl.tools import Limits, Parameter, Tool, ToolError, ToolReply, load_tools
-from pearl.tools.solving import arguments_of
+from pearl.lang.ast import Literal, Step
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_arg, print_call
+from pearl.lang.source import Source
+from pearl.models.base import ModelError, Reply, Request
+from pearl.models.embeddings import TfIdf, cosine
+from pearl.models.middleware.stack import start_engine
+from pearl.prompts.calls import CorrectFilled, FillSchema
+from pearl.prompts.render import render
+from pearl.retrieval.index import build_index, open_index
+from pearl.run.binding import value_of
+from pearl.run.calls import Caller
+from pearl.run.journal import Entry, Journal
+from pearl.run.loop import Finished, RunError, run_strategy
+from pearl.run.trace import as_plan, export_trace, read_tree
+from pearl.store.store import open_store
+from pearl.strategies.rebel import Dropped, Rebel, rebel, sifted
+from pearl.strategies.rebel_calls import KeptTools, RebelLimits, document_tools, written_input
+from pearl.tools.base import Limits, Parameter, Tool, ToolError, ToolReply, Tools
+from pearl.tools.toolbox import arguments_of, load_tools
 from tests.mind import Box, Mind, tool
 from tests.server import flooding, stalling
 from tests.services import Services

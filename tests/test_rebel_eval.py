@@ -12,20 +12,19 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pearl.embedding import TfIdf
-from pearl.evaluate.datasets import Example
-from pearl.evaluate.job import Demonstrations, make_kit
+from pearl.evaluate.context import Tooling, load_tooling
+from pearl.evaluate.datasets.base import Example
+from pearl.evaluate.job import Demonstrations, make_kit, trial_tasks
 from pearl.evaluate.results import Evaluation, Result, read_evaluation
-from pearl.evaluate.tables.spending import spending_blocks, spending_rows
-from pearl.evaluate.tooling import Tooling, load_tooling
-from pearl.evaluate.trials import trial_tasks
-from pearl.library import load_library
-from pearl.llm import Usage
-from pearl.report import Table
-from pearl.retrieval import DocumentRetriever
-from pearl.runtime.journal import Entry
-from pearl.runtime.tree import as_plan, lines, read_tree
-from pearl.source import InputError, Source
+from pearl.evaluate.tables import spending_blocks, spending_rows
+from pearl.lang.library import load_library
+from pearl.lang.source import InputError, Source
+from pearl.models.base import Usage
+from pearl.models.embeddings import TfIdf
+from pearl.report.document import Table
+from pearl.retrieval.retriever import DocumentRetriever
+from pearl.run.journal import Entry
+from pearl.run.trace import as_plan, branch_lines, read_tree
 from tests.services import Services
 from tests.shell import Result as Ended
 from tests.shell import call
@@ -238,7 +237,7 @@ def test_frames_of_one_step_over_a_list_stand_under_it():
         ]
     )
     assert tree is not None
-    assert list(lines(tree, "b")) == [
+    assert list(branch_lines(tree, "b")) == [
         "b[0]: x", 'b[0]: d = SHOUT("x", CTX)', "b[1]: y", "b[1]: d = DO(1)", "b[1]/d: ",
         "b[1]/d: e = SHOUT(CTX)",
     ]  # fmt: skip

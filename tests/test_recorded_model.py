@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import pearl
-from pearl.llm.offline import Offline
-from pearl.llm.recorded import Recorded, load_recording
-from pearl.source import Source
+from pearl.lang.source import Source
+from pearl.models.offline import Offline
+from pearl.models.recorded import Recorded, load_recording
 from tests.runs import entries
 from tests.shell import call
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from benchmarks.stub import Stub
-from pearl.planner import load_demonstrations
-from pearl.syntax import parse
+from pearl.lang.parser import parse
+from pearl.strategies.planner import load_demonstrations
 from tests.batches import killed_once
 from tests.server import Server, failing
 from tests.shell import STORY, Result, call

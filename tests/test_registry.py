@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 import pearl
-from pearl.batch import Setup
-from pearl.checker import check
-from pearl.diagnostics import has_errors
-from pearl.library import load_library
-from pearl.llm import Demonstration
-from pearl.llm.offline import Offline
-from pearl.replay import read_records, replay
-from pearl.retrieval import build_index
-from pearl.runtime.journal import Entry
-from pearl.runtime.passages import passages_given
-from pearl.source import InputError, Source
+from pearl.jobs.batch import Setup
+from pearl.lang.diagnostics import has_errors
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, Source
+from pearl.lint.checker import check
+from pearl.models.offline import Offline
+from pearl.prompts.calls import Demonstration
+from pearl.retrieval.index import build_index
+from pearl.run.evidence import passages_given
+from pearl.run.journal import Entry
+from pearl.run.replay import read_records, replay
 from pearl.strategies.registry import STRATEGIES, find_strategy
-from pearl.syntax import parse
 from tests.conftest import ROOT
 from tests.shell import call
 

@@ -9,12 +9,13 @@ from typing import Any
 import click
 import pytest
 
-from pearl.checker import check
-from pearl.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
-from pearl.library import load_library
-from pearl.render import RENDERERS, Report, prompt
-from pearl.source import Source, Span
-from pearl.syntax import parse
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source, Span
+from pearl.lint.checker import check
+from pearl.lint.render import RENDERERS, prompt
+from pearl.lint.render.report import Report
 from tests.shell import BAD
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pearl.checker import check
-from pearl.library import load_library
-from pearl.replay import read_records, replay
-from pearl.source import InputError, Source, read_source
-from pearl.syntax import parse, print_plan
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
+from pearl.lang.source import InputError, Source, read_source
+from pearl.lint.checker import check
+from pearl.run.replay import read_records, replay
 
 ROW = {
     "plan": '1. a = FIND_GHOST(CTX, "x") : find\n2. b = CONCAT("x", a) : all',
@@ -72,7 +73,7 @@ def test_every_recorded_answer_is_given_exactly(shared: Path):
 def test_recorded_plans_keep_their_answers_under_safe_fixes(shared: Path):
     from dataclasses import replace
 
-    from pearl.checker import fix
+    from pearl.lint.checker import fix
 
     folder = shared / "pearl_gpt4"
     library = load_library(str(folder / "mined_actions_81.txt"))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pearl.evaluate.replicate import read_outcomes
-from pearl.evaluate.summary import summarise
-from pearl.report import Table, Text
+from pearl.evaluate.report import summarise
+from pearl.report.document import Table, Text
 from tests.shell import call, one_line
 
 

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pearl.evaluate.report import majority, summarise
 from pearl.evaluate.results import (
     Evaluation,
     Result,
@@ -27,12 +28,11 @@ from pearl.evaluate.results import (
     read_evaluation,
     write_lines,
 )
-from pearl.evaluate.summary import majority, summarise
-from pearl.llm import Usage
-from pearl.report import FORMS, Chart, Column, Point, Report, Series, Table, Text, terminal
-from pearl.report.bars import drawn
-from pearl.report.columns import parts, wide
-from pearl.screen import cells
+from pearl.lang.text import cells
+from pearl.models.base import Usage
+from pearl.report import FORMS, terminal
+from pearl.report.document import Chart, Column, Point, Report, Series, Table, Text, parts, wide
+from pearl.report.plots import drawn
 from tests.shell import call, on_terminal, one_line
 
 HOSTILE = (

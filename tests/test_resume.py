@@ -18,31 +18,28 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from pearl.agents import Agents, World, handlers, parse_hops, read_world, to_plan
-from pearl.evaluate.searching import Searching
-from pearl.learning import ByModel
-from pearl.library import load_library
-from pearl.llm import Demonstration, NextStep, Reply, Request
-from pearl.llm.offline import Offline
-from pearl.llm.offline.analogy import next_step
-from pearl.planner import choose_demonstrations, load_demonstrations
-from pearl.runtime import Caller, RunError, run_strategy
-from pearl.runtime.trace import export_trace
+from pearl.commaqa.agents import Agents, handlers
+from pearl.commaqa.by_model import ByModel
+from pearl.commaqa.decomposition import parse_hops, to_plan
+from pearl.commaqa.tmn import Tmn
+from pearl.commaqa.world import World, read_world
+from pearl.evaluate.context import Searching
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source
+from pearl.models.base import Reply, Request
+from pearl.models.offline import Offline
+from pearl.prompts.calls import Demonstration, NextStep
+from pearl.run.calls import Caller
+from pearl.run.loop import RunError, run_strategy
+from pearl.run.trace import export_trace
 from pearl.session import open_session
-from pearl.source import Source
-from pearl.store import open_store
-from pearl.strategies import (
-    GivenPlan,
-    PlanShown,
-    choosing_plan,
-    direct_plan,
-    reasoning_plan,
-    worked,
-)
-from pearl.strategies.commaqa import Tmn
-from pearl.strategies.prepared import Prepared
-from pearl.strategies.registry import STRATEGIES, Setting, find_strategy
-from pearl.syntax import parse
+from pearl.store.store import open_store
+from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
+from pearl.strategies.decomp import worked
+from pearl.strategies.pearl import GivenPlan, direct_plan
+from pearl.strategies.planner import choose_demonstrations, load_demonstrations
+from pearl.strategies.registry import STRATEGIES, Prepared, Setting, find_strategy
 from tests.server import Server, completion
 from tests.shell import STORY, call
 

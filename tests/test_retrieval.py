@@ -18,18 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pearl.retrieval import (
-    DocumentRetriever,
-    Passage,
-    Retriever,
-    build_index,
-    check_index,
-    open_index,
-    read_corpus,
-    terms,
-)
-from pearl.retrieval.base import in_order
-from pearl.source import InputError, Source
+from pearl.lang.source import InputError, Source
+from pearl.retrieval.corpus import read_corpus
+from pearl.retrieval.index import build_index, open_index
+from pearl.retrieval.index_files import check_index
+from pearl.retrieval.retriever import DocumentRetriever, Passage, Retriever, in_order
+from pearl.retrieval.terms import terms
 from tests.shell import call, command, on_terminal, one_line
 
 PLACES = (

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from pearl.library import load_library
-from pearl.review.agreement import agreement, category_labels, correct_labels
-from pearl.review.assignment import deal
-from pearl.review.desk import Wanted
-from pearl.review.figures import review_report
+from pearl.lang.library import load_library
+from pearl.lang.source import InputError, Span
+from pearl.review.agreement import agreement, category_labels, correct_labels, review_report
 from pearl.review.folders import create, demo_name, is_version, read_folders
+from pearl.review.pages import show_plan
 from pearl.review.people import (
     Person,
     admit,
@@ -33,7 +32,7 @@ from pearl.review.people import (
 from pearl.review.queue import Item, read_queue
 from pearl.review.runs import Passage, read_run
 from pearl.review.runs import _passages as passages
-from pearl.review.shown import show_plan
+from pearl.review.session import Wanted, deal
 from pearl.review.verdicts import (
     Given,
     Verdict,
@@ -45,7 +44,6 @@ from pearl.review.verdicts import (
     unswayed,
 )
 from pearl.review.versions import accept, keep, read_versions, send
-from pearl.source import InputError, Span
 from pearl.store.database import open_database
 from pearl.store.tables import review_people, review_sessions
 from tests.reviewing import GOOD, laid_out, plans

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pearl.review.guard import HEADERS, LARGEST, is_loopback
+from pearl.review.app import HEADERS, LARGEST, is_loopback
 from pearl.review.people import form_token
 from pearl.review.verdicts import read_verdicts
 from pearl.review.versions import read_versions

@@ -6,12 +6,13 @@ from functools import cache
 
 import pytest
 
-from pearl.checker import Selection, check, check_library, fix
-from pearl.diagnostics import Diagnostic, Safety, has_errors
-from pearl.library import Library, load_library
-from pearl.rules import RULES, Rule
-from pearl.source import Source
-from pearl.syntax import parse
+from pearl.lang.diagnostics import Diagnostic, Safety, has_errors
+from pearl.lang.library import Library, load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source
+from pearl.lint.checker import Selection, check, check_library, fix
+from pearl.lint.rules import RULES
+from pearl.lint.rules.base import Rule
 
 SECTIONS = ("What it does", "Why", "Example", "Use instead", "Fix")
 SAFE_FIX = frozenset(

@@ -8,17 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from pearl.library import load_library
-from pearl.llm import ExecuteStep, ModelError, Reply, Request
-from pearl.plan import Step
-from pearl.runtime import Caller, Journal, RunError, run_strategy
-from pearl.runtime.mapping import read_option
-from pearl.runtime.trace import export_trace, read_trace
-from pearl.source import Source
-from pearl.store import open_store
-from pearl.strategies import GivenPlan
-from pearl.syntax import parse
-from pearl.values import DecodeError, Pairs, Type, decode
+from pearl.answer import read_option
+from pearl.lang.ast import Step
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source
+from pearl.lang.values import DecodeError, Pairs, Type, decode
+from pearl.models.base import ModelError, Reply, Request
+from pearl.prompts.calls import ExecuteStep
+from pearl.run.calls import Caller
+from pearl.run.journal import Journal
+from pearl.run.loop import RunError, run_strategy
+from pearl.run.trace import export_trace, read_trace
+from pearl.store.store import open_store
+from pearl.strategies.pearl import GivenPlan
 from tests.runs import entries, runs
 
 DOCUMENT = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel. Nobody lives in Rest.")
@@ -264,8 +267,8 @@ def test_equal_calls_have_equal_keys_and_others_do_not():
 
 
 def test_a_trace_is_a_plan_that_checks_and_replays():
-    from pearl.checker import check
-    from pearl.replay import read_records, replay
+    from pearl.lint.checker import check
+    from pearl.run.replay import read_records, replay
 
     plan = """
     question: Who lives where?
@@ -366,8 +369,8 @@ def test_a_reply_of_another_type_is_an_error(reply: str, kind: Type):
     ids=["lists in lists", "filters of filters"],
 )
 def test_what_a_model_nests_without_end_is_no_recursion(plan: str):
-    from pearl.checker import check
-    from pearl.syntax import print_plan
+    from pearl.lang.printer import print_plan
+    from pearl.lint.checker import check
 
     parsed = parse(plan)
     check(parsed, load_library())

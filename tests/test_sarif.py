@@ -14,13 +14,14 @@ from urllib.parse import unquote_to_bytes
 import jsonschema
 import pytest
 
-from pearl.checker import Selection, check, check_library
-from pearl.diagnostics import Diagnostic, Edit, Fix, Label, Severity, apply_fixes
-from pearl.library import load_library
-from pearl.render import RENDERERS, Report
-from pearl.rules import RULES
-from pearl.source import Source, Span
-from pearl.syntax import parse
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Severity, apply_fixes
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source, Span
+from pearl.lint.checker import Selection, check, check_library
+from pearl.lint.render import RENDERERS
+from pearl.lint.render.report import Report
+from pearl.lint.rules import RULES
 from tests.shell import BAD, GOOD, call, process
 from tests.test_cases import FILES, load
 

@@ -10,29 +10,19 @@ from typing import Any
 import pytest
 
 import pearl
-from pearl.library import load_library
-from pearl.llm import CorrectFilled, Field, FillSchema, ModelError, Reply, Request, Schema
-from pearl.prompts import render
-from pearl.prompts.schemas import load_schema
-from pearl.replay import read_records, replay
-from pearl.runtime import (
-    Attempt,
-    Caller,
-    Journal,
-    Return,
-    Run,
-    SchemaError,
-    Steps,
-    fill,
-    run_strategy,
-)
-from pearl.runtime.schemas import read_object
-from pearl.runtime.trace import export_trace
-from pearl.source import Source
-from pearl.strategies.rebel.asking import input_schema
-from pearl.strategies.rebel.tools import document_tools
-from pearl.syntax import parse
-from pearl.values import decode
+from pearl.lang.library import load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source
+from pearl.lang.values import decode
+from pearl.models.base import ModelError, Reply, Request
+from pearl.prompts.calls import CorrectFilled, Field, FillSchema, Schema
+from pearl.prompts.render import load_schema, render
+from pearl.run.calls import Caller, SchemaError, fill, read_object
+from pearl.run.journal import Journal
+from pearl.run.loop import Attempt, Return, Run, Steps, run_strategy
+from pearl.run.replay import read_records, replay
+from pearl.run.trace import export_trace
+from pearl.strategies.rebel_calls import document_tools, input_schema
 from tests.conftest import ROOT
 
 DOCUMENT = Source("town.txt", "Ada lives in Ulm.")

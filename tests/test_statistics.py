@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pearl.evaluate.metrics.statistics import (
+from pearl.evaluate.statistics import (
     MCNEMAR,
     SIGN_FLIP,
     compare,
@@ -23,7 +23,7 @@ from pearl.evaluate.metrics.statistics import (
     mcnemar,
     sign_flip,
 )
-from pearl.evaluate.tables.plans import plan_statistics
+from pearl.evaluate.tables import plan_statistics
 
 
 class TestInterval:

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from sqlalchemy import func, insert, select, update
 
-from pearl.llm import ModelError, Reply, Request, Usage
-from pearl.llm.recorded import load_recording
-from pearl.runtime import Entry
-from pearl.source import InputError
-from pearl.store import Store, cache, changes, open_store
-from pearl.store.database import open_database
+from pearl.lang.source import InputError
+from pearl.models.base import ModelError, Reply, Request, Usage
+from pearl.models.recorded import load_recording
+from pearl.run.journal import Entry
+from pearl.store import cache, changes
+from pearl.store.database import new_owner, open_database
 from pearl.store.history import (
     RowKey,
     find_run,
@@ -37,7 +37,7 @@ from pearl.store.history import (
     since_last_start,
     totals,
 )
-from pearl.store.owner import new_owner
+from pearl.store.store import Store, open_store
 from pearl.store.tables import entries, leases, metadata, replies, rows, runs
 
 pytest_plugins = ["tests.postgres"]
@@ -244,8 +244,8 @@ class TestClaims:
 
 WANT_ALL = """
 import asyncio, random, sys
-from pearl.llm import Reply
-from pearl.store import open_store
+from pearl.models.base import Reply
+from pearl.store.store import open_store
 
 async def want(store, key):
     while True:
@@ -580,7 +580,7 @@ class TestDatabase:
 
 OPEN = """
 import sys
-from pearl.store import open_store
+from pearl.store.store import open_store
 store = open_store(sys.argv[1])
 store.start("ask", {})
 store.close()
@@ -685,7 +685,7 @@ FILL = """
 import os, resource, sys
 from pathlib import Path
 from pearl.jobs.output import Output
-from pearl.source import InputError
+from pearl.lang.source import InputError
 resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))
 folder, _, name = sys.argv[1].rpartition("/")
 os.chdir(folder)

@@ -12,18 +12,25 @@ from typing import Any
 import pytest
 
 import pearl
-from pearl.context import Context
-from pearl.library import Library, load_library
-from pearl.llm import ModelError, NextStep, Reply, Request, WritePlan
-from pearl.llm.calls import CorrectFilled, FillSchema
-from pearl.llm.offline import Offline
-from pearl.plan import Prompt
-from pearl.runtime import Caller, Journal, RunError
-from pearl.source import Source
+from pearl.lang.ast import Prompt
+from pearl.lang.library import Library, load_library
+from pearl.lang.source import Source
+from pearl.models.base import ModelError, Reply, Request
+from pearl.models.offline import Offline
+from pearl.prompts.calls import CorrectFilled, FillSchema, NextStep, WritePlan
+from pearl.run.calls import Caller
+from pearl.run.context import Context
+from pearl.run.journal import Journal
+from pearl.run.loop import RunError
 from pearl.strategies import registry as assembly
-from pearl.strategies.limits import Limits
-from pearl.strategies.prepared import run_prepared
-from pearl.strategies.registry import STRATEGIES, Named, Setting, find_strategy
+from pearl.strategies.registry import (
+    STRATEGIES,
+    Limits,
+    Named,
+    Setting,
+    find_strategy,
+    run_prepared,
+)
 from tests.shell import call
 
 QUESTION = "What is told of the hills?"

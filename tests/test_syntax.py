@@ -7,11 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from pearl.plan import Action, Arg, Builtin, Items, Literal, Mode, Param, Plan, Ref, Step, Template
-from pearl.source import Source, Span
-from pearl.syntax import parse, parse_library, print_plan
-from pearl.syntax.calls import call_end
-from pearl.syntax.printer import print_library
+from pearl.lang.ast import (
+    Action,
+    Arg,
+    Builtin,
+    Items,
+    Literal,
+    Mode,
+    Param,
+    Plan,
+    Ref,
+    Step,
+    Template,
+)
+from pearl.lang.library import parse_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_library, print_plan
+from pearl.lang.source import Source, Span
+from pearl.lang.splitter import call_end
 
 RECORDED = Path("pearl_gpt4") / "train.ctx_eval_long.jsonl"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pearl.llm.tokens import count_tokens
+from pearl.models.tokens import count_tokens
 
-COUNT = "from pearl.llm.tokens import count_tokens; print(count_tokens('hello world', {!r}))"
+COUNT = "from pearl.models.tokens import count_tokens; print(count_tokens('hello world', {!r}))"
 
 
 def counting(model: str, **environment: str) -> subprocess.Popen[str]:

@@ -23,17 +23,19 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pearl.builtins import Given
-from pearl.plan import Literal
-from pearl.retrieval import DocumentRetriever, build_index
-from pearl.runtime.handlers import SolverError
-from pearl.source import InputError, Source
-from pearl.tools import Toolbox, ToolError, ToolReply, load_tools, read_tools, solver
+from pearl.lang.ast import Literal
+from pearl.lang.builtins import Given
+from pearl.lang.source import InputError, Source
+from pearl.lang.values import Pairs, Value
+from pearl.retrieval.index import build_index
+from pearl.retrieval.retriever import DocumentRetriever
+from pearl.run.executor import SolverError
 from pearl.tools.addresses import host_problem, is_public
+from pearl.tools.base import ToolError, ToolReply
 from pearl.tools.calculator import calculate, evaluate
-from pearl.tools.hiding import hider
-from pearl.tools.text import page_text, read_text
-from pearl.values import Pairs, Value
+from pearl.tools.declared import read_tools
+from pearl.tools.toolbox import Toolbox, load_tools, solver
+from pearl.tools.web import hider, page_text, read_text
 from tests.conftest import ROOT
 from tests.server import (
     Handler,

@@ -18,18 +18,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pearl.llm import Usage
-from pearl.plan import Plan
-from pearl.runtime import Entry
-from pearl.source import Source, Span
-from pearl.store import open_store
-from pearl.syntax import parse
-from pearl.viewer.calls import Made, item_of, made_calls, stage_of
-from pearl.viewer.colours import coloured
-from pearl.viewer.documents import Named, find_document, named_document
-from pearl.viewer.gather import read_frames
+from pearl.lang.ast import Plan
+from pearl.lang.parser import parse
+from pearl.lang.source import Source, Span
+from pearl.models.base import Usage
+from pearl.run.journal import Entry
+from pearl.store.store import open_store
+from pearl.viewer.documents import Named, cut, find_document, named_document, passages
 from pearl.viewer.items import Count, view_job
-from pearl.viewer.passages import cut, passages
+from pearl.viewer.journal import Made, item_of, made_calls, read_frames, stage_of
+from pearl.viewer.text import coloured
 from pearl.viewer.timeline import Stage, timeline
 from tests.runs import entries
 from tests.server import Server, completion
@@ -283,8 +281,8 @@ def test_the_tries_of_a_refinement_are_frames():
 
 def test_every_character_of_a_plan_is_shown_and_findings_stand_at_their_lines():
     text = 'x\n1. a = F(CTX, "{each b} \\"q\\"", [1, true]) : n (o) te\n# c\nreturn a\n\n'
-    from pearl.checker import check
-    from pearl.library import load_library
+    from pearl.lang.library import load_library
+    from pearl.lint.checker import check
 
     source = Source("plan", text)
     found = check(parse(source), load_library())

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from benchmarks.peers.common import KEY, MODEL, Run, run_peer
 from benchmarks.workload import Plan, documents
-from pearl.batch import Setup, batch_job
-from pearl.engine import start_engine
-from pearl.jobs import Crew, Tally, run_tasks
-from pearl.library import load_library
-from pearl.llm import choose_model
-from pearl.store import open_store
+from pearl.jobs.batch import Setup, batch_job
+from pearl.jobs.job import run_tasks
+from pearl.jobs.workers import Crew, Tally
+from pearl.lang.library import load_library
+from pearl.models.choose import choose_model
+from pearl.models.middleware.stack import start_engine
+from pearl.store.store import open_store
 
 
 @asynccontextmanager

@@ -1,4 +1,7 @@
-"""The command line. A new command is a file in this folder and a line in `COMMANDS`."""
+"""The command line. A new command is a file in this folder and a line in `COMMANDS`.
+
+How a command ends that has nothing to show for its work.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,31 @@ from typing import Any
 
 import click
 
-from pearl.cli.failures import Failure, NoAnswer, Stopped
-from pearl.source import InputError
+from pearl.lang.source import InputError
+
+
+class Failure(click.ClickException):
+    """One line for a person; ``--json`` prints it as ``error``, beside ``data``."""
+
+    def __init__(self, message: str, data: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.data = data or {}
+
+
+class NoAnswer(Failure):
+    """The command did its work and found no answer."""
+
+    exit_code = 1
+
+
+class Stopped(Failure):
+    """The person stopped it."""
+
+    exit_code = 130
+
+    def __init__(self, message: str = "Stopped.", data: dict[str, Any] | None = None) -> None:
+        super().__init__(message, data)
+
 
 COMMANDS = (
     "ask",
@@ -126,6 +152,6 @@ def _unwritten(error: OSError) -> int:
 
 
 def _say(message: str) -> None:
-    from pearl.screen import printable
+    from pearl.lang.text import printable
 
     click.echo(f"pearl: {printable(message)}", err=True)

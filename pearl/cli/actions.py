@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pearl.cli.failures import NoAnswer
+from pearl.cli import NoAnswer
 from pearl.cli.options import emit_json, json_option, library_option, load
 
 
@@ -17,8 +17,8 @@ from pearl.cli.options import emit_json, json_option, library_option, load
 @json_option
 def command(search: str, libraries: tuple[str, ...], as_json: bool) -> None:
     """List every action that plans may call, with its definition."""
-    from pearl.library import search_actions
-    from pearl.screen import printable
+    from pearl.lang.library import search_actions
+    from pearl.lang.text import printable
 
     library = load(libraries)
     found = search_actions(library, search) if search.strip() else list(library.actions.values())

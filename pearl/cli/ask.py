@@ -20,7 +20,7 @@ from pearl.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pearl.context import Policy
+    from pearl.run.context import Policy
 
 
 @click.command(
@@ -64,11 +64,10 @@ def command(
     answer comes with the passages it rests on, the plan, and a trace.
     """
     from pearl.api import ask
-    from pearl.cli.answering import settle, show
-    from pearl.cli.progress import progress
-    from pearl.llm import choose_model
+    from pearl.cli.output import progress, settle, show
+    from pearl.lang.source import InputError, read_source
+    from pearl.models.choose import choose_model
     from pearl.session import context_for
-    from pearl.source import InputError, read_source
     from pearl.store.database import address
 
     if document == question == "-":

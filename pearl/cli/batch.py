@@ -19,7 +19,7 @@ from pearl.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pearl.context import Policy
+    from pearl.run.context import Policy
 
 
 def documents_option(command: Any) -> Any:  # noqa: ANN401 - as click's
@@ -66,11 +66,11 @@ def command(
     Every finished call is kept. Ctrl-C lets calls under way finish; the same command goes on
     from there, and tries questions again that failed.
     """
-    from pearl.batch import Setup, batch_job
-    from pearl.jobs.start import TOGETHER
+    from pearl.jobs.batch import Setup, batch_job
+    from pearl.jobs.job import TOGETHER
+    from pearl.lang.source import InputError
     from pearl.passes import chosen_passes
     from pearl.session import context_for
-    from pearl.source import InputError
 
     if output == "-":
         raise InputError("The answers need a file of their own: name one with -o.")

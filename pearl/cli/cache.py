@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pearl.cli.inputs import open_existing
 from pearl.cli.options import (
     check_output,
     counted,
@@ -17,9 +18,8 @@ from pearl.cli.options import (
     output_option,
     store_option,
 )
-from pearl.cli.stores import open_existing
-from pearl.screen import printable
-from pearl.source import InputError
+from pearl.lang.source import InputError
+from pearl.lang.text import printable
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
 

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.batch import documents_option
-from pearl.cli.limits import Concurrency, price_options
 from pearl.cli.options import (
+    Concurrency,
     counted,
     emit_json,
     json_option,
     library_option,
     load,
     model_option,
+    price_options,
     store_option,
 )
 
 if TYPE_CHECKING:
-    from pearl.batch.estimate import Estimate
-    from pearl.llm.prices import Price
+    from pearl.jobs.estimate import Estimate
+    from pearl.models.prices import Price
 
 
 @click.command(
@@ -57,10 +58,11 @@ def command(
     Where a row has no plan, it is taken to be of usual length. Calls that a store has already
     are not taken off. The model need not be reachable.
     """
-    from pearl.batch import Setup, read_index
-    from pearl.batch.estimate import estimate
-    from pearl.llm.prices import load_prices
-    from pearl.planner import choose_demonstrations, load_demonstrations
+    from pearl.jobs.batch import Setup
+    from pearl.jobs.estimate import estimate
+    from pearl.jobs.questions import read_index
+    from pearl.models.prices import load_prices
+    from pearl.strategies.planner import choose_demonstrations, load_demonstrations
 
     name = model or _named()
     price = load_prices(Path(prices) if prices else None).get(name)
@@ -107,7 +109,7 @@ def _as_object(
 def _table(
     found: Estimate, model: str, price: Price | None, seconds: float | None, at_once: int
 ) -> Iterator[tuple[str, str]]:
-    from pearl.llm.prices import dollars
+    from pearl.models.prices import dollars
 
     usage = found.usage
     yield "questions", f"{found.questions:,} on {counted(found.documents, 'document')}"

@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.jobs import complain, do, job_options, means
-from pearl.cli.kits import equipped, kit_options
 from pearl.cli.options import (
     check_output,
     context_options,
     counted,
     demonstrations_option,
     emit_json,
+    equipped,
+    kit_options,
     library_option,
     load,
     write,
 )
 
 if TYPE_CHECKING:
-    from pearl.context import Policy
     from pearl.evaluate.job import Demonstrations
-    from pearl.evaluate.methods import Kit
+    from pearl.evaluate.methods.base import Kit
+    from pearl.run.context import Policy
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -110,17 +111,22 @@ def command(
     Questions without an answer count as wrong. Demonstrations of questions that are evaluated are
     not shown to the planner. The same command goes on where it stopped.
     """
-    from pearl.evaluate.job import apart, choose_examples, evaluation_job, make_kit
-    from pearl.evaluate.metrics.means import means_of
+    from pearl.evaluate.conditions import with_sizes
+    from pearl.evaluate.job import (
+        apart,
+        choose_examples,
+        evaluation_job,
+        find_dataset,
+        load_run,
+        make_kit,
+    )
+    from pearl.evaluate.report import summarise
     from pearl.evaluate.results import write_lines
-    from pearl.evaluate.sizes import with_sizes
-    from pearl.evaluate.stored import load_run
-    from pearl.evaluate.summary import summarise
-    from pearl.evaluate.trials import find_dataset
+    from pearl.evaluate.statistics import means_of
+    from pearl.lang.resources import plan_folders
+    from pearl.lang.source import InputError
     from pearl.report.json import as_object
-    from pearl.resources import plan_folders
     from pearl.session import context_for
-    from pearl.source import InputError
 
     check_output(output, data)
     chosen = find_dataset(dataset)
@@ -173,9 +179,9 @@ def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demo
     """Those of a folder, and as they were before refinement where a method asks for it."""
     from pearl.evaluate.job import Demonstrations
     from pearl.evaluate.methods.pearl import NO_REFINEMENT
+    from pearl.lang.source import InputError
     from pearl.mining.refine import UNREFINED
-    from pearl.planner import load_demonstrations
-    from pearl.source import InputError
+    from pearl.strategies.planner import load_demonstrations
 
     refined = load_demonstrations(folder, shipped)
     if NO_REFINEMENT.name not in methods:
@@ -195,7 +201,7 @@ def _notes(
     methods: tuple[str, ...],
     notice: str,
 ) -> Iterator[str]:
-    from pearl.evaluate.about import plannings_of
+    from pearl.evaluate.conditions import plannings_of
     from pearl.evaluate.methods.base import LIBRARY, STEPWISE, UNREFINED
     from pearl.evaluate.methods.pearl import NO_REFINEMENT
 

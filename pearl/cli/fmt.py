@@ -10,7 +10,7 @@ from pearl.cli.options import emit, emit_json, json_option, on_terminal, write
 
 if TYPE_CHECKING:
     from pearl.cli.inputs import Input
-    from pearl.source import Source
+    from pearl.lang.source import Source
 
 
 @click.command(
@@ -26,8 +26,8 @@ def command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_json: 
     read standard input and print. Text that is no part of a plan becomes comments. A file with
     a line that cannot be read stays as it is."""
     from pearl.cli.inputs import read_inputs
-    from pearl.screen import printable
-    from pearl.source import InputError
+    from pearl.lang.source import InputError
+    from pearl.lang.text import printable
 
     changed: list[str] = []
     unreadable: list[str] = []
@@ -73,8 +73,8 @@ def command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_json: 
 
 def _formatted(given: Input) -> str:
     from pearl.cli.inputs import Kind
-    from pearl.layout import layout, layout_library
-    from pearl.source import InputError
+    from pearl.lang.formatter import layout, layout_library
+    from pearl.lang.source import InputError
 
     if given.row:
         raise InputError(f"{given.source.name}: rows of a .jsonl file are not formatted.")
@@ -91,7 +91,7 @@ def _diff(source: Source, formatted: str) -> str:
 
 def _show_diff(text: str) -> None:
     """With colours on a terminal; elsewhere to the letter, as for ``patch``."""
-    from pearl.screen import printable
+    from pearl.lang.text import printable
 
     if not on_terminal():
         if text:

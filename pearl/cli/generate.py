@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pearl.cli.options import check_output, counted, emit, emit_json, json_option, write
-from pearl.source import InputError
+from pearl.lang.source import InputError
 
 
 @click.command(
@@ -47,7 +47,8 @@ def command(
     show: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Make a file of worlds in CommaQA's published format, one a line."""
-    from pearl.generating import generate, read_schema, shipped_text
+    from pearl.commaqa.generator import generate
+    from pearl.commaqa.schema import read_schema, shipped_text
 
     if show:
         emit(shipped_text(name), output)
@@ -85,7 +86,7 @@ def _told(rows: list[dict[str, Any]], questions: int, seconds: float) -> dict[st
 
 
 def _say(told: dict[str, Any], *, to_screen: bool) -> None:
-    from pearl.screen import printable
+    from pearl.lang.text import printable
 
     place = "" if to_screen else f"{printable(told['output'])}: "
     click.echo(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli.failures import NoAnswer
+from pearl.cli import NoAnswer
 from pearl.cli.options import (
     check_output,
     emit,
@@ -19,8 +19,8 @@ from pearl.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pearl.plan import Plan
-    from pearl.strategies.fsm.table import Machine
+    from pearl.lang.ast import Plan
+    from pearl.strategies.fsm_states import Machine
 
 _RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
 """What names a run, and perhaps a question of it, where no file has that name."""
@@ -48,7 +48,7 @@ def command(plan: str, form: str, output: str, store: str, as_json: bool) -> Non
     """
     check_output(output)
     if plan != "-" and not os.path.exists(plan):
-        from pearl.strategies.fsm.table import MACHINES
+        from pearl.strategies.fsm_states import MACHINES
 
         if plan in MACHINES:
             _draw_machine(MACHINES[plan], form, output, as_json)
@@ -56,8 +56,8 @@ def command(plan: str, form: str, output: str, store: str, as_json: bool) -> Non
         if _RUN.fullmatch(plan):
             _draw(_run_plan(plan, store), form, output, as_json)
             return
-    from pearl.source import read_source
-    from pearl.syntax import parse
+    from pearl.lang.parser import parse
+    from pearl.lang.source import read_source
 
     parsed = parse(read_source(plan, "plan"))
     if parsed.broken or not parsed.plan.steps:
@@ -67,9 +67,8 @@ def command(plan: str, form: str, output: str, store: str, as_json: bool) -> Non
 
 def _run_plan(name: str, store: str) -> Plan:
     """The plan of a run, with the steps of its frames."""
-    from pearl.cli.stores import open_run
-    from pearl.runtime.trace import last_try
-    from pearl.runtime.tree import as_plan, read_tree
+    from pearl.cli.inputs import open_run
+    from pearl.run.trace import as_plan, last_try, read_tree
     from pearl.store.history import read_entries, since_last_start
 
     run, _, item = name.partition("/")
@@ -82,8 +81,8 @@ def _run_plan(name: str, store: str) -> Plan:
 
 
 def _draw(plan: Plan, form: str, output: str, as_json: bool) -> None:
-    from pearl import draw
-    from pearl.graph import dependencies, levels, outputs, reads_document
+    from pearl.lang import graph as draw
+    from pearl.lang.graph import dependencies, levels, outputs, reads_document
 
     steps = plan.steps
     if output or not as_json:
@@ -109,7 +108,7 @@ def _draw(plan: Plan, form: str, output: str, as_json: bool) -> None:
 
 
 def _draw_machine(machine: Machine, form: str, output: str, as_json: bool) -> None:
-    from pearl.strategies.fsm import picture
+    from pearl.strategies import fsm_states as picture
 
     if output or not as_json:
         draw = picture.svg if form == "svg" else picture.mermaid

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.failures import NoAnswer
+from pearl.cli import NoAnswer
 from pearl.cli.options import counted, emit_json, json_option
-from pearl.cli.progress import BAR_EVERY
-from pearl.source import InputError
+from pearl.cli.output import BAR_EVERY
+from pearl.lang.source import InputError
 
 if TYPE_CHECKING:
-    from pearl.retrieval import IndexInfo
+    from pearl.retrieval.index_files import IndexInfo
 
 
 @click.command(
@@ -39,7 +39,7 @@ def command(path: str, output: str, search: str | None, most: int, as_json: bool
 
     Where CORPUS is an index: search it with --search, or else check every byte of it.
     """
-    from pearl.retrieval import is_index
+    from pearl.retrieval.index_files import is_index
 
     if output:
         if search is not None:
@@ -54,7 +54,7 @@ def command(path: str, output: str, search: str | None, most: int, as_json: bool
 
 
 def _build(path: str, output: str, *, as_json: bool) -> None:
-    from pearl.retrieval import build_index
+    from pearl.retrieval.index import build_index
 
     started = time.monotonic()
     with _progress(quiet=as_json) as told:
@@ -69,7 +69,7 @@ def _build(path: str, output: str, *, as_json: bool) -> None:
 
 
 def _check(path: str, *, as_json: bool) -> None:
-    from pearl.retrieval import check_index
+    from pearl.retrieval.index_files import check_index
 
     info = check_index(path)
     if as_json:
@@ -79,8 +79,8 @@ def _check(path: str, *, as_json: bool) -> None:
 
 
 def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
-    from pearl.retrieval import open_index
-    from pearl.screen import printable, printable_lines
+    from pearl.lang.text import printable, printable_lines
+    from pearl.retrieval.index import open_index
 
     found = open_index(path).search(query, most)
     if not found and not as_json:
@@ -101,7 +101,7 @@ def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
 
 
 def _told(path: str, info: IndexInfo) -> str:
-    from pearl.screen import printable
+    from pearl.lang.text import printable
 
     return (
         f"{printable(path)}: {counted(info.passages, 'passage')} of {printable(info.corpus)}, "

@@ -1,15 +1,30 @@
-"""From paths to plans and libraries."""
+"""From paths to plans and libraries.
+
+Settings of a project: ``[tool.pearl]`` in the nearest ``pyproject.toml``.
+
+Opening a store that is there, to look at what it holds.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import time
+import tomllib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pearl.source import InputError, Source, read_source
+from pearl.lang.source import InputError, Source, read_source
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from pearl.store.history import RunRow
+
 
 _ACTION_LINE = re.compile(r"\s*(?:[-*]\s+)?[A-Za-z_]\w*\([^=]*\)\s*(?:->\s*\w+\s*)?(?:[:#]|$)")
 _STEP_LINE = re.compile(r"\s*(?:\S{1,8}\s+)?[^\W\d]\w*\s*:?=\s*\w+\s*[(\[]")
@@ -87,3 +102,100 @@ def _rows(source: Source) -> Iterator[Input]:
         if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
             raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
         yield Input(Source(name, row["plan"]), Kind.PLAN, row=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What ``[tool.pearl]`` may hold; each is a list of texts."""
+
+    library: tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+def read_config(start: Path | None = None) -> Config:
+    """The settings of the project that a folder is in.
+
+    Args:
+        start: the folder; by default the working folder.
+
+    Raises:
+        InputError: the file cannot be read, or a setting is wrong.
+    """
+    folder = (start or Path.cwd()).resolve()
+    for candidate in (folder, *folder.parents):
+        file = candidate / "pyproject.toml"
+        if file.is_file():
+            return _read(file)
+    return Config()
+
+
+def _read(file: Path) -> Config:
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} cannot be read as TOML: {error}.") from None
+    tools = data.get("tool", {})
+    table = tools.get("pearl", {}) if isinstance(tools, dict) else {}
+    if not isinstance(table, dict):
+        raise InputError(f"{file}: pearl is to be a table of settings: write [tool.pearl].")
+    names = Config.__dataclass_fields__
+    unknown = [name for name in table if name not in names]
+    if unknown:
+        raise InputError(
+            f"{file}: [tool.pearl] has no setting {unknown[0]}: use {', '.join(names)}."
+        )
+    values = {name: _texts(file, name, table[name]) for name in table}
+    if "library" in values:
+        values["library"] = tuple(_beside(file, name) for name in values["library"])
+    return Config(**values)
+
+
+def _texts(file: Path, name: str, value: Any) -> tuple[str, ...]:  # noqa: ANN401 - any TOML
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise InputError(f'{file}: {name} in [tool.pearl] is a list of texts, as ["PRL4"].')
+    return tuple(value)
+
+
+def _beside(file: Path, name: str) -> str:
+    """A library's path is meant from the file that names it."""
+    path = file.parent / name
+    return str(path) if path.is_file() else name
+
+
+@contextmanager
+def open_existing(store: str) -> Iterator[Engine]:
+    """A store's database.
+
+    Args:
+        store: as given on the command line; empty for the one in use here.
+
+    Raises:
+        InputError: there is none, or it cannot be used.
+    """
+    from pearl.store.database import address, is_there, open_database
+
+    place = address(store)
+    if not is_there(place):
+        raise InputError(
+            f"There is no store at {place}: make a run with pearl ask, run or batch, or name "
+            "the store with --store."
+        )
+    engine = open_database(place)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def open_run(name: str, store: str) -> Iterator[tuple[Engine, RunRow]]:
+    """A store's database, and a run in it.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    from pearl.store.history import find_run
+
+    with open_existing(store) as engine:
+        yield engine, find_run(engine, name, store or "the store", time.time())

@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pearl.cli.failures import Failure, NoAnswer, Stopped
-from pearl.cli.limits import limits_options, price_options
-from pearl.cli.options import cache_option, counted, json_option, model_option, store_option
+from pearl.cli import Failure, NoAnswer, Stopped
+from pearl.cli.options import (
+    cache_option,
+    counted,
+    json_option,
+    limits_options,
+    model_option,
+    price_options,
+    store_option,
+)
 
 if TYPE_CHECKING:
-    from pearl.jobs import Job, Means, Tally
+    from pearl.jobs.job import Job, Means
+    from pearl.jobs.workers import Tally
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -52,10 +60,10 @@ def means(
     Raises:
         InputError: one of them cannot be used.
     """
-    from pearl.engine import Limits
-    from pearl.jobs import Means
-    from pearl.llm import choose_model
-    from pearl.llm.prices import load_prices
+    from pearl.jobs.job import Means
+    from pearl.models.choose import choose_model
+    from pearl.models.middleware.stack import Limits
+    from pearl.models.prices import load_prices
     from pearl.store.database import address
 
     return Means(
@@ -77,9 +85,9 @@ def do(job: Job, with_means: Means, *, quiet: bool) -> Tally:
         NoAnswer: it could not go on.
         Stopped: the person stopped it.
     """
-    from pearl.cli.progress import batch_progress
-    from pearl.jobs import start
-    from pearl.llm import ModelError
+    from pearl.cli.output import batch_progress
+    from pearl.jobs.job import start
+    from pearl.models.base import ModelError
 
     with batch_progress(quiet=quiet) as changed:
         try:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.failures import NoAnswer
+from pearl.cli import NoAnswer
 from pearl.cli.options import check_output, counted, emit_json, json_option, write
 
 if TYPE_CHECKING:
-    from pearl.learning import Kind, Learned
+    from pearl.commaqa.learn import Kind, Learned
 
 
 @click.group(
@@ -40,9 +40,10 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
     Learned from answers, no decomposition in TRAIN is looked at: agents are asked, and programs
     are sought that explain all answers of a kind of question.
     """
-    from pearl.agents import read_worlds
-    from pearl.learning import learn_from_answers, learn_from_gold, write_model
-    from pearl.source import InputError
+    from pearl.commaqa.learn import learn_from_answers, learn_from_gold
+    from pearl.commaqa.learned import write_model
+    from pearl.commaqa.world import read_worlds
+    from pearl.lang.source import InputError
 
     if output == "-":
         raise InputError("The model needs a file of its own: name one with -o.")
@@ -74,13 +75,13 @@ def _nothing(_: str) -> None:
 
 
 def _tell(line: str) -> None:
-    from pearl.screen import printable
+    from pearl.lang.text import printable
 
     click.echo(printable(line), err=True)
 
 
 def _show(learned: Learned, output: str, seconds: float) -> None:
-    from pearl.screen import printable
+    from pearl.lang.text import printable
 
     click.echo(
         f"{printable(output)}: {counted(len(learned.model.patterns), 'kind')} of question, from "

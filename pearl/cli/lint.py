@@ -11,11 +11,11 @@ import click
 from pearl.cli.options import counted, emit, emit_json, json_option, library_option, load_for, write
 
 if TYPE_CHECKING:
-    from pearl.checker import Selection
     from pearl.cli.inputs import Input
-    from pearl.library import Library
-    from pearl.render import Report
-    from pearl.source import Source
+    from pearl.lang.library import Library
+    from pearl.lang.source import Source
+    from pearl.lint.checker import Selection
+    from pearl.lint.render.report import Report
 
 
 @click.command(
@@ -73,10 +73,10 @@ def command(
 
 
 def _selection(select: tuple[str, ...], ignore: tuple[str, ...]) -> Selection:
-    from pearl.checker import Selection
-    from pearl.cli.config import read_config
-    from pearl.rules import RULES
-    from pearl.source import InputError
+    from pearl.cli.inputs import read_config
+    from pearl.lang.source import InputError
+    from pearl.lint.checker import Selection
+    from pearl.lint.rules import RULES
 
     config = read_config()
     chosen = [
@@ -90,10 +90,10 @@ def _selection(select: tuple[str, ...], ignore: tuple[str, ...]) -> Selection:
 
 
 def _found(given: Input, source: Source, library: Library, selection: Selection) -> Report:
-    from pearl.checker import check, check_library
     from pearl.cli.inputs import Kind
-    from pearl.render import Report
-    from pearl.syntax import parse
+    from pearl.lang.parser import parse
+    from pearl.lint.checker import check, check_library
+    from pearl.lint.render.report import Report
 
     if given.kind is Kind.LIBRARY:
         return Report(source, check_library(source, selection))
@@ -102,7 +102,7 @@ def _found(given: Input, source: Source, library: Library, selection: Selection)
 
 def _fixable(inputs: Sequence[Input], *, machine: bool) -> None:
     """Refuse before anything is changed."""
-    from pearl.source import InputError
+    from pearl.lang.source import InputError
 
     for given in inputs:
         if given.row:
@@ -112,9 +112,9 @@ def _fixable(inputs: Sequence[Input], *, machine: bool) -> None:
 
 
 def _fixed(given: Input, library: Library, selection: Selection, *, unsafe: bool) -> Source:
-    from pearl.checker import fix
     from pearl.cli.inputs import Kind
-    from pearl.screen import printable
+    from pearl.lang.text import printable
+    from pearl.lint.checker import fix
 
     source = given.source
     if given.kind is Kind.PLAN:
@@ -128,7 +128,7 @@ def _fixed(given: Input, library: Library, selection: Selection, *, unsafe: bool
 
 
 def _show(reports: Sequence[Report], form: str, *, to_stderr: bool) -> None:
-    from pearl.render import RENDERERS
+    from pearl.lint.render import RENDERERS
 
     text = RENDERERS[form](reports)
     if form == "terminal":
@@ -140,7 +140,7 @@ def _show(reports: Sequence[Report], form: str, *, to_stderr: bool) -> None:
 
 def _statistics(reports: Sequence[Report], *, as_json: bool) -> None:
     """How many sources each rule flags, and how often."""
-    from pearl.rules import RULES
+    from pearl.lint.rules import RULES
 
     flagged: Counter[str] = Counter()
     times: Counter[str] = Counter()
@@ -166,7 +166,7 @@ def _statistics(reports: Sequence[Report], *, as_json: bool) -> None:
 
 
 def _summary(reports: Sequence[Report]) -> None:
-    from pearl.diagnostics import Severity
+    from pearl.lang.diagnostics import Severity
 
     found = [one for report in reports for one in report.diagnostics]
     errors = sum(one.severity is Severity.ERROR for one in found)

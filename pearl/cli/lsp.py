@@ -11,7 +11,7 @@ import click
 from pearl.cli.options import emit_json, library_option
 
 if TYPE_CHECKING:
-    from pearl.lsp.shelf import Settings
+    from pearl.lsp.session import Settings
 
 
 @click.command(
@@ -28,7 +28,7 @@ def command(libraries: tuple[str, ...], as_json: bool) -> None:
     Editors start it themselves (docs/editor.md). What a plan is checked with is what pearl lint
     in its folder would take.
     """
-    from pearl.source import InputError
+    from pearl.lang.source import InputError
 
     try:
         from pearl.lsp.server import ANSWERS, serve
@@ -51,11 +51,11 @@ def command(libraries: tuple[str, ...], as_json: bool) -> None:
 
 def _settings(folder: Path, libraries: tuple[str, ...]) -> Settings:
     """As ``pearl lint`` has them in a folder."""
-    from pearl.checker import Selection
-    from pearl.cli.config import read_config
-    from pearl.lsp.shelf import Settings
-    from pearl.rules import RULES
-    from pearl.source import InputError
+    from pearl.cli.inputs import read_config
+    from pearl.lang.source import InputError
+    from pearl.lint.checker import Selection
+    from pearl.lint.rules import RULES
+    from pearl.lsp.session import Settings
 
     config = read_config(folder)
     select, ignore = (

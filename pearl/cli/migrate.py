@@ -22,7 +22,7 @@ from pearl.cli.options import (
 
 if TYPE_CHECKING:
     from pearl.cli.inputs import Input
-    from pearl.library import Library
+    from pearl.lang.library import Library
     from pearl.mining.migrate import Migrated
 
 
@@ -42,7 +42,7 @@ def command(
     for standard input. A call of an action that the library replaces becomes a call of the
     action that replaces it; all else stays as it is."""
     from pearl.cli.inputs import Kind, read_inputs
-    from pearl.source import InputError
+    from pearl.lang.source import InputError
 
     check_output(output)
     library = load(libraries)
@@ -85,7 +85,7 @@ def _text(file: str, done: Sequence[tuple[Input, Migrated]]) -> str:
     """The file with its plans rewritten."""
     if not done[0][0].row:
         return done[0][1].text
-    from pearl.source import read_source
+    from pearl.lang.source import read_source
 
     rows = {int(given.source.name.rpartition(":")[2]): migrated for given, migrated in done}
     lines = read_source(file, "plan").text.split("\n")
@@ -137,11 +137,11 @@ def _left(
     done: Sequence[tuple[Input, Migrated]], library: Library
 ) -> dict[str, list[dict[str, Any]]]:
     """The errors that the changed plans still have."""
-    from pearl.checker import check
-    from pearl.diagnostics import Severity
-    from pearl.render.json import as_object
-    from pearl.source import Source
-    from pearl.syntax import parse
+    from pearl.lang.diagnostics import Severity
+    from pearl.lang.parser import parse
+    from pearl.lang.source import Source
+    from pearl.lint.checker import check
+    from pearl.lint.render.json import as_object
 
     found: dict[str, list[dict[str, Any]]] = {}
     for given, migrated in done:
@@ -154,7 +154,7 @@ def _left(
 def _tell(
     done: Sequence[tuple[Input, Migrated]], left: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> None:
-    from pearl.screen import printable
+    from pearl.lang.text import printable
 
     for given, migrated in done:
         name = given.source.name

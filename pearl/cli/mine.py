@@ -13,9 +13,9 @@ from pearl.cli.jobs import complain, do, job_options, means, tell
 from pearl.cli.options import check_output, counted, emit_json, write
 
 if TYPE_CHECKING:
-    from pearl.jobs import Means
-    from pearl.llm.batches import BatchStatus
-    from pearl.mining.gather import Mined, Note
+    from pearl.jobs.job import Means
+    from pearl.mining.mine import Mined, Note
+    from pearl.models.batch_files import BatchStatus
 
 SHOWN = 3
 """Notes of each kind that are printed; a file gets them all."""
@@ -66,13 +66,11 @@ def command(
     QUESTIONS is a file with one JSON object a line: question, and id or qid. Every finished call
     is kept, and the same command goes on where it stopped.
     """
-    from pearl.jobs import read_results
-    from pearl.library import load_library
-    from pearl.mining.gather import gather
-    from pearl.mining.mine import mine_job
-    from pearl.mining.questions import read_examples
-    from pearl.source import InputError
-    from pearl.syntax.printer import print_library
+    from pearl.jobs.job import read_results
+    from pearl.lang.library import load_library
+    from pearl.lang.printer import print_library
+    from pearl.lang.source import InputError
+    from pearl.mining.mine import gather, mine_job, read_examples
 
     if output == "-":
         raise InputError("The library needs a file of its own: name one with -o.")
@@ -98,8 +96,8 @@ def command(
 
 def _in_batches(given: Means, folder: Path, questions: int, poll: float, *, quiet: bool) -> Means:
     """The same, through the provider's Batch API: everything is asked at once."""
-    from pearl.llm.batches import open_batches
-    from pearl.source import InputError
+    from pearl.lang.source import InputError
+    from pearl.models.batch_api import open_batches
 
     if given.scheduler:
         raise InputError("The Batch API needs no cluster: leave out --scheduler, or --mode.")
@@ -128,7 +126,7 @@ def _untold(status: BatchStatus) -> None:
 
 
 def _show(mined: Mined, asked: int, output: str, notes: str) -> None:
-    from pearl.screen import printable
+    from pearl.lang.text import printable
 
     click.echo(
         f"\n{counted(len(mined.actions), 'action')} from {counted(mined.proposals, 'proposal')}, "
@@ -150,7 +148,7 @@ def _asked(note: Note) -> str:
 
 
 def _line(note: Note) -> str:
-    from pearl.values import canonical_json
+    from pearl.lang.values import canonical_json
 
     return canonical_json(asdict(note)) + "\n"
 

@@ -1,4 +1,9 @@
-"""Options that several commands share, and how they say things."""
+"""Options that several commands share, and how they say things.
+
+Options on how fast a batch goes, and how much of it.
+
+What the methods of an evaluation are given beside a library and demonstrations.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +12,23 @@ import re
 import secrets
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pearl.screen import json_text, printable_lines
-from pearl.source import InputError
+from pearl.lang.source import InputError
+from pearl.lang.text import json_text, printable_lines
 
 if TYPE_CHECKING:
-    from pearl.library import Library
-    from pearl.llm import Demonstration
-    from pearl.source import Source
+    from pearl.commaqa.search import Way
+    from pearl.evaluate.methods.base import Kit
+    from pearl.lang.library import Library
+    from pearl.lang.source import Source
+    from pearl.prompts.calls import Demonstration
     from pearl.strategies.registry import Named
+
 
 _OF_TRACE = re.compile(r"(?:#[^\n]*\n){1,8}?# library: ([^\n]+)")
 """How a trace says which actions it calls."""
@@ -171,18 +180,18 @@ def output_option(command: _F) -> _F:
 
 def load(libraries: tuple[str, ...]) -> Library:
     """The chosen library: from the command line, else from ``[tool.pearl]``, else the default."""
-    from pearl.library import load_library
+    from pearl.lang.library import load_library
 
     if libraries:
         return load_library(*libraries)
-    from pearl.cli.config import read_config
+    from pearl.cli.inputs import read_config
 
     return load_library(*read_config().library)
 
 
 def load_for(source: Source, libraries: tuple[str, ...]) -> Library:
     """The chosen library; where none is named, a trace's own, if it is one that ships."""
-    from pearl.resources import actions
+    from pearl.lang.resources import actions
 
     said = None if libraries else _OF_TRACE.match(source.text)
     names = tuple(one.strip() for one in said[1].split(",")) if said else ()
@@ -203,7 +212,7 @@ def choose_strategy(
     Raises:
         InputError: there is no such strategy, or it takes none of these.
     """
-    from pearl.planner import choose_demonstrations, load_demonstrations
+    from pearl.strategies.planner import choose_demonstrations, load_demonstrations
     from pearl.strategies.registry import find_strategy
 
     named = find_strategy(name)
@@ -304,3 +313,148 @@ def _replace(target: Path, data: bytes) -> None:
     except OSError:
         part.unlink(missing_ok=True)
         raise
+
+
+_UNITS = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
+
+
+class Amount(click.ParamType[int]):
+    """A whole number, with k, M or B for thousands, millions, billions: ``2M``."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:  # noqa: ANN401 - as click's
+        if isinstance(value, int):
+            return value
+        text = value.strip().lower().replace(",", "").replace("_", "")
+        unit = _UNITS.get(text[-1:], 1)
+        try:
+            number = float(text[:-1] if unit > 1 else text) * unit
+            if number >= 1:
+                return int(number)
+        except (ValueError, OverflowError):
+            pass
+        self.fail(f"{value} is no number above 0: write it as 500, 20k or 2M.", param, ctx)
+
+
+class Concurrency(click.ParamType[int]):
+    """``auto``, or a number of calls."""
+
+    name = "auto|N"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:  # noqa: ANN401 - as click's
+        if isinstance(value, int):
+            return value
+        if value.strip().lower() == "auto":
+            return 0
+        if value.strip().isdigit() and 1 <= int(value) <= 10_000:
+            return int(value)
+        self.fail(f"{value} is neither auto nor a number from 1 to 10000.", param, ctx)
+
+
+def price_options(command: _F) -> _F:
+    """``--prices``."""
+    return click.option(
+        "--prices", default="", metavar="FILE",
+        help="A table of prices over the one that ships with Pearl (docs/prices.md). "
+        "Default: PEARL_PRICES.",
+    )(command)  # fmt: skip
+
+
+def limits_options(command: _F) -> _F:
+    """``--max-cost``, ``--max-tokens``, ``--concurrency`` and their like."""
+    options = (
+        click.option(
+            "--max-cost", type=click.FloatRange(0, min_open=True), metavar="DOLLARS",
+            help="Stop before the call that would take the run over this.",
+        ),
+        click.option(
+            "--max-tokens", type=Amount(), metavar="N",
+            help="The same in tokens, read and written: 500k, 2M.",
+        ),
+        click.option(
+            "--concurrency", type=Concurrency(), default="auto", show_default=True,
+            metavar="auto|N", help="Calls under way at a time, at most; fewer while the endpoint "
+            "turns calls away.",
+        ),
+        click.option(
+            "--rpm", type=Amount(), metavar="N", help="Requests a minute, at most.",
+        ),
+        click.option(
+            "--tpm", type=Amount(), metavar="N", help="Tokens a minute, at most.",
+        ),
+        click.option(
+            "--max-wait", type=click.FloatRange(0), default=120.0, show_default=True,
+            metavar="SECONDS", help="The longest pause that an endpoint may ask for; a call that "
+            "is asked to wait longer fails.",
+        ),
+        click.option(
+            "--grace", type=click.FloatRange(0), default=30.0, show_default=True,
+            metavar="SECONDS", help="What calls under way get to finish after Ctrl-C.",
+        ),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def kit_options(command: _F) -> _F:
+    """``--learned``, ``--search``, ``--index``, ``--tools`` and budgets."""
+    for option in (
+        budget_options,
+        click.option(
+            "--tools", default="", metavar="FILE",
+            help="For rebel: the tools that it may call (docs/tools.md). Default: a search of the "
+            "question's own document.",
+        ),
+        click.option(
+            "--index", default="", metavar="DIR",
+            help="Look passages up in this index, as pearl index makes it. Default: in the "
+            "question's own document.",
+        ),
+        click.option(
+            "--search", type=click.Choice(["greedy", "best-first"]), default="best-first",
+            show_default=True,
+            help="For CommaQA: the best proposal at each hop, or best-first search.",
+        ),
+        click.option(
+            "--learned", default="", metavar="FILE",
+            help="For CommaQA: what pearl learn commaqa wrote.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def equipped(
+    kit: Kit,
+    learned: str,
+    search: Way,
+    index: str,
+    tools: str,
+    width: int | None,
+    depth: int | None,
+    calls: int | None,
+    **others: Any,  # noqa: ANN401 - options of the same command that are not of the kit
+) -> tuple[Kit, dict[str, Any]]:
+    """A kit with what the options of `kit_options` name, and the options that are not theirs.
+
+    Raises:
+        InputError: one of them cannot be used.
+    """
+    from pearl.commaqa.search import Budget
+    from pearl.evaluate.context import load_search, load_tooling
+    from pearl.models.embeddings import choose_embedding
+    from pearl.retrieval.index import open_index
+    from pearl.strategies.registry import Limits
+
+    budget = given_of(Budget, width=width, depth=depth, calls=calls)
+    found = replace(
+        kit,
+        search=load_search(learned, search, budget),
+        retriever=open_index(index) if index else None,
+        limits=given_of(Limits, depth=depth, calls=calls),
+        tools=load_tooling(tools),
+        embed=choose_embedding(),
+    )
+    return found, others

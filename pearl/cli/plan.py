@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pearl.cli.failures import NoAnswer
+from pearl.cli import NoAnswer
 from pearl.cli.options import (
     cache_option,
     check_output,
@@ -46,15 +46,15 @@ def command(
     """Write a plan for QUESTION (or - for standard input). The document is never shown
     to the planner."""
     from pearl.api import write_plan
-    from pearl.cli.answering import settle
-    from pearl.cli.progress import progress
-    from pearl.llm import choose_model
-    from pearl.planner import choose_demonstrations, load_demonstrations
-    from pearl.render import Report, terminal
-    from pearl.render.json import as_object
-    from pearl.source import read_source
+    from pearl.cli.output import progress, settle
+    from pearl.lang.printer import print_plan
+    from pearl.lang.source import read_source
+    from pearl.lint.render import terminal
+    from pearl.lint.render.json import as_object
+    from pearl.lint.render.report import Report
+    from pearl.models.choose import choose_model
     from pearl.store.database import address
-    from pearl.syntax import print_plan
+    from pearl.strategies.planner import choose_demonstrations, load_demonstrations
 
     check_output(output)
     if question == "-":

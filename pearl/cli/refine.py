@@ -20,7 +20,7 @@ from pearl.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pearl.context import Policy
+    from pearl.run.context import Policy
 
 
 @click.command(
@@ -55,12 +55,13 @@ def command(
     A plan whose answer is wrong is refined by the model. QUESTIONS is as for pearl batch, with
     gold in every row. Plans as they were written first go to DIR/unrefined.
     """
-    from pearl.batch import Setup, read_index
-    from pearl.jobs import read_results
+    from pearl.jobs.batch import Setup
+    from pearl.jobs.job import read_results
+    from pearl.jobs.questions import read_index
+    from pearl.lang.source import InputError
     from pearl.mining.refine import refine_job, write_demonstrations
-    from pearl.planner import choose_demonstrations, load_demonstrations
     from pearl.session import context_for
-    from pearl.source import InputError
+    from pearl.strategies.planner import choose_demonstrations, load_demonstrations
 
     folder = Path(output)
     if folder.exists() and not folder.is_dir():

@@ -19,9 +19,9 @@ from pearl.cli.options import counted, emit_json, json_option, library_option, l
 def command(recorded: str, libraries: tuple[str, ...], as_json: bool) -> None:
     """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
     there are any; or a trace. Exits 1 if an answer differs."""
-    from pearl.replay import as_object, read_records, replay
-    from pearl.screen import printable
-    from pearl.source import read_source
+    from pearl.lang.source import read_source
+    from pearl.lang.text import printable
+    from pearl.run.replay import as_object, read_records, replay
 
     source = read_source(recorded, "recording")
     library = load_for(source, libraries)

@@ -25,7 +25,7 @@ def command(file: str, form: str | None, output: str, as_json: bool) -> None:
     A row is one JSON object a line: split, method, qid, answer and gold.
     """
     from pearl.evaluate.replicate import read_outcomes
-    from pearl.evaluate.summary import summarise
+    from pearl.evaluate.report import summarise
 
     check_output(output, file)
     show(summarise(read_outcomes(file)), form, output, as_json=as_json)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli.limits import price_options
 from pearl.cli.options import (
     check_output,
     counted,
@@ -19,13 +18,14 @@ from pearl.cli.options import (
     json_option,
     on_terminal,
     output_option,
+    price_options,
     store_option,
 )
-from pearl.source import InputError
+from pearl.lang.source import InputError
 
 if TYPE_CHECKING:
     from pearl.evaluate.results import Evaluation
-    from pearl.report import Report
+    from pearl.report.document import Report
 
 FORM_NAMES = ("terminal", "markdown", "latex", "html")
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
@@ -99,8 +99,8 @@ def load(name: str, store: str, prices: str = "") -> Evaluation:
         return read_evaluation(name)
     if Path(name).suffix or "/" in name or Path(name).exists():
         raise InputError(f"{name} is no file: name one that pearl eval wrote, a run, or last.")
-    from pearl.evaluate.stored import load_run
-    from pearl.llm.prices import load_prices
+    from pearl.evaluate.job import load_run
+    from pearl.models.prices import load_prices
     from pearl.store.database import address
 
     return load_run(name, address(store), load_prices(Path(prices) if prices else None))
@@ -133,23 +133,23 @@ def show(report: Report, form: str | None, output: str, *, as_json: bool) -> Non
 
 def _report(name: str | None, labelled: str, store: str, prices: str) -> Report:
     """The report on an evaluation, on labelled errors, or on both."""
-    from pearl.report import Report
+    from pearl.report.document import Report
 
     found = Report("Labelled errors", (("file", labelled),))
     if name is not None:
-        from pearl.evaluate.summary import summarise
+        from pearl.evaluate.report import summarise
 
         found = summarise(load(name, store, prices))
     if not labelled:
         return found
-    from pearl.evaluate.tables.errors import error_table, read_labelled
+    from pearl.evaluate.errors import error_table, read_labelled
 
     table = error_table(read_labelled(labelled))
     return Report(found.title, found.about, (*found.blocks, table))
 
 
 def _draw(evaluation: Evaluation, count: int, method: str, output: str, *, as_json: bool) -> None:
-    from pearl.evaluate.tables.errors import CATEGORIES, draw_errors
+    from pearl.evaluate.errors import CATEGORIES, draw_errors
 
     rows = draw_errors(evaluation, count, method)
     if (output and output != "-") or not as_json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pearl.cli.inputs import open_existing
 from pearl.cli.options import (
     check_output,
     counted,
@@ -21,15 +22,14 @@ from pearl.cli.options import (
     store_option,
 )
 from pearl.cli.report import FORM_NAMES, show
-from pearl.cli.stores import open_existing
-from pearl.screen import printable
-from pearl.source import InputError
+from pearl.lang.source import InputError
+from pearl.lang.text import printable
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from pearl.review.desk import Desk
     from pearl.review.people import Admitted
+    from pearl.review.session import Desk
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -108,12 +108,12 @@ def command(
     Everybody gets a link. Verdicts go to the store as they are given; the same command goes on.
     """
     _installed()
-    from pearl.review.desk import Desk, Wanted, lay_out
+    from pearl.review.app import is_loopback
     from pearl.review.folders import read_folders
-    from pearl.review.guard import is_loopback
     from pearl.review.people import read_wanted
     from pearl.review.queue import read_queue
     from pearl.review.serve import address_of, application, listen, serve
+    from pearl.review.session import Desk, Wanted, lay_out
     from pearl.store.database import address, open_database
 
     if no_tokens and not is_loopback(host):
@@ -172,7 +172,7 @@ def agreement(form: str | None, output: str, store: str, as_json: bool) -> None:
     """Say how plans were judged, and how far the annotators agree: Cohen's and Fleiss' kappa,
     Krippendorff's alpha."""
     check_output(output)
-    from pearl.review.figures import review_report
+    from pearl.review.agreement import review_report
     from pearl.review.people import everybody
     from pearl.review.verdicts import read_verdicts
     from pearl.store.database import address

@@ -9,7 +9,7 @@ import click
 from pearl.cli.options import emit_json, json_option
 
 if TYPE_CHECKING:
-    from pearl.rules import Rule
+    from pearl.lint.rules.base import Rule
 
 
 @click.command(
@@ -33,8 +33,8 @@ def command(code: str, as_json: bool) -> None:
 
 
 def _find(code: str) -> Rule:
-    from pearl.rules import RULES
-    from pearl.source import InputError
+    from pearl.lang.source import InputError
+    from pearl.lint.rules import RULES
 
     for rule in RULES:
         if code.upper() == rule.code or code.lower() == rule.name:
@@ -43,7 +43,7 @@ def _find(code: str) -> Rule:
 
 
 def _list(*, as_json: bool) -> None:
-    from pearl.rules import RULES
+    from pearl.lint.rules import RULES
 
     ordered = sorted(RULES, key=lambda rule: rule.code)
     if as_json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli.failures import NoAnswer
+from pearl.cli import NoAnswer
 from pearl.cli.options import (
     cache_option,
     context_options,
@@ -20,7 +20,7 @@ from pearl.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pearl.context import Policy
+    from pearl.run.context import Policy
 
 
 @click.command(
@@ -49,17 +49,17 @@ def command(
 ) -> None:
     """Run PLAN on DOCUMENT (text files; one of them may be - for standard input)."""
     from pearl.api import run
-    from pearl.checker import check
-    from pearl.cli.answering import settle, show
-    from pearl.cli.progress import progress
-    from pearl.diagnostics import Severity
-    from pearl.llm import choose_model
-    from pearl.render import Report, terminal
-    from pearl.render.json import as_object
+    from pearl.cli.output import progress, settle, show
+    from pearl.lang.diagnostics import Severity
+    from pearl.lang.parser import parse
+    from pearl.lang.source import InputError, read_source
+    from pearl.lint.checker import check
+    from pearl.lint.render import terminal
+    from pearl.lint.render.json import as_object
+    from pearl.lint.render.report import Report
+    from pearl.models.choose import choose_model
     from pearl.session import context_for
-    from pearl.source import InputError, read_source
     from pearl.store.database import address
-    from pearl.syntax import parse
 
     if plan == document == "-":
         raise InputError("Only one of the plan and the document can be standard input.")

@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.options import (
-    check_output,
-    counted,
-    emit_json,
-    json_option,
-    store_option,
-    write,
-)
-from pearl.cli.stores import open_existing, open_run
-from pearl.screen import printable
-from pearl.source import InputError
+from pearl.cli.inputs import open_existing, open_run
+from pearl.cli.options import check_output, counted, emit_json, json_option, store_option, write
+from pearl.lang.source import InputError
+from pearl.lang.text import printable
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -109,8 +102,8 @@ def _check_page(html: str, documents: str) -> None:
 
 
 def _write_page(name: str, item: str, html: str, documents: str, store: str) -> None:
-    from pearl.llm.prices import load_prices
-    from pearl.viewer import job_page, run_page
+    from pearl.models.prices import load_prices
+    from pearl.viewer.page import job_page, run_page
 
     prices = load_prices()
     with open_run(name, store) as (engine, found):

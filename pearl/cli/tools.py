@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.failures import NoAnswer
+from pearl.cli import NoAnswer
 from pearl.cli.options import emit, emit_json, json_option
-from pearl.screen import printable
-from pearl.source import InputError
+from pearl.lang.source import InputError
+from pearl.lang.text import printable
 
 if TYPE_CHECKING:
-    from pearl.tools import Tool, Toolbox, ToolReply
+    from pearl.tools.base import Tool, ToolReply
     from pearl.tools.declared import Declared
+    from pearl.tools.toolbox import Toolbox
 
 
 @click.group(
@@ -32,7 +33,7 @@ def command() -> None:
 @json_option
 def check(path: str, as_json: bool) -> None:
     """Show every tool of the file TOOLS, and what is wrong with it. Nothing is called."""
-    from pearl.tools.reading import read_tools
+    from pearl.tools.declared import read_tools
     from pearl.tools.toolbox import wrong_with
 
     file = read_tools(path)
@@ -61,7 +62,8 @@ def call(path: str, name: str, given: tuple[str, ...], arguments: str, as_json: 
     # Nothing else on the way to a command's help needs it.
     import asyncio
 
-    from pearl.tools import ToolError, load_tools
+    from pearl.tools.base import ToolError
+    from pearl.tools.toolbox import load_tools
 
     toolbox = load_tools(path)
     if name not in toolbox.tools:

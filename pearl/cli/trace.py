@@ -29,11 +29,11 @@ def command(run: str, output: str, store: str, as_json: bool) -> None:
 
     The text is a plan: pearl lint checks it, pearl replay runs it again on its values.
     """
-    from pearl.cli.stores import open_run
-    from pearl.runtime.trace import export_trace, last_try, read_trace
-    from pearl.source import InputError, Source
+    from pearl.cli.inputs import open_run
+    from pearl.lang.printer import print_plan
+    from pearl.lang.source import InputError, Source
+    from pearl.run.trace import export_trace, last_try, read_trace
     from pearl.store.history import read_entries, read_rows, since_last_start
-    from pearl.syntax import print_plan
 
     if not run.strip():
         raise InputError("Name a run: its name, the start of it, or last.")

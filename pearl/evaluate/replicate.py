@@ -14,8 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pearl.evaluate.results import Evaluation, Result
-from pearl.rows import read_rows
-from pearl.source import InputError
+from pearl.lang.source import InputError, read_rows
 
 CALLED: Mapping[str, str] = MappingProxyType(
     {

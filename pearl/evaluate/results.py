@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from pearl.llm import Usage
-from pearl.rows import read_rows
-from pearl.source import InputError
+from pearl.lang.source import InputError, read_rows
+from pearl.models.base import Usage
 
 
 @dataclass(frozen=True, slots=True)

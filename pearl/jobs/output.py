@@ -12,7 +12,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from pearl.source import InputError
+from pearl.lang.source import InputError
 
 
 class Written(Protocol):

@@ -1,8 +1,18 @@
-"""What is open in the editor."""
+"""What is open in the editor.
+
+Places as editors count them, and as Pearl does.
+
+Pearl counts characters from a text's start. The protocol counts lines, and in
+a line the units of an encoding that was agreed on: UTF-16 where nothing was.
+
+Where a plan writes names: of steps, of actions, of the document.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
@@ -10,15 +20,161 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from lsprotocol.types import (
+    Position,
+    Range,
     TextDocumentContentChangeEvent,
     TextDocumentContentChangePartial,
     TextDocumentItem,
 )
 
-from pearl.lsp.names import Mention, mentions
-from pearl.lsp.places import Lines
-from pearl.source import Source
-from pearl.syntax import Parsed, ParsedLibrary, parse, parse_library
+from pearl.lang.ast import Mode, Parsed, ParsedLibrary, Ref, step_refs
+from pearl.lang.library import parse_library
+from pearl.lang.parser import parse
+from pearl.lang.source import Source, Span
+
+# The protocol's line endings; Python's splitlines knows more.
+_ENDING = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A text in which places are looked up.
+
+    Args:
+        text: the characters.
+        encoding: what an editor counts in: ``utf-8``, ``utf-16`` or ``utf-32``.
+    """
+
+    text: str
+    encoding: str = "utf-16"
+
+    @cached_property
+    def _bounds(self) -> tuple[list[int], list[int]]:
+        """Where each line starts, and where it ends before its line ending."""
+        starts, ends = [0], []
+        for found in _ENDING.finditer(self.text):
+            ends.append(found.start())
+            starts.append(found.end())
+        ends.append(len(self.text))
+        return starts, ends
+
+    def position(self, offset: int) -> Position:
+        """The editor's place of a character offset; inside a line ending, the line's end."""
+        starts, ends = self._bounds
+        line = bisect_right(starts, offset) - 1
+        part = self.text[starts[line] : min(offset, ends[line])]
+        return Position(line, self._units(part))
+
+    def offset(self, position: Position) -> int:
+        """The character offset of an editor's place.
+
+        Past a line's end it is the line's end, past the text's end that one;
+        inside a character it is where the character starts.
+        """
+        starts, ends = self._bounds
+        if position.line >= len(starts):
+            return len(self.text)
+        start, end = starts[position.line], ends[position.line]
+        part = self.text[start:end]
+        if self.encoding == "utf-32" or part.isascii():
+            return min(start + position.character, end)
+        units = 0
+        for at, char in enumerate(part, start):
+            units += self._units(char)
+            if units > position.character:
+                return at
+        return end
+
+    def range(self, span: Span) -> Range:
+        """The editor's range of a span."""
+        return Range(self.position(span.start), self.position(span.end))
+
+    def span(self, given: Range) -> Span:
+        """The span of an editor's range; where its ends are swapped, an empty one."""
+        start = self.offset(given.start)
+        return Span(start, max(start, self.offset(given.end)))
+
+    def line_span(self, offset: int) -> Span:
+        """The line that an offset is in, without its line ending."""
+        starts, ends = self._bounds
+        line = bisect_right(starts, offset) - 1
+        return Span(starts[line], ends[line])
+
+    @property
+    def ending(self) -> str:
+        """The line ending of the first line; of a text of one line, a line feed."""
+        found = _ENDING.search(self.text)
+        return found[0] if found else "\n"
+
+    def _units(self, part: str) -> int:
+        if self.encoding == "utf-32" or part.isascii():
+            return len(part)
+        if self.encoding == "utf-8":
+            return len(part.encode("utf-8", "surrogatepass"))
+        return len(part) + sum(char > "\uffff" for char in part)
+
+
+NAME = re.compile(r"\$?(?:[^\W\d]|\\_)(?:\w|\\_)*")
+"""A name as plans may write it: with a shell's dollar sign, with Markdown's backslashes."""
+
+
+class Role(Enum):
+    """What a name is there for."""
+
+    DEFINES = auto()
+    USES = auto()
+    CALLS = auto()
+    DECLARES = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A name in a plan.
+
+    Args:
+        name: without the marks it may be written with.
+        role: a step's output, a reference, a call, a new action.
+        span: the name alone.
+        whole: with the mode before it, and a template's braces around it.
+        mode: how a reference is taken.
+    """
+
+    name: str
+    role: Role
+    span: Span
+    whole: Span
+    mode: Mode = Mode.PLAIN
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether it names a step's output, or what stands where one may."""
+        return self.role in (Role.DEFINES, Role.USES)
+
+
+def mentions(parsed: Parsed) -> tuple[Mention, ...]:
+    """Every name that a plan's readable lines write, in order."""
+    return tuple(sorted(_mentions(parsed), key=lambda one: one.span))
+
+
+def _mentions(parsed: Parsed) -> Iterator[Mention]:
+    text, plan = parsed.plan.source.text, parsed.plan
+    for action in plan.declares:
+        found = NAME.match(text, action.span.start)
+        if found:
+            yield Mention(action.name, Role.DECLARES, Span(*found.span()), Span(*found.span()))
+    for step in plan.steps:
+        yield Mention(step.name, Role.DEFINES, step.name_span, step.name_span)
+        yield Mention(step.action, Role.CALLS, step.action_span, step.action_span)
+        for ref in step_refs(step):
+            yield _use(text, ref)
+    for ref in plan.returns:
+        yield _use(text, ref)
+
+
+def _use(text: str, ref: Ref) -> Mention:
+    # The mode stands before the name.
+    spans = [Span(*found.span()) for found in NAME.finditer(text, *ref.span)]
+    return Mention(ref.name, Role.USES, spans[-1] if spans else ref.span, ref.span, ref.mode)
 
 
 class Kind(Enum):

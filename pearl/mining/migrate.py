@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pearl.library import Library
-from pearl.mining.covering import substituted
-from pearl.plan import Action, Arg, Ref, Replaced, Step, Template, refs
-from pearl.source import Source
-from pearl.syntax import parse
-from pearl.syntax.printer import print_arg
+from pearl.lang.ast import Action, Arg, Ref, Replaced, Step, Template, refs
+from pearl.lang.library import Library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_arg
+from pearl.lang.source import Source
+from pearl.mining.condense import substituted
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,22 +13,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import Answer, answer, heading
-from pearl.batch import Index, Setup
-from pearl.batch.questions import Question, read_questions
-from pearl.batch.tasks import Asking, Questions
-from pearl.jobs import Job, Task
-from pearl.jobs.start import TOGETHER
-from pearl.llm import Call, ModelError, RefinePlan, WritePlan
-from pearl.plan import Plan
-from pearl.planner import Planned, write_plan
-from pearl.planner.generate import CORRECTIONS
-from pearl.runtime import Caller, Journal, RunError
-from pearl.runtime.mapping import holds
+from pearl.answer import Answer, answer, heading, holds
+from pearl.jobs.batch import Asking, Questions, Setup
+from pearl.jobs.job import TOGETHER, Job
+from pearl.jobs.questions import Index, Question, read_questions
+from pearl.jobs.workers import Task
+from pearl.lang.ast import Plan
+from pearl.lang.printer import print_plan
+from pearl.lang.source import InputError
+from pearl.models.base import ModelError
+from pearl.prompts.calls import Call, RefinePlan, WritePlan
+from pearl.run.calls import Caller
+from pearl.run.journal import Journal
+from pearl.run.loop import RunError
 from pearl.session import Session
-from pearl.source import InputError
-from pearl.strategies import GivenPlan
-from pearl.syntax import print_plan
+from pearl.strategies.pearl import GivenPlan
+from pearl.strategies.planner import CORRECTIONS, Planned, write_plan
 
 ROUNDS = 3
 """How often a plan may be refined."""

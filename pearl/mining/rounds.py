@@ -1,24 +1,366 @@
-"""Condensing with a model: rounds of like actions put to it together (PEARL, section 2.1)."""
+"""Condensing with a model: rounds of like actions put to it together (PEARL, section 2.1).
+
+What a model's condensed library says: its actions, and what each of them replaces.
+
+From what replies propose to the next library: each action covered once, none lost.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pearl.alike import SURE, group
-from pearl.context import Context
-from pearl.llm import CondenseActions, Reply
-from pearl.mining.condense import begin, finished, folded, merged
-from pearl.mining.covering import Condensed, Note
-from pearl.mining.replies import read_reply
-from pearl.mining.settling import Settled, applied, settle
-from pearl.plan import Action
-from pearl.render import Report
-from pearl.runtime import Caller
-from pearl.syntax.printer import print_action
+from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, Replaced, refs
+from pearl.lang.definitions import arguments, widened
+from pearl.lang.diagnostics import Diagnostic
+from pearl.lang.library import builtins, parse_library
+from pearl.lang.printer import print_action
+from pearl.lang.similarity import SURE, group, read_action
+from pearl.lang.source import Source
+from pearl.lint.checker import Selection, check_library
+from pearl.lint.render.report import Report
+from pearl.mining.condense import (
+    Condensed,
+    Mapped,
+    Note,
+    begin,
+    composed,
+    finished,
+    folded,
+    itself,
+    merged,
+    proposed,
+)
+from pearl.models.base import Reply
+from pearl.prompts.calls import CondenseActions
+from pearl.run.calls import Caller
+from pearl.run.context import Context
+
+_READING = Selection(select=("PRL1",))
+_CALL = re.compile(r"[`*\s]*[^\W\d]\w*[`*]*\s*\([^()=]*\)?")
+_BULLET = r"\s*(?:[-*•]\s+|\d+[.)]\s+)?"
+_REPLACES = re.compile(
+    rf"{_BULLET}[*_`]*(?:replac(?:es|ing|ed)|covers|merges|combines|aliases|stands for)"
+    r"[*_`]*\s*(?:[:：]|=>|->)[*_`]*\s*(?P<told>.*)$",
+    re.IGNORECASE,
+)
+_INLINE = re.compile(
+    r"[\s.;,—–-]*[(\[]\s*(?:replaces|covers|merges)\s*[:：]?\s*(?P<told>[^()\[\]]*"
+    r"(?:\([^()]*\)[^()\[\]]*)*)[)\]]\s*\.?\s*$",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(rf"{_BULLET}[`*]*[A-Z]\w*[`*]*(?:\s*\([^()]*\))?\s*(?:=\s*\(.*\))?[`,;.]*\s*$")
+_NAME = re.compile(r"[^\W\d]\w*")
+_AND = re.compile(r"\b(?:and|none|nothing)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """An action that a reply proposes, with what it says it replaces.
+
+    Args:
+        action: the action.
+        names: replaced ones that are only named.
+        mapped: replaced ones whose arguments are said too.
+    """
+
+    action: Action
+    names: tuple[str, ...]
+    mapped: tuple[Replaced, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A reply, read.
+
+    Args:
+        proposed: the actions, in order.
+        source: the reply with everything blanked that is no part of the library.
+        findings: the lines that cannot be read, as places in ``source``.
+        aside: the other lines that were left out, but for marks that say nothing.
+    """
+
+    proposed: tuple[Proposed, ...]
+    source: Source
+    findings: tuple[Diagnostic, ...]
+    aside: tuple[str, ...]
+
+
+def read_reply(text: str, name: str = "reply") -> Read:
+    """Read a reply of `CondenseActions`, whatever a model put around and into it.
+
+    Fences, bullets, emphasis and prose are passed over; what an action replaces may
+    stand below it or behind it, as calls with their arguments or as bare names.
+
+    Args:
+        text: the reply.
+        name: what to call it in findings.
+    """
+    lines: list[str] = []
+    told: list[tuple[int, str]] = []
+    aside: list[str] = []
+    at, listing, action = 0, False, False
+    for raw in text.splitlines(keepends=True):
+        line = raw.rstrip("\r\n")
+        found = _REPLACES.match(line)
+        kept = ""
+        if found:
+            told.append((at, found["told"]))
+            listing = True
+        elif listing and _ITEM.match(line) and ":" not in line:
+            told.append((at, line.strip().lstrip("-*•").strip()))
+        elif _CALL.match(re.sub(rf"^{_BULLET}", "", line)):
+            inline = _INLINE.search(line)
+            if inline:
+                told.append((at + len(line), inline["told"]))
+            kept = line[: inline.start()] if inline else line
+            listing, action = False, True
+        elif action and not listing and line[:1] in " \t" and line.strip():
+            kept = line
+        elif line.strip(" \t`~*#-=_"):
+            aside.append(line.strip())
+            action = False
+        lines.append(kept + " " * (len(line) - len(kept)) + raw[len(line) :])
+        at += len(raw)
+    source = Source(name, "".join(lines))
+    library = parse_library(source)
+    findings = check_library(source, _READING) if library.broken else []
+    proposed = [_with(action, told, library.actions) for action in library.actions]
+    return Read(tuple(proposed), source, tuple(findings), tuple(aside))
+
+
+def _with(action: Action, told: Iterable[tuple[int, str]], actions: Sequence[Action]) -> Proposed:
+    """An action with what stands below it, as far as the next one."""
+    after = [one.span.start for one in actions if one.span.start > action.span.start]
+    end = min(after, default=1 << 60)
+    names: list[str] = []
+    mapped: list[Replaced] = []
+    for at, words in told:
+        if action.span.start <= at < end:
+            for part in re.split(r"(?<=\))\s*[;,]\s*(?=[`*]*\w+[`*]*\s*\([^()]*\)\s*=)", words):
+                one = _mapping(part)
+                if one:
+                    mapped.append(one)
+                else:
+                    bare = _AND.sub(" ", re.sub(r"\([^()]*\)?|=.*$", " ", part))
+                    names += _NAME.findall(bare)
+    return Proposed(action, tuple(dict.fromkeys(names)), tuple(mapped))
+
+
+def _mapping(text: str) -> Replaced | None:
+    if "=" not in text:
+        return None
+    line = text.strip().strip("`*").rstrip(".;, `")
+    found = parse_library(f"A(CTX) : a\n  replaces: {line}").actions
+    return found[0].replaces[0] if found and found[0].replaces else None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What one reply comes to.
+
+    Args:
+        actions: the new actions, each with at least one that it stands for.
+        mapping: every action that was put to the model, once.
+        notes: what was wrong with the reply.
+    """
+
+    actions: tuple[Action, ...]
+    mapping: tuple[Mapped, ...]
+    notes: tuple[Note, ...]
+
+
+def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Settled:
+    """Give every action that was put to a model the one that stands for it.
+
+    One that nothing covers stays; of two that cover one, the first counts; a name
+    that was not put to the model is passed over. All of that is reported.
+
+    Args:
+        shard: the actions that were put to the model.
+        replies: what it proposed.
+    """
+    known = {action.name: action for action in shard}
+    notes: list[Note] = []
+    then: dict[str, Mapped] = {}
+    found: dict[str, Action] = {}
+    # Its own line says of an action that it stays, unless another line replaces it.
+    said = {name for one in replies for name in (*one.names, *(old.name for old in one.mapped))}
+    for one in replies:
+        new = one.action
+        if new.name in builtins() or new.variadic or new.name in found:
+            why = "is there twice in a reply" if new.name in found else "cannot be a new action"
+            notes.append(Note("twice", f"{new.name} {why}: the line is left out.", (new.name,)))
+            continue
+        names = [name for name in (*one.names, *(old.name for old in one.mapped)) if name in known]
+        if new.name in known and new.name not in said:
+            names.insert(0, new.name)
+        notes += _unknown(one, known)
+        new = _typed(new, [known[name] for name in names])
+        written = {old.name: old.args for old in one.mapped}
+        covered = []
+        for name in dict.fromkeys(names):
+            if name in then:
+                text = f"{name} is replaced by {then[name].new} and {new.name}: the first counts."
+                notes.append(Note("twice", text, (name,)))
+                continue
+            args = _fitting(known[name], new, written.get(name), notes)
+            if args is not None:
+                then[name] = Mapped(known[name], new.name, args)
+                covered.append(known[name])
+        if covered:
+            doc = new.doc or widened(replace(new, doc=covered[0].doc), covered[1:])
+            traits = frozenset.intersection(*(action.traits for action in covered))
+            found[new.name] = replace(new, doc=doc, aliases=(), replaces=(), traits=traits)
+        elif not names:
+            text = f"{new.name} replaces nothing that was asked about: it is left out."
+            notes.append(Note("unknown", text, (new.name,)))
+    return _kept(shard, found, then, notes)
+
+
+def _unknown(one: Proposed, known: Mapping[str, Action]) -> list[Note]:
+    names = (*one.names, *(old.name for old in one.mapped))
+    # Words between the names are no names.
+    odd = [name for name in names if name not in known and (name.isupper() or "_" in name)]
+    text = "{} is replaced by {}, and was not asked about: it is passed over."
+    return [Note("unknown", text.format(name, one.action.name), (name,)) for name in odd]
+
+
+def _typed(new: Action, covered: Sequence[Action]) -> Action:
+    """The action with the type that all it replaces have, where it says none."""
+    types = {action.returns for action in covered}
+    return replace(new, returns=types.pop()) if new.returns == "text" and len(types) == 1 else new
+
+
+def _fitting(
+    old: Action, new: Action, written: tuple[Arg, ...] | None, notes: list[Note]
+) -> tuple[Arg, ...] | None:
+    """The arguments of the new call, or None where it cannot stand for the older one."""
+    why = ""
+    if new.returns not in (old.returns, "any"):
+        why = f"it returns {old.returns} and not {new.returns}"
+    elif not read_action(old).marks <= read_action(new).marks:
+        why = "the negation or superlative in it would be lost"
+    elif old.variadic or old.is_builtin:
+        why = "its last parameter repeats"
+    args = written if written and _whole(old, new, written) else arguments(old, new)
+    if args is None and not why:
+        why = f"{new.signature} has other parameters"
+    if not why:
+        return args
+    text = f"{old.name} is not replaced by {new.name}, as {why}: it stays."
+    notes.append(Note("uncovered", text, (old.name,)))
+    return None
+
+
+def _whole(old: Action, new: Action, args: Sequence[Arg]) -> bool:
+    """Whether arguments that a model wrote fit both actions and lose no parameter."""
+    names = {ref.name for arg in args for ref in refs(arg)}
+    params = {param.name for param in old.params}
+    if len(args) != len(new.params) or not names <= params | {DOCUMENT} or not params <= names:
+        return False
+    document = Ref(DOCUMENT)
+    return all(
+        (arg == document) == (param.name == DOCUMENT)
+        and (arg == document or document not in refs(arg))
+        for arg, param in zip(args, new.params, strict=True)
+    )
+
+
+def _kept(
+    shard: Sequence[Action],
+    found: Mapping[str, Action],
+    then: Mapping[str, Mapped],
+    notes: Sequence[Note],
+) -> Settled:
+    """The new actions, and those that nothing covers."""
+    left = [action for action in shard if action.name not in then]
+    told = list(notes)
+    if not then and not notes:
+        text = f"A reply covers none of the {len(left)} actions it was asked about: they stay."
+        told.append(Note("uncovered", text, tuple(action.name for action in left)))
+    for action in left if then else ():
+        text = f"{action.name} is covered by no action of the reply: it stays."
+        if not any(note.kind == "uncovered" and action.name in note.actions for note in notes):
+            told.append(Note("uncovered", text, (action.name,)))
+    actions = dict(found)
+    mapping = dict(then)
+    for action in left:
+        name = action.name
+        if name in actions:
+            # A new action has the name of one that it does not stand for.
+            actions[name] = replace(actions[name], name=_free(name, {*actions, *_names(shard)}))
+            renamed = actions[name].name
+            for old, one in list(mapping.items()):
+                mapping[old] = replace(one, new=renamed) if one.new == name else one
+            actions = {one.name: one for one in actions.values()}
+        actions[name] = action
+        mapping[name] = itself(action)
+    return Settled(
+        tuple(actions.values()), tuple(mapping[action.name] for action in shard), tuple(told)
+    )
+
+
+def _names(actions: Sequence[Action]) -> set[str]:
+    return {action.name for action in actions}
+
+
+def _free(name: str, taken: set[str] | Mapping[str, Action]) -> str:
+    number = 2
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
+
+
+def applied(state: Condensed, parts: Sequence[Settled], seeds: Mapping[str, Action]) -> Condensed:
+    """The library after a round.
+
+    Two calls may have made an action of the same name: with the same parameters they
+    are one, else the later is given another name. Either is reported.
+
+    Args:
+        state: the library before it.
+        parts: what each call came to.
+        seeds: actions beside it, by name: their names are theirs, where parameters differ.
+    """
+    notes = [*state.notes]
+    found: dict[str, Action] = {}
+    then: dict[str, Mapped] = {}
+    for part in parts:
+        notes += part.notes
+        renamed: dict[str, str] = {}
+        for action in part.actions:
+            before, seed = found.get(action.name), seeds.get(action.name)
+            name = action.name
+            if before and _alike(before, action):
+                text = f"{name} was made by two calls: it stands for what both replace."
+                notes.append(Note("same-name", text, (name,)))
+                found[name] = replace(before, doc=widened(before, [action]))
+                continue
+            if before or (seed and len(seed.params) != len(action.params)):
+                name = _free(name, {*found, *seeds, *(one.name for one in state.actions)})
+                text = f"{action.name} is there with other parameters: this one is now {name}."
+                notes.append(Note("same-name", text, (action.name, name)))
+                renamed[action.name] = name
+            found[name] = replace(action, name=name)
+        for one in part.mapping:
+            then[one.old.name] = replace(one, new=renamed.get(one.new, one.new))
+    mapping = composed(state.mapping, then)
+    return Condensed(proposed(found.values(), mapping), mapping, tuple(notes))
+
+
+def _alike(one: Action, other: Action) -> bool:
+    params = [param.type for param in one.params] == [param.type for param in other.params]
+    places = [param.name == DOCUMENT for param in one.params] == [
+        param.name == DOCUMENT for param in other.params
+    ]
+    marks = read_action(one).marks == read_action(other).marks
+    return params and places and marks and one.returns == other.returns
+
 
 ROOM = 3000
 """Tokens of actions in one prompt, at most; a reply may take as many."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pearl.diagnostics import Safety
-from pearl.library import Library
+from pearl.lang.ast import Plan
+from pearl.lang.diagnostics import Safety
+from pearl.lang.library import Library
+from pearl.lang.source import InputError
 from pearl.passes import (
     drop_unreachable,
     fold_concat,
@@ -16,8 +18,6 @@ from pearl.passes import (
 )
 from pearl.passes.base import Applied, Pass
 from pearl.passes.sharing import Place, Sharing, shared_calls
-from pearl.plan import Plan
-from pearl.source import InputError
 
 # What is taken out first need not be looked at by the others.
 PASSES: tuple[Pass, ...] = (

@@ -25,11 +25,11 @@ Safety
 
 from __future__ import annotations
 
-from pearl.diagnostics import Safety
-from pearl.graph import needed
-from pearl.library import Library
+from pearl.lang.ast import Plan
+from pearl.lang.diagnostics import Safety
+from pearl.lang.graph import needed
+from pearl.lang.library import Library
 from pearl.passes.base import Applied, Pass, sound, without
-from pearl.plan import Plan
 
 
 def _apply(plan: Plan, library: Library) -> Applied:

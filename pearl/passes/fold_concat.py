@@ -22,11 +22,11 @@ Safety
 
 from __future__ import annotations
 
-from pearl.diagnostics import Safety
-from pearl.graph import outputs
-from pearl.library import Library
+from pearl.lang.ast import DOCUMENT, Mode, Plan, Ref, Step
+from pearl.lang.diagnostics import Safety
+from pearl.lang.graph import outputs
+from pearl.lang.library import Library
 from pearl.passes.base import Applied, Pass, declared, pure_builtin, sound, users, without
-from pearl.plan import DOCUMENT, Mode, Plan, Ref, Step
 
 
 def _apply(plan: Plan, library: Library) -> Applied:

@@ -23,11 +23,11 @@ Safety
 
 from __future__ import annotations
 
-from pearl.diagnostics import Safety
-from pearl.library import Library
+from pearl.lang.ast import Plan, Step, step_refs
+from pearl.lang.diagnostics import Safety
+from pearl.lang.library import Library
 from pearl.passes.base import Applied, Pass, declared, sound, without
 from pearl.passes.fold_concat import copied
-from pearl.plan import Plan, Step, step_refs
 
 
 def _apply(plan: Plan, library: Library) -> Applied:

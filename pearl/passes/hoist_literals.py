@@ -26,15 +26,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pearl.builtins import FUNCTIONS, BuiltinError, Given
-from pearl.diagnostics import Safety
-from pearl.graph import outputs
-from pearl.library import Library
+from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template, step_refs
+from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.lang.diagnostics import Safety
+from pearl.lang.graph import outputs
+from pearl.lang.library import Library
+from pearl.lang.printer import print_value
+from pearl.lang.values import Value, as_text
+from pearl.lint.rules.base import shown
 from pearl.passes.base import Applied, Pass, declared, pure_builtin, sound, users, without
-from pearl.plan import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template, step_refs
-from pearl.rules.base import shown
-from pearl.syntax.printer import print_value
-from pearl.values import Value, as_text
 
 
 def _apply(plan: Plan, library: Library) -> Applied:

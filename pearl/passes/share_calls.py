@@ -31,12 +31,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pearl.diagnostics import Safety
-from pearl.library import Library
-from pearl.passes.base import Applied, Pass, declared, renamed, sound, users, without
-from pearl.passes.structure import action_key, arg_key, asks_model
-from pearl.plan import Action, Plan, Step
-from pearl.values import canonical_json
+from pearl.lang.ast import Action, Plan, Step
+from pearl.lang.diagnostics import Safety
+from pearl.lang.library import Library
+from pearl.lang.values import canonical_json
+from pearl.passes.base import (
+    Applied,
+    Pass,
+    action_key,
+    arg_key,
+    asks_model,
+    declared,
+    renamed,
+    sound,
+    users,
+    without,
+)
 
 _TRAITS = frozenset({"pure", "cacheable"})
 

@@ -23,11 +23,11 @@ Safety
 
 from __future__ import annotations
 
-from pearl.diagnostics import Safety
-from pearl.library import Library
+from pearl.lang.ast import Action, Plan, Prompt, Step
+from pearl.lang.diagnostics import Safety
+from pearl.lang.library import Library
 from pearl.passes.base import Applied, Pass, declared
 from pearl.passes.share_calls import share
-from pearl.plan import Action, Plan, Prompt, Step
 
 
 def _apply(plan: Plan, library: Library) -> Applied:

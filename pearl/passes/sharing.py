@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pearl.library import Library
-from pearl.passes.base import declared
-from pearl.passes.structure import Alike, asks_model, structures
-from pearl.plan import Plan
+from pearl.lang.ast import Plan
+from pearl.lang.library import Library
+from pearl.passes.base import Alike, asks_model, declared, structures
 
 
 class Place(NamedTuple):

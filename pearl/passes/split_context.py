@@ -35,11 +35,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 
-from pearl.builtins import label
-from pearl.diagnostics import Safety
-from pearl.library import Library
-from pearl.passes.base import Applied, Pass, sound
-from pearl.plan import (
+from pearl.lang.ast import (
     DOCUMENT,
     Action,
     Arg,
@@ -47,6 +43,7 @@ from pearl.plan import (
     Literal,
     Mode,
     Param,
+    Parsed,
     Plan,
     Prompt,
     Ref,
@@ -54,9 +51,12 @@ from pearl.plan import (
     Template,
     step_refs,
 )
-from pearl.rules import PlanView
-from pearl.syntax import Parsed
-from pearl.values import Type
+from pearl.lang.builtins import label
+from pearl.lang.diagnostics import Safety
+from pearl.lang.library import Library
+from pearl.lang.values import Type
+from pearl.lint.rules.base import PlanView
+from pearl.passes.base import Applied, Pass, sound
 
 FINDINGS = "FINDINGS"
 """The parameter of a merge that takes what the parts gave."""

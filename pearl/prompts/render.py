@@ -2,41 +2,48 @@
 
 Whatever a document, a person or a model wrote enters as delimited data: in a
 block whose closing tag does not occur in it.
+
+Replies in demanded form: one file a schema, in ``prompts/schemas/``.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from pearl.library import Library
-from pearl.llm.calls import (
+from pearl.lang.ast import DOCUMENT, Action, Prompt
+from pearl.lang.library import Library
+from pearl.lang.printer import print_arg, print_call
+from pearl.lang.source import Source
+from pearl.lang.values import as_text, from_json
+from pearl.prompts.calls import (
     Call,
     CondenseActions,
     CorrectFilled,
     CorrectPlan,
     ExecuteStep,
+    Field,
     FillSchema,
     LabelQuestion,
     MapAnswer,
+    Message,
     MineActions,
     NextStep,
     RefinePlan,
+    Schema,
     WritePlan,
     letter,
 )
-from pearl.llm.model import Message
-from pearl.plan import DOCUMENT, Action, Prompt
-from pearl.source import Source
-from pearl.syntax.printer import print_arg, print_call
-from pearl.values import as_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
 
 _UNSEEN = re.compile(
     "[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
@@ -205,3 +212,41 @@ def _listing(library: Library) -> list[Action]:
     """
     actions = (one for one in library.actions.values() if "unlisted" not in one.traits)
     return sorted(actions, key=lambda action: all(p.name != DOCUMENT for p in action.params))
+
+
+@cache
+def load_schema(name: str) -> Schema:
+    """A schema that ships with Pearl.
+
+    Its file has ``task``, and ``[fields.NAME]`` with ``about`` and the JSON
+    schema of the field's values; ``[[examples]]`` with ``given`` and ``reply``
+    are shown to the model.
+
+    Args:
+        name: the file's name without its ending.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    place = files("pearl.prompts") / "schemas" / f"{name}.toml"
+    data = tomllib.loads(place.read_text(encoding="utf-8"))
+    fields = tuple(
+        Field(
+            field,
+            told["about"],
+            _json({key: value for key, value in told.items() if key != "about"}),
+        )
+        for field, told in data["fields"].items()
+    )
+    examples = tuple(
+        (
+            tuple((key, as_text(from_json(value))) for key, value in one["given"].items()),
+            _json(one["reply"]),
+        )
+        for one in data.get("examples", ())
+    )
+    return Schema(name, data["task"].strip(), fields, examples)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,8 +1,15 @@
-"""A report: what every form of it takes."""
+"""A report: what every form of it takes.
+
+Tables from rows of numbers: the cells for a reader, the numbers for a program.
+
+Numbers as a reader sees them, alike in every report.
+
+Which columns of a wide table stand side by side, and which go on below.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -151,3 +158,152 @@ def described(chart: Chart) -> str:
 
 def _named(series: str, label: str) -> str:
     return ", ".join(part for part in (series, label) if part)
+
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column, and how its cells are made.
+
+    Args:
+        title: the column's.
+        show: a row's cell.
+        align: the column's.
+    """
+
+    title: str
+    show: Callable[[Row], str]
+    align: Align = "right"
+
+
+def build(title: str, fields: Sequence[Field], rows: Iterable[Row], note: str = "") -> Table:
+    """A table.
+
+    Args:
+        title: what it tells.
+        fields: its columns.
+        rows: what the cells are made of; they are the table's data as well.
+        note: stands below it.
+    """
+    data = tuple(rows)
+    return Table(
+        title=title,
+        columns=tuple(Column(field.title, field.align) for field in fields),
+        rows=tuple(tuple(field.show(row) for field in fields) for row in data),
+        note=note,
+        data=data,
+    )
+
+
+def words(key: str, title: str) -> Field:
+    """A column of words."""
+    return Field(title, lambda row: str(row[key]), "left")
+
+
+def figure(key: str, title: str, show: Callable[[Any], str]) -> Field:
+    """A column of numbers.
+
+    Args:
+        key: where the number stands in a row.
+        title: the column's.
+        show: a number as a reader sees it.
+    """
+    return Field(title, lambda row: show(row[key]))
+
+
+def pair(keys: tuple[str, str], title: str, show: Callable[[Any, Any], str]) -> Field:
+    """A column of which each cell is made of two numbers, as an interval is."""
+    return Field(title, lambda row: show(row[keys[0]], row[keys[1]]))
+
+
+NONE = "–"
+"""What stands where there is no number."""
+
+
+def percent(share: float | None) -> str:
+    """``72.2 %``, of a share from 0 to 1."""
+    return NONE if share is None else f"{100 * share:.1f} %"
+
+
+def points(difference: float | None) -> str:
+    """``+3.4``: a difference of shares, in points of a hundred."""
+    return NONE if difference is None else _signed(100 * difference)
+
+
+def span(low: float | None, high: float | None) -> str:
+    """``69.4–74.9``: an interval of shares, in hundredths."""
+    return NONE if low is None or high is None else f"{100 * low:.1f}–{100 * high:.1f}"
+
+
+def signed_span(low: float | None, high: float | None) -> str:
+    """``-0.9 to +5.4``: an interval of a difference, in points of a hundred."""
+    if low is None or high is None:
+        return NONE
+    return f"{_signed(100 * low)} to {_signed(100 * high)}"
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """``1,000``."""
+    return NONE if value is None else f"{value:,.{digits}f}"
+
+
+def questions(count: int) -> str:
+    """``1 question``, ``1,000 questions``."""
+    return f"{count:,} question{'' if count == 1 else 's'}"
+
+
+def times(value: float | None) -> str:
+    """``2.9 ×``."""
+    return NONE if value is None else f"{value:,.1f} ×"
+
+
+def probability(p: float | None) -> str:
+    """A p-value: two digits that count, and no zeros without end."""
+    if p is None:
+        return NONE
+    if p < 0.0001:
+        return "<0.0001"
+    if p >= 0.995:
+        return "1.00"
+    return f"{p:.2f}" if p >= 0.1 else f"{p:.3f}" if p >= 0.01 else f"{p:.4f}"
+
+
+def _signed(value: float) -> str:
+    shown = f"{value:+.1f}"
+    return "0.0" if shown in ("+0.0", "-0.0") else shown.replace("-", "−")
+
+
+def wide(widths: Sequence[int], gap: int) -> int:
+    """The width of columns with gaps between them."""
+    return sum(widths) + gap * (len(widths) - 1)
+
+
+def parts(widths: Sequence[int], width: int, gap: int) -> list[list[int]]:
+    """Columns in as few parts as fit, about as wide as each other.
+
+    Args:
+        widths: of the columns.
+        width: what a part may take.
+        gap: between two columns.
+
+    Returns:
+        The columns of each part, by number; the first column is in every part.
+    """
+    fewest = len(_split(widths, width, gap))
+    limits = range(max(widths[0] + gap, 20), width)
+    return next(
+        (found for limit in limits if len(found := _split(widths, limit, gap)) == fewest),
+        _split(widths, width, gap),
+    )
+
+
+def _split(widths: Sequence[int], width: int, gap: int) -> list[list[int]]:
+    """Columns from left to right, in parts that fit; the first column stands in every part."""
+    found: list[list[int]] = [[0]]
+    for at in range(1, len(widths)):
+        if len(found[-1]) > 1 and wide([widths[one] for one in (*found[-1], at)], gap) > width:
+            found.append([0])
+        found[-1].append(at)
+    return found

@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Iterator
 from html import escape
 
-from pearl.report.bars import drawn
+from pearl.lang.text import printable
 from pearl.report.document import Block, Chart, Column, Report, Table
-from pearl.screen import printable
+from pearl.report.plots import drawn
 
 
 def render(report: Report) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from pearl.lang.text import json_text
 from pearl.report.document import Block, Chart, Report, Table
-from pearl.screen import json_text
 
 
 def render(report: Report) -> str:

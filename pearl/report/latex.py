@@ -5,9 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from pearl.report.columns import parts
-from pearl.report.document import Block, Chart, Point, Report, Table
-from pearl.screen import printable
+from pearl.lang.text import printable
+from pearl.report.document import Block, Chart, Point, Report, Table, parts
 
 WIDTH = 130
 """Characters of a row above which a table's columns go on below."""

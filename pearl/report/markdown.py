@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pearl.report.bars import drawn
+from pearl.lang.text import printable
 from pearl.report.document import Block, Chart, Report, Table
-from pearl.screen import printable
+from pearl.report.plots import drawn
 
 WIDTH = 92
 """Columns of a chart: as many as a page of code has."""

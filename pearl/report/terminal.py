@@ -5,10 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from pearl.report.bars import drawn, fit, pad
-from pearl.report.columns import parts, wide
-from pearl.report.document import Block, Chart, Column, Report, Table
-from pearl.screen import cells, printable
+from pearl.lang.text import cells, printable
+from pearl.report.document import Block, Chart, Column, Report, Table, parts, wide
+from pearl.report.plots import drawn, fit, pad
 
 WIDTH = 100
 """Columns where nobody says how many there are."""

@@ -1,10 +1,19 @@
-"""BM25 within a document, with bm25s."""
+"""BM25 within a document, with bm25s.
+
+Words of a document, and how well each of its sentences bears on a query.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from pearl.lang.source import Span
+from pearl.retrieval.terms import sentences, stem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,3 +65,76 @@ def weigh(texts: Sequence[Sequence[str]], k1: float, b: float) -> Weights:
     # It takes neither no text at all nor a text of no terms; nobody asks for this one.
     table.index([list(terms) or [""] for terms in texts] or [[""]], show_progress=False)
     return Weights(len(texts), table)
+
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+STOP = frozenset(
+    """
+    a about all also an and any are as at be been being but by can could did do does for from
+    get had has have he her him his how i if in into is it its just like may me might more most
+    must my no not of on one or our out over own she should so some such than that the their
+    them then there these they this those to too up us very was we were what when where which
+    while who whom whose why will with would you your said says say story article passage text
+    author document according following best
+    """.split()
+)
+
+
+def words(text: str) -> list[str]:
+    """A text's content words as stems, in order."""
+    found = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
+    plain = [word.removesuffix("'s") for word in found]
+    return stems([word for word in plain if word not in STOP and len(word) > 1])
+
+
+def stems(plain: Sequence[str]) -> list[str]:
+    """The stems of words in lower case."""
+    return [stem(word) for word in plain]
+
+
+@dataclass(frozen=True)
+class Index:
+    """A document's sentences, ready to be asked."""
+
+    text: str
+    spans: tuple[Span, ...]
+    stems: tuple[frozenset[str], ...]
+    weights: Weights
+
+    def scores(self, query: Mapping[str, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """How well each sentence bears on weighted stems (BM25), with a share of
+        its neighbours' scores, as an answer often stands beside the words asked for."""
+        import numpy as np
+
+        total = self.weights.scores(query)
+        near = np.zeros_like(total)
+        near[1:] += total[:-1]
+        near[:-1] += total[1:]
+        return (total + 0.25 * near) * self._coverage(query)
+
+    def _coverage(self, query: Mapping[str, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The share of the query that each sentence holds, a rare word counting for more,
+        so that neither one word in a short sentence nor a name on every page outweighs
+        several of the words asked for."""
+        import numpy as np
+
+        total, whole = np.zeros(len(self.spans)), 0.0
+        for one_stem, own in query.items():
+            holds = np.fromiter((one_stem in one for one in self.stems), bool, len(self.spans))
+            count = int(holds.sum())
+            if count:
+                worth = own * math.log(1 + len(self.spans) / count)
+                total += worth * holds
+                whole += worth
+        return total / (whole or 1.0) + 0.1
+
+
+@lru_cache(maxsize=16)
+def index(text: str) -> Index:
+    """Index a document; asked for again, it is the same one."""
+    spans = tuple(sentences(text))
+    tokens = [words(text[span.start : span.end]) for span in spans]
+    # Less regard for length than is usual: a sentence is short in any case.
+    weights = weigh(tokens, k1=1.2, b=0.3)
+    return Index(text, spans, tuple(map(frozenset, tokens)), weights)

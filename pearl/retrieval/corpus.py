@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pearl.source import InputError
+from pearl.lang.source import InputError
 
 _LONGEST = 1 << 24
 """Bytes of a line; a longer one is no paragraph."""

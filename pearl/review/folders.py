@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pearl.source import InputError, Source, read_source
+from pearl.lang.source import InputError, Source, read_source
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a document that is shown."""

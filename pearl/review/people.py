@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, insert, select, update
 
-from pearl.source import InputError
+from pearl.lang.source import InputError
 from pearl.store.database import reading
 from pearl.store.store import storable
 from pearl.store.tables import review_people, review_sessions

@@ -7,11 +7,10 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pearl.review.app import make_app
-from pearl.review.desk import Desk
-from pearl.review.guard import LOCAL, is_address, is_loopback
+from pearl.lang.source import InputError
+from pearl.review.app import LOCAL, is_address, is_loopback, make_app
 from pearl.review.pages import PAGES
-from pearl.source import InputError
+from pearl.review.session import Desk
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

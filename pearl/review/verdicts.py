@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import insert, select
 
-from pearl.source import InputError
+from pearl.lang.source import InputError
 from pearl.store.database import reading
 from pearl.store.store import storable
 from pearl.store.tables import review_verdicts

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from pearl.checker import check
-from pearl.diagnostics import has_errors
-from pearl.library import Library
+from pearl.lang.diagnostics import has_errors
+from pearl.lang.library import Library
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, Source
+from pearl.lint.checker import check
 from pearl.review.folders import Folders, create, demo_name, version_file
 from pearl.review.queue import LONGEST, Item
-from pearl.source import InputError, Source
 from pearl.store.database import reading
 from pearl.store.store import storable
 from pearl.store.tables import review_versions
-from pearl.syntax import parse
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

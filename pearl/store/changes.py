@@ -20,10 +20,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from pearl.llm import Reply, Usage
-from pearl.store.hot import read_all, write_many
-from pearl.store.owner import is_dead
+from pearl.models.base import Reply, Usage
+from pearl.store.database import is_dead
 from pearl.store.tables import entries, leases, ledger, replies, rows, runs
+from pearl.store.writer import read_all, write_many
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

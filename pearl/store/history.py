@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import and_, case, func, or_, select
 
-from pearl.llm import Usage
-from pearl.runtime.journal import Entry
-from pearl.source import InputError
-from pearl.store.database import reading
-from pearl.store.owner import is_dead
+from pearl.lang.source import InputError
+from pearl.models.base import Usage
+from pearl.run.journal import Entry
+from pearl.store.database import is_dead, reading
 from pearl.store.tables import entries, replies, rows, runs
 
 if TYPE_CHECKING:

@@ -2,23 +2,67 @@
 
 Each baseline is a plan of one step, or of one for each order of the options,
 so that it is run, journaled and traced as every plan is.
+
+Baselines in one reply of demanded form, as plans of one step.
+
+The step's action names a schema of ``prompts/schemas/``; its value is what the
+reply's fields hold. Zero-shot and few-shot prompts of this kind are what FSM
+prompting is compared with (Wang et al., 2024, settings 1 and 2); SP-CoT is
+Wang et al., "Self-prompted Chain-of-Thought on Large Language Models for
+Open-domain Multi-hop Reasoning", Findings of EMNLP 2023.
+
+Retrieve and read, without taking the question apart.
+
+Khot et al., "Decomposed Prompting", ICLR 2023, section 4.4: the baseline that
+looks passages up for the question itself.
+
+Chain of thought from the same demonstrations as decompositions, rolled out into texts.
+
+Khot et al., "Decomposed Prompting", ICLR 2023, section 4: the baseline that is
+shown what decompositions find, in one prompt and as prose, and answers in one
+call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
-from pearl.library import Library
-from pearl.llm import Demonstration
-from pearl.llm.calls import letter
-from pearl.plan import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
-from pearl.planner import write_plan
-from pearl.runtime import Caller, Return, Run, Steps
-from pearl.strategies.given import GivenPlan
-from pearl.strategies.pearl import direct_plan
-from pearl.syntax import print_plan
-from pearl.values import Value
+from pearl.lang.ast import (
+    DOCUMENT,
+    Action,
+    Arg,
+    Builtin,
+    Items,
+    Literal,
+    Param,
+    Plan,
+    Prompt,
+    Ref,
+    Shown,
+    Solver,
+    Step,
+    Template,
+)
+from pearl.lang.builtins import Given
+from pearl.lang.library import Library, load_library
+from pearl.lang.printer import print_plan
+from pearl.lang.source import Source
+from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json, from_json, to_json
+from pearl.prompts.calls import Demonstration, FillSchema, Schema, letter
+from pearl.prompts.render import load_schema
+from pearl.run.binding import mapped
+from pearl.run.calls import Caller, SchemaError, fill
+from pearl.run.context import UNLIMITED, Context, fit_fill
+from pearl.run.executor import Handlers, Solve, SolverError
+from pearl.run.loop import Return, Run, Steps
+from pearl.strategies.decomp import worked
+from pearl.strategies.pearl import GivenPlan, direct_plan
+from pearl.strategies.planner import write_plan
 
 REASON = Action(
     "REASON_STEP_BY_STEP",
@@ -120,3 +164,234 @@ def _plan(question: str, action: Action, calls: Sequence[Sequence[Value]]) -> Pl
         for number, arguments in enumerate(calls, 1)
     )
     return Plan(steps, question, (action,))
+
+
+LIBRARY = "asking"
+"""The library whose actions these are."""
+
+OUTPUT = "answer"
+"""The step's name."""
+
+
+def asking_plan(action: str, question: str) -> Plan:
+    """The plan whose one step asks a question in a demanded form.
+
+    Args:
+        action: of the library `LIBRARY`.
+        question: what is asked.
+    """
+    step = Step(OUTPUT, action, (Ref(DOCUMENT), Literal(question)), "Answer the question")
+    return Plan((step,), question)
+
+
+def asking(caller: Caller, document: Source | None, context: Context = UNLIMITED) -> Handlers:
+    """What a run is handed so that its step can be asked.
+
+    Args:
+        caller: asks the model and keeps the journal.
+        document: what is read; None where there is nothing to read.
+        context: the model's window, and what to do with a document that is longer.
+    """
+    bodies = [one.body for one in load_library(LIBRARY).actions.values()]
+    names = [one.name for one in bodies if isinstance(one, Solver)]
+    solvers = {one: _asked(one, caller, document, context) for one in names}
+    return Handlers(MappingProxyType(solvers))
+
+
+def fields_of(value: Value) -> Mapping[str, Any]:
+    """A step's value as the reply's fields, with lists and texts in them."""
+    assert isinstance(value, Pairs)
+    return {as_text(name): held for name, held in value}
+
+
+def _asked(name: str, caller: Caller, document: Source | None, context: Context) -> Solve:
+    schema = load_schema(name)
+
+    async def solve(path: str, given: Sequence[Given]) -> Value:
+        whole = FillSchema(schema, (("question", given[0].value),), document)
+        call, left_out = fit_fill(whole, context)
+        if left_out:
+            caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
+        try:
+            return _value(await fill(caller, call, path), schema)
+        except SchemaError as error:
+            raise SolverError("reply", str(error)) from None
+
+    return solve
+
+
+def _value(found: Mapping[str, Any], schema: Schema) -> Value:
+    """The fields that were asked for, and no others."""
+    return Pairs(tuple((one.name, _held(found[one.name])) for one in schema.fields))
+
+
+def _held(data: Any) -> Value:  # noqa: ANN401 - any JSON
+    if isinstance(data, dict):
+        return Pairs(tuple((key, _held(one)) for key, one in data.items()))
+    if isinstance(data, list):
+        return [_held(one) for one in data]
+    return data if isinstance(data, str | bool | int | float) else ""
+
+
+PASSAGES = 5
+"""Passages that are read."""
+
+LIBRARY_RETRIEVE_READ = "open_domain"
+"""The library that has the two handlers."""
+
+
+def retrieve_read_plan(question: str, passages: int = PASSAGES) -> Plan:
+    """Two steps: look passages up, and read all of them at once.
+
+    Args:
+        question: what is asked; also the query.
+        passages: how many are read.
+    """
+    found = Step("found", "RETRIEVE", (Literal(question), Literal(passages)))
+    answer = Step("answer", "MULTI_HOP_READ", (Ref("found"), Literal(question)))
+    return Plan((found, answer), question)
+
+
+_SAID = re.compile(r"\banswer is\b:?\s*", re.IGNORECASE)
+
+
+def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> Plan:
+    """The plan of rolled-out chain of thought: one step, with the chains as its examples.
+
+    Args:
+        question: what is asked.
+        shown: decompositions of other questions, with what their steps gave; those that do not
+            say what their answer was are no chains.
+        library: the actions that they call.
+    """
+    chains = ((one.question, chain(one, library)) for one in shown)
+    examples = tuple(Shown((Literal(asked),), told) for asked, told in chains if _SAID.search(told))
+    action = Action(
+        "REASON_AS_SHOWN",
+        (Param(DOCUMENT), Param("X")),
+        "any",
+        "Answer the question X from CTX. Take it apart first, say what each part comes to in CTX, "
+        'and end with a line that starts with "The answer is"; several answers stand there as a '
+        "JSON array.",
+        Prompt(examples),
+    )
+    step = Step("answer", action.name, (Ref(DOCUMENT), Literal(question)), "Answer the question")
+    return Plan((step,), question, (action,))
+
+
+def chain(plan: Plan, library: Library) -> str:
+    """A decomposition as a text: what each step asks, what it gave, and the answer.
+
+    Steps that builtins carry out are passed over, as a reader does such things
+    without a word, and so are steps of which it is not known what they gave.
+
+    Args:
+        plan: the decomposition, with values in comments.
+        library: the actions it calls.
+    """
+    told = worked(plan)
+    values = {
+        step.name: value
+        for step, (_, text) in zip(plan.steps, told.steps, strict=True)
+        if (value := _value_rolled_out(text)) is not None
+    }
+    lines: list[str] = []
+    for step in plan.steps:
+        action = library.get(step.action)
+        if action is None or step.name not in values or isinstance(action.body, Builtin):
+            continue
+        found = _lines(step, action, values, plan.question)
+        # Steps that only make sure of an answer say nothing new.
+        lines += [line for line in found if not any(line in earlier for earlier in lines)]
+    names = told.returns or tuple(step.name for step in plan.steps[-1:])
+    answers = [_answer(values[name]) for name in names if name in values]
+    said = f"The answer is {', '.join(answers)}."
+    if answers and not any(said in line for line in lines):
+        lines.append(said)
+    return "\n".join(lines)
+
+
+def conclusion(text: str) -> str:
+    """What a chain of thought says its answer is, an item a line; else the text as it stands."""
+    lines = [line for line in text.splitlines() if not line.startswith(">")]
+    said = _SAID.split("\n".join(lines))
+    if len(said) == 1:
+        return text
+    last = said[-1].strip()
+    if last.startswith("["):
+        try:
+            data, _ = json.JSONDecoder().raw_decode(last)
+            return as_text(from_json(data))
+        except (ValueError, RecursionError):
+            pass
+    first = last.split("\n", 1)[0].strip()
+    return first.removesuffix(".").strip('"') or text
+
+
+def _lines(step: Step, action: Action, values: Mapping[str, Value], question: str) -> list[str]:
+    """A step in words, a line for each item where it runs over several."""
+    found, ref = values.get(step.name), mapped(step)
+    if isinstance(found, Pairs) and ref is not None and not _filters(ref):
+        return [_line(step, action, values, question, key, item) for key, item in found]
+    items = values.get(ref.name) if ref is not None else None
+    if ref is not None and _filters(ref) and isinstance(items, list) and isinstance(found, list):
+        told = ((item, item in found) for item in items)
+        return [_line(step, action, values, question, item, kept) for item, kept in told]
+    return [_line(step, action, values, question, None, found)]
+
+
+def _filters(ref: Ref) -> bool:
+    return ref.mode.startswith("where")
+
+
+def _line(
+    step: Step,
+    action: Action,
+    values: Mapping[str, Value],
+    question: str,
+    item: Value | None,
+    found: Value | None,
+) -> str:
+    args = [_text(arg, values, item) for arg in step.args]
+    asked = next((arg for arg in args if arg.endswith(("?", "!", "."))), "")
+    if not asked:
+        names = [param.name for param in action.params]
+        asked = action.doc.rstrip(".") + ":"
+        for name, text in zip(names, args, strict=False):
+            asked = text.join(re.split(rf"\b{re.escape(name)}\b", asked))
+    given = "" if found is None else _told(found)
+    return given if asked == question else f"{asked} {given}".strip()
+
+
+def _text(arg: Arg, values: Mapping[str, Value], item: Value | None) -> str:
+    match arg:
+        case Ref():
+            if arg.name == DOCUMENT:
+                return "the text"
+            if arg.mode and item is not None:
+                return as_text(item)
+            return _told(values[arg.name]) if arg.name in values else arg.name
+        case Literal():
+            return _told(arg.value)
+        case Items():
+            return ", ".join(_text(one, values, item) for one in arg.items)
+        case Template():
+            told = (one if isinstance(one, str) else _text(one, values, item) for one in arg.parts)
+            return "".join(told)
+
+
+def _told(value: Value) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(as_text, value)) or "none"
+    return as_text(value)
+
+
+def _answer(value: Value) -> str:
+    return canonical_json(to_json(value)) if isinstance(value, list) else as_text(value)
+
+
+def _value_rolled_out(text: str) -> Value | None:
+    try:
+        return from_json(json.loads(text)) if text else None
+    except (ValueError, RecursionError, DecodeError):
+        return None

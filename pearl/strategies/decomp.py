@@ -9,23 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pearl.builtins import Given
-from pearl.checker import Selection, check
-from pearl.diagnostics import Diagnostic, Severity
-from pearl.graph import sinks
-from pearl.library import Library
-from pearl.llm import CorrectPlan, NextStep, Reply, Worked
-from pearl.llm.calls import Call
-from pearl.plan import Action, Decomposed, Plan
-from pearl.render import Report, prompt
-from pearl.rules import duplicate_step, no_steps
-from pearl.runtime import Caller, Return, Run, RunError, Steps
-from pearl.runtime.handlers import Frame, SolverError
-from pearl.runtime.loop import run_in_frame
-from pearl.source import Source, Span
-from pearl.syntax import Parsed, parse
-from pearl.syntax.printer import print_call
-from pearl.values import Value, as_text, one_line_json, to_json
+from pearl.lang.ast import Action, Decomposed, Parsed, Plan
+from pearl.lang.builtins import Given
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.graph import sinks
+from pearl.lang.library import Library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_call
+from pearl.lang.source import Source, Span
+from pearl.lang.values import Value, as_text, one_line_json, to_json
+from pearl.lint.checker import Selection, check
+from pearl.lint.render import prompt
+from pearl.lint.render.report import Report
+from pearl.lint.rules import duplicate_step, no_steps
+from pearl.models.base import Reply
+from pearl.prompts.calls import Call, CorrectPlan, NextStep, Worked
+from pearl.run.calls import Caller
+from pearl.run.executor import Frame, SolverError
+from pearl.run.loop import Return, Run, RunError, Steps, run_in_frame
 
 STEPS = 24
 """Steps of one decomposition, at most."""

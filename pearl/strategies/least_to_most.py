@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pearl.llm import FillSchema
-from pearl.plan import DOCUMENT, Action, Arg, Literal, Param, Plan, Ref, Step, Template
-from pearl.prompts.schemas import load_schema
-from pearl.runtime import Caller, Return, Run, RunError, SchemaError, Steps, fill
-from pearl.strategies.given import GivenPlan
+from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Param, Plan, Ref, Step, Template
+from pearl.prompts.calls import FillSchema
+from pearl.prompts.render import load_schema
+from pearl.run.calls import Caller, SchemaError, fill
+from pearl.run.loop import Return, Run, RunError, Steps
+from pearl.strategies.pearl import GivenPlan
 
 ANSWER_NEXT = Action(
     "ANSWER_NEXT",

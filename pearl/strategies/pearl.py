@@ -2,20 +2,48 @@
 
 Sun et al., "PEARL: Prompting Large Language Models to Plan and Execute Actions
 Over Long Documents", EACL 2024, section 2.
+
+Plans that somebody wrote already.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pearl.library import Library
-from pearl.llm import Demonstration
+from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
+from pearl.lang.graph import outputs
+from pearl.lang.library import Library
+from pearl.lang.parser import parse
 from pearl.passes import rewrite
-from pearl.plan import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
-from pearl.planner import write_plan
-from pearl.planner.generate import CORRECTIONS
-from pearl.runtime import Caller, Journal, Return, Run, Steps
-from pearl.strategies.given import GivenPlan
+from pearl.prompts.calls import Demonstration
+from pearl.run.calls import Caller
+from pearl.run.journal import Journal
+from pearl.run.loop import Return, Run, Steps
+from pearl.strategies.planner import CORRECTIONS, write_plan
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPlan:
+    """All steps at once, then PEARL's answer rule."""
+
+    plan: Plan
+
+    async def next(self, run: Run) -> Steps | Return:
+        if run.plan.steps:
+            return Return(outputs(run.plan))
+        return Steps(self.plan.steps, self.plan.declares, self.plan.returns)
+
+
+def shown_plans(demonstrations: Iterable[Demonstration]) -> tuple[Plan, ...]:
+    """Demonstrations as plans, with their questions.
+
+    Args:
+        demonstrations: each a question and a plan's text.
+    """
+    texts = (f"question: {one.question}\n\n{one.plan}" for one in demonstrations)
+    return tuple(parse(one).plan for one in texts)
+
 
 ANSWER = Action(
     "ANSWER_DIRECTLY",

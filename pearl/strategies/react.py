@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from pearl.builtins import Given
-from pearl.llm import FillSchema
-from pearl.plan import DOCUMENT, Literal, Plan, Ref, Step
-from pearl.prompts.schemas import load_schema
-from pearl.retrieval import DocumentRetriever, Retriever, sentences, told_passages
-from pearl.runtime import Attempt, Caller, Return, Run, RunError, SchemaError, Steps, fill
-from pearl.runtime.handlers import Handlers, SolverError
-from pearl.source import InputError, Source
-from pearl.values import Value, as_text
+from pearl.lang.ast import DOCUMENT, Literal, Plan, Ref, Step
+from pearl.lang.builtins import Given
+from pearl.lang.source import InputError, Source
+from pearl.lang.values import Value, as_text
+from pearl.prompts.calls import FillSchema
+from pearl.prompts.render import load_schema
+from pearl.retrieval.retriever import DocumentRetriever, Retriever, told_passages
+from pearl.retrieval.terms import sentences
+from pearl.run.calls import Caller, SchemaError, fill
+from pearl.run.executor import Handlers, SolverError
+from pearl.run.loop import Attempt, Return, Run, RunError, Steps
 
 LIBRARY = "react"
 """The library whose actions these are."""

@@ -1,33 +1,174 @@
-"""Every strategy by its name, put together for one question about one document."""
+"""Every strategy by its name, put together for one question about one document.
+
+A strategy with all that a run of it needs.
+
+How far a strategy may go for one question.
+
+A retriever as a handler, so that plans can look passages up.
+
+Khot et al., "Decomposed Prompting", ICLR 2023, section 4.4: the decomposer
+asks a retriever, a reader of what was found, and in the end a reader of all
+that was found.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from pearl.builtins import MOST
-from pearl.context import UNLIMITED, Context
-from pearl.library import Library, load_library
-from pearl.llm import Demonstration
+from pearl.lang.builtins import MOST as MOST_registry
+from pearl.lang.builtins import Given
+from pearl.lang.library import Library, load_library
+from pearl.lang.source import InputError, Source
+from pearl.lang.values import Value, as_text
 from pearl.passes import DEFAULT_PASSES
-from pearl.retrieval import Retriever
-from pearl.runtime import Caller
-from pearl.runtime.calls import at_most
-from pearl.runtime.handlers import Handlers
-from pearl.source import InputError, Source
-from pearl.strategies.decomp import Decomp, decompose, worked
-from pearl.strategies.given import shown_plans
-from pearl.strategies.limits import USUAL, Limits
-from pearl.strategies.pearl import Pearl
-from pearl.strategies.prepared import Prepared
-from pearl.strategies.retrieving import with_retriever
+from pearl.prompts.calls import Demonstration
+from pearl.retrieval.retriever import DocumentRetriever, Retriever, told_passages
+from pearl.run.calls import CALLS, Caller, at_most
+from pearl.run.context import UNLIMITED, Context
+from pearl.run.executor import DEPTH, NONE, WIDTH, Handlers, Solve, SolverError
+from pearl.run.loop import Finished, Strategy, run_strategy
+from pearl.strategies.decomp import STEPS, Decomp, decompose, worked
+from pearl.strategies.pearl import Pearl, shown_plans
 
 if TYPE_CHECKING:
-    from pearl.embedding import Embed
-    from pearl.engine.keep import Keeper
-    from pearl.strategies.fsm import Machine
-    from pearl.strategies.rebel.tools import Tools
+    from pearl.models.embeddings import Embed
+    from pearl.models.middleware.cache import Keeper
+    from pearl.strategies.fsm_states import Machine
+    from pearl.tools.base import Tools
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A strategy for one run, and what the run is started with.
+
+    Args:
+        strategy: writes the steps.
+        library: the actions they call.
+        handlers: who carries out those that are neither the model's nor builtins.
+        caller: who asks the model for the steps' values, where the strategy and they share a
+            limit; None for the one it was prepared with.
+    """
+
+    strategy: Strategy
+    library: Library
+    handlers: Handlers = NONE
+    caller: Caller | None = None
+
+
+async def run_prepared(
+    ready: Prepared,
+    question: str,
+    document: Source,
+    caller: Caller,
+    context: Context = UNLIMITED,
+) -> Finished:
+    """`run_strategy`, with what was prepared.
+
+    Args:
+        ready: for this run.
+        question: what is asked.
+        document: what ``CTX`` is.
+        caller: the one it was prepared with.
+        context: the model's window, and what to do with a document that is longer.
+
+    Raises:
+        RunError: a step was rejected, does not fit the window, or has no output.
+        ModelError: the strategy's own calls got no usable answer.
+    """
+    return await run_strategy(
+        ready.strategy,
+        question,
+        document,
+        ready.library,
+        ready.caller or caller,
+        context,
+        ready.handlers,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where a question ends whose steps are written one at a time.
+
+    Args:
+        steps: of one decomposition, at most.
+        depth: decompositions within each other, at most.
+        calls: of the model, at most.
+        width: items that one step runs over, at most.
+    """
+
+    steps: int = STEPS
+    depth: int = DEPTH
+    calls: int = CALLS
+    width: int = WIDTH
+
+
+USUAL = Limits()
+"""Where nobody said."""
+
+
+RETRIEVE = "retrieve"
+"""The name by which an action asks for passages: ``body: solver retrieve``."""
+
+PASSAGES = 3
+"""Passages that are given where a step does not say how many."""
+
+MOST = 20
+"""Passages that a step is given, at most."""
+
+
+def retrieving(document: Source, retriever: Retriever | None = None) -> Solve:
+    """A solver that gives the passages that bear on a query.
+
+    Its arguments are the query and, where there is a second one, how many
+    passages are wanted. Its value is a list of texts, best first, each the
+    passage to the letter with its title and a colon before it.
+
+    Args:
+        document: where to look.
+        retriever: where to look instead, as an index of a corpus; None for
+            the document.
+    """
+    searched = DocumentRetriever(document) if retriever is None else retriever
+
+    async def solve(path: str, given: Sequence[Given]) -> Value:
+        del path
+        query, most = as_text(given[0].value), _most(given[1:])
+        try:
+            # Reading an index takes its time, and other steps have theirs.
+            found = await asyncio.to_thread(searched.search, query, most)
+        except InputError as error:
+            raise SolverError("solver", str(error)) from None
+        return list(told_passages(found))
+
+    return solve
+
+
+def with_retriever(
+    handlers: Handlers, document: Source, retriever: Retriever | None = None
+) -> Handlers:
+    """Handlers, and beside them a retriever.
+
+    Args:
+        handlers: those there are.
+        document: as `retrieving` takes it.
+        retriever: as `retrieving` takes it.
+    """
+    solvers = {**handlers.solvers, RETRIEVE: retrieving(document, retriever)}
+    return replace(handlers, solvers=MappingProxyType(solvers))
+
+
+def _most(given: Sequence[Given]) -> int:
+    if not given:
+        return PASSAGES
+    value = given[0].value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SolverError("solver", f"A retriever gives a whole number of passages, not {value!r}.")
+    return min(value, MOST)
 
 
 PLANNED = 10_000
@@ -106,7 +247,7 @@ class Named:
 def _pearl(one: Setting) -> Prepared:
     caller = at_most(one.caller, PLANNED)
     strategy = Pearl(one.library, caller, one.demonstrations, passes=one.passes)
-    handlers = Handlers(depth=one.limits.depth, width=max(one.limits.width, MOST))
+    handlers = Handlers(depth=one.limits.depth, width=max(one.limits.width, MOST_registry))
     retrieving = with_retriever(handlers, one.document, one.retriever)
     return Prepared(strategy, one.library, retrieving, caller)
 
@@ -120,19 +261,20 @@ def _decomp(one: Setting) -> Prepared:
 
 
 def _fsm1(one: Setting) -> Prepared:
-    from pearl.strategies.fsm import FSM1
+    from pearl.strategies.fsm_states import FSM1
 
     return _machine(FSM1, one)
 
 
 def _fsm2(one: Setting) -> Prepared:
-    from pearl.strategies.fsm import FSM2
+    from pearl.strategies.fsm_states import FSM2
 
     return _machine(FSM2, one)
 
 
 def _machine(machine: Machine, one: Setting) -> Prepared:
-    from pearl.strategies.fsm import Fsm, FsmLimits
+    from pearl.strategies.fsm import Fsm
+    from pearl.strategies.fsm_states import FsmLimits
 
     calls = min(FsmLimits().calls, one.limits.calls)
     caller = at_most(one.caller, calls)
@@ -141,8 +283,8 @@ def _machine(machine: Machine, one: Setting) -> Prepared:
 
 
 def _rebel(one: Setting) -> Prepared:
-    from pearl.strategies.rebel import LIBRARY, RebelLimits, rebel
-    from pearl.strategies.rebel.tools import document_tools, searching_tools
+    from pearl.strategies.rebel import LIBRARY, rebel
+    from pearl.strategies.rebel_calls import RebelLimits, document_tools, searching_tools
 
     usual = RebelLimits()
     depth, calls = min(usual.depth, one.limits.depth), min(usual.calls, one.limits.calls)

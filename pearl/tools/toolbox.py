@@ -1,25 +1,77 @@
-"""The tools that a run may use, and every call to them."""
+"""The tools that a run may use, and every call to them.
+
+Whether a call's arguments fit its tool.
+
+Tools as a solver, so that a plan's steps can call them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pearl.llm.failures import Hidden
-from pearl.source import InputError
+from pearl.lang.builtins import Given
+from pearl.lang.source import InputError
+from pearl.lang.values import Pairs, Value, as_text, to_json
+from pearl.models.transport import Hidden
+from pearl.run.executor import Solve, SolverError
 from pearl.tools.addresses import Resolve, look_up
-from pearl.tools.base import LONGEST, Service, Tool, ToolError, ToolReply
-from pearl.tools.checking import checked
-from pearl.tools.declared import Arithmetic, Declared, Http, Search
-from pearl.tools.hiding import hider
-from pearl.tools.reading import read_tools
+from pearl.tools.base import LONGEST, Service, Tool, ToolError, ToolReply, Tools
+from pearl.tools.declared import Arithmetic, Declared, Http, Search, read_tools
+from pearl.tools.web import hider
 
 if TYPE_CHECKING:
-    from pearl.retrieval import Retriever
+    from pearl.retrieval.retriever import Retriever
+
+
+LONGEST_CALL = 20_000
+"""Characters of a call's arguments, as JSON."""
+
+_SHOWN = 200
+
+
+def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, where they fit the tool's parameters.
+
+    Args:
+        tool: the one that is called.
+        arguments: JSON values by parameter. A null for a parameter that is not
+            required counts as none.
+
+    Raises:
+        ToolError: they do not; all that is wrong with them is told at once.
+    """
+    from jsonschema import Draft202012Validator
+
+    optional = {one.name for one in tool.parameters if not one.required}
+    given = {
+        name: value
+        for name, value in arguments.items()
+        if value is not None or name not in optional
+    }
+    try:
+        size = len(json.dumps(given, ensure_ascii=False, allow_nan=False).encode())
+    except (ValueError, TypeError, RecursionError):
+        raise ToolError("input", "The arguments are no JSON that can be sent.") from None
+    if size > LONGEST_CALL:
+        raise ToolError("input", f"The arguments are longer than {LONGEST_CALL:,} characters.")
+    wrong = sorted(
+        Draft202012Validator(tool.json_schema).iter_errors(given), key=lambda one: str(one.path)
+    )
+    if wrong:
+        told = "; ".join(
+            f"{'.'.join(map(str, one.path))}: {one.message[:_SHOWN]}"
+            if one.path
+            else one.message[:_SHOWN]
+            for one in wrong
+        )
+        raise ToolError("input", f"The arguments do not fit: {told}.")
+    return given
 
 
 class Toolbox:
@@ -131,7 +183,7 @@ def wrong_with(declared: Declared, environment: Mapping[str, str] = os.environ) 
         elif not value.isprintable():
             wrong.append(f"{name}: the variable {variable} has characters that cannot be sent.")
     if isinstance(declared.how, Search):
-        from pearl.retrieval import open_index
+        from pearl.retrieval.index import open_index
 
         try:
             open_index(str(declared.how.index))
@@ -147,7 +199,7 @@ def _service(declared: Declared, environment: Mapping[str, str], resolve: Resolv
 
             return Web(http, declared.tool.limits, environment, resolve)
         case Search() as search:
-            from pearl.retrieval import open_index
+            from pearl.retrieval.index import open_index
 
             return Searching(open_index(str(search.index)), search.passages)
         case Arithmetic():
@@ -176,3 +228,64 @@ class Searching:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+
+Told = Callable[[str, ToolReply], None]
+"""Told of a reply, with the step's path; what was cut of it can be noted there."""
+
+
+WRONG_INPUT = "tool-input"
+"""Why a solver has no value where other arguments may mend it."""
+
+
+def solver(toolbox: Tools, told: Told = lambda path, reply: None) -> Solve:
+    """What calls tools for an action with ``body: solver``.
+
+    Its arguments are a tool's name, and the call's arguments: pairs, a list of lists of two,
+    or a JSON object in a text; none for a tool that needs none.
+
+    Args:
+        toolbox: the tools, of one question.
+        told: told of every reply.
+
+    Returns:
+        The solver; its value is the reply's text. A call that comes to nothing
+        is a `SolverError` with the tool's message; its reason is `WRONG_INPUT`
+        or ``tool``.
+    """
+
+    async def solve(path: str, given: Sequence[Given]) -> Value:
+        name = as_text(given[0].value)
+        try:
+            reply = await toolbox.call(name, arguments_of(given[1].value if given[1:] else []))
+        except ToolError as error:
+            reason = WRONG_INPUT if error.reason == "input" else "tool"
+            raise SolverError(reason, str(error)) from None
+        told(path, reply)
+        return reply.text
+
+    return solve
+
+
+def arguments_of(value: Value) -> Mapping[str, Any]:
+    """A call's arguments, as a step gives them.
+
+    Args:
+        value: pairs, a list of lists of two, or a JSON object in a text.
+
+    Raises:
+        ToolError: it is none of these.
+    """
+    match value:
+        case Pairs():
+            return {as_text(key): to_json(one) for key, one in value}
+        case list() if all(isinstance(one, list) and len(one) == 2 for one in value):
+            return {as_text(one[0]): to_json(one[1]) for one in value if isinstance(one, list)}
+        case str():
+            try:
+                found = json.loads(value)
+            except (ValueError, RecursionError):
+                found = None
+            if isinstance(found, dict):
+                return found
+    raise ToolError("input", 'Give a call\'s arguments as pairs, or as {"name": value} in JSON.')

@@ -1,14 +1,24 @@
-"""One call to a service over HTTP, which reaches the declared host and no other."""
+"""One call to a service over HTTP, which reaches the declared host and no other.
+
+The text of a reply.
+
+Taking secrets out of texts, in whatever form a server sends them back.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
+import re
 import socket
 import ssl
 import zlib
-from collections.abc import Iterator, Mapping
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from html import unescape
+from html.entities import codepoint2name
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, NoReturn
@@ -18,10 +28,74 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from pearl.models.transport import Hidden
 from pearl.tools.addresses import Resolve, is_private_literal, is_public, one_form
 from pearl.tools.base import Limits, ToolError
 from pearl.tools.declared import HOLE, Http, filled
-from pearl.tools.text import read_text
+
+_TEXTS = re.compile(r"text/|application/(?:json|xml|x-ndjson|jsonl|yaml|toml)$|.*\+(?:json|xml)$")
+_PAGES = ("text/html", "application/xhtml+xml")
+_CHARSETS = re.compile(r"ascii|utf-(?:8|16|32)|iso8859|cp\d|koi8|gb|big5|shift_jis|euc|iso2022|mac")
+_UNKNOWN = ("", "application/octet-stream")
+
+# The standard library's parser fails on some pages (an AssertionError at "<![<"), and takes the
+# square of the time on others. Here each pattern ends at the next "<" or where it began.
+_UNSEEN = re.compile(
+    r"<!--.*?(?:-->|\Z)"
+    r"|<(script|style|template|noscript|svg|iframe)\b[^<>]*>.*?(?:</\1[^<>]*>|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_BREAK = re.compile(
+    r"<(?:/?(?:p|div|section|article|header|footer|main|nav|aside|h[1-6]|ul|ol|dl|dt|dd|table"
+    r"|tr|title|blockquote|pre|form|figure|figcaption)|br|hr|li)\b[^<>]*>",
+    re.IGNORECASE,
+)
+_CELL = re.compile(r"</t[dh]\b[^<>]*>", re.IGNORECASE)
+_TAG = re.compile(r"<[a-zA-Z/!?][^<>]*>")
+_SPACES = re.compile(r"[^\S\n]+")
+_LINES = re.compile(r"\s*\n\s*")
+
+
+def read_text(body: bytes, kind: str, charset: str | None) -> str:
+    """The text of a reply; a page's words without its tags and scripts.
+
+    Args:
+        body: what came, unpacked.
+        kind: its media type, in small letters; empty where it has none.
+        charset: what it says its characters are.
+
+    Raises:
+        ToolError: it is no text.
+    """
+    if kind not in _UNKNOWN and not _TEXTS.match(kind):
+        raise ToolError("reply", "It answered with something that is no text.")
+    text = _decoded(body, charset)
+    if kind in _UNKNOWN and ("\0" in text or "\ufffd" in text):
+        raise ToolError("reply", "It answered with something that is no text.")
+    if kind in _PAGES:
+        text = page_text(text)
+    return text.replace("\0", "\ufffd")
+
+
+def _decoded(body: bytes, charset: str | None) -> str:
+    try:
+        name = codecs.lookup(charset or "utf-8").name
+    except (LookupError, ValueError):
+        name = "utf-8"
+    # Python knows others that no page is in, and reads some in the square of the time.
+    known = name if name != "utf-8" and _CHARSETS.match(name) else "utf-8-sig"
+    return body.decode(known, "replace")
+
+
+def page_text(page: str) -> str:
+    """The words of a page in HTML, one block a line.
+
+    Args:
+        page: any text; nothing in it fails.
+    """
+    shown = _BREAK.sub("\n", _CELL.sub(" ", _UNSEEN.sub(" ", page)))
+    return _LINES.sub("\n", _SPACES.sub(" ", unescape(_TAG.sub("", shown)))).strip()
+
 
 REDIRECTS = 3
 """How often a call may be sent on."""
@@ -282,3 +356,74 @@ def _failure(error: Exception) -> ToolError:
         case _:
             told = "It broke the connection off."
     return ToolError("network", told)
+
+
+SHORTEST = 4
+"""Characters; a shorter value is no secret."""
+
+CERTAIN = 8
+"""Characters from which on a value is taken out of longer words too; a shorter one ("metric")
+is an ordinary word of many texts, and is taken out where it stands alone."""
+
+MASK = "***"
+
+
+def hider(secrets: Iterable[str]) -> Hidden:
+    """A function that puts ``***`` in the place of secrets.
+
+    It knows a secret in any case as it is, with any of its characters escaped as in JSON,
+    URLs or HTML, in base64 (also within a longer text, as of ``user:key``) and in hexadecimal
+    digits.
+
+    Args:
+        secrets: the values.
+    """
+    # The longest first: one may begin with another.
+    found = sorted({one for one in secrets if len(one) >= SHORTEST}, key=len, reverse=True)
+    if not found:
+        return lambda text: text
+    forms = re.compile("|".join(form for one in found for form in _forms(one)))
+    return lambda text: forms.sub(MASK, text)
+
+
+def _forms(secret: str) -> Iterable[str]:
+    plain = "".join(map(_character, secret))
+    if len(secret) < CERTAIN:
+        yield rf"(?i:(?<!\w){plain}(?!\w))"
+        return
+    yield f"(?i:{plain})"
+    data = secret.encode()
+    yield f"(?i:{data.hex()})"
+    for before in range(3):
+        # Six bits a character: those which the neighbours share in cannot be known.
+        packed = b64encode(bytes(before) + data).decode().rstrip("=")
+        known = packed[(8 * before + 5) // 6 : (8 * (before + len(data))) // 6]
+        yield "".join(_in_base64(char) for char in known)
+
+
+def _in_base64(char: str) -> str:
+    # Both alphabets, and either escaped.
+    match char:
+        case "+":
+            return r"(?:[+-]|%2[Bb]|\\u002[Bb])"
+        case "/":
+            return r"(?:\\?/|_|%2[Ff]|\\u002[Ff])"
+        case _:
+            return char
+
+
+def _character(char: str) -> str:
+    """All the ways to write a character, in one group."""
+    code = ord(char)
+    ways = ["".join(f"%{byte:02x}" for byte in char.encode())]
+    units = char.encode("utf-16-be").hex()
+    ways.append("".join(rf"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)))
+    ways += [f"&#0*{code};", f"&#x0*{code:x};"]
+    if code in codepoint2name:
+        ways.append(f"&{codepoint2name[code]};")
+    if char in "\"'/\\":
+        ways.append(rf"\\{re.escape(char)}")
+    if char == " ":
+        ways.append(r"\+")
+    # As it is comes last: an escaped backslash begins with one.
+    return f"(?:{'|'.join([*ways, re.escape(char)])})"

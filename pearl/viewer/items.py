@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 from sqlalchemy import and_, case, func, select
 
-from pearl.llm import Usage
-from pearl.llm.prices import Price
-from pearl.runtime.journal import Entry
+from pearl.models.base import Usage
+from pearl.models.prices import Price
+from pearl.run.journal import Entry
 from pearl.store.database import reading
 from pearl.store.tables import entries
-from pearl.viewer.calls import Made
-from pearl.viewer.picture import draw
-from pearl.viewer.timeline import Stage, timeline
-from pearl.viewer.words import counted, lines, short, shown, took
+from pearl.viewer.journal import Made
+from pearl.viewer.text import counted, lines, short, shown, took
+from pearl.viewer.timeline import Stage, draw, timeline
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine, Select

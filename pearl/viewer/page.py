@@ -10,15 +10,15 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pearl.llm.prices import Price, Prices
-from pearl.report.figures import percent
-from pearl.source import InputError
+from pearl.lang.source import InputError
+from pearl.models.prices import Price, Prices
+from pearl.report.document import percent
 from pearl.store.history import RunRow, Totals, read_entries, read_rows, since_last_start, totals
 from pearl.viewer.documents import Found, find_document, named_document
-from pearl.viewer.gather import heading_of
+from pearl.viewer.frames import view_run
 from pearl.viewer.items import read_counts, view_job
-from pearl.viewer.run import view_run
-from pearl.viewer.words import count, counted, lines, moment, money, short, shown, took
+from pearl.viewer.journal import heading_of
+from pearl.viewer.text import count, counted, lines, moment, money, short, shown, took
 
 if TYPE_CHECKING:
     from jinja2 import Environment

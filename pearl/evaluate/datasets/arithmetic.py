@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pearl.evaluate.datasets.base import Dataset, Example
-from pearl.numerals import find_last, last_number
-from pearl.source import InputError, Source, read_source
+from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.values import find_last, last_number
 
 
 def read_gsm8k(path: str, folder: str = "") -> Iterator[Example]:

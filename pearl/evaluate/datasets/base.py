@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pearl.source import Source
+from pearl.lang.source import Source
 
 NO_DOCUMENT = Source("no document", "-")
 """What a question is asked of where nothing is read to answer it."""

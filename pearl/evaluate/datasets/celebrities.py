@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pearl.evaluate import metrics as answers
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Dataset, Example
-from pearl.evaluate.datasets.multihop import (
-    MultiHop,
-    folded,
-    golds,
-    read_objects,
-    text_of,
-)
-from pearl.evaluate.metrics import answers
-from pearl.source import InputError
+from pearl.evaluate.datasets.multihop import MultiHop, folded, golds, read_objects, text_of
+from pearl.lang.source import InputError
 
 
 def read(path: str, folder: str = "") -> Iterator[Example]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from pearl.agents import exact_match, f1, read_worlds
+from pearl.commaqa.scoring import exact_match, f1
+from pearl.commaqa.world import read_worlds
 from pearl.evaluate.datasets.base import Dataset, Example
-from pearl.source import Source
-from pearl.values import Value, canonical_json, from_json, to_json
+from pearl.lang.source import Source
+from pearl.lang.values import Value, canonical_json, from_json, to_json
 
 
 def read(path: str, folder: str = "") -> Iterator[Example]:

@@ -11,8 +11,8 @@ from typing import Any
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.datasets.commaqa import measures, score
 from pearl.evaluate.datasets.decomp import read_groups
-from pearl.source import InputError, Source
-from pearl.values import canonical_json
+from pearl.lang.source import InputError, Source
+from pearl.lang.values import canonical_json
 
 
 def read(path: str, folder: str = "") -> Iterator[Example]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pearl.evaluate.datasets.base import Dataset, Example
-from pearl.source import InputError, Source, read_source
+from pearl.lang.source import InputError, Source, read_source
 
 _NONE = Source("no document", "-")
 """Nothing is read to answer these questions."""

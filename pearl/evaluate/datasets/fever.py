@@ -12,7 +12,7 @@ from typing import Any
 
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Dataset, Example
 from pearl.evaluate.datasets.multihop import id_of, once, read_objects, text_of
-from pearl.source import InputError
+from pearl.lang.source import InputError
 
 LABELS = ("SUPPORTS", "REFUTES")
 UNKNOWN = "NOT ENOUGH INFO"

@@ -6,7 +6,7 @@ Answering", EMNLP 2018.
 
 from pearl.evaluate.datasets.base import Dataset
 from pearl.evaluate.datasets.wiki import read
-from pearl.evaluate.metrics.answers import measures, score
+from pearl.evaluate.metrics import measures, score
 
 DATASET = Dataset(
     "hotpotqa",

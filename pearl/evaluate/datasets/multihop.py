@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pearl.evaluate.datasets.base import Example
-from pearl.rows import read_row
-from pearl.source import InputError, Source, Span, read_source
+from pearl.lang.source import InputError, Source, Span, read_row, read_source
 
 _UNTITLED = "–"
 _LIKE_A_HEADING = re.compile(r"#{1,6}(?!\S)")

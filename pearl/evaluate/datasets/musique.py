@@ -23,9 +23,9 @@ from pearl.evaluate.datasets.multihop import (
     text_of,
     texts_of,
 )
-from pearl.evaluate.metrics.answers import measures, score
-from pearl.retrieval import sentences
-from pearl.source import InputError
+from pearl.evaluate.metrics import measures, score
+from pearl.lang.source import InputError
+from pearl.retrieval.terms import sentences
 
 
 def read(path: str, folder: str = "") -> Iterator[Example]:

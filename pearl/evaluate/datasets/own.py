@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pearl.batch.questions import read_document, read_index, read_questions
+from pearl.answer import holds
 from pearl.evaluate.datasets.base import Dataset, Example
-from pearl.runtime.mapping import holds
-from pearl.source import InputError, Source
+from pearl.jobs.questions import read_document, read_index, read_questions
+from pearl.lang.source import InputError, Source
 
 
 def read(path: str, folder: str = "") -> Iterator[Example]:

@@ -11,9 +11,8 @@ from typing import Any
 
 from pearl.answer import check_options
 from pearl.evaluate.datasets.base import Dataset, Example
-from pearl.llm.calls import letter
-from pearl.rows import read_rows
-from pearl.source import InputError, Source
+from pearl.lang.source import InputError, Source, read_rows
+from pearl.prompts.calls import letter
 
 LONG = 3.0
 """The mean context score from which a question belongs to the long split (PEARL, section 3)."""

@@ -7,7 +7,7 @@ script does, without the later list of aliases.
 
 from pearl.evaluate.datasets.base import Dataset
 from pearl.evaluate.datasets.wiki import read
-from pearl.evaluate.metrics.answers import measures, score
+from pearl.evaluate.metrics import measures, score
 
 DATASET = Dataset(
     "2wiki",

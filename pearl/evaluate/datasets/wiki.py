@@ -19,7 +19,7 @@ from pearl.evaluate.datasets.multihop import (
     text_of,
     texts_of,
 )
-from pearl.source import InputError
+from pearl.lang.source import InputError
 
 
 def read(path: str, folder: str = "") -> Iterator[Example]:

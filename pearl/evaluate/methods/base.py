@@ -8,25 +8,23 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pearl.answer import Answer, answer
-from pearl.embedding import Embed, TfIdf
-from pearl.evaluate.datasets import Example
-from pearl.evaluate.searching import Searching
-from pearl.evaluate.tooling import Tooling
-from pearl.library import Library, load_library
-from pearl.llm import Demonstration
+from pearl.evaluate.context import Searching, Tooling
+from pearl.evaluate.datasets.base import Example
+from pearl.lang.ast import Plan
+from pearl.lang.library import Library, load_library
+from pearl.lang.printer import print_plan
+from pearl.models.embeddings import Embed, TfIdf
 from pearl.passes import DEFAULT_PASSES
-from pearl.plan import Plan
-from pearl.retrieval import Retriever
-from pearl.runtime import Caller, Finished, Strategy
+from pearl.prompts.calls import Demonstration
+from pearl.retrieval.retriever import Retriever
+from pearl.run.calls import Caller
+from pearl.run.loop import Finished, Strategy
 from pearl.session import Session
-from pearl.strategies import GivenPlan
-from pearl.strategies.limits import USUAL, Limits
-from pearl.strategies.prepared import run_prepared
-from pearl.strategies.registry import Named, Setting, find_strategy
-from pearl.syntax import print_plan
+from pearl.strategies.pearl import GivenPlan
+from pearl.strategies.registry import USUAL, Limits, Named, Setting, find_strategy, run_prepared
 
 if TYPE_CHECKING:
-    from pearl.strategies.rebel.tools import Tools
+    from pearl.tools.base import Tools
 
 __all__ = [
     "EXECUTE",

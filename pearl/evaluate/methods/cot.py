@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pearl.evaluate.datasets import Example
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import Kit, Method, Outcome, by_plan
 from pearl.session import Session
-from pearl.strategies import reasoning_plan
+from pearl.strategies.baselines import reasoning_plan
 
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:

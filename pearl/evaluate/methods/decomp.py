@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pearl.evaluate.datasets import Example
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import Kit, Method, Outcome, by_name
 from pearl.session import Session
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 
-from pearl.evaluate.datasets import Example
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import MultiHop
 from pearl.evaluate.methods.base import Kit, Method, Outcome, by_name
-from pearl.evaluate.metrics.supporting_facts import form, supported
-from pearl.runtime import Finished
+from pearl.evaluate.supporting_facts import form, supported
+from pearl.lang.values import as_text
+from pearl.run.loop import Finished
 from pearl.session import Session
 from pearl.strategies.fsm import Fsm
-from pearl.strategies.fsm.solvers import of, one_line, sentences
-from pearl.values import as_text
+from pearl.strategies.fsm_states import of, one_line, sentences
 
 DEPTHS = (2, 5)
 """How many of the paragraphs that searches named are looked at for recall."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pearl.evaluate.datasets import Example
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import LIBRARY, Kit, Method, Outcome, by_strategy
 from pearl.session import Session
-from pearl.strategies import LeastToMost
+from pearl.strategies.least_to_most import LeastToMost
 
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pearl.evaluate.datasets import Example
+from pearl.answer import map_answer, read_option
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import LIBRARY, Kit, Method, Outcome, rotations
-from pearl.llm.calls import letter
-from pearl.runtime import Caller, Finished, RunError, run_strategy
-from pearl.runtime.evidence import without_quotes
-from pearl.runtime.mapping import map_answer, read_option
+from pearl.lang.source import InputError
+from pearl.lang.values import as_text
+from pearl.prompts.calls import letter
+from pearl.run.calls import Caller
+from pearl.run.evidence import without_quotes
+from pearl.run.loop import Finished, RunError, run_strategy
 from pearl.session import Session
-from pearl.source import InputError
-from pearl.strategies import GivenPlan, choosing_plan
-from pearl.values import as_text
+from pearl.strategies.baselines import choosing_plan
+from pearl.strategies.pearl import GivenPlan
 
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from pearl.evaluate.datasets import Example
-from pearl.evaluate.datasets.base import NO_DOCUMENT
+from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import Kit, Method, Outcome
-from pearl.evaluate.metrics.supporting_facts import supported
-from pearl.library import load_library
-from pearl.runtime import Caller, run_strategy
+from pearl.evaluate.supporting_facts import supported
+from pearl.lang.library import load_library
+from pearl.run.calls import Caller
+from pearl.run.loop import run_strategy
 from pearl.session import Session
-from pearl.strategies import GivenPlan
-from pearl.strategies.asking import LIBRARY, OUTPUT, asking, asking_plan, fields_of
+from pearl.strategies.baselines import LIBRARY, OUTPUT, asking, asking_plan, fields_of
+from pearl.strategies.pearl import GivenPlan
 
 
 async def answer(example: Example, kit: Kit, session: Session, action: str) -> Outcome:

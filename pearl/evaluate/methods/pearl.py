@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from pearl.evaluate.datasets import Example
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import (
     EXECUTE,
     LIBRARY,
@@ -16,7 +16,8 @@ from pearl.evaluate.methods.base import (
     by_strategy,
 )
 from pearl.session import Session
-from pearl.strategies import Pearl, PlanShown
+from pearl.strategies.baselines import PlanShown
+from pearl.strategies.pearl import Pearl
 
 
 async def answer(example: Example, kit: Kit, session: Session, planning: str) -> Outcome:

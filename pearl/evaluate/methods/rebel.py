@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pearl.answer import kept
-from pearl.evaluate.datasets import Example
-from pearl.evaluate.datasets.base import NO_DOCUMENT
+from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import Kit, Method, Outcome, by_name
 from pearl.session import Session
 from pearl.strategies.rebel import Rebel
-from pearl.strategies.rebel.tools import Tools
+from pearl.tools.base import Tools
 
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from pearl.evaluate.datasets import Example
+from pearl.answer import map_answer
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import Kit, Method, Outcome
-from pearl.library import load_library
-from pearl.runtime import Caller, run_strategy
-from pearl.runtime.evidence import without_quotes
-from pearl.runtime.handlers import Handlers
-from pearl.runtime.mapping import map_answer
+from pearl.lang.library import load_library
+from pearl.lang.printer import print_plan
+from pearl.run.calls import Caller
+from pearl.run.evidence import without_quotes
+from pearl.run.executor import Handlers
+from pearl.run.loop import run_strategy
 from pearl.session import Session
-from pearl.strategies import GivenPlan, retrieve_read_plan
-from pearl.strategies.retrieve_read import LIBRARY
-from pearl.strategies.retrieving import with_retriever
-from pearl.syntax import print_plan
+from pearl.strategies.baselines import LIBRARY_RETRIEVE_READ as LIBRARY
+from pearl.strategies.baselines import retrieve_read_plan
+from pearl.strategies.pearl import GivenPlan
+from pearl.strategies.registry import with_retriever
 
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:

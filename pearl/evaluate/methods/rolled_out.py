@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pearl.evaluate.datasets import Example
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import LIBRARY, STEPWISE, Kit, Method, Outcome, by_plan
 from pearl.session import Session
-from pearl.strategies import conclusion, rolled_out_plan
-from pearl.strategies.given import shown_plans
+from pearl.strategies.baselines import conclusion, rolled_out_plan
+from pearl.strategies.pearl import shown_plans
 
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 
-from pearl.agents import Agents, World, handlers
-from pearl.evaluate.datasets import Example
+from pearl.commaqa.agents import Agents, handlers
+from pearl.commaqa.by_model import ByModel
+from pearl.commaqa.tmn import Search, Tmn
+from pearl.commaqa.world import World
+from pearl.evaluate.context import Searching
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import LIBRARY, Kit, Method, Outcome
-from pearl.evaluate.searching import Searching
-from pearl.learning import ByModel
-from pearl.library import load_library
-from pearl.runtime import Caller, run_strategy
-from pearl.runtime.calls import at_most
+from pearl.lang.library import load_library
+from pearl.lang.printer import print_plan
+from pearl.lang.source import InputError
+from pearl.lang.values import canonical_json, to_json
+from pearl.run.calls import Caller, at_most
+from pearl.run.loop import run_strategy
 from pearl.session import Session
-from pearl.source import InputError
-from pearl.strategies.commaqa import Search, Tmn
-from pearl.strategies.given import shown_plans
-from pearl.syntax import print_plan
-from pearl.values import canonical_json, to_json
+from pearl.strategies.pearl import shown_plans
 
 AGENTS = "commaqa"
 """The library whose actions ask agents."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pearl.evaluate.datasets import Example
+from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import Kit, Method, Outcome, by_plan
 from pearl.session import Session
-from pearl.strategies import direct_plan
+from pearl.strategies.pearl import direct_plan
 
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:

@@ -1,0 +1,218 @@
+"""What ``ask`` and ``run`` have in common: running, showing, failing.
+
+What a person sees while a model works: bars on a terminal's error stream.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from pearl.cli import NoAnswer, Stopped
+from pearl.cli.options import emit_json
+
+if TYPE_CHECKING:
+    from pearl.answer import Answer
+    from pearl.jobs.workers import Tally
+    from pearl.lang.source import Source
+
+
+_T = TypeVar("_T")
+
+
+def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> _T:
+    """Run to the end; what went wrong on the way becomes one line.
+
+    Args:
+        work: what to run, given what is to be told the run's name.
+
+    Raises:
+        NoAnswer: the model or a step failed.
+        Stopped: the person did.
+    """
+    import asyncio
+
+    from pearl.models.base import ModelError
+    from pearl.run.loop import RunError
+
+    names: list[str] = []
+    try:
+        return asyncio.run(work(names.append))
+    except (ModelError, RunError) as error:
+        raise NoAnswer(str(error), _named(names)) from None
+    except KeyboardInterrupt:
+        kept = f" What was done until then: pearl runs show {names[0]}" if names else ""
+        raise Stopped(f"Stopped.{kept}", _named(names)) from None
+
+
+def _named(names: list[str]) -> dict[str, Any]:
+    return {"run": names[0]} if names else {}
+
+
+def show(answer: Answer, document: Source, *, as_json: bool) -> None:
+    """Print an answer for a person, or as JSON."""
+    if as_json:
+        from pearl.answer import as_object
+
+        emit_json(as_object(answer, document))
+        return
+    from pearl.lang.text import printable, printable_lines
+
+    if answer.notice:
+        click.echo(answer.notice, err=True)
+    if answer.fallback:
+        click.echo(
+            "No plan passed the checker, so the question was asked directly, in one step.", err=True
+        )
+    _title("Answer")
+    click.echo(printable_lines(answer.words) or "The passages below are the answer.")
+    if answer.option:
+        _title("Option")
+        click.echo(f"{answer.option.letter}. {printable(answer.option.text)}")
+    found = [quote for quote in answer.evidence if quote.span]
+    if found:
+        _title("Evidence")
+        for quote in found:
+            line, _ = document.position(quote.span.start if quote.span else 0)
+            text = printable(" ".join(quote.text.split()))
+            click.echo(f"{click.style(f'line {line}:', dim=True)} {text}")
+    missing = [quote for quote in answer.evidence if not quote.span]
+    if missing:
+        _title("Not in the document")
+        for quote in missing:
+            click.echo(f"the model quotes: {printable(quote.text)}")
+    _title("Plan")
+    click.echo(printable_lines(answer.plan).rstrip())
+    if answer.run:
+        click.echo(click.style(f"\npearl trace {answer.run}", dim=True))
+
+
+def _title(text: str) -> None:
+    click.echo(click.style(f"\n{text}", bold=True))
+
+
+BAR_EVERY = 0.1
+"""Seconds between two looks of the bar."""
+
+LINE_EVERY = 30.0
+"""Seconds between two lines where there is no terminal."""
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Callable[[str, bool], None] | None]:
+    """Shows which calls are under way.
+
+    Yields:
+        A function to tell the path of each call when it starts (False) and
+        when it ends (True), or None where there is nobody to see it.
+    """
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("calls"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("planning", total=0)
+        under_way: dict[str, None] = {}
+        counts = [0, 0]
+
+        def watch(path: str, done: bool) -> None:
+            if done:
+                under_way.pop(path, None)
+                counts[1] += 1
+            else:
+                under_way[path] = None
+                counts[0] += 1
+            shown = ", ".join(under_way) or "finishing"
+            bar.update(task, total=counts[0], completed=counts[1], description=shown[:48])
+
+        yield watch
+
+
+@contextmanager
+def batch_progress(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
+    """Shows how far a batch is: a bar on a terminal, else a line now and then.
+
+    Yields:
+        A function to tell of each change.
+    """
+    if quiet or sys.stderr is None:
+        yield lambda _: None
+    elif sys.stderr.isatty():
+        with _bar() as changed:
+            yield changed
+    else:
+        yield _Lines()
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[Tally], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading the questions", total=None)
+        shown = 0.0
+
+        def changed(tally: Tally) -> None:
+            nonlocal shown
+            now = time.monotonic()
+            if now - shown > BAR_EVERY or tally.finished == tally.total:
+                shown = now
+                bar.update(
+                    task, total=tally.total, completed=tally.finished, description=told(tally)
+                )
+
+        yield changed
+
+
+class _Lines:
+    """A line every half minute, and one when it is over."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, tally: Tally) -> None:
+        now = time.monotonic()
+        over = tally.finished == tally.total and not tally.running
+        if now - self._last >= LINE_EVERY or over:
+            self._last = now
+            print(told(tally), file=sys.stderr, flush=True)
+
+
+def told(tally: Tally) -> str:
+    """How far a batch is, in one line."""
+    from pearl.models.prices import dollars
+
+    parts = [
+        f"{tally.finished:,} of {tally.total:,} done",
+        f"{tally.running} running",
+        f"{tally.kept:,} calls cached",
+        f"{tally.failed.total():,} failed",
+        f"{tally.spent.prompt_tokens + tally.spent.completion_tokens:,} tokens",
+    ]
+    if tally.cost is not None:
+        parts.append(dollars(tally.cost))
+    if tally.seconds_left is not None and tally.finished < tally.total:
+        parts.append(f"{_clock(tally.seconds_left)} left")
+    return ", ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"

@@ -1,0 +1,427 @@
+"""One step of a decomposition in the paper's own text (CommaQA, section 3).
+
+A line is ``(operator) [agent] "question with #1"``, where ``#1`` is the answer
+of the first line. The operator says how the question is asked, and what is
+made of the answers: ``project_values_flat_unique`` asks it for every item,
+takes the answers without their items, makes one list of them, and keeps the
+first of equal ones.
+
+Decompositions in the plan language, and back (CommaQA, Tables 1 and 2; DESIGN, section 2).
+
+A hop is one step that asks, and one builtin step for each transformation:
+
+    (project_values_flat_unique) [table] "Which movies has #1 directed?"
+
+    2. a2_1 = ASK_TABLE("Which movies has {each a1} directed?")
+    3. a2_2 = VALUES(a2_1)
+    4. a2_3 = FLAT(a2_2)
+    5. a2 = UNIQUE(a2_3)
+
+The operators and transformations of CommaQA's Tables 1 and 2 over Pearl's values.
+
+They are the modes of `pearl.runtime.bind` and the builtins of the same names,
+so that a decomposition gives the same whether it runs here or as a plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+from pearl.lang.ast import Arg, Literal, Mode, Plan, Ref, Step, Template
+from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.lang.graph import outputs
+from pearl.lang.values import Value
+from pearl.run.binding import BindError, Item, items_of, together
+
+MODES: Mapping[str, Mode] = MappingProxyType(
+    {
+        "select": Mode.PLAIN,
+        "project": Mode.EACH,
+        "filter": Mode.WHERE,
+        "projectValues": Mode.EACH_VALUES,
+        "filterValues": Mode.WHERE_VALUES,
+    }
+)
+"""The operators of the paper's Table 1, and the modes they are in a plan."""
+
+CHANGES = ("flat", "unique", "keys", "values")
+"""The transformations of the paper's Table 2; each is the builtin of the same name."""
+
+REFERENCE = re.compile(r"#([1-9][0-9]{0,3})(?![0-9])")
+"""The answer of an earlier line, counted from 1."""
+
+_OPERATOR = re.compile(r"([a-zA-Z]+)(?:\(#([1-9][0-9]{0,3})\))?((?:_[a-z]+)*)")
+_LINE = re.compile(
+    r"\s*(?:[0-9]+[.)]\s*)?\((?P<operator>[^\[\]]*)\)\s*\[(?P<agent>[^\[\]]*)\]\s*"
+    r'["“](?P<question>.*)["”]\s*',
+    re.DOTALL,
+)
+_ESCAPED = re.compile(r'\\([\\nr"])')
+_NAMED = {"\\": "\\", "n": "\n", "r": "\r", '"': '"'}
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One question to one agent.
+
+    Args:
+        operator: as written, ``select`` or ``project_values_flat_unique``.
+        agent: the agent's name, as ``text`` or ``math_special``.
+        question: its words, with ``#1`` for earlier answers.
+    """
+
+    operator: str
+    agent: str
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What an operator says.
+
+    Args:
+        mode: how the question is asked: once, or for the items of an answer.
+        of: the answer whose items they are; None for the first that the
+            question names.
+        then: the transformations, in order, out of `CHANGES`.
+    """
+
+    mode: Mode
+    of: int | None = None
+    then: tuple[str, ...] = ()
+
+    @property
+    def gives_pairs(self) -> bool:
+        """Whether the answer is pairs of item and answer."""
+        return not self.then and self.mode not in (Mode.PLAIN, Mode.WHERE)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A line that is no hop.
+
+    Args:
+        line: its number, counted from 1.
+        text: the line.
+        message: one fact, and what to write.
+    """
+
+    line: int
+    text: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedHops:
+    """What a text holds: the hops that can be read, and the lines that cannot."""
+
+    hops: tuple[Hop, ...]
+    problems: tuple[Problem, ...]
+
+
+@lru_cache(maxsize=4096)
+def read_operation(operator: str) -> Operation | None:
+    """What an operator says; None for one that the paper does not have.
+
+    The first word is one of Table 1's. What follows an underscore is a
+    transformation, so that ``project_values`` is ``project`` and then
+    ``values``, and ``projectValues`` is the operator over pairs.
+    """
+    found = _OPERATOR.fullmatch(operator)
+    if not found or found[1] not in MODES:
+        return None
+    mode, of = MODES[found[1]], int(found[2]) if found[2] else None
+    then = tuple(found[3].split("_")[1:])
+    if any(change not in CHANGES for change in then) or (of and mode is Mode.PLAIN):
+        return None
+    return Operation(mode, of, then)
+
+
+def print_operation(operation: Operation) -> str:
+    """The operator as the paper writes it; the inverse of `read_operation`."""
+    name = next(name for name, mode in MODES.items() if mode is operation.mode)
+    of = f"(#{operation.of})" if operation.of else ""
+    return name + of + "".join(f"_{change}" for change in operation.then)
+
+
+def references(question: str) -> list[int]:
+    """The earlier answers that a question names, in order, as often as it does."""
+    return [int(number) for number in REFERENCE.findall(question)]
+
+
+def parse_hops(text: str) -> ParsedHops:
+    """Read a decomposition, one hop a line; a bad line costs no good one.
+
+    Args:
+        text: any text at all. Empty lines count for nothing, and a number
+            before a line is left out.
+    """
+    hops: list[Hop] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        read = _hop(line)
+        if isinstance(read, Hop):
+            hops.append(read)
+        else:
+            problems.append(Problem(number, line, read))
+    return ParsedHops(tuple(hops), tuple(problems))
+
+
+def _hop(line: str) -> Hop | str:
+    found = _LINE.fullmatch(line)
+    if not found:
+        return 'This is no hop: write (operator) [agent] "question".'
+    operator, agent = found["operator"].strip(), found["agent"].strip()
+    if read_operation(operator) is None:
+        known = ", ".join(MODES)
+        changes = ", ".join(f"_{change}" for change in CHANGES)
+        return f"{operator or 'Nothing'} is no operator: use {known}, with {changes} behind it."
+    if not agent:
+        return "The brackets name no agent: write its name in them."
+    question = _ESCAPED.sub(lambda escape: _NAMED[escape[1]], found["question"])
+    return Hop(operator, agent, question)
+
+
+def print_hop(hop: Hop) -> str:
+    """``(operator) [agent] "question"`` on one line."""
+    question = hop.question.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f'({hop.operator}) [{hop.agent}] "{question}"'
+
+
+def print_hops(hops: Iterable[Hop]) -> str:
+    """A decomposition's text; ``parse_hops(print_hops(x)).hops == x``."""
+    return "".join(f"{print_hop(hop)}\n" for hop in hops)
+
+
+ASK = "ASK_"
+"""What the names of the actions that ask an agent start with."""
+
+_SHORT = {"math_special": "MATH"}
+_LONG = {short: agent for agent, short in _SHORT.items()}
+_AGENT = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+
+
+class HopError(ValueError):
+    """Hops that are no plan, or a plan that is no hops; the message says why, in one sentence."""
+
+
+def action_of(agent: str) -> str:
+    """The action that asks an agent: ``ASK_TABLE`` for ``table``, ``ASK_MATH`` for its arithmetic.
+
+    Raises:
+        HopError: the name cannot be an action's.
+    """
+    if not _AGENT.fullmatch(agent) or agent.upper() in _LONG:
+        raise HopError(f"[{agent}] is no agent's name: use small letters, digits and underscores.")
+    return ASK + _SHORT.get(agent, agent.upper())
+
+
+def agent_of(action: str) -> str | None:
+    """The agent that an action asks; None for an action that asks none."""
+    if not action.startswith(ASK):
+        return None
+    name = action.removeprefix(ASK)
+    agent = _LONG.get(name, name.lower())
+    return agent if _AGENT.fullmatch(agent) and action_of(agent) == action else None
+
+
+def name_of(number: int) -> str:
+    """The step's name that the answer ``#number`` has in a plan."""
+    return f"a{number}"
+
+
+def asked(hop: Hop) -> tuple[Operation, Arg]:
+    """What a hop does, and its question as a step's argument.
+
+    Raises:
+        HopError: no such operator, or the question does not name the answer
+            whose items it is asked for.
+    """
+    operation = read_operation(hop.operator)
+    if operation is None:
+        raise HopError(f"({hop.operator}) is no operator of the paper's Tables 1 and 2.")
+    named = references(hop.question)
+    over = None
+    if operation.mode is not Mode.PLAIN:
+        over = operation.of or next(iter(named), None)
+        if over not in named:
+            wanted = f"#{over}" if over else "an answer such as #1"
+            raise HopError(f"({hop.operator}) needs {wanted} in its question: {hop.question}")
+    return operation, _argument(hop.question, over, operation.mode)
+
+
+def _argument(question: str, over: int | None, mode: Mode) -> Arg:
+    parts: list[str | Ref] = []
+    for at, part in enumerate(REFERENCE.split(question)):
+        if at % 2:
+            number = int(part)
+            parts.append(Ref(name_of(number), mode if number == over else Mode.PLAIN))
+        elif part:
+            parts.append(part)
+    if any(isinstance(part, Ref) for part in parts):
+        return Template(tuple(parts))
+    return Literal(question)
+
+
+def to_steps(hop: Hop, number: int) -> tuple[Step, ...]:
+    """One hop as steps; the last one's name is `name_of` its number.
+
+    An operator that is spelled otherwise than `to_hops` would spell it is kept
+    in the note, as ``filter(#2)`` is where ``filter`` says the same.
+
+    Raises:
+        HopError: the hop is no step of the plan language.
+    """
+    operation, argument = asked(hop)
+    names = [f"{name_of(number)}_{at}" for at in range(1, len(operation.then) + 1)]
+    names.append(name_of(number))
+    plain = print_operation(_plain(operation, hop.question))
+    note = "" if hop.operator == plain else hop.operator
+    steps = [Step(names[0], action_of(hop.agent), (argument,), note)]
+    for before, name, change in zip(names, names[1:], operation.then, strict=False):
+        steps.append(Step(name, change.upper(), (Ref(before),)))
+    return tuple(steps)
+
+
+def _plain(operation: Operation, question: str) -> Operation:
+    """The operation as `to_hops` spells it: it names an answer only where it must."""
+    first = next(iter(references(question)), None)
+    of = None if operation.of == first else operation.of
+    return Operation(operation.mode, of, operation.then)
+
+
+def to_plan(hops: Sequence[Hop], question: str = "") -> Plan:
+    """A decomposition as a plan that returns its last answer.
+
+    Raises:
+        HopError: a hop is no step of the plan language.
+    """
+    steps = [step for number, hop in enumerate(hops, 1) for step in to_steps(hop, number)]
+    returns = (Ref(steps[-1].name),) if steps else ()
+    return Plan(tuple(steps), question, returns=returns)
+
+
+def to_hops(plan: Plan) -> tuple[Hop, ...]:
+    """The inverse of `to_plan`, for any names of steps.
+
+    Raises:
+        HopError: the plan has a step that is neither a question to an agent nor
+            a transformation of the step before it, or does not return the last
+            hop's answer.
+    """
+    hops: list[Hop] = []
+    numbers: dict[str, int] = {}
+    for chain in _chains(plan.steps):
+        hops.append(_read(chain, numbers))
+        numbers[chain[-1].name] = len(hops)
+    if outputs(plan) != tuple(step.name for step in plan.steps[-1:]):
+        raise HopError("A decomposition's answer is its last hop's: return that one alone.")
+    return tuple(hops)
+
+
+def _chains(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    chain: list[Step] = []
+    for step in steps:
+        if chain and step.action.lower() in CHANGES and step.args == (Ref(chain[-1].name),):
+            chain.append(step)
+            continue
+        if agent_of(step.action) is None:
+            raise HopError(f"{step.name} asks no agent: {step.action} is no part of a hop.")
+        if chain:
+            yield chain
+        chain = [step]
+    if chain:
+        yield chain
+
+
+def _read(chain: Sequence[Step], numbers: Mapping[str, int]) -> Hop:
+    first = chain[0]
+    question, over, mode = _question(first, numbers)
+    then = tuple(step.action.lower() for step in chain[1:])
+    operation = _plain(Operation(mode, over, then), question)
+    operator = print_operation(operation)
+    noted = read_operation(first.note)
+    if noted and _plain(noted, question) == operation:
+        operator = first.note
+    return Hop(operator, agent_of(first.action) or "", question)
+
+
+def _question(step: Step, numbers: Mapping[str, int]) -> tuple[str, int | None, Mode]:
+    """A question's text, the answer whose items it is asked for, and how."""
+    arg = step.args[0] if len(step.args) == 1 else None
+    if isinstance(arg, Literal) and isinstance(arg.value, str):
+        parts: tuple[str | Ref, ...] = (arg.value,)
+    elif isinstance(arg, Template):
+        parts = arg.parts
+    else:
+        raise HopError(f"{step.name} asks no question: {step.action} needs one text.")
+    texts: list[str] = []
+    modes: dict[int, set[Mode]] = {}
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        if part.name not in numbers:
+            raise HopError(f"{step.name} uses {part.name}, which is no hop's answer.")
+        modes.setdefault(numbers[part.name], set()).add(part.mode)
+        texts.append(f"#{numbers[part.name]}")
+    question = "".join(texts)
+    if references(question) != [numbers[part.name] for part in parts if isinstance(part, Ref)]:
+        raise HopError(f"{step.name} has a # in its words that would read as an answer.")
+    mapped = [number for number, kinds in modes.items() if kinds != {Mode.PLAIN}]
+    if not mapped:
+        return question, None, Mode.PLAIN
+    if len(mapped) > 1 or len(modes[mapped[0]]) > 1:
+        raise HopError(f"{step.name} takes its answers in more ways than one operator says.")
+    return question, mapped[0], modes[mapped[0]].pop()
+
+
+_OVER = "answer"
+
+
+def carried_out(
+    operation: Operation, over: Value | None, ask: Callable[[Item | None], Value | None]
+) -> Value | None:
+    """Ask once, or for every item, and transform what comes back.
+
+    Args:
+        operation: what the operator says.
+        over: the value whose items are asked for; None for ``select``.
+        ask: puts the question, for one item or for none; None is "no answer".
+
+    Returns:
+        The value, or None where an item has no answer or a value has no items
+        of the kind that is needed.
+    """
+    try:
+        value = _asked(operation.mode, over, ask)
+        if value is None:
+            return None
+        for change in operation.then:
+            value = FUNCTIONS[change]([Given(Ref(_OVER), value)])
+    except (BindError, BuiltinError):
+        return None
+    return value
+
+
+def _asked(
+    mode: Mode, over: Value | None, ask: Callable[[Item | None], Value | None]
+) -> Value | None:
+    if mode is Mode.PLAIN:
+        return ask(None)
+    if over is None:
+        return None
+    items = items_of(Ref(_OVER, mode), {_OVER: over})
+    answers: list[Value] = []
+    for item in items:
+        answer = ask(item)
+        if answer is None:
+            return None
+        answers.append(answer)
+    return together(mode, items, answers)

@@ -1,0 +1,184 @@
+"""Wrong answers for a person to look at: drawn, labelled by hand, counted (PEARL, section 5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from types import MappingProxyType
+from typing import Any
+
+from pearl.evaluate.results import Evaluation, Result
+from pearl.evaluate.statistics import interval
+from pearl.evaluate.tables import results_of
+from pearl.lang.source import InputError, read_rows
+from pearl.prompts.calls import letter
+from pearl.report.document import Table, build, figure, number, pair, percent, span, words
+
+CATEGORIES: Mapping[str, str] = MappingProxyType(
+    {
+        "plan": "a step is missing or beside the question",
+        "execution": "a step's output is wrong or incomplete",
+        "mapping": "the open answer is right, the option is not",
+        "gold": "the answer is right and the gold option is doubtful",
+        "other": "none of these",
+    }
+)
+"""What may have gone wrong, in the words a person decides by."""
+
+SEED = 1
+NAMED = 10
+"""Rows without a category that are named one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A wrong answer with the category that a person gave it.
+
+    Args:
+        where: its file and line.
+        split: its question's.
+        category: as it stands in the file.
+    """
+
+    where: str
+    split: str
+    category: str
+
+
+def draw_errors(evaluation: Evaluation, count: int, method: str = "") -> list[dict[str, Any]]:
+    """Draw wrong answers, evenly over the splits, the same ones each time.
+
+    Questions that failed are left out: their results say why.
+
+    Args:
+        evaluation: whose results.
+        count: how many; fewer where there are no more.
+        method: whose answers; by default the first method's that ran plans,
+            or else the first one's.
+
+    Returns:
+        Rows for a person to fill in.
+
+    Raises:
+        InputError: there is no such method, or it has no wrong answer.
+    """
+    chosen = method or _usual(evaluation)
+    if chosen not in evaluation.methods:
+        raise InputError(
+            f"The evaluation has no method {chosen}: name one of {', '.join(evaluation.methods)}."
+        )
+    wrong = [one for one in results_of(evaluation, chosen) if one.score < 1 and not one.error]
+    if not wrong:
+        raise InputError(f"{chosen} has no wrong answer to draw.")
+    groups = [[one for one in wrong if one.split == split] for split in evaluation.asked]
+    random = Random(SEED)  # noqa: S311 - the same draw each time is what is wanted
+    for group in groups:
+        random.shuffle(group)
+    return [_row(one) for one in _evenly(groups, count)]
+
+
+def read_labelled(path: str) -> list[Labelled]:
+    """Read a file of drawn answers that a person filled in.
+
+    Raises:
+        InputError: it is no such file.
+    """
+    found = []
+    for where, row in read_rows(path, "file of labelled answers"):
+        category, split = row.get("category"), row.get("split", "")
+        if not isinstance(category, str) or not isinstance(split, str):
+            raise InputError(
+                f'{where} has no "category": fill in a file that pearl report --errors wrote.'
+            )
+        found.append(Labelled(where, split, " ".join(category.split()).lower()))
+    return found
+
+
+def error_table(labelled: Sequence[Labelled]) -> Table:
+    """The share of each category, in total and by split; rows without one are named.
+
+    Raises:
+        InputError: no row has a category.
+    """
+    known = [one for one in labelled if one.category in CATEGORIES]
+    left = [one for one in labelled if one.category not in CATEGORIES]
+    if not known:
+        raise InputError(
+            f"{labelled[0].where}: no row has a category yet that is one of "
+            f"{', '.join(CATEGORIES)}: write one into each."
+        )
+    splits = dict.fromkeys(one.split for one in known)
+    rows = [_share(category, known, list(splits)) for category in CATEGORIES]
+    fields = [
+        words("category", "category"),
+        words("meaning", "what it means"),
+        figure("count", "answers", number),
+        figure("share", "share", percent),
+        pair(("low", "high"), "95 % interval", span),
+    ]
+    if len(splits) > 1:
+        fields += [figure(f"in {split}", split or "no split", number) for split in splits]
+    return build(f"Where {len(known):,} wrong answers went wrong", fields, rows, _left(left))
+
+
+def _usual(evaluation: Evaluation) -> str:
+    planned = (
+        method
+        for method in evaluation.methods
+        if any(one.plan for one in results_of(evaluation, method))
+    )
+    return next(planned, evaluation.methods[0])
+
+
+def _evenly(groups: list[list[Result]], count: int) -> list[Result]:
+    """So many of several groups, as evenly as their sizes allow, a group after another."""
+    shares = [0] * len(groups)
+    while sum(shares) < min(count, sum(map(len, groups))):
+        free = [at for at, group in enumerate(groups) if shares[at] < len(group)]
+        shares[min(free, key=lambda at: shares[at])] += 1
+    return [one for group, share in zip(groups, shares, strict=True) for one in group[:share]]
+
+
+def _row(result: Result) -> dict[str, Any]:
+    return {
+        "method": result.method,
+        "split": result.split,
+        "id": result.id,
+        "question": result.question,
+        "options": {letter(at): option for at, option in enumerate(result.options)},
+        "gold": result.gold,
+        "chosen": result.answer,
+        "open_answer": result.words,
+        "plan": result.plan,
+        "category": "",
+    }
+
+
+def _share(category: str, known: Sequence[Labelled], splits: Sequence[str]) -> dict[str, Any]:
+    found = interval([float(one.category == category) for one in known])
+    by_split = Counter(one.split for one in known if one.category == category)
+    return {
+        "category": category,
+        "meaning": CATEGORIES[category],
+        "count": by_split.total(),
+        "share": found.mean if found else None,
+        "low": found.low if found else None,
+        "high": found.high if found else None,
+        **{f"in {split}": by_split[split] for split in splits},
+    }
+
+
+def _left(left: Sequence[Labelled]) -> str:
+    """The rows that are not counted, and why."""
+    if not left:
+        return ""
+    named = [
+        f'{one.where} ("{one.category[:30]}" is no category)'
+        if one.category
+        else f"{one.where} (empty)"
+        for one in left[:NAMED]
+    ]
+    more = f" and {len(left) - NAMED:,} more" if len(left) > NAMED else ""
+    return f"Not counted: {', '.join(named)}{more}."

@@ -1,0 +1,239 @@
+"""How well an answer over several paragraphs is supported, and whether replies had their form.
+
+Which sentences of a document an answer's quotes are.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pearl.evaluate.datasets.base import Example
+from pearl.evaluate.datasets.multihop import Fact, MultiHop, Paragraph, folded
+from pearl.evaluate.metrics import bare, best, compare_sets
+from pearl.run.calls import FITTED
+from pearl.run.journal import Entry
+
+CLOSE = 85.0
+"""How alike a quote and a sentence are at least, of 100 (rapidfuzz' ratio)."""
+
+_TURNING = re.compile(
+    r"\b(?:not|no|nor|neither|never|none|nothing|nobody|without|cannot)\b|n['’]t\b"
+)
+_NUMBER = re.compile(r"\d+")
+
+SHORTEST = 4
+"""Words of a quote that is a part of a sentence, at least."""
+
+NOWHERE = -1
+"""The number of a fact that no sentence is: a quote that the document does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A sentence in the folded text of a document."""
+
+    fact: Fact
+    text: str
+    start: int
+    end: int
+
+
+def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[Fact]:
+    """The facts that quotes stand for.
+
+    A quote stands for the sentences that it has at least half of, white space
+    aside; where it is a part of one sentence, for that one. Where it stands
+    more than once, the place counts of whose sentences it has most. Where it is
+    not to the letter, it stands for the sentence, or the two neighbours, that
+    it is closest to among those that deny as much and have its numbers. One
+    that is close to none is a fact that no document has, and so a wrong one.
+
+    Args:
+        data: the paragraphs; its unit says what a fact is.
+        quotes: sentences as a model copied them.
+    """
+    text, places = _folded(data)
+    found: set[Fact] = set()
+    for quote in filter(None, map(_bare_quotes, quotes)):
+        here = _exact(quote, text, places) or _close(quote, data, places)
+        found.update(here or (Fact(quote, NOWHERE),))
+    return frozenset(found)
+
+
+def _bare_quotes(quote: str) -> str:
+    """A quote without the marks that say it is one, and without a document's escapes."""
+    return folded(quote.strip().removeprefix(">")).strip('"“”').replace("\\#", "#")
+
+
+def _folded(data: MultiHop) -> tuple[str, tuple[_Place, ...]]:
+    """The document in one line, and where its sentences stand there."""
+    text = ""
+    places: list[_Place] = []
+    for paragraph in data.paragraphs:
+        text += f"# {paragraph.title} "
+        for number, sentence in enumerate(paragraph.sentences):
+            if sentence.text:
+                fact = _fact(data, paragraph, number)
+                places.append(_Place(fact, sentence.text, len(text), len(text + sentence.text)))
+                text += f"{sentence.text} "
+    return text, tuple(places)
+
+
+def _fact(data: MultiHop, paragraph: Paragraph, number: int) -> Fact:
+    return Fact(paragraph.title, paragraph.number if data.unit == "paragraph" else number)
+
+
+def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[Fact]:
+    # A sentence that two paragraphs have is the first one's, whichever is gold.
+    whole = [place.fact for place in places if place.text == quote]
+    if whole:
+        return whole[:1]
+    found = (_covered(places, start, start + len(quote)) for start in _starts(quote, text))
+    covered = max(found, key=_filled, default=[])
+    most = [place.fact for shared, place in covered if 2 * shared >= len(place.text)]
+    if most or len(quote.split()) < SHORTEST:
+        return most
+    return [max(covered, key=lambda one: one[0])[1].fact] if covered else []
+
+
+def _starts(quote: str, text: str) -> Iterator[int]:
+    start = text.find(quote)
+    while start >= 0:
+        yield start
+        start = text.find(quote, start + len(quote))
+
+
+def _covered(places: Sequence[_Place], start: int, end: int) -> list[tuple[int, _Place]]:
+    """The sentences that a stretch of the text has a part of, and how much of each."""
+    found = []
+    for place in places[bisect_right(places, start, key=lambda one: one.end) :]:
+        if place.start >= end:
+            break
+        found.append((_shared(place, start, end), place))
+    return found
+
+
+def _filled(covered: Sequence[tuple[int, _Place]]) -> float:
+    """How much of its sentences a stretch of the text has, from 0 to 1."""
+    whole = sum(len(place.text) for _, place in covered)
+    return sum(shared for shared, _ in covered) / whole if whole else 0.0
+
+
+def _shared(place: _Place, start: int, end: int) -> int:
+    return max(0, min(end, place.end) - max(start, place.start))
+
+
+def _close(quote: str, data: MultiHop, places: Sequence[_Place]) -> list[Fact]:
+    """The sentence, or two neighbours, that a quote is closest to, if it is close to any."""
+    from rapidfuzz import fuzz, process
+
+    choices: list[tuple[tuple[Fact, ...], str]] = [((one.fact,), one.text) for one in places]
+    choices += [
+        ((_fact(data, paragraph, at), _fact(data, paragraph, at + 1)), text)
+        for paragraph in data.paragraphs
+        for at, text in _neighbours(paragraph)
+    ]
+    said = quote.casefold()
+    found = process.extract(
+        said,
+        [text.casefold() for _, text in choices],
+        scorer=fuzz.ratio,
+        score_cutoff=CLOSE,
+        limit=None,
+    )
+    return next((list(choices[at][0]) for text, _, at in found if _agree(said, text)), [])
+
+
+def _agree(quote: str, text: str) -> bool:
+    """Whether a quote denies what a text denies, and has no number but the text's."""
+    denied = len(_TURNING.findall(quote)) == len(_TURNING.findall(text))
+    return denied and Counter(_NUMBER.findall(quote)) <= Counter(_NUMBER.findall(text))
+
+
+def _neighbours(paragraph: Paragraph) -> Iterator[tuple[int, str]]:
+    for at, (one, other) in enumerate(pairwise(paragraph.sentences)):
+        if one.text and other.text:
+            yield at, f"{one.text} {other.text}"
+
+
+_FIRST = "/1"
+"""What ends the path of a first reply to a demand."""
+
+_FITTED = f"/{FITTED}"
+
+
+def supported(
+    example: Example,
+    answer: str,
+    sentences: Iterable[str],
+    triples: Iterable[Sequence[str]],
+    entries: Iterable[Entry],
+) -> Mapping[str, float]:
+    """Measures of an answer that comes with its evidence.
+
+    Supporting facts are compared as sets of (title, sentence) (HotpotQA,
+    section 5.2), for MuSiQue as sets of paragraphs, by their numbers. Joint
+    figures are those of answer and facts together, and of the triples too where
+    the data set has them (2WikiMultihopQA, section 5).
+
+    Args:
+        example: the question with its gold.
+        answer: the answer.
+        sentences: what it rests on, copied from the document.
+        triples: the same as subject, relation, object.
+        entries: the run's journal, in which it is told which replies fitted.
+
+    Returns:
+        ``sp_em``, ``sp_f1``, ``sp_precision``, ``sp_recall``, ``joint_em``,
+        ``joint_f1``; with gold triples ``triples_em`` and ``triples_f1``; and
+        `form` of the journal. The last alone where there are no gold facts.
+    """
+    data = example.data
+    if not isinstance(data, MultiHop) or not data.facts:
+        return form(entries)
+    facts = compare_sets(facts_of(data, sentences), frozenset(data.facts))
+    joint = best(example, answer).jointly(facts)
+    found = {
+        "sp_em": facts.exact_match,
+        "sp_f1": facts.f1,
+        "sp_precision": facts.precision,
+        "sp_recall": facts.recall,
+    }
+    if data.triples:
+        # Articles count here: 2WikiMultihopQA's script leaves them in.
+        told = compare_sets(_bare(triples), _bare(data.triples))
+        joint = joint.jointly(told)
+        found |= {"triples_em": told.exact_match, "triples_f1": told.f1}
+    return {**found, "joint_em": joint.exact_match, "joint_f1": joint.f1, **form(entries)}
+
+
+def form(entries: Iterable[Entry]) -> Mapping[str, float]:
+    """``format``: the share of demands whose first reply had the demanded form.
+
+    A reply has been mended where it has not; that costs a call, and counts
+    against the share. Nothing is said of a run in which no form was demanded.
+
+    Args:
+        entries: the run's journal, in which each demand's end says which reply
+            had the form (`pearl.runtime.fill`).
+    """
+    told = list(entries)
+    first = {one.path for one in told if one.kind == "call" and one.path.endswith(_FIRST)}
+    # A step of a plan may be called as such a decision is; it was never asked for in tries.
+    fitted = [
+        one.value
+        for one in told
+        if one.kind == "decision"
+        and one.path.endswith(_FITTED)
+        and f"{one.path.removesuffix(_FITTED)}{_FIRST}" in first
+    ]
+    return {"format": sum(one == 1 for one in fitted) / len(fitted)} if fitted else {}
+
+
+def _bare(triples: Iterable[Sequence[str]]) -> frozenset[tuple[str, ...]]:
+    return frozenset(tuple(map(bare, one)) for one in triples)

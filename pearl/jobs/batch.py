@@ -1,0 +1,316 @@
+"""A file of questions as a job.
+
+One question of a batch: from its row to the row of its answer.
+
+The questions of a file as tasks, with their documents, which are read when they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from pearl.answer import Answer, Watch, answer_prepared, as_object, heading, whole_plan
+from pearl.jobs.job import TOGETHER, Job
+from pearl.jobs.output import Output
+from pearl.jobs.questions import Index, Place, Question, read_document, read_index, read_questions
+from pearl.jobs.workers import Task
+from pearl.lang.library import Library
+from pearl.lang.source import InputError, Source
+from pearl.lang.values import digest
+from pearl.models.base import ModelError, Usage
+from pearl.models.embeddings import choose_embedding
+from pearl.passes import DEFAULT_PASSES
+from pearl.prompts.calls import Demonstration
+from pearl.run.calls import Caller
+from pearl.run.context import UNLIMITED, Context
+from pearl.run.executor import NONE
+from pearl.run.journal import Journal
+from pearl.run.loop import RunError
+from pearl.session import Session
+from pearl.strategies.pearl import GivenPlan, rewritten
+from pearl.strategies.registry import Known, Prepared, Setting, find_strategy, with_retriever
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How the questions of a batch are answered.
+
+    Args:
+        library: the actions the strategy's steps may call.
+        demonstrations: example plans for the planner.
+        context: how much fits a prompt, and what to do with a longer document.
+        passes: names of rewrites that plans go through.
+        strategy: the name of how.
+        plans: the actions that a question's own plan may call; None for ``library``.
+    """
+
+    library: Library
+    demonstrations: tuple[Demonstration, ...] = ()
+    context: Context = UNLIMITED
+    passes: tuple[str, ...] = DEFAULT_PASSES
+    strategy: str = "pearl"
+    plans: Library | None = None
+
+    def digest(self) -> str:
+        """The hash of all of it that may change an answer.
+
+        Raises:
+            InputError: the strategy embeds, and the embedding of the environment cannot be used.
+        """
+        shown = [[one.question, one.plan] for one in self.demonstrations]
+        fitting = [self.context.policy, self.context.window, self.context.reply]
+        how = [] if self.strategy == "pearl" else [self.strategy]
+        known: Known = {"tools": str, "embedding": lambda: choose_embedding().identity}
+        how += find_strategy(self.strategy).decisive(known)
+        if self.plans and self.plans.digest != self.library.digest:
+            how.append(self.plans.digest)
+        return digest([self.library.digest, shown, fitting, self.passes, *how])
+
+
+def row_key(question: Question, document: Source) -> str:
+    """The hash of what is asked: where it is the same, a kept answer still holds."""
+    asked = [question.question, question.options, question.gold, question.plan, document.digest]
+    return digest(asked)
+
+
+async def answer_row(
+    question: Question,
+    document: Source,
+    setup: Setup,
+    session: Session,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """Answer one question.
+
+    Args:
+        question: what is asked.
+        document: its document.
+        setup: how to answer.
+        session: the model in its layers, and the question's journal.
+        watch: told of each call.
+
+    Returns:
+        The row of the output, as JSON data. Where there is no answer it says
+        why, and counts as wrong.
+    """
+    library = _plans(setup) if question.plan else setup.library
+    head = heading(question.question, document, library, session.engine.model)
+    session.journal.decide("run", head)
+    try:
+        found = await answer_prepared(
+            _prepare(question, document, setup, session),
+            question.question,
+            document,
+            question.options,
+            session,
+            watch,
+        )
+    except (RunError, ModelError, InputError) as error:
+        return _failed(question, session.journal, error)
+    return _answered(question, found, document)
+
+
+def _prepare(
+    question: Question, document: Source, setup: Setup, session: Session
+) -> Callable[[Caller], Prepared]:
+    shown, passes = setup.demonstrations, setup.passes
+    if not question.plan:
+        make = find_strategy(setup.strategy).make
+        return lambda caller: make(
+            Setting(
+                caller,
+                document,
+                setup.library,
+                shown,
+                passes,
+                context=session.context,
+                keeper=session.engine.keeper,
+            )
+        )
+    library = _plans(setup)
+    parsed = whole_plan(question.plan, library)
+
+    def given(caller: Caller) -> Prepared:
+        plan = rewritten(parsed.plan, library, passes, caller.journal)
+        return Prepared(GivenPlan(plan), library, with_retriever(NONE, document))
+
+    return given
+
+
+def _plans(setup: Setup) -> Library:
+    return setup.plans or setup.library
+
+
+def _answered(question: Question, found: Answer, document: Source) -> dict[str, Any]:
+    told = as_object(found, document)
+    # The same answers give the same row, whichever run they come from and whoever paid for them.
+    kept = ("answer", "words", "option", "evidence", "plan", "fallback", "calls", "usage")
+    return {
+        **_asked(question),
+        "status": "answered",
+        **_correct(question, found.option.letter if found.option else None),
+        **{name: told[name] for name in kept},
+    }
+
+
+def _failed(
+    question: Question, journal: Journal, error: RunError | ModelError | InputError
+) -> dict[str, Any]:
+    steps: Sequence[Any] = error.failures if isinstance(error, RunError) else ()
+    plans = [entry.value for entry in journal.entries if entry.path == "plan"]
+    done = [one for one in journal.entries if one.kind == "call" and one.status == "done"]
+    return {
+        **_asked(question),
+        "status": "failed",
+        "error": {
+            "reason": _reason(error),
+            "message": str(error),
+            "steps": [asdict(one) for one in steps],
+        },
+        **_correct(question, None),
+        "plan": plans[-1] if plans else question.plan or None,
+        "calls": len(done),
+        "usage": asdict(sum((one.usage for one in done), Usage())),
+    }
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    return {"id": question.id, "question": question.question, "document": question.document}
+
+
+def _correct(question: Question, chosen: str | None) -> dict[str, Any]:
+    """Whether the answer is right; without an answer it is not (accuracies count it as wrong)."""
+    if not question.gold or not question.options:
+        return {"gold": question.gold or None, "correct": None}
+    return {"gold": question.gold, "correct": chosen == question.gold}
+
+
+def _reason(error: RunError | ModelError | InputError) -> str:
+    """The class of what went wrong: the model's reason where there is one, else whose fault."""
+    if isinstance(error, ModelError):
+        return error.reason
+    if isinstance(error, InputError):
+        return "input"
+    if error.diagnostics:
+        return "plan"
+    return error.failures[0].reason if error.failures else "reply"
+
+
+DOCUMENTS = 16
+"""Documents held in memory beside those that are being read."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A question and its document."""
+
+    question: Question
+    document: Source
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A file's questions, those of one document together, so that an endpoint may keep it.
+
+    Args:
+        index: the file.
+        ahead: as `Index.by_document` takes it.
+    """
+
+    index: Index
+    ahead: int = 0
+
+    @cached_property
+    def _places(self) -> dict[str, Place]:
+        return {place.id: place for place in self.index.by_document(self.ahead)}
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Every question's, in the order to ask them in."""
+        return tuple(self._places)
+
+    def read(self, ids: Sequence[str]) -> Iterator[Task[Asking]]:
+        """Questions with their documents, read when they are drawn.
+
+        Raises:
+            InputError: one cannot be read any more.
+        """
+        documents = _Documents(self.index)
+        places = tuple(self._places[one] for one in ids)
+        for place, question in read_questions(self.index, places):
+            document = documents.get(place, question)
+            key = row_key(question, document)
+            asking = Asking(question, document)
+            yield Task(place.id, place.position, key, place.document, asking)
+
+
+class _Documents:
+    """Documents by name; the last few stay, as questions of one document go together."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._held: dict[str, Source] = {}
+
+    def get(self, place: Place, question: Question) -> Source:
+        found = self._held.pop(place.document, None) or read_document(self._index, question)
+        self._held[place.document] = found
+        while len(self._held) > DOCUMENTS:
+            del self._held[next(iter(self._held))]
+        return found
+
+
+@dataclass(frozen=True)
+class AnswerRows:
+    """Answers each question."""
+
+    setup: Setup
+
+    async def __call__(self, task: Task[Asking], session: Session) -> dict[str, Any]:
+        """Answer one."""
+        return await answer_row(task.what.question, task.what.document, self.setup, session)
+
+
+def batch_job(
+    questions: str, documents: str, output: str, setup: Setup, together: int = TOGETHER
+) -> Job:
+    """Answering a file of questions.
+
+    Args:
+        questions: the file.
+        documents: the folder with their documents; empty for the file's own.
+        output: the file of answers.
+        setup: how to answer.
+        together: questions under way at a time.
+
+    Raises:
+        InputError: a question or a document cannot be used.
+    """
+    index = read_index(questions, documents)
+    return Job(
+        "batch",
+        {
+            "questions": questions,
+            "count": len(index.places),
+            "documents": str(index.folder),
+            "output": output,
+            "library": ", ".join(setup.library.names),
+        },
+        {
+            "questions": str(index.path.resolve()),
+            "documents": str(index.folder.resolve()),
+            "output": str(Path(output).resolve()),
+            "setup": setup.digest(),
+        },
+        Questions(index, ahead=together),
+        AnswerRows(setup),
+        setup.context,
+        partial(_file, output),
+    )
+
+
+def _file(path: str, rows: Iterable[dict[str, Any]]) -> Output:
+    return Output(path, rows)

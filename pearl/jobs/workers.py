@@ -1,0 +1,318 @@
+"""Does tasks, many at a time, and keeps their rows.
+
+How far a job is, and what it has come to.
+
+A piece of work, and what is done with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from pearl.jobs.output import line_of
+from pearl.lang.source import InputError
+from pearl.models.base import ModelError, Usage
+from pearl.models.middleware.stack import Engine
+from pearl.models.prices import Price, dollars
+from pearl.run.context import Context
+from pearl.run.journal import Entry
+from pearl.session import Session
+from pearl.store.store import Store, storable
+
+
+@dataclass
+class Tally:
+    """How far a job is.
+
+    Args:
+        run: the run's name.
+        total: how many tasks there are.
+        price: what the model's tokens cost; None where that is not known.
+        before: tasks that an earlier go brought to an end.
+        done: rows with an answer, those of earlier goes among them.
+        failed: rows without one, by reason.
+        running: tasks under way.
+        right: answers that are the gold ones.
+        judged: questions whose right answer is known.
+        calls: calls that were answered in this go, kept ones among them.
+        kept: calls that needed no sending.
+        vain: tries that got no usable answer.
+        spent: tokens of everything that was sent in this go.
+        started: when this go began, on the monotonic clock.
+    """
+
+    run: str
+    total: int
+    price: Price | None = None
+    before: int = 0
+    done: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    running: int = 0
+    right: int = 0
+    judged: int = 0
+    calls: int = 0
+    kept: int = 0
+    vain: int = 0
+    spent: Usage = field(default_factory=Usage)
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def finished(self) -> int:
+        """Rows that have come to an end."""
+        return self.done + self.failed.total()
+
+    @property
+    def cost(self) -> int | None:
+        """What this go has cost, in millionths of a dollar; None where prices are not known."""
+        return None if self.price is None else self.price.cost(self.spent)
+
+    @property
+    def seconds(self) -> float:
+        """How long this go has taken."""
+        return time.monotonic() - self.started
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest takes at the pace so far; None before anything is done."""
+        fresh = self.finished - self.before
+        return self.seconds / fresh * (self.total - self.finished) if fresh else None
+
+    def count_row(self, row: dict[str, Any]) -> None:
+        """Add a task's row."""
+        if row["status"] == "answered":
+            self.done += 1
+        else:
+            self.failed[row["error"]["reason"]] += 1
+        if row.get("correct") is not None:
+            self.judged += 1
+            self.right += row["correct"]
+
+    def count_call(self, entry: Entry) -> None:
+        """Add a line of a journal."""
+        if entry.kind != "call":
+            return
+        if entry.status == "done":
+            self.calls += 1
+            self.kept += entry.kept
+        else:
+            self.vain += 1
+        if not entry.kept:
+            self.spent += entry.usage
+
+    def table(self) -> Iterator[tuple[str, str]]:
+        """The result for a person, a line a fact."""
+        failed = "".join(f", {count} {reason}" for reason, count in self.failed.most_common())
+        yield "answered", f"{self.done:,} of {self.total:,}"
+        if self.failed:
+            yield "failed", f"{self.failed.total():,} ({failed.removeprefix(', ')})"
+        if self.judged:
+            share = 100 * self.right / self.judged
+            yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
+        yield "calls", f"{self.calls - self.kept:,} made, {self.kept:,} kept, {self.vain:,} in vain"
+        spent = self.spent
+        share = 100 * spent.cached_tokens / spent.prompt_tokens if spent.prompt_tokens else 0.0
+        yield (
+            "tokens",
+            f"{spent.prompt_tokens:,} read ({share:.0f} % of them from the endpoint's cache), "
+            f"{spent.completion_tokens:,} written",
+        )
+        cost = self.cost
+        yield "cost", dollars(cost) if cost is not None else "not known: no price for this model"
+        yield "time", f"{self.seconds:,.1f} s"
+
+    def as_object(self) -> dict[str, Any]:
+        """The same as JSON data; money in dollars."""
+        cost = self.cost
+        return {
+            "run": self.run,
+            "questions": self.total,
+            "answered": self.done,
+            "failed": dict(self.failed),
+            "right": self.right,
+            "judged": self.judged,
+            "calls": {"made": self.calls - self.kept, "kept": self.kept, "in_vain": self.vain},
+            "prompt_tokens": self.spent.prompt_tokens,
+            "completion_tokens": self.spent.completion_tokens,
+            "cached_tokens": self.spent.cached_tokens,
+            "cost": None if cost is None else cost / 1e6,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+T = TypeVar("T", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Task(Generic[T]):
+    """One piece. It travels to workers on other machines, so it is pickled.
+
+    Args:
+        id: what its row is filed under; unique in its job.
+        position: where its row stands among the others, counted from 0.
+        key: the hash of what is asked: where it is the same, a kept row holds.
+        group: pieces of one group, as questions on one document, go together.
+        what: what is asked.
+    """
+
+    id: str
+    position: int
+    key: str
+    group: str
+    what: T
+
+
+class Tasks(Protocol[T]):
+    """All pieces of a job."""
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Every piece's, in the order to do them in."""
+        ...
+
+    def read(self, ids: Sequence[str]) -> Iterator[Task[T]]:
+        """Some of them, in this order, each when it is drawn.
+
+        Raises:
+            InputError: one cannot be read any more.
+        """
+        ...
+
+
+class Work(Protocol):
+    """What is done with a piece. It is pickled, too."""
+
+    async def __call__(self, task: Task[Any], session: Session) -> dict[str, Any]:
+        """Do it.
+
+        Args:
+            task: what is asked.
+            session: the model in its layers, and the piece's journal.
+
+        Returns:
+            Its row, as JSON data: ``id``; ``status``, which is ``answered`` or
+            ``failed``; where it failed ``error`` with ``reason`` and
+            ``message``; ``correct`` where that is known; and what else the
+            work found.
+        """
+        ...
+
+
+class Listed(Generic[T]):
+    """Tasks that fit the memory."""
+
+    def __init__(self, tasks: Sequence[Task[T]]) -> None:
+        self._tasks = {task.id: task for task in tasks}
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Every task's, in order."""
+        return tuple(self._tasks)
+
+    def read(self, ids: Sequence[str]) -> Iterator[Task[T]]:
+        """Some of them."""
+        return (self._tasks[one] for one in ids)
+
+
+@dataclass(frozen=True)
+class Crew:
+    """What doing takes.
+
+    Args:
+        work: what is done with each task.
+        context: how much fits a prompt.
+        engine: the model in its layers.
+        store: where runs and replies are kept.
+        run: the run's name.
+        together: tasks under way at a time, at most.
+        tally: how far it is.
+        changed: told of each change.
+    """
+
+    work: Work
+    context: Context
+    engine: Engine
+    store: Store
+    run: str
+    together: int
+    tally: Tally
+    changed: Callable[[Tally], None] = lambda _: None
+
+
+async def do_all(
+    crew: Crew, todo: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
+) -> None:
+    """Do tasks, until there are none, or nothing more can be asked.
+
+    Args:
+        crew: who does them.
+        todo: the tasks, drawn as there is room.
+        done: told each row, which is kept by then.
+
+    What keeps the rest from being done, as a document that cannot be read
+    any more, stops the engine; calls under way, which are paid for, still
+    come to their end.
+    """
+    drawn = _drawn(crew, todo)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(crew.together):
+                group.create_task(_work(crew, drawn, done))
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from None
+    await crew.store.flush()
+
+
+def _drawn(crew: Crew, todo: Iterator[Task[Any]]) -> Iterator[Task[Any]]:
+    try:
+        yield from todo
+    except InputError as error:
+        crew.engine.stop(ModelError("input", str(error)))
+
+
+async def _work(
+    crew: Crew, todo: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
+) -> None:
+    tally = crew.tally
+    for task in todo:
+        if _over(crew):
+            return
+        tally.running += 1
+        crew.changed(tally)
+        journal = crew.store.journal(crew.run, task.id)
+        try:
+            row = await crew.work(task, Session(crew.engine, journal, crew.context))
+        finally:
+            tally.running -= 1
+            for entry in journal.entries:
+                tally.count_call(entry)
+        if row["status"] == "failed" and _over(crew):
+            # It did not fail: it was not let finish, and is tried again in the next go.
+            return
+        crew.store.put_row(_stored(crew, task, row))
+        await crew.store.flush()
+        try:
+            done(row)
+        except InputError as error:
+            crew.engine.stop(ModelError("input", str(error)))
+        tally.count_row(row)
+        crew.changed(tally)
+
+
+def _over(crew: Crew) -> bool:
+    return crew.engine.stopped is not None
+
+
+def _stored(crew: Crew, task: Task[Any], row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "run": crew.run,
+        "id": task.id,
+        "position": task.position,
+        "row_key": task.key,
+        "status": row["status"],
+        "result": storable(line_of(row).rstrip("\n")),
+    }

@@ -1,0 +1,358 @@
+"""The plan language's types (DESIGN, section 3).
+
+What parsing yields: a plan, the lines that could not be read, the text set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum, auto
+from typing import Literal as OneOf
+from typing import TypeAlias
+
+from pearl.lang.source import NOWHERE, Source, Span
+from pearl.lang.values import Type, Value
+
+DOCUMENT = "CTX"
+"""The name under which every plan reads its document."""
+
+
+class Mode(StrEnum):
+    """How a reference is taken: the whole value, or an item at a time."""
+
+    PLAIN = ""
+    EACH = "each"
+    WHERE = "where"
+    EACH_VALUES = "each values"
+    WHERE_VALUES = "where values"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A reference to an earlier step, or to the document (``CTX``).
+
+    The mode is the reference's, not the argument's, as a template may hold
+    one (``"Which movies has {each person} directed?"``).
+    """
+
+    name: str
+    mode: Mode = Mode.PLAIN
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A text, a number, a truth value, or a list of them."""
+
+    value: Value
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text with references in braces; parts alternate as written."""
+
+    parts: tuple[str | Ref, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list that holds at least one reference or template."""
+
+    items: tuple[Arg, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Arg: TypeAlias = Ref | Literal | Template | Items
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A call of an action and its answer, as an example.
+
+    Args:
+        args: the call's arguments, without the document, or with a text in its place.
+        answer: what it gave.
+    """
+
+    args: tuple[Arg, ...]
+    answer: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """An action that a model carries out from its definition, and from examples of it."""
+
+    examples: tuple[Shown, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """An action that needs no model; `pearl.builtins` holds the function of this name."""
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Solver:
+    """An action that something beside the model carries out: an agent, a retriever.
+
+    The run is handed the function of this name.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubPlan:
+    """An action that is a plan of its own over its parameters (DecomP, section 3: hierarchy)."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposed:
+    """An action whose steps are written one at a time, after these examples (DecomP, section 3).
+
+    The steps may call the action itself: recursion.
+    """
+
+    demonstrations: tuple[Plan, ...]
+
+
+Body: TypeAlias = "Prompt | Builtin | Solver | SubPlan | Decomposed"
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter: its name and the type it takes."""
+
+    name: str
+    type: Type = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """An older action that another one stands for, and how its calls are written now.
+
+    Args:
+        name: the older action's name.
+        params: the names of its parameters, in order.
+        args: the new call's arguments; a reference names a parameter of the older action.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    args: tuple[Arg, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A named instruction that steps call.
+
+    Args:
+        name: as written in plans.
+        params: in order; the document is the parameter named ``CTX``.
+        returns: the type of its output.
+        doc: the definition, which a model reads.
+        body: who carries it out.
+        variadic: whether the last parameter may repeat (written ``...``).
+        aliases: other names plans may use for it.
+        traits: what a pass may assume; absent a trait, nothing.
+        provenance: ids of the questions that proposed it.
+        replaces: older actions whose calls are written otherwise now; one whose
+            arguments stay as they are is an alias.
+        span: where its line stands in the library or plan.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    returns: Type = "text"
+    doc: str = ""
+    body: Body = Prompt()
+    variadic: bool = False
+    aliases: tuple[str, ...] = ()
+    traits: frozenset[str] = frozenset()
+    provenance: tuple[str, ...] = ()
+    replaces: tuple[Replaced, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+    comments: tuple[str, ...] = ()
+
+    @property
+    def signature(self) -> str:
+        """The call as a reader sees it: ``FIND_RELATION(CTX, X, Y)``."""
+        names = [param.name for param in self.params]
+        if self.variadic:
+            names.append("...")
+        return f"{self.name}({', '.join(names)})"
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether it runs without a model."""
+        return isinstance(self.body, Builtin)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``name = action(args) : note``.
+
+    ``comments`` are the comment lines above it, ``noqa`` the codes its line
+    silences (``("",)`` for all of them).
+    """
+
+    name: str
+    action: str
+    args: tuple[Arg, ...]
+    note: str = ""
+    comments: tuple[str, ...] = ()
+    noqa: tuple[str, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+    action_span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps, the actions they declare, and what they return.
+
+    ``returns`` empty means PEARL's rule: every output that no step uses.
+    """
+
+    steps: tuple[Step, ...] = ()
+    question: str = ""
+    declares: tuple[Action, ...] = ()
+    returns: tuple[Ref, ...] = ()
+    comments: tuple[str, ...] = ()
+    source: Source = field(default=Source("", ""), compare=False)
+
+
+def refs(arg: Arg) -> Iterator[Ref]:
+    """Every reference in an argument, in order."""
+    if type(arg) is Ref:
+        yield arg
+    elif type(arg) is Template:
+        for part in arg.parts:
+            if type(part) is Ref:
+                yield part
+    elif type(arg) is Items:
+        for item in arg.items:
+            yield from refs(item)
+
+
+def step_refs(step: Step) -> Iterator[Ref]:
+    """Every reference in a step's arguments, in order."""
+    for arg in step.args:
+        yield from refs(arg)
+
+
+BrokenKind = OneOf["step", "action", "return", "plans"]
+AsideKind = OneOf["prose", "wrapping", "thinking"]
+
+
+class Kind(Enum):
+    """What a logical line is meant as."""
+
+    STEP = auto()
+    RETURN = auto()
+    ACTION = auto()
+    QUESTION = auto()
+    COMMENT = auto()
+    HEADER = auto()
+    WRAPPING = auto()
+    THINKING = auto()
+    PROSE = auto()
+    NUMBER = auto()
+    WORDS = auto()
+    INSIDE = auto()
+    BROKEN = auto()
+
+
+@dataclass(slots=True)
+class Line:
+    """One logical line.
+
+    Args:
+        kind: what it is meant as.
+        start: where its words start, past number and bullet.
+        end: where they end.
+        block: the code fence it stands in, 0 for none.
+        number: its number or bullet as written, without spaces.
+        begin: where its first physical line starts.
+    """
+
+    kind: Kind
+    start: int
+    end: int
+    block: int = 0
+    number: str = ""
+    begin: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A line that was meant for the plan and cannot be read.
+
+    Args:
+        kind: what the line was meant as; ``plans`` for a text with several plans.
+        span: the whole logical line, without its number.
+        at: the offending token; empty at the end of the line.
+        got: the offending token's type in the grammar, ``$END`` past the last one,
+            ``STEP`` for a second step or one inside a sentence, ``RESERVED`` for
+            a name the language keeps, ``BRACE`` or ``BRACES`` for a text's braces
+            that are no reference, ``""`` for a character no token starts with.
+        before: the type of the token before it, ``""`` at the line's start.
+        accepts: the token types that could have stood there.
+        name: the variable or action the line defines, as far as it shows.
+        last: whether no other line of the plan follows it.
+    """
+
+    kind: BrokenKind
+    span: Span
+    at: Span
+    got: str = ""
+    before: str = ""
+    accepts: frozenset[str] = frozenset()
+    name: str = ""
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Text around a plan that is no part of it.
+
+    ``prose`` is somebody's words; ``wrapping`` is a code fence, a tag, a rule
+    or a heading, which says nothing; ``thinking`` is a ``<think>`` block.
+    """
+
+    kind: AsideKind
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The reading of a plan's text. Nothing in the text is lost: every
+    character that is not white space is in the plan, in a broken line, set
+    aside, or one of the marks that ``lines`` begin with (number, bullet,
+    ``return``, ``New actions:``).
+
+    Args:
+        plan: what is read.
+        broken: the lines that cannot be read.
+        aside: the text that is no part of the plan.
+        lines: the logical lines it was read from.
+    """
+
+    plan: Plan
+    broken: tuple[Broken, ...] = ()
+    aside: tuple[Aside, ...] = ()
+    lines: tuple[Line, ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedLibrary:
+    """The reading of an action library's text."""
+
+    actions: tuple[Action, ...]
+    broken: tuple[Broken, ...] = ()

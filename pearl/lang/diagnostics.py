@@ -1,0 +1,117 @@
+"""What Pearl says about a plan or a library: one type, many renderers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from pearl.lang.source import Span
+
+
+class Severity(StrEnum):
+    """An error stops a plan from running; a warning is a doubt about it."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Safety(StrEnum):
+    """A safe fix keeps the plan's meaning; an unsafe one guesses at it."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the text of a span."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Edits that belong together, and what they are worth.
+
+    Args:
+        title: what the fix does, as an act ("quote the text").
+        edits: replacements in the source, none overlapping another.
+        safety: whether the plan's meaning is kept.
+    """
+
+    title: str
+    edits: tuple[Edit, ...]
+    safety: Safety = Safety.SAFE
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A second place that explains the first."""
+
+    span: Span
+    text: str
+
+
+_NO_DATA: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding.
+
+    Args:
+        code: stable and never reused, as ``PRL201``.
+        name: the rule's name, as ``unknown-action``.
+        severity: error or warning.
+        span: where.
+        message: one fact, in one sentence.
+        help: the act that mends it.
+        labels: other places that matter.
+        data: names and candidates, for programs; renderers read no prose.
+        fix: edits that mend it, when there is one way to.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    span: Span
+    message: str
+    help: str = ""
+    labels: tuple[Label, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=lambda: _NO_DATA)
+    fix: Fix | None = None
+
+
+def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
+    """Whether any of them is an error."""
+    return any(found.severity is Severity.ERROR for found in diagnostics)
+
+
+def apply_fixes(text: str, fixes: Sequence[Fix]) -> tuple[str, tuple[Fix, ...]]:
+    """Apply fixes to a text.
+
+    A fix that overlaps one already taken is left for the next round.
+
+    Returns:
+        The new text and the fixes that were applied.
+    """
+    taken: list[Edit] = []
+    applied: list[Fix] = []
+    for fix in fixes:
+        if any(_overlap(edit, other) for edit in fix.edits for other in taken):
+            continue
+        taken.extend(fix.edits)
+        applied.append(fix)
+    for edit in sorted(taken, key=lambda edit: edit.span, reverse=True):
+        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    return text, tuple(applied)
+
+
+def _overlap(one: Edit, other: Edit) -> bool:
+    if one.span == other.span:
+        return True
+    return one.span.start < other.span.end and other.span.start < one.span.end

@@ -1,0 +1,87 @@
+"""The canonical form of a file: what ``pearl fmt`` writes.
+
+Words are never lost: what is no part of a plan becomes comments, and only
+marks that say nothing (code fences, tags) go.
+
+Text around a plan, turned into comments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pearl.lang.ast import Broken
+from pearl.lang.library import parse_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_library, print_plan
+from pearl.lang.source import InputError, Source, Span
+
+_BREAK = re.compile(r"[\n\r\x0b\x0c\x85\u2028\u2029]")
+_MARK = re.compile(r"\s*+(?:[`~]{3,}.*|[^\w\s]*)\s*")
+_TAG = re.compile(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
+
+
+def commented(text: str, span: Span) -> str:
+    """What to put in the place of a span so that its words stand in comments.
+
+    Marks that say nothing (code fences, tags, rules) go. What shares a line
+    with the span keeps a line of its own.
+
+    Args:
+        text: the whole text.
+        span: a part of it that is no part of the plan.
+    """
+    # In a comment, a tag would open its block anew.
+    lines = _BREAK.split(_TAG.sub(" ", text[span.start : span.end]))
+    kept = [_comment(line) for line in lines if not _MARK.fullmatch(line)]
+    start = text.rfind("\n", 0, span.start) + 1
+    before = _BREAK.split(text[start : span.start])[-1]
+    before = "" if _MARK.fullmatch(before) else before
+    following = _BREAK.search(text, span.end)
+    after = text[span.end : following.start() if following else len(text)].strip()
+    return ("\n" if before else "") + "\n".join(kept) + ("\n" if after and (kept or before) else "")
+
+
+def _comment(line: str) -> str:
+    words = line.strip()
+    return words if words.startswith("#") else f"# {words}"
+
+
+def layout(source: Source) -> str:
+    """A plan in canonical form. Text that is no part of it becomes comments.
+
+    Raises:
+        InputError: a line cannot be read, so nothing can be said of its form.
+    """
+    parsed = parse(source)
+    text = source.text
+    for part in reversed(parsed.aside):
+        text = text[: part.span.start] + commented(source.text, part.span) + text[part.span.end :]
+    if text != source.text:
+        source = Source(source.name, text)
+        parsed = parse(source)
+    _refuse_broken(parsed.broken, source)
+    return print_plan(parsed.plan)
+
+
+def layout_library(source: Source) -> str:
+    """An action library in canonical form.
+
+    Raises:
+        InputError: a line cannot be read.
+    """
+    parsed = parse_library(source)
+    _refuse_broken(parsed.broken, source)
+    text = print_library(parsed.actions)
+    # Those above an action, and those in its plans.
+    known = {line.strip() for line in text.splitlines()}
+    lines = [line.strip() for line in source.text.splitlines()]
+    after = [line for line in lines if line.startswith("#") and line not in known]
+    return "\n".join([text, *after]) + "\n" if after else text
+
+
+def _refuse_broken(broken: Sequence[Broken], source: Source) -> None:
+    if broken:
+        line, _ = source.position(broken[0].at.start)
+        raise InputError(f"{source.name}:{line} cannot be read: mend what pearl lint finds.")

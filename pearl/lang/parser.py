@@ -1,0 +1,250 @@
+"""Reads plans: never raises, recovers line by line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from pearl.lang.ast import (
+    Action,
+    Aside,
+    AsideKind,
+    Broken,
+    BrokenKind,
+    Kind,
+    Line,
+    Parsed,
+    Plan,
+    Ref,
+    Step,
+)
+from pearl.lang.grammar import ALMOST, Failure, parse_action, parse_returns, parse_step
+from pearl.lang.source import Source, Span
+from pearl.lang.splitter import INSIDE, call_end, inner_step, split, thoughts, unwrapped
+
+_DEFINES = re.compile(
+    r"[`*\s]*(\$?(?:[^\W\d]|\\_)(?:\w|\\_)*)[`*\s]*(?::=|==?|＝|←|<-|->|:(?=\s*\w+\s*\(|\s*\w+\s*=))"
+)
+_CALLS = re.compile(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
+_ASIDE: dict[Kind, AsideKind] = {
+    Kind.PROSE: "prose",
+    Kind.WRAPPING: "wrapping",
+    Kind.THINKING: "thinking",
+}
+_OF_THE_PLAN = (Kind.STEP, Kind.BROKEN, Kind.ACTION, Kind.RETURN, Kind.INSIDE, Kind.PROSE)
+_RESERVED = ("true", "false", "return")
+
+
+def parse(text: str | Source, name: str = "<plan>") -> Parsed:
+    """Read a plan's text, or a model's reply that holds one.
+
+    Args:
+        text: any text at all.
+        name: what to call it in messages, when it is not a `Source`.
+
+    Returns:
+        The plan, the lines that were meant for it and cannot be read, and the
+        text that is no part of it.
+    """
+    source = text if isinstance(text, Source) else Source(name, text)
+    plain, taken = unwrapped(source.text)
+    lines = split(plain, thoughts(source.text))
+    rival = _rival_blocks(plain, lines)
+    reader = _Reader(source, plain, lines)
+    for line in lines:
+        if line.block in rival:
+            reader.put_aside("prose", Span(line.begin, line.end))
+        else:
+            reader.read(line)
+    if rival:
+        first = next(line for line in lines if line.block in rival)
+        span = Span(first.begin, first.end)
+        reader.broken.append(Broken("plans", span, span))
+    return reader.finish(lines, taken)
+
+
+class _Reader:
+    """Collects what the lines hold."""
+
+    def __init__(self, source: Source, text: str, lines: list[Line]) -> None:
+        self.source = source
+        self.text = text
+        self.question = ""
+        self.steps: list[Step] = []
+        self.declares: list[Action] = []
+        self.returns: tuple[Ref, ...] = ()
+        self.comments: list[str] = []
+        self.broken: list[Broken] = []
+        self.aside: list[Aside] = []
+        self.last = next((line for line in reversed(lines) if line.kind in _OF_THE_PLAN), None)
+
+    def read(self, line: Line) -> None:
+        """Take in one line."""
+        match line.kind:
+            case Kind.STEP | Kind.BROKEN:
+                self._step(line)
+            case Kind.ACTION:
+                self._action(line)
+            case Kind.RETURN:
+                self._return(line)
+            case Kind.INSIDE:
+                self._inside(line)
+            case Kind.QUESTION:
+                self.question = _question(self.text[line.start : line.end])
+            case Kind.COMMENT:
+                self.comments.append(self.text[line.start : line.end].strip())
+            case Kind.HEADER:
+                pass
+            case _:
+                self.put_aside(_ASIDE[line.kind], Span(line.begin, line.end))
+
+    def put_aside(self, kind: AsideKind, span: Span) -> None:
+        """Keep text that is no part of the plan; neighbours of a kind become one."""
+        last = self.aside[-1] if self.aside else None
+        if last and last.kind == kind and not self.text[last.span.end : span.start].strip():
+            self.aside[-1] = Aside(kind, Span(last.span.start, span.end))
+        else:
+            self.aside.append(Aside(kind, span))
+
+    def _step(self, line: Line) -> None:
+        found = parse_step(self.text, Span(line.start, line.end))
+        if isinstance(found, Failure):
+            self._fail("step", line, found, _DEFINES)
+            return
+        second = _step_in_note(self.text, found) if "=" in found.note else None
+        if second:
+            self._fail("step", line, Failure(second, "STEP", "NOTE", frozenset()), _DEFINES)
+        elif found.name.lower() in _RESERVED:
+            failure = Failure(found.name_span, "RESERVED", "", frozenset())
+            self._fail("step", line, failure, _DEFINES)
+        elif braces := _bad_braces(self.text, found):
+            self._fail("step", line, braces, _DEFINES)
+        else:
+            self.steps.append(self._commented(found))
+
+    def _action(self, line: Line) -> None:
+        found = parse_action(self.text, Span(line.start, line.end))
+        if isinstance(found, Failure):
+            self._fail("action", line, found, _CALLS)
+        else:
+            self.declares.append(found)
+
+    def _return(self, line: Line) -> None:
+        start = line.start
+        end = start + len(self.text[start : line.end].rstrip(" \t\r;.*`"))
+        again = Failure(Span(start, start + len("return")), "RETURN", "", frozenset())
+        found = again if self.returns else parse_returns(self.text, Span(start, end))
+        if isinstance(found, Failure):
+            self._fail("return", line, found, None)
+        else:
+            self.returns = found
+
+    def _inside(self, line: Line) -> None:
+        at = inner_step(self.text, line.start, line.end)
+        named = _DEFINES.match(self.text, at, line.end)
+        span = Span(at, named.end(1) if named else at + 1)
+        failure = Failure(span, "STEP", "", frozenset())
+        self._fail("step", line, failure, _DEFINES, at)
+
+    def _commented(self, step: Step) -> Step:
+        if not self.comments:
+            return step
+        comments, self.comments = tuple(self.comments), []
+        return replace(step, comments=comments)
+
+    def _fail(
+        self,
+        kind: BrokenKind,
+        line: Line,
+        failure: Failure,
+        defines: re.Pattern[str] | None,
+        at: int = -1,
+    ) -> None:
+        start = at if at >= 0 else line.start
+        named = defines.match(self.text, start, line.end) if defines else None
+        self.broken.append(
+            Broken(
+                kind,
+                Span(line.start, line.end),
+                failure.at,
+                failure.got,
+                failure.before,
+                failure.accepts,
+                named[1].replace("\\", "").lstrip("$") if named else "",
+                last=line is self.last,
+            )
+        )
+
+    def finish(self, lines: list[Line], taken: list[Span]) -> Parsed:
+        """All of it together."""
+        plan = Plan(
+            steps=tuple(self.steps),
+            question=self.question,
+            declares=tuple(self.declares),
+            returns=self.returns,
+            comments=tuple(self.comments),
+            source=self.source,
+        )
+        if taken:
+            self.aside = _merged(self.aside, taken)
+        broken = sorted(self.broken, key=lambda broken: broken.span)
+        return Parsed(plan, tuple(broken), tuple(self.aside), tuple(lines))
+
+
+def _merged(aside: list[Aside], taken: list[Span]) -> list[Aside]:
+    """All that was set aside, in order, and nothing of it twice."""
+    everything = [*aside, *(Aside("wrapping", span) for span in taken)]
+    everything.sort(key=lambda one: (one.span.start, -one.span.end))
+    kept: list[Aside] = []
+    for one in everything:
+        if not kept or one.span.start >= kept[-1].span.end:
+            kept.append(one)
+    return kept
+
+
+def _bad_braces(text: str, step: Step) -> Failure | None:
+    """Where a text has braces that are no reference, though a person would take them for one."""
+    if text.find("{", step.action_span.end, step.span.end) < 0:
+        return None
+    for arg in step.args:
+        if type(arg) is Ref:
+            continue
+        found = ALMOST.search(text, *arg.span)
+        if found:
+            kind = "BRACES" if found["double"] else "BRACE"
+            return Failure(Span(*found.span()), kind, "STRING", frozenset())
+    return None
+
+
+def _step_in_note(text: str, step: Step) -> Span | None:
+    """Where another step begins inside a step's note."""
+    if not INSIDE.search(step.note):
+        return None
+    # Past the action's name the first mark is the call's own parenthesis.
+    close = call_end(text, step.action_span.end, step.span.end)
+    found = INSIDE.search(text, close, step.span.end)
+    return Span(*found.span("name")) if found else None
+
+
+def _question(line: str) -> str:
+    words = " ".join(re.split(r"[:：]", line, maxsplit=1)[1].split())
+    return words.strip("*_ ")
+
+
+def _rival_blocks(text: str, lines: list[Line]) -> frozenset[int]:
+    """Code fences that hold another plan than the last one does.
+
+    Several fences are one plan in pieces as long as no name is set twice.
+    """
+    if not any(line.block for line in lines):
+        return frozenset()
+    names: dict[int, set[str]] = {}
+    for line in lines:
+        if line.kind is Kind.STEP:
+            named = _DEFINES.match(text, line.start, line.end)
+            names.setdefault(line.block, set()).add(named[1] if named else "")
+    fenced = [block for block in names if block]
+    if len(names) < 2 or not fenced:
+        return frozenset()
+    final = max(fenced)
+    return frozenset(block for block in names if block != final and names[block] & names[final])

@@ -1,0 +1,528 @@
+"""How alike actions are, as a matrix.
+
+Words that ask the same of a text, words that never do, and the basic form of any.
+
+Takes an action's name and definition apart: what it finds, and of what.
+
+Groups of like actions, and which of a group stays.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pearl.lang.ast import DOCUMENT, Action
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+SYNONYMS = """
+reason cause motive motivation rationale justification explanation
+purpose intent intention aim goal objective mission
+plan strategy scheme intention
+method technique means process procedure approach
+outcome result consequence effect impact repercussion aftermath influence implication
+future prediction forecast predict fate
+likely likelihood probable probability plausible
+trait characteristic quality attribute personality feature
+describe description depiction portrayal
+feeling emotion sentiment attitude feel
+opinion view belief thought perspective perception impression attitude stance viewpoint sentiment
+relation relationship connection link tie bond dynamic
+similarity commonality resemblance parallel common alike
+difference contrast distinction
+conflict disagreement dispute quarrel grievance complaint
+problem challenge difficulty obstacle barrier struggle hardship danger threat risk difficult
+fear worry concern anxiety
+dilemma conflict struggle
+flaw weakness mistake error fault shortcoming
+limit limitation restriction constraint
+meaning interpretation definition sense interpret define
+meaning symbolism symbol
+explanation explain comprehension comprehend interpretation paraphrase
+importance significance relevance role
+theme motif topic
+lesson moral takeaway insight
+evidence proof support
+example instance case
+indication indicator sign hint clue foreshadow
+advice recommendation suggestion
+suggestion improvement
+benefit advantage gain merit
+drawback disadvantage cost harm
+fact truth information
+false incorrect untrue wrong inaccurate
+decision choice
+solution remedy resolution
+event incident occurrence happening
+ending conclusion resolution
+dialogue conversation exchange
+person character individual figure
+criticism critique objection
+summary summarize overview gist
+style tone voice manner
+mood tone atmosphere
+place location setting
+reaction response react reception
+promise pledge commitment vow
+mention show state appear
+desire wish hope want
+knowledge awareness know
+irony paradox contradiction
+strange odd unusual abnormal
+surprise unexpected surprising
+"""
+"""A line is one thing; a word may stand in several."""
+
+OPPOSITES = """
+true false, fact false, positive negative, benefit drawback, similarity difference,
+common different, cause effect, purpose outcome, agree disagree, first last, beginning ending,
+before after, strength weakness, success failure, gain loss, problem solution, best worst,
+past future, protagonist antagonist, love hate, normal strange, question answer, expected surprise
+"""
+"""Lines of the table above that never stand for each other, by a word of each."""
+
+_NEGATIVE = ("un", "in", "im", "ir", "il", "dis", "mis", "non")
+
+
+@cache
+def _stemmer() -> Any:  # noqa: ANN401 - snowballstemmer is untyped
+    import snowballstemmer
+
+    return snowballstemmer.stemmer("english")
+
+
+@cache
+def lines_of() -> dict[str, frozenset[int]]:
+    """The lines of `SYNONYMS` that each of its words stands in."""
+    found: dict[str, set[int]] = {}
+    for number, line in enumerate(SYNONYMS.strip().splitlines()):
+        for word in line.split():
+            found.setdefault(word, set()).add(number)
+    return {word: frozenset(lines) for word, lines in found.items()}
+
+
+@cache
+def basic(word: str) -> str:
+    """A word's basic form: the table's where it has one, else its stem."""
+    word = word.lower()
+    known = lines_of()
+    form = next((form for form in _forms(word) if form in known), "")
+    return form or str(_stemmer().stemWord(word))
+
+
+def _forms(word: str) -> Iterator[str]:
+    """What a word may be a form of. A stem would say that an objective is an object."""
+    yield word
+    for ending, whole in (
+        ("s", ""), ("es", ""), ("ies", "y"), ("ed", ""), ("ed", "e"), ("ied", "y"),
+        ("ing", ""), ("ing", "e"), ("n", ""),
+    ):  # fmt: skip
+        if word.endswith(ending):
+            yield word[: -len(ending)] + whole
+
+
+@cache
+def synonyms(word: str) -> frozenset[str]:
+    """The basic form of a word, and the words that stand for it."""
+    known, form = lines_of(), basic(word)
+    lines = known.get(form, frozenset())
+    return frozenset({form} | {one for one in known if lines & known[one]})
+
+
+@cache
+def _opposed() -> dict[str, frozenset[str]]:
+    """For a word, those that never stand for it."""
+    found: dict[str, frozenset[str]] = {}
+    for pair in OPPOSITES.replace("\n", " ").split(","):
+        ones, others = (synonyms(word) for word in pair.split())
+        for here, there in ((ones - others, others - ones), (others - ones, ones - others)):
+            for word in here:
+                found[word] = found.get(word, frozenset()) | there
+    return found
+
+
+def opposed(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two sets of basic forms hold opposites.
+
+    A word that has its like in the other set is not what they differ in.
+    """
+    if not _clash(one, other):
+        return False
+    ours = {word for word in one if not synonyms(word) & other}
+    theirs = {word for word in other if not synonyms(word) & one}
+    return _clash(ours, theirs)
+
+
+def _clash(one: Iterable[str], other: Iterable[str]) -> bool:
+    known = _opposed()
+    return any(
+        against in known.get(word, ()) or _negates(word, against) or _negates(against, word)
+        for word in one
+        for against in other
+    )
+
+
+def _negates(word: str, other: str) -> bool:
+    rest = len(word) - len(other)
+    return rest > 0 and len(other) > 3 and word.endswith(other) and word[:rest] in _NEGATIVE
+
+
+_DETERMINER = r"(?:the|an?|all|any|one|some|each|every)\b"
+_VERBS = r"(?:list|describe|explain|summari[sz]e|identify|report|name|tell|state|show|give)\b"
+_LEAD = re.compile(
+    rf"\s*(?!{_DETERMINER})[^\W\d_]+(?: out)?(?:,? and (?:{_VERBS}|[a-z]+(?= {_DETERMINER})))?"
+    rf"(?:\s+(?:{_DETERMINER}|of the)(?!-))*\s*",
+    re.IGNORECASE,
+)
+_BEFORE = (
+    r"(?:of|behind|for|about|between|in|to|towards?|from|with|by|on|at|as|into|among|against|"
+    r"through|throughout|upon|over|under|during)"
+)
+_LINK = re.compile(
+    rf"\b(?:{_BEFORE}|if|whether|how|that|which|who|whom|whose|where|when|what|why|is|are|was|were|"
+    rf"given|[a-z]+(?:ed|ing|own|ade)(?= (?:{_BEFORE}|[A-Z]\w*)\b)|regarding|concerning)\b"
+)
+_CLAUSE = re.compile(r"\s*(?:that|which|what|who|whom|whose|where|when|how|why|if|whether)\b")
+_FROM = r"(?:based (?:up)?on|given|as given by|in|from|within|throughout|according to|of|across)"
+_OF_DOCUMENT = re.compile(
+    rf",?\s*\b(?:{_FROM} )?(?:the )?(?:information provided in )?(?:the )?"
+    rf"(?:(?:given|provided) )?(?:input )?{DOCUMENT}\b(?!['’])",
+)
+# "given the input CTX and a list of X" is given a list of X.
+_AND_MORE = re.compile(rf"(?<=\bgiven )(?:the )?(?:input )?{DOCUMENT} and ")
+_LOOSE = re.compile(r"[\s,]+(?:or|and|of|in|from|for|by|about|on)$")
+_ASIDE = re.compile(r"\((?:e\.g\.|for (?:example|instance))[^)]*\)|,? (?:such as|for instance)\b.*")
+_SUCH_AS = re.compile(r"\b(?:such as|including)\b")
+_COMMAS = re.compile(r"\s*,\s*(?:(?:or|and)\s+)?|\s+(?:or|and)\s+")
+_WORD = re.compile(r"[^\W\d_]+")
+_MARKS = (
+    ("not", re.compile(r"\b(?:not|never|no|none|nor|neither|non|except|exception)\b|n't\b")),
+    ("least", re.compile(r"\b(?:least|fewest)\b")),
+    ("negative", re.compile(r"\bnegative(?:ly)?\b")),
+    ("positive", re.compile(r"\bpositive(?:ly)?\b")),
+    ("hypothetical", re.compile(r"\bhypothetical(?:ly)?\b")),
+)
+_MARKING = frozenset("not never no none nor neither non except exception least fewest".split())
+_NAMED_MARKS = frozenset(
+    "most best worst first last next only greatest biggest largest strongest smallest".split()
+)
+
+PLAIN = frozenset("find identify list get give provide name tell state report show".split())
+"""Verbs that say nothing about what is found."""
+
+EMPTY = frozenset(
+    """
+    a about all also an and any are as at be been being but by can could did do does done each for
+    from get given had has have how if in input into is it its main might more most of on one or
+    other out over related should so some such than that the their them then there they thing this
+    to used using was were what when where whether which while who whom whose will with without
+    would something someone somebody based context seem seems seemed aspect aspects
+    ultimate main major key central chief pivotal real definite overall
+    remaining direct particular specific detailed
+    """.split()
+)
+"""Words that do not count: what they add is no other thing to find."""
+
+GENERAL = frozenset(
+    "person people entity item word words adjective instance information individual figure".split()
+)
+"""What many different actions find: it says little of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an action's name and definition say.
+
+    Args:
+        lead: the definition up to what is found: ``Find and list all the``.
+        heads: what is found: ``intent``, ``main purpose``.
+        rest: the definition from there on, without the document at its end.
+        bag: the words that count, in their basic form, each with its weight.
+        marks: negations and superlatives; actions differ where these do.
+        topic: the words of the name, and the last of each head.
+        clause: the word that begins the clause by which it is told what is found, as in
+            ``features that X cares about`` and ``where X takes place``; empty where none is.
+        wide: whether it lists examples of what it can be asked: ``aspects such as …``.
+    """
+
+    lead: str
+    heads: tuple[str, ...]
+    rest: str
+    bag: tuple[tuple[str, float], ...]
+    marks: frozenset[str]
+    topic: frozenset[str]
+    clause: str
+    wide: bool
+
+
+def given(action: Action) -> tuple[str, ...]:
+    """The names of an action's parameters without the document."""
+    return tuple(param.name for param in action.params if param.name != DOCUMENT)
+
+
+def without_document(doc: str) -> str:
+    """A definition without the words that say where to look."""
+    doc = _AND_MORE.sub("", doc)
+    return _LOOSE.sub("", _OF_DOCUMENT.sub("", doc).strip(" ."))
+
+
+def read_action(action: Action) -> Reading:
+    """Take an action's name and definition apart; never fails, whatever they say."""
+    params = given(action)
+    lead, region, rest = split_definition(without_document(action.doc), params)
+    heads = tuple(head for head in _COMMAS.split(region) if head)
+    name = [word for word in action.name.lower().split("_") if word]
+    said = f"{' '.join(name)} {action.doc.lower()}"
+    marks = {mark for mark, pattern in _MARKS if pattern.search(said)}
+    marks |= _NAMED_MARKS.intersection(name)
+    passed = EMPTY | _MARKING | marks | {param.lower() for param in params}
+    named = [word for word in name if word not in PLAIN | passed]
+    bag: dict[str, float] = {}
+    for word, weight in _weighed(named, lead, heads, rest):
+        if word not in passed and len(word) > 1:
+            form = basic(word)
+            bag[form] = max(bag.get(form, 0.0), weight / 3 if word in GENERAL else weight)
+    ends = [words[-1].lower() for words in map(_WORD.findall, heads) if words]
+    topic = frozenset(basic(word) for word in (*named, *ends) if word not in passed)
+    told = _CLAUSE.match(rest)
+    clause = told[0].strip().lower() if told else ""
+    wide = bool(_SUCH_AS.search(rest))
+    return Reading(lead, heads, rest, tuple(bag.items()), frozenset(marks), topic, clause, wide)
+
+
+def split_definition(doc: str, params: Sequence[str]) -> tuple[str, str, str]:
+    """A definition in three: how it starts, what is found, and the rest.
+
+    ``Find the`` · ``intent or purpose`` · ``of X``.
+    """
+    found = _LEAD.match(doc)
+    at = found.end() if found else 0
+    ends = [one.start() for one in (_LINK.search(doc, at), _ASIDE.search(doc, at)) if one]
+    for param in params:
+        mention = re.compile(rf"\b{re.escape(param)}\b").search(doc, at)
+        ends += [mention.start()] if mention else []
+    region = doc[at : min(ends, default=len(doc))].rstrip(" ,.")
+    return doc[:at], region, doc[at + len(region) :]
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text that count, in their basic form."""
+    found = (word.lower() for word in _WORD.findall(text))
+    return frozenset(basic(word) for word in found if word not in EMPTY)
+
+
+def narrow(action: Action) -> int:
+    """How narrowly an action is defined: the words that bind it beside what it finds.
+
+    One that asks for the least of something, or takes nothing but the document,
+    serves few questions; one that lists examples of what it can be asked serves many.
+    """
+    reading = read_action(action)
+    aside = _ASIDE.search(reading.rest)
+    rest = sentences_of(reading.rest[: aside.start()] if aside else reading.rest)[0]
+    found = {like for head in reading.heads for word in words_of(head) for like in synonyms(word)}
+    bound = words_of(rest) - {basic(name) for name in given(action)} - found
+    return len(bound) + len(reading.marks) + (0 if given(action) else 1) - (3 if aside else 0)
+
+
+def sentences_of(text: str) -> list[str]:
+    """A definition's sentences; the first says what the action finds."""
+    return re.split(r"(?<=[\w)\]])\.\s+(?=[A-Z])", text)
+
+
+def is_plain(lead: str) -> bool:
+    """Whether a definition starts with a verb that says nothing of what is found."""
+    verb = lead.split(maxsplit=1)[0].lower() if lead.strip() else ""
+    return verb in PLAIN or verb.removesuffix("s") in PLAIN
+
+
+def _weighed(
+    named: Sequence[str], lead: str, heads: Sequence[str], rest: str
+) -> Iterator[tuple[str, float]]:
+    """Words in lower case, each with what it says of the action."""
+    yield from ((word, 1.0) for word in named)
+    if lead.strip() and not is_plain(lead):
+        yield lead.split(maxsplit=1)[0].lower(), 0.6
+    for head in heads:
+        *before, last = [word.lower() for word in _WORD.findall(head)] or [""]
+        yield from ((word, 0.6) for word in before)
+        yield last, 1.0
+    aside = _ASIDE.search(rest)
+    cut = aside.start() if aside else len(rest)
+    yield from ((word.lower(), 0.45) for word in _WORD.findall(rest[:cut]))
+    yield from ((word.lower(), 0.1) for word in _WORD.findall(rest[cut:]))
+
+
+SURE, FLOOR, NEAR = 0.85, 0.41, 0.7
+"""From which likeness on two actions are near-certainly one, below which they are kept
+apart, and what two synonyms have of it."""
+
+
+_ASKING = frozenset(("where", "when", "who", "whom", "whose", "how", "why"))
+"""Words that ask for different things, whatever follows them."""
+
+
+def likeness(actions: Sequence[Action]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """How alike each action is to each other one.
+
+    The cosine of their words' weights, a word's rarity (idf) among the actions
+    counted in and a synonym as most of the word itself, less what speaks
+    against the two: other parameters, other things found.
+
+    Args:
+        actions: n of them.
+
+    Returns:
+        n × n numbers from 0 to 1; minus infinity where two must stay apart
+        (another type, a negation, opposites), and on the diagonal.
+    """
+    import numpy as np
+
+    readings = [read_action(action) for action in actions]
+    rows = _vectors(readings)
+    matrix: np.ndarray[Any, np.dtype[np.float64]] = rows @ rows.T
+    for at in range(len(actions)):
+        for to in range(at):
+            pair = (actions[at], actions[to]), (readings[at], readings[to])
+            matrix[at, to] = matrix[to, at] = _fitted(float(matrix[at, to]), *pair)
+    np.fill_diagonal(matrix, -math.inf)
+    return matrix
+
+
+def _vectors(readings: Sequence[Reading]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A row of length 1 for each: its words, and the lines of synonyms they stand in."""
+    import numpy as np
+
+    known = lines_of()
+    found = Counter(word for reading in readings for word, _ in reading.bag)
+    places: dict[str | int, int] = {}
+    cells: list[tuple[int, int, float]] = []
+    for row, reading in enumerate(readings):
+        for word, weight in reading.bag:
+            worth = weight * math.log(1 + len(readings) / found[word])
+            lines = known.get(word, frozenset())
+            own = worth * math.sqrt(1 - NEAR) if lines else worth
+            cells.append((row, places.setdefault(word, len(places)), own))
+            shared = worth * math.sqrt(NEAR) / max(1, len(lines)) ** 0.25
+            cells += [(row, places.setdefault(line, len(places)), shared) for line in lines]
+    matrix = np.zeros((len(readings), max(1, len(places))))
+    for row, column, worth in cells:
+        matrix[row, column] += worth
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return np.asarray(matrix / np.maximum(lengths, 1e-9))
+
+
+def _fitted(
+    value: float, actions: tuple[Action, Action], readings: tuple[Reading, Reading]
+) -> float:
+    """The likeness of two by their words, less what speaks against it."""
+    one, other = actions
+    if one.name == other.name and one.params == other.params and one.returns == other.returns:
+        return 1.0
+    if _kind(one) != _kind(other) or readings[0].marks != readings[1].marks:
+        return -math.inf
+    if opposed(readings[0].topic, readings[1].topic):
+        return -math.inf
+    if len({reading.clause for reading in readings} & _ASKING) > 1:
+        return -math.inf
+    ours, theirs = (len(given(action)) for action in actions)
+    if ours != theirs:
+        # What only reads the document has no argument to give.
+        value = -math.inf if 0 in (ours, theirs) else value * 0.7
+    else:
+        value *= 1.0 if _roles(one) == _roles(other) else 0.7
+        value *= 0.85 if ours > 1 and _between(one) != _between(other) else 1.0
+    if not one.doc or not other.doc:
+        value *= 0.8
+    elif len({(reading.wide, bool(reading.clause)) for reading in readings}) > 1:
+        value *= 0.6
+    heads = [
+        {basic(word) for head in reading.heads if (word := head.split()[-1].lower()) not in GENERAL}
+        for reading in readings
+    ]
+    if all(heads) and not any(synonyms(head) & heads[1] for head in heads[0]):
+        value *= 0.75
+    return value
+
+
+def _kind(action: Action) -> tuple[Any, ...]:
+    """What two actions must have alike to be one."""
+    typed = tuple(param for param in action.params if param.type not in ("any", "text"))
+    reads = any(param.name == DOCUMENT for param in action.params)
+    # A last parameter that repeats can be given to no other.
+    own = action.name if action.variadic else ""
+    return action.returns, action.traits, action.body, reads, typed, own
+
+
+def _roles(action: Action) -> frozenset[str]:
+    """The parameters whose names say what they are for, as LIST does and X does not."""
+    return frozenset(basic(name) for name in given(action) if len(name) > 2)
+
+
+def _between(action: Action) -> bool:
+    """Whether it treats its parameters alike, as in *between X and Y*."""
+    first, second, *_ = given(action)
+    mention = rf"\b{re.escape(first)}(?:, \w+)*,? and {re.escape(second)}\b"
+    return bool(re.search(mention, action.doc))
+
+
+def group(actions: Sequence[Action], target: int, floor: float = FLOOR) -> list[list[int]]:
+    """Put the most alike together until few enough groups are left (average linkage).
+
+    Args:
+        actions: n actions.
+        target: how many groups are wanted, at most; two actions of one name
+            and the same parameters are always one.
+        floor: the likeness below which nothing is put together.
+
+    Returns:
+        The groups, places in ``actions``, in the order of their first members.
+    """
+    import numpy as np
+
+    matrix = likeness(actions)
+    groups = [[at] for at in range(len(actions))]
+    left = len(groups)
+    while left > 1:
+        one, other = (int(at) for at in np.unravel_index(np.argmax(matrix), matrix.shape))
+        if matrix[one, other] < (1.0 if left <= target else floor):
+            break
+        ours, theirs = len(groups[one]), len(groups[other])
+        row = (matrix[one] * ours + matrix[other] * theirs) / (ours + theirs)
+        row[[one, other]] = -math.inf
+        matrix[one], matrix[:, one] = row, row
+        matrix[other], matrix[:, other] = -math.inf, -math.inf
+        groups[one] += groups[other]
+        groups[other] = []
+        left -= 1
+    return sorted(sorted(members) for members in groups if members)
+
+
+def clearest(actions: Sequence[Action]) -> int:
+    """The place of the action that stays for some like ones.
+
+    That is the one most questions proposed, and then the one the others resemble
+    most. One with fewer parameters comes first, as the others' can be joined, and
+    one without a definition last.
+    """
+    if len(actions) == 1:
+        return 0
+    matrix = likeness(actions)
+    matrix[matrix == -math.inf] = 0.0
+    fewest = min(len(given(action)) for action in actions)
+
+    def rank(at: int) -> tuple[Any, ...]:
+        action = actions[at]
+        central = float(matrix[at].mean()) - 0.1 * narrow(action)
+        ready = len(given(action)) == fewest, bool(action.doc), bool(read_action(action).heads)
+        return (*ready, len(set(action.provenance)), round(central, 6), -at)
+
+    return max(range(len(actions)), key=rank)

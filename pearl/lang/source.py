@@ -1,0 +1,160 @@
+"""Text and the places in it.
+
+Files of JSON lines: one object a line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class InputError(Exception):
+    """Input that cannot be used; the message is one line that says what to do."""
+
+
+class Span(NamedTuple):
+    """A half-open range of character offsets, ``start <= i < end``."""
+
+    start: int
+    end: int
+
+
+NOWHERE = Span(0, 0)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A named text.
+
+    Args:
+        name: where it came from, as a person would write it (a path, ``-``).
+        text: the characters.
+    """
+
+    name: str
+    text: str
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        starts = [0]
+        for index, char in enumerate(self.text):
+            if char == "\n":
+                starts.append(index + 1)
+        return starts
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the text, in hexadecimal digits."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character offset, both counted from 1."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of a line counted from 1, without its line ending."""
+        start = self._starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
+
+    def at(self, span: Span) -> str:
+        """The text a span covers."""
+        return self.text[span.start : span.end]
+
+
+def read_source(path: str, what: str = "file") -> Source:
+    """Read UTF-8 text from a path, or from standard input when the path is ``-``.
+
+    Args:
+        path: a file's path, or ``-``.
+        what: the noun used in messages ("document", "plan").
+
+    Raises:
+        InputError: missing, a directory, unreadable, binary, not UTF-8, or empty.
+    """
+    if path == "-":
+        return _decode("-", _standard_input(what), what)
+    file = Path(path)
+    try:
+        data = file.read_bytes()
+    except IsADirectoryError:
+        raise InputError(f"{path} is a directory: name a file in it.") from None
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: check the path of the {what}.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            f"{path} cannot be read ({reason}): check the path of the {what}."
+        ) from None
+    return _decode(path, data, what)
+
+
+def _standard_input(what: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read()
+    except (AttributeError, OSError, ValueError):
+        # Python has no stream at all where the shell gave none.
+        raise InputError(f"Standard input is closed: pipe the {what} in, or name a file.") from None
+
+
+def _decode(name: str, data: bytes, what: str) -> Source:
+    shown = "Standard input" if name == "-" else name
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{shown} is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8.")
+    if b"\x00" in data:
+        raise InputError(f"{shown} is a binary file: give the {what} as UTF-8 text.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{shown} is not UTF-8 (byte {error.start} is 0x{data[error.start]:02x}): "
+            f"convert it, for instance with iconv -f LATIN1 -t UTF-8."
+        ) from None
+    if not text.strip():
+        raise InputError(f"{shown} is empty: give one with text in it.")
+    return Source(name, text)
+
+
+def read_rows(path: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of a file of JSON lines, with its file and line, for messages.
+
+    Args:
+        path: the file, or ``-`` for standard input.
+        what: the noun used in messages.
+
+    Raises:
+        InputError: the file cannot be read, or a line is no object.
+    """
+    # JSON allows line ends within its texts that `splitlines` would split at.
+    for number, line in enumerate(read_source(path, what).text.split("\n"), 1):
+        if line.strip():
+            where = f"{path}:{number}"
+            yield where, read_row(line, where)
+
+
+def read_row(line: str, where: str) -> dict[str, Any]:
+    """The object of one line.
+
+    Args:
+        line: its JSON.
+        where: its file and line, for messages.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        raise InputError(f"{where} is not JSON: give one object a line.") from None
+    if not isinstance(row, dict):
+        raise InputError(f"{where} is no object: give one object a line.")
+    return row

@@ -1,0 +1,24 @@
+"""One `Diagnostic`, many renderers. A new one is a file here and a line in `RENDERERS`.
+
+Renderers read fields, never prose, and take findings grouped by source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from pearl.lint.render import github, json, prompt, sarif, terminal
+from pearl.lint.render.report import Report
+
+RENDERERS: Mapping[str, Callable[[Sequence[Report]], str]] = MappingProxyType(
+    {
+        "terminal": terminal.render,
+        "prompt": prompt.render,
+        "json": json.render,
+        "sarif": sarif.render,
+        "github": github.render,
+    }
+)
+
+__all__ = ["RENDERERS", "Report"]

@@ -1,0 +1,41 @@
+"""For GitHub Actions: workflow commands that annotate the changed lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pearl.lang.diagnostics import Diagnostic
+from pearl.lang.source import Source
+from pearl.lang.text import printable
+from pearl.lint.render.report import Report, place_of_row
+
+
+def render(reports: Sequence[Report]) -> str:
+    """One ``::error`` or ``::warning`` line a finding."""
+    return "".join(_command(one, report.source) for report in reports for one in report.diagnostics)
+
+
+def _command(diagnostic: Diagnostic, source: Source) -> str:
+    title = _property(f"{diagnostic.code} {diagnostic.name}")
+    text = _message(f"{diagnostic.message} {diagnostic.help}".strip())
+    return f"::{diagnostic.severity} {_place(diagnostic, source)},title={title}::{text}\n"
+
+
+def _place(diagnostic: Diagnostic, source: Source) -> str:
+    row = place_of_row(source)
+    if row:
+        return f"file={_property(row[0])},line={row[1]}"
+    line, column = source.position(diagnostic.span.start)
+    end_line, end_column = source.position(diagnostic.span.end)
+    file = _property(source.name)
+    return f"file={file},line={line},col={column},endLine={end_line},endColumn={end_column}"
+
+
+def _message(text: str) -> str:
+    # A line break ends the command; what follows would be read as the next one.
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(escaped)
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")

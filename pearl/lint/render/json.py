@@ -1,0 +1,54 @@
+"""For programs: one object a finding, with places as offsets and as line and column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pearl.lang.diagnostics import Diagnostic
+from pearl.lang.source import Source, Span
+from pearl.lang.text import json_text
+from pearl.lint.render.report import Report
+
+
+def render(reports: Sequence[Report]) -> str:
+    """A JSON array of findings."""
+    found = [as_object(one, report.source) for report in reports for one in report.diagnostics]
+    return json_text(found)
+
+
+def as_object(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
+    """One finding as JSON data."""
+    fix = diagnostic.fix
+    return {
+        "code": diagnostic.code,
+        "name": diagnostic.name,
+        "severity": str(diagnostic.severity),
+        "message": diagnostic.message,
+        "help": diagnostic.help,
+        "file": source.name,
+        **_place(diagnostic.span, source),
+        "labels": [
+            {"text": label.text, **_place(label.span, source)} for label in diagnostic.labels
+        ],
+        "data": dict(diagnostic.data),
+        "fix": {
+            "title": fix.title,
+            "safety": str(fix.safety),
+            "edits": [{"text": edit.text, **_place(edit.span, source)} for edit in fix.edits],
+        }
+        if fix
+        else None,
+    }
+
+
+def _place(span: Span, source: Source) -> dict[str, Any]:
+    line, column = source.position(span.start)
+    end_line, end_column = source.position(span.end)
+    return {
+        "span": [span.start, span.end],
+        "line": line,
+        "column": column,
+        "end_line": end_line,
+        "end_column": end_column,
+    }

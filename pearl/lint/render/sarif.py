@@ -1,0 +1,133 @@
+"""For code scanning: SARIF 2.1.0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pearl.lang.diagnostics import Diagnostic, Fix, Label, Severity
+from pearl.lang.source import Source, Span
+from pearl.lang.text import json_text
+from pearl.lint.render.report import Report, place_of_row
+from pearl.lint.rules import RULES
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def render(reports: Sequence[Report]) -> str:
+    """A SARIF log with one run."""
+    from importlib.metadata import version
+
+    used = sorted({one.code for report in reports for one in report.diagnostics})
+    rules = [rule for rule in RULES if rule.code in used]
+    results = [_result(one, report.source) for report in reports for one in report.diagnostics]
+    log = {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "pearl",
+                        "version": version("pearl"),
+                        "rules": [
+                            {
+                                "id": rule.code,
+                                "name": rule.name,
+                                "shortDescription": {"text": rule.doc.splitlines()[0]},
+                                "fullDescription": {"text": rule.section("Why") or rule.name},
+                                "help": {"text": rule.doc.strip()},
+                                "defaultConfiguration": {"level": _level(rule.severity)},
+                            }
+                            for rule in rules
+                        ],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "results": results,
+            }
+        ],
+    }
+    return json_text(log)
+
+
+def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
+    text = f"{diagnostic.message} {diagnostic.help}".strip()
+    result: dict[str, Any] = {
+        "ruleId": diagnostic.code,
+        "level": _level(diagnostic.severity),
+        "message": {"text": text},
+        "locations": [{"physicalLocation": _location(diagnostic.span, source)}],
+    }
+    if diagnostic.labels:
+        result["relatedLocations"] = _related(diagnostic.labels, source)
+    if diagnostic.fix and not place_of_row(source):
+        result["fixes"] = [_fix(diagnostic.fix, source)]
+    return result
+
+
+def _related(labels: Sequence[Label], source: Source) -> list[dict[str, Any]]:
+    """The places of labels, each once, as the schema has it: a row is one place."""
+    found: list[dict[str, Any]] = []
+    for label in labels:
+        place = {
+            "physicalLocation": _location(label.span, source),
+            "message": {"text": label.text},
+        }
+        if place not in found:
+            found.append(place)
+    return found
+
+
+def _fix(fix: Fix, source: Source) -> dict[str, Any]:
+    return {
+        "description": {"text": fix.title},
+        "artifactChanges": [
+            {
+                "artifactLocation": {"uri": _uri(source.name)},
+                "replacements": [
+                    {
+                        "deletedRegion": _region(edit.span, source),
+                        "insertedContent": {"text": edit.text},
+                    }
+                    for edit in fix.edits
+                ],
+            }
+        ],
+    }
+
+
+def _location(span: Span, source: Source) -> dict[str, Any]:
+    row = place_of_row(source)
+    if row:
+        return {"artifactLocation": {"uri": _uri(row[0])}, "region": {"startLine": row[1]}}
+    return {"artifactLocation": {"uri": _uri(source.name)}, "region": _region(span, source)}
+
+
+def _region(span: Span, source: Source) -> dict[str, Any]:
+    line, column = source.position(span.start)
+    end_line, end_column = source.position(span.end)
+    return {
+        "startLine": line,
+        "startColumn": column,
+        "endLine": end_line,
+        "endColumn": end_column,
+        "charOffset": span.start,
+        "charLength": span.end - span.start,
+    }
+
+
+def _uri(name: str) -> str:
+    if name == "-":
+        return "stdin"
+    path = Path(name)
+    if path.is_absolute():
+        return path.as_uri()
+    # The colon too: before the first slash it would make the rest a scheme.
+    return quote(path.as_posix().encode("utf-8", "surrogateescape"), safe="/")
+
+
+def _level(severity: Severity) -> str:
+    return "error" if severity is Severity.ERROR else "warning"

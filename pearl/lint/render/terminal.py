@@ -1,0 +1,92 @@
+"""For a person at a terminal: the line, a marker under the place, the act."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from pearl.lang.diagnostics import Diagnostic, Safety, Severity
+from pearl.lang.source import Source
+from pearl.lang.text import cells, printable
+from pearl.lint.render.report import Report
+
+WIDTH = 96
+"""Columns a shown line may take; a longer one is cut around the place."""
+
+
+def render(reports: Sequence[Report]) -> str:
+    """All findings with colours; `click.echo` takes them off where there is no terminal."""
+    blocks = [
+        "\n".join(_block(diagnostic, report.source))
+        for report in reports
+        for diagnostic in report.diagnostics
+    ]
+    return "\n\n".join(blocks) + ("\n" if blocks else "")
+
+
+def _block(diagnostic: Diagnostic, source: Source) -> Iterator[str]:
+    colour = "red" if diagnostic.severity is Severity.ERROR else "yellow"
+    row, column = source.position(diagnostic.span.start)
+    title = f"{diagnostic.code} {diagnostic.name} "
+    place = f" {printable(source.name)}:{row}:{column}"
+    rule = "─" * max(4, 64 - cells(title) - cells(place))
+    yield click.style(title, fg=colour, bold=True) + click.style(rule + place, dim=True)
+
+    shown, start, width = _window(source, diagnostic)
+    bar = click.style("│", dim=True)
+    margin = " " * len(str(row))
+    marker = click.style("^" * width, fg=colour)
+    yield f"{row} {bar} {shown}".rstrip()
+    yield f"{margin} {bar} {' ' * start}{marker} {printable(diagnostic.message)}"
+    last, end = source.position(diagnostic.span.end)
+    if last > row:
+        yield f"{margin} {bar} as far as line {last}, column {end}"
+    for label in diagnostic.labels:
+        at, col = source.position(label.span.start)
+        yield f"{margin} {bar} {printable(label.text)}: line {at}, column {col}"
+    if diagnostic.help:
+        first, *more = diagnostic.help.splitlines()
+        yield f"{click.style('help:', fg='cyan')} {printable(first)}"
+        yield from (f"      {printable(line)}" for line in more)
+    if diagnostic.fix:
+        how = "--fix" if diagnostic.fix.safety is Safety.SAFE else "--unsafe-fixes"
+        act = printable(diagnostic.fix.title)
+        yield f"{click.style('fix:', fg='cyan')} {act} (pearl lint {how})"
+
+
+def _window(source: Source, diagnostic: Diagnostic) -> tuple[str, int, int]:
+    """The line cut to the screen, where the marker stands under it, and its width."""
+    row, column = source.position(diagnostic.span.start)
+    line = printable(source.line(row)).replace("\t", " ")
+    start = min(column - 1, len(line))
+    end = max(start, min(start + diagnostic.span.end - diagnostic.span.start, len(line)))
+    left, right = 0, len(line)
+    if cells(line) > WIDTH:
+        left = _back(line, start, WIDTH // 4)
+        right = _forth(line, left, WIDTH)
+        if right == len(line):
+            left = _back(line, right, WIDTH)
+    shown = line[left:right]
+    if left:
+        shown = "…" + shown[1:]
+    if right < len(line):
+        shown = shown[:-1] + "…"
+    end = min(end, right)
+    return shown, cells(shown[: start - left]), max(1, cells(shown[start - left : end - left]))
+
+
+def _back(line: str, at: int, width: int) -> int:
+    """The first index from which at most so many columns lead to ``at``."""
+    while at > 0 and width >= cells(line[at - 1]):
+        at -= 1
+        width -= cells(line[at])
+    return at
+
+
+def _forth(line: str, at: int, width: int) -> int:
+    """The last index to which at most so many columns lead from ``at``."""
+    while at < len(line) and width >= cells(line[at]):
+        width -= cells(line[at])
+        at += 1
+    return at

@@ -1,0 +1,57 @@
+"""``each`` or ``where`` in a wording that the language does not have.
+
+What it does
+    Reports ``for each x``, ``each of x``, ``every x``, ``each(x)`` and the like.
+
+Why
+    A mode is the one word before the name: ``each x`` or ``where x``.
+
+Example
+    1. people = FIND_ALL(CTX, "people") : List the people
+    2. ties = FIND_RELATION(CTX, for each people, "Mara") : Find how they stand
+
+Use instead
+    1. people = FIND_ALL(CTX, "people") : List the people
+    2. ties = FIND_RELATION(CTX, each people, "Mara") : Find how they stand
+
+Fix
+    Safe: writes ``each x`` or ``where x``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.lang.source import Source
+from pearl.lint.rules.base import Rule, argument
+
+_EACH = re.compile(
+    r"(?:(?:for\s+)?(?:each|every|all|any)(?:\s+(?:one|item))?\s+(?:of|in)(?:\s+the)?\s+"
+    r"|for\s+(?:each|every|all)\s+|every\s+|each\s*[(:=]\s*)(?P<name>[^\W\d]\w*)\s*\)?",
+    re.IGNORECASE,
+)
+_WHERE = re.compile(r"where\s*[(:=]\s*(?P<name>[^\W\d]\w*)\s*\)?", re.IGNORECASE)
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.kind != "step" or broken.before not in ("NAME", "MODE"):
+        return None
+    span = argument(broken, source)
+    text = source.at(span)
+    for mode, pattern in (("each", _EACH), ("where", _WHERE)):
+        found = pattern.fullmatch(text)
+        if found:
+            wanted = f"{mode} {found['name']}"
+            return RULE(
+                span,
+                f"{text} is no mode.",
+                help=f"Write {wanted}.",
+                data={"text": text, "name": found["name"]},
+                fix=Fix(f"write {wanted}", (Edit(span, wanted),)),
+            )
+    return None
+
+
+RULE = Rule("PRL121", "bad-mode", Severity.ERROR, __doc__, explain=explain)

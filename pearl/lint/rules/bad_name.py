@@ -1,0 +1,114 @@
+"""A step's name that is no name.
+
+What it does
+    Reports names of steps and actions with spaces, hyphens, quotes or other
+    marks, words the language keeps, and other signs where ``=`` should stand.
+
+Why
+    A name is letters, digits and underscores, so that a reference to it can be
+    told from text.
+
+Example
+    1. ross-brother = FIND_CHARACTER(CTX, "Ross's brother") : Identify him
+
+Use instead
+    1. ross_brother = FIND_CHARACTER(CTX, "Ross's brother") : Identify him
+
+Fix
+    Safe for another sign in place of ``=``. For a name none: references to
+    the step would have to change too.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.lang.source import Source, Span
+from pearl.lint.rules.base import Rule, shown
+
+_LEFT = re.compile(
+    r"(?P<name>[^=\n(]+?)\s*(?P<sign>:=|==|\+=|<-|->|=>|→|=|←|＝|:(?=\s*[\w.]+\s*\())"
+)
+_ACTION = re.compile(
+    r"\s*(?P<name>(?P<quote>[\"']?)[`*]*[^\W\d][\w.\\ \t-]{0,60}?[`*]*(?P=quote))\s*[(（\[{]"
+)
+_CHAINED = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*:?=\s*\w+\s*\(")
+_BEFORE = re.compile(r"(?:let|var|const|set)\s+")
+_AFTER = re.compile(r"(?P<name>[^\W\d]\w*)\s*:\s*\w+")
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.kind != "step":
+        return None
+    start, end = broken.span
+    if broken.got == "RESERVED":
+        return _bad(Span(*broken.at), source)
+    left = _LEFT.match(source.text, start, end)
+    if not left:
+        return _nameless(broken, source)
+    # The line fails in its arguments or note, past any name.
+    if broken.at.start > left.end() and "(" in source.text[left.end() : broken.at.start]:
+        return None
+    name = left["name"].strip("*` ")
+    if not re.fullmatch(r"\$?[^\W\d](?:\w|\\_)*", name) or name == "return":
+        return _bad(Span(start, left.end("name")), source)
+    if left["sign"] not in (":=", "=", "<-", "←", "＝"):
+        gap = Span(left.end("name"), left.end())
+        return RULE(
+            Span(*left.span("sign")),
+            f'{name} is not followed by "=".',
+            help=f"Write {name} = ACTION(…).",
+            fix=Fix('write "="', (Edit(gap, " ="),)),
+        )
+    chained = _CHAINED.match(source.text, left.end(), end)
+    if chained:
+        return RULE(
+            Span(*chained.span("name")),
+            f"The call has two names, {name} and {chained['name']}.",
+            help=f"Write {name} = ACTION(…), and use {name} in later steps.",
+        )
+    action = _ACTION.match(source.text, left.end(), end)
+    if action and not re.fullmatch(r"[`*]*[^\W\d](?:\w|\\_)*[`*]*", action["name"]):
+        return _bad_action(Span(*action.span("name")), source)
+    return None
+
+
+def _nameless(broken: Broken, source: Source) -> Diagnostic | None:
+    if source.text[broken.span.start : broken.span.start + 1] not in ("=", "←"):
+        return None
+    line = source.text.rfind("\n", 0, broken.span.start) + 1
+    head = source.text[line : broken.span.start]
+    start = line + len(head) - len(head.lstrip())
+    return _bad(Span(start, broken.span.start), source)
+
+
+def _bad(span: Span, source: Source) -> Diagnostic:
+    name = source.at(span).strip("*` ")
+    typed = _AFTER.fullmatch(name)
+    better = typed["name"] if typed else _BEFORE.sub("", name)
+    better = re.sub(r"\W+", "_", better).strip("_").lower()
+    if not better or better[0].isdigit() or better in ("return", "true", "false"):
+        better = f"step_{better}".rstrip("_")
+    return RULE(
+        span,
+        f"{shown(name)} cannot be a step's name.",
+        help=f"Use letters, digits and underscores, for instance {shown(better)}.",
+        data={"name": name, "candidates": [better]},
+    )
+
+
+def _bad_action(span: Span, source: Source) -> Diagnostic:
+    name = source.at(span)
+    better = re.sub(r"^(?:await|new|call|run|self\.|\w+\.)\s*", "", name)
+    better = re.sub(r"\W+", "_", better.strip("\"'`* ")).strip("_")
+    return RULE(
+        span,
+        f"{shown(name)} cannot be an action's name.",
+        help=f"Write {shown(better)}(…), if that is the action.",
+        data={"name": name, "candidates": [better]},
+    )
+
+
+RULE = Rule("PRL111", "bad-name", Severity.ERROR, __doc__, explain=explain)

@@ -1,0 +1,51 @@
+"""Digits that are no number.
+
+What it does
+    Reports ``1,000``, ``3rd``, ``50%``, ``12:30`` and the like as arguments.
+
+Why
+    A number is digits with at most one point. Read in pieces, ``1,000`` would
+    be two arguments.
+
+Example
+    1. a = FIND_EVENT(CTX, 1,000) : Find what costs so much
+
+Use instead
+    1. a = FIND_EVENT(CTX, "1,000") : Find what costs so much
+
+Fix
+    Unsafe: quotes the digits.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
+from pearl.lang.source import Source, Span
+from pearl.lint.rules.base import Rule
+
+_DIGITS = re.compile(r"[$€£+-]?\.?\d(?:[\w.%/:+-]|,(?=\d{3}(?!\w)))*")
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.kind != "step" or broken.before not in ("_OPEN", "_COMMA", "LIST"):
+        return None
+    found = _DIGITS.match(source.text, broken.at.start, broken.span.end)
+    if not found:
+        return None
+    text = found[0].rstrip(".:")
+    span = Span(found.start(), found.start() + len(text))
+    plain = f"{text.replace(',', '')} or " if _THOUSANDS.fullmatch(text) else ""
+    return RULE(
+        span,
+        f"{text} is no number.",
+        help=f'Write {plain}"{text}".',
+        data={"text": text},
+        fix=Fix("quote it", (Edit(span, f'"{text}"'),), Safety.UNSAFE),
+    )
+
+
+RULE = Rule("PRL122", "bad-number", Severity.ERROR, __doc__, explain=explain)

@@ -1,0 +1,80 @@
+"""A reference in a form that the language does not have.
+
+What it does
+    Reports ``#1``, ``$1``, ``<ross>``, ``@ross``, ``ross.name``, ``ross[0]``
+    and the like, where an argument should stand.
+
+Why
+    An earlier output is reached by its step's name, as a whole. Its parts are
+    found by a step of their own.
+
+Example
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. view = FIND_OPINION(CTX, <ross>, "the sale") : Find his opinion
+
+Use instead
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. view = FIND_OPINION(CTX, ross, "the sale") : Find his opinion
+
+Fix
+    Unsafe: writes the bare name where there is one inside the marks.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
+from pearl.lang.source import Source
+from pearl.lint.rules.base import Rule, argument
+
+_NUMBER = re.compile(r"[#$@](\d{1,2})|step[ _]?(?:number[ ])?#?(\d{1,2})", re.IGNORECASE)
+_MARKED = re.compile(
+    r"<\s*(?P<angle>[^\W\d]\w*)\s*>|%(?P<percent>[^\W\d]\w*)%?|[@&*]+(?P<sign>[^\W\d]\w*)"
+    r"|\$\{(?P<shell>[^\W\d]\w*)\}|\{\{\s*(?P<double>[^\W\d]\w*)\s*\}\}"
+)
+_PART = re.compile(r"(?P<name>[^\W\d]\w*)(?:\.[^\W\d]\w*(?:\([^()]*\))?|\[[^\[\]]*\])+")
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.kind != "step" or broken.before not in ("_OPEN", "_COMMA", "LIST", "NAME"):
+        return None
+    span = argument(broken, source)
+    text = source.at(span)
+    numbered = _NUMBER.fullmatch(text)
+    if numbered and (text[0] != "$" or int(numbered[1]) <= _steps_before(broken, source)):
+        return RULE(
+            span,
+            f"{text} is no reference.",
+            help="Write the name of the step that is meant.",
+            data={"text": text},
+        )
+    marked = _MARKED.fullmatch(text)
+    if marked:
+        name = next(group for group in marked.groups() if group)
+        fix = Fix(f"write {name}", (Edit(span, name),), Safety.UNSAFE)
+        return RULE(
+            span,
+            f"{text} is no reference.",
+            help=f"If you mean the step, write {name}.",
+            data={"text": text, "name": name},
+            fix=fix,
+        )
+    part = _PART.fullmatch(text)
+    if part:
+        return RULE(
+            span,
+            f"{text} names a part of {part['name']}.",
+            help=f"Give {part['name']} as a whole, or find the part in a step of its own.",
+            data={"text": text, "name": part["name"]},
+        )
+    return None
+
+
+def _steps_before(broken: Broken, source: Source) -> int:
+    head = source.text[max(0, broken.span.start - 4000) : broken.span.start]
+    return len(re.findall(r"=[ \t]*\w+[ \t]*\(", head))
+
+
+RULE = Rule("PRL120", "bad-reference", Severity.ERROR, __doc__, explain=explain)

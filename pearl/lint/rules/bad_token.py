@@ -1,0 +1,64 @@
+"""A character or word that cannot stand where it stands.
+
+What it does
+    Reports a line whose words are known but out of place, when no rule with a
+    more precise message applies.
+
+Why
+    A line that is read by guessing may run as something nobody asked for.
+
+Example
+    1. a = FIND_CHARACTER(CTX, , "Ross") : Identify Ross
+
+Use instead
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.source import Source, Span
+from pearl.lint.rules.base import Rule, shown
+
+_WORDS = {
+    "NAME": "a name",
+    "NUMBER": "a number",
+    "STRING": "a quoted text",
+    "MODE": "each or where",
+    "NOTE": "a note",
+    "TYPE": "a type (any, text, number, bool, list, pairs)",
+    "DOC": "a definition",
+    "ELLIPSIS": '"..."',
+    "_ASSIGN": '"="',
+    "_OPEN": '"("',
+    "CLOSE": '")"',
+    "_COMMA": '","',
+    "LIST": '"["',
+    "END": '"]"',
+    "_ARROW": '"->"',
+    "_OF": '":"',
+    "$END": "the end of the line",
+}
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.kind == "plans":
+        return None
+    wanted = [_WORDS[kind] for kind in _WORDS if kind in broken.accepts]
+    expected = " or ".join([", ".join(wanted[:-1]), wanted[-1]] if len(wanted) > 1 else wanted)
+    at = source.at(broken.at).strip()
+    token = at[:1] if broken.got in ("NOTE", "DOC") else shown(at, 20)
+    what = f"{token} cannot stand here" if token else "the line ends too early"
+    return RULE(
+        Span(broken.at.start, broken.at.start + max(1, len(token))),
+        f"{what}.",
+        help=f"Expected {expected}." if expected else "",
+        data={"token": token, "expected": wanted},
+    )
+
+
+RULE = Rule("PRL101", "bad-token", Severity.ERROR, __doc__, explain=explain)

@@ -1,0 +1,219 @@
+"""What a rule is, and what it may look at."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from pearl.lang.ast import (
+    Action,
+    Arg,
+    Aside,
+    Broken,
+    Items,
+    Literal,
+    Parsed,
+    Plan,
+    Ref,
+    Step,
+    Template,
+    refs,
+)
+from pearl.lang.diagnostics import Diagnostic, Fix, Label, Severity
+from pearl.lang.library import Library
+from pearl.lang.source import Source, Span
+from pearl.lang.values import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: its code, its documentation, and how it finds what it is about.
+
+    At least one of the three functions is set.
+
+    Args:
+        code: stable and never reused.
+        name: reads as what it disallows.
+        severity: an error stops a plan from running.
+        doc: the module's docstring, which is what ``pearl rule`` prints.
+        enabled: whether it is on unless selected.
+        explain: says what is wrong with a line that cannot be read.
+        plan: looks at a plan.
+        library: looks at a library.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    doc: str
+    enabled: bool = True
+    explain: Explain | None = None
+    plan: LookAtPlan | None = None
+    library: LookAtLibrary | None = None
+
+    def __call__(
+        self,
+        span: Span,
+        message: str,
+        *,
+        help: str = "",
+        labels: tuple[Label, ...] = (),
+        data: Mapping[str, Any] | None = None,
+        fix: Fix | None = None,
+    ) -> Diagnostic:
+        """A finding of this rule."""
+        return Diagnostic(
+            self.code, self.name, self.severity, span, message, help, labels, data or {}, fix
+        )
+
+    def section(self, title: str) -> str:
+        """A section of the documentation, unindented (``Example``, ``Use instead``)."""
+        found = re.search(rf"^{title}\n((?:    .*\n|\n)+)", self.doc + "\n", re.MULTILINE)
+        lines = found[1].rstrip().splitlines() if found else []
+        return "\n".join(line[4:] for line in lines)
+
+
+class PlanView:
+    """A parsed plan with a library, and the facts that several rules need."""
+
+    def __init__(self, parsed: Parsed, library: Library) -> None:
+        self.plan: Plan = parsed.plan
+        self.source: Source = parsed.plan.source
+        self.broken: tuple[Broken, ...] = parsed.broken
+        self.aside: tuple[Aside, ...] = parsed.aside
+        self.base = library
+        self.library = library.with_declared(self.plan.declares) if self.plan.declares else library
+        self.broken_names = _names(self.broken, self.source)
+        self.defined: dict[str, int] = {}
+        self.uses: dict[str, list[tuple[int, Ref]]] = {}
+        self.step_refs: list[list[Ref]] = []
+        # Where every literal argument stands: step, place, argument.
+        self.literals: list[tuple[int, int, Literal]] = []
+        self.template_refs: list[Ref] = []
+        for index, step in enumerate(self.plan.steps):
+            self.defined.setdefault(step.name, index)
+            found: list[Ref] = []
+            for place, arg in enumerate(step.args):
+                if type(arg) is Ref:
+                    found.append(arg)
+                elif type(arg) is Literal:
+                    self.literals.append((index, place, arg))
+                else:
+                    found.extend(refs(arg))
+                    self.template_refs.extend(_in_templates(arg))
+            self.step_refs.append(found)
+            for ref in found:
+                self.uses.setdefault(ref.name, []).append((index, ref))
+
+    def action(self, step: Step) -> Action | None:
+        """The action a step calls, if there is one."""
+        return self.library.get(step.action)
+
+    def number(self, index: int) -> int:
+        """The number a reader gives the step: lines that cannot be read count too."""
+        return index + 1 + bisect_left(self._broken_steps, self.plan.steps[index].span.start)
+
+    @cached_property
+    def _broken_steps(self) -> list[int]:
+        return sorted(line.span.start for line in self.broken if line.kind == "step")
+
+    def type_of(self, index: int) -> Type:
+        """The type of a step's output, as far as it shows; ``any`` where it does not."""
+        while True:
+            moded = next((ref for ref in self.step_refs[index] if ref.mode), None)
+            if moded is None:
+                action = self.action(self.plan.steps[index])
+                return action.returns if action else "any"
+            if moded.mode.startswith("each"):
+                return "pairs"
+            # Where keeps items, so the output is of the type of what it filters.
+            source = self.defined.get(moded.name, index)
+            if source >= index:
+                return "any"
+            index = source
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryView:
+    """A parsed library file."""
+
+    source: Source
+    actions: tuple[Action, ...]
+    broken: tuple[Broken, ...]
+
+
+Explain: TypeAlias = Callable[[Broken, Source], Diagnostic | None]
+LookAtPlan: TypeAlias = Callable[[PlanView], Iterable[Diagnostic]]
+LookAtLibrary: TypeAlias = Callable[[LibraryView], Iterable[Diagnostic]]
+
+
+def _in_templates(arg: Arg) -> Iterator[Ref]:
+    if isinstance(arg, Template):
+        yield from (part for part in arg.parts if isinstance(part, Ref))
+    elif isinstance(arg, Items):
+        for item in arg.items:
+            yield from _in_templates(item)
+
+
+# Where a line that cannot be read may name its output: before its call, or after an arrow.
+_NAMED_BEFORE = re.compile(r"(?P<words>[^(\n]{0,60}?)[^\W\d]\w*\s*\(|(?P<all>[^(\n]{0,60})")
+_NAMED_AFTER = re.compile(r"(?:->|=>|→|\bas\b)\s*([^\W\d]\w*)")
+
+
+def _names(broken: Iterable[Broken], source: Source) -> frozenset[str]:
+    """What lines that cannot be read may have meant to define."""
+    names: set[str] = set()
+    for line in broken:
+        if line.name:
+            names.add(line.name)
+        elif line.kind == "step":
+            text = source.at(line.span)[:400]
+            head = _NAMED_BEFORE.match(text)
+            names.update(
+                re.findall(r"[^\W\d]\w*", head["words"] or head["all"] or "" if head else "")
+            )
+            names.update(_NAMED_AFTER.findall(text))
+    return frozenset(names)
+
+
+# The longest argument that a message about it quotes.
+_REACH = 200
+
+
+def argument(broken: Broken, source: Source) -> Span:
+    """The whole argument in which a line stops being readable."""
+    text, at = source.text, broken.at.start
+    low, high = max(broken.span.start, at - _REACH), min(broken.span.end, at + _REACH)
+    start = max(text.rfind(mark, low, at) for mark in "(,[，（") + 1
+    start, end, depth = max(start, low), at, 0
+    while end < high and (depth or text[end] not in ",)]\n，）"):
+        depth += (text[end] in "([{") - (text[end] in ")]}")
+        end += 1
+    words = text[start:end]
+    start += len(words) - len(words.lstrip())
+    return Span(start, start + len(words.strip()))
+
+
+def shown(text: str, limit: int = 40) -> str:
+    """Text for a message: on one line, cut where it is long."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def closest(name: str, candidates: Iterable[str]) -> list[str]:
+    """At most four names that resemble this one, nearest first."""
+    from rapidfuzz import fuzz, process, utils
+
+    found = process.extract(
+        name,
+        list(candidates),
+        scorer=fuzz.ratio,
+        processor=utils.default_process,
+        score_cutoff=66.0,
+        limit=4,
+    )
+    return [candidate for candidate, _, _ in found]

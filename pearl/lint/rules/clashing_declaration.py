@@ -1,0 +1,44 @@
+"""A new action that the library already has.
+
+What it does
+    Reports a declaration under ``New actions:`` whose name is an action of the
+    library.
+
+Why
+    The library's definition is the one that counts, so the plan's own is not
+    what the step does.
+
+Example
+    New actions:
+    - FIND_CHARACTER(CTX, X, Y) : Find how X sees Y in CTX
+
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Use instead
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Fix
+    None: a new action needs a new name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lint.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    for action in view.plan.declares:
+        known = view.base.get(action.name)
+        if known:
+            yield RULE(
+                action.span,
+                f"{action.name} is already in the library, as {known.signature}.",
+                help="Use the library's, or give the new action another name.",
+                data={"action": action.name, "signature": known.signature},
+            )
+
+
+RULE = Rule("PRL208", "clashing-declaration", Severity.ERROR, __doc__, plan=check)

@@ -1,0 +1,44 @@
+"""A name in double braces inside a text.
+
+What it does
+    Reports ``{{name}}`` inside a quoted text.
+
+Why
+    In some languages it stands for the name's value, in others for the braces
+    themselves. Here it would be the value with braces around it.
+
+Example
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. boss = FIND_CHARACTER(CTX, "the boss of {{ross}}") : Identify his boss
+
+Use instead
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. boss = FIND_CHARACTER(CTX, "the boss of {ross}") : Identify his boss
+
+Fix
+    Unsafe: takes one pair of braces out.
+"""
+
+from __future__ import annotations
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
+from pearl.lang.source import Source
+from pearl.lint.rules.base import Rule
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.got != "BRACES":
+        return None
+    text = source.at(broken.at)
+    inner = text[1:-1]
+    return RULE(
+        broken.at,
+        f"{text} has two pairs of braces.",
+        help=f"Write {inner} for what the step found, \\{{ for a brace itself.",
+        data={"name": text.strip("{ }")},
+        fix=Fix(f"write {inner}", (Edit(broken.at, inner),), Safety.UNSAFE),
+    )
+
+
+RULE = Rule("PRL210", "doubled-braces", Severity.ERROR, __doc__, explain=explain)

@@ -1,0 +1,45 @@
+"""Two actions of one name in a library.
+
+What it does
+    Reports an action, or an alias, whose name stands twice in a file.
+
+Why
+    Only one of the definitions can be the one that plans get.
+
+Example
+    FIND_HABIT(CTX, X) : Find what X does every day in CTX.
+    FIND_HABIT(CTX, X) : Find the customs of X in CTX.
+
+Use instead
+    FIND_HABIT(CTX, X) : Find what X does every day in CTX.
+    FIND_CUSTOM(CTX, X) : Find the customs of X in CTX.
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.ast import Action
+from pearl.lang.diagnostics import Diagnostic, Label, Severity
+from pearl.lint.rules.base import LibraryView, Rule
+
+
+def check(view: LibraryView) -> Iterator[Diagnostic]:
+    seen: dict[str, Action] = {}
+    for action in view.actions:
+        for name in (action.name, *action.aliases):
+            first = seen.setdefault(name, action)
+            if first is not action:
+                yield RULE(
+                    action.span,
+                    f"{name} is already the name of {first.signature}.",
+                    help="Keep one, or give one of them another name.",
+                    labels=(Label(first.span, "first here"),),
+                    data={"action": name},
+                )
+
+
+RULE = Rule("PRL501", "duplicate-signature", Severity.ERROR, __doc__, library=check)

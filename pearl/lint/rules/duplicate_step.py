@@ -1,0 +1,50 @@
+"""Two steps that are the same call with the same note.
+
+What it does
+    Reports a step identical in action, arguments and note to an earlier one.
+
+Why
+    The model is asked, and paid, twice for one answer. Steps that differ in
+    their note are different questions and are not reported.
+
+Example
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. him = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    3. ans = CONCAT(ross, him) : Combine them
+
+Use instead
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.diagnostics import Diagnostic, Label, Severity
+from pearl.lang.printer import print_arg
+from pearl.lint.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    steps = view.plan.steps
+    seen: dict[tuple[str, str, tuple[str, ...]], int] = {}
+    calls = [(step.action, step.note, len(step.args)) for step in steps]
+    if len(set(calls)) == len(calls):
+        return
+    for index, step in enumerate(steps):
+        same = (step.action, step.note, tuple(print_arg(arg) for arg in step.args))
+        first = seen.setdefault(same, index)
+        if first != index:
+            yield RULE(
+                step.span,
+                f"{step.name} is the same step as {steps[first].name}.",
+                help=f"Use {steps[first].name}, or say in the note what differs.",
+                labels=(Label(steps[first].span, "first here"),),
+                data={"name": step.name, "first": steps[first].name},
+            )
+
+
+RULE = Rule("PRL403", "duplicate-step", Severity.WARNING, __doc__, plan=check)

@@ -1,0 +1,37 @@
+"""A text with nothing in it.
+
+What it does
+    Reports ``""`` as an argument.
+
+Why
+    The action's definition speaks of this argument, and there is nothing.
+
+Example
+    1. a = FIND_CHARACTER(CTX, "") : Identify Ross
+
+Use instead
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lint.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    for index, _, arg in view.literals:
+        if type(arg.value) is str and not arg.value.strip():
+            yield RULE(
+                arg.span,
+                f"{view.plan.steps[index].action} is given an empty text.",
+                help="Say what to look for, or use an action without this argument.",
+            )
+
+
+RULE = Rule("PRL409", "empty-text", Severity.WARNING, __doc__, plan=check)

@@ -1,0 +1,59 @@
+"""The document at the place of something else.
+
+What it does
+    Reports a call that gives ``CTX`` for another parameter, and a text where
+    the document should stand.
+
+Why
+    Arguments are given by place: the action would look for the document
+    inside a word.
+
+Example
+    1. ross = FIND_CHARACTER("Ross", CTX) : Identify Ross
+
+Use instead
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Fix
+    Unsafe: lets the two change places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.ast import DOCUMENT, Ref
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
+from pearl.lint.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    for index, place, arg in view.literals:
+        step = view.plan.steps[index]
+        action = view.action(step)
+        if not action or place >= len(action.params) or action.params[place].name != DOCUMENT:
+            continue
+        given = next(
+            (
+                one
+                for one in step.args
+                if type(one) is Ref and one.name == DOCUMENT and not one.mode
+            ),
+            None,
+        )
+        if given is None:
+            continue
+        edits = (
+            Edit(arg.span, DOCUMENT),
+            Edit(given.span, view.source.at(arg.span)),
+        )
+        yield RULE(
+            given.span,
+            f"{DOCUMENT} does not stand where {step.action} takes the document.",
+            help=f"Write {action.signature}.",
+            data={"action": step.action, "signature": action.signature},
+            fix=Fix("change their places", edits, Safety.UNSAFE),
+        )
+
+
+RULE = Rule("PRL212", "misplaced-document", Severity.ERROR, __doc__, plan=check)

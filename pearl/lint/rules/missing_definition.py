@@ -1,0 +1,55 @@
+"""An action without a definition.
+
+What it does
+    Reports an action of a library, or under ``New actions:``, that says
+    nothing about what it does.
+
+Why
+    The definition is the instruction the model carries out.
+
+Example
+    FIND_HABIT(CTX, X)
+
+Use instead
+    FIND_HABIT(CTX, X) : Find what X does every day in CTX.
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pearl.lang.ast import Action
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lint.rules.base import LibraryView, PlanView, Rule
+
+
+def check_plan(view: PlanView) -> Iterator[Diagnostic]:
+    return _check(view.plan.declares)
+
+
+def check_library(view: LibraryView) -> Iterator[Diagnostic]:
+    return _check(view.actions)
+
+
+def _check(actions: Iterable[Action]) -> Iterator[Diagnostic]:
+    for action in actions:
+        if not action.doc and not action.is_builtin:
+            yield RULE(
+                action.span,
+                f"{action.name} has no definition.",
+                help=f"Write {action.signature} : what it finds out.",
+                data={"action": action.name},
+            )
+
+
+RULE = Rule(
+    "PRL502",
+    "missing-definition",
+    Severity.ERROR,
+    __doc__,
+    plan=check_plan,
+    library=check_library,
+)

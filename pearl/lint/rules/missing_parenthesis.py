@@ -1,0 +1,79 @@
+"""A parenthesis that is missing, or one too many.
+
+What it does
+    Reports a call that does not open, does not close, or closes twice.
+
+Why
+    The parentheses say what is an argument and what is the note.
+
+Example
+    1. a = FIND_CHARACTER(CTX, "Ross" : Identify Ross
+    2. b = FIND_RELATION(CTX, a, "Mara") : Find how the two stand to each other
+
+Use instead
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. b = FIND_RELATION(CTX, a, "Mara") : Find how the two stand to each other
+
+Fix
+    Safe: puts in the parenthesis before the note, or takes out the second one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.lang.source import Source, Span
+from pearl.lint.rules.base import Rule
+
+_WORDS = re.compile(r"(?:\w+[ \t]+){0,3}\w+[ \t]?[(（]")
+_PARENTHESIS = re.compile(r"[()]")
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    at = broken.at.start
+    if "END" in broken.accepts and broken.got in ("CLOSE", "NOTE", "$END"):
+        return RULE(broken.at, 'The list has no "]" at its end.', help='Add "]".')
+    noted = broken.got == "NOTE" and source.text[at] in ":：#"
+    if "CLOSE" in broken.accepts and noted and broken.before != "_COMMA":
+        end = (
+            at
+            - len(source.text[broken.span.start : at])
+            + len(source.text[broken.span.start : at].rstrip())
+        )
+        if _closes(source.text[at : broken.span.end]):
+            return None
+        fix = Fix('put in ")"', (Edit(Span(end, end), ")"),))
+        return RULE(broken.at, 'The call has no ")" before its note.', help='Add ")".', fix=fix)
+    if "CLOSE" in broken.accepts and broken.got == "$END":
+        return RULE(broken.at, 'The call has no ")" at its end.', help='Add ")" and the note.')
+    if broken.got == "CLOSE" and broken.before == "CLOSE":
+        fix = Fix('take out ")"', (Edit(Span(at, at + 1), ""),))
+        return RULE(broken.at, 'There is one ")" too many.', help='Take out ")".', fix=fix)
+    unopened = broken.got in ("NAME", "STRING", "NUMBER", "CLOSE") or noted
+    if broken.accepts == {"_OPEN"} and unopened and not _named(source.text, broken):
+        return RULE(
+            broken.at,
+            'The action\'s name is not followed by "(".',
+            help="Write the call as ACTION(argument, …).",
+        )
+    return None
+
+
+def _named(text: str, broken: Broken) -> bool:
+    """Whether more words of the action's name follow, and then its parenthesis."""
+    return broken.got == "NAME" and bool(_WORDS.match(text, broken.at.start, broken.span.end))
+
+
+def _closes(rest: str) -> bool:
+    """Whether what follows closes a parenthesis that it does not open."""
+    depth = 0
+    for mark in _PARENTHESIS.findall(rest):
+        depth += 1 if mark == "(" else -1
+        if depth < 0:
+            return True
+    return False
+
+
+RULE = Rule("PRL103", "missing-parenthesis", Severity.ERROR, __doc__, explain=explain)

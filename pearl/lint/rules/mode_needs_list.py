@@ -1,0 +1,67 @@
+"""``each`` or ``where`` over something that has no items.
+
+What it does
+    Reports a mode on the output of a step that gives a text, a number or a
+    truth value, on the document, and ``values`` on a list that has no keys.
+
+Why
+    ``each x`` runs the step once for every item of x, ``where x`` keeps items,
+    ``each values x`` works on the values of pairs (CommaQA, section 3.2).
+
+Example
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. ties = FIND_RELATION(CTX, each ross, "Mara") : Find how they stand to each other
+
+Use instead
+    1. people = FIND_ALL(CTX, "people") : List the people
+    2. ties = FIND_RELATION(CTX, each people, "Mara") : Find how they stand to each other
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.ast import DOCUMENT, Mode
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lint.rules.base import PlanView, Rule
+
+_OVER_VALUES = (Mode.EACH_VALUES, Mode.WHERE_VALUES)
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    for index, found in enumerate(view.step_refs):
+        for ref in found:
+            if not ref.mode:
+                continue
+            source = view.defined.get(ref.name, index)
+            kind = "text" if ref.name == DOCUMENT else "any"
+            if source < index:
+                kind = view.type_of(source)
+            wanted = "pairs" if ref.mode in _OVER_VALUES else "a list"
+            fits = ("any", "pairs") if ref.mode in _OVER_VALUES else ("any", "list")
+            if kind in fits:
+                continue
+            yield RULE(
+                ref.span,
+                f"{ref.mode} needs {wanted}, and {ref.name} is {_article(kind)}.",
+                help=_help(ref.mode, ref.name, kind),
+                data={"name": ref.name, "mode": str(ref.mode), "type": kind},
+            )
+
+
+def _article(kind: str) -> str:
+    return kind if kind in ("text", "pairs") else f"a {kind}"
+
+
+def _help(mode: Mode, name: str, kind: str) -> str:
+    if kind == "pairs":
+        return f"Write {mode} values {name}, or take KEYS({name}) or VALUES({name}) first."
+    if kind == "list":
+        return f"Write {mode.split()[0]} {name}."
+    return f"Use an action that returns a list for {name}."
+
+
+RULE = Rule("PRL301", "mode-needs-list", Severity.ERROR, __doc__, plan=check)

@@ -1,0 +1,56 @@
+"""A line that calls nothing.
+
+What it does
+    Reports a line that is numbered like a step and holds no call, and a name
+    that is given to something else than a call.
+
+Why
+    The author meant it as a step. Leaving it out in silence would answer
+    another question than the plan does.
+
+Example
+    1. Identify who Ross is
+    2. deal = FIND_OPINION(CTX, ross, "the sale") : Find his opinion of the sale
+
+Use instead
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify who Ross is
+    2. deal = FIND_OPINION(CTX, ross, "the sale") : Find his opinion of the sale
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.source import Source
+from pearl.lint.rules.base import Rule, shown
+
+_NAMED = re.compile(r"[`*\s]*\$?\w+[`*\s]*(?::=|=|←|<-|＝)")
+_CALLED = re.compile(r"[`*\s]*[^\W\d](?:\w|\\_)*+[`*\s]*(?:[(（\[{]|[^\W\d]|\"|:)")
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.kind != "step":
+        return None
+    text = source.at(broken.span)
+    named = _NAMED.match(text)
+    if named and not _CALLED.match(text, named.end()):
+        return RULE(
+            broken.span,
+            f"{broken.name or shown(text, 30)} calls no action.",
+            help="Write name = ACTION(argument, …) : note; every step is one call.",
+        )
+    if broken.name or re.match(r"[`*\s]*\w+[`*\s]*(?:[(（\[{]|:?=)", text):
+        return None
+    return RULE(
+        broken.span,
+        f"{shown(text, 50)} is not a step.",
+        help="Write name = ACTION(argument, …) : note.",
+    )
+
+
+RULE = Rule("PRL113", "not-a-step", Severity.ERROR, __doc__, explain=explain)

@@ -1,0 +1,68 @@
+"""A number that may stand for a step.
+
+What it does
+    Reports ``1``, ``[1]`` and, inside a text, ``#1`` as an argument, where
+    there is an earlier step of that number and the parameter takes anything.
+
+Why
+    An earlier output is reached by its step's name. The number itself is what
+    the model would be given.
+
+Example
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. view = FIND_OPINION(CTX, 1, "the sale") : Find his opinion
+
+Use instead
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. view = FIND_OPINION(CTX, ross, "the sale") : Find his opinion
+
+Fix
+    Unsafe: writes the step's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pearl.lang.ast import Literal
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
+from pearl.lang.source import Span
+from pearl.lint.rules.base import PlanView, Rule
+
+_HASH = re.compile(r"(?<![\w#{])#(\d{1,2})(?!\w)")
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    for index, place, arg in view.literals:
+        if type(arg.value) is str and "#" not in arg.value:
+            continue
+        number, span = _number(view, arg)
+        if not 1 <= number <= index:
+            continue
+        action = view.action(view.plan.steps[index])
+        if action and place < len(action.params) and action.params[place].type == "number":
+            continue
+        name = view.plan.steps[number - 1].name
+        wanted = name if span == arg.span else f"{{{name}}}"
+        yield RULE(
+            arg.span,
+            f"{view.source.at(span)} is a number, and not step {number}.",
+            help=f"If you mean step {number}, write {wanted}.",
+            data={"name": name, "number": number},
+            fix=Fix(f"write {name}", (Edit(span, wanted),), Safety.UNSAFE),
+        )
+
+
+def _number(view: PlanView, arg: Literal) -> tuple[int, Span]:
+    """The number an argument comes down to, or 0, and its place."""
+    value = arg.value
+    if type(value) is int:
+        return value, arg.span
+    if isinstance(value, list) and len(value) == 1 and type(value[0]) is int:
+        return value[0], arg.span
+    found = _HASH.search(view.source.text, *arg.span) if type(value) is str else None
+    return (int(found[1]), Span(*found.span())) if found else (0, arg.span)
+
+
+RULE = Rule("PRL408", "number-for-step", Severity.WARNING, __doc__, plan=check)

@@ -1,0 +1,41 @@
+"""A quoted text that goes on after its closing quote.
+
+What it does
+    Reports words that follow a quoted text where a comma or ``)`` should:
+    mostly a text with quotes of its own inside.
+
+Why
+    A quote mark inside a text ends it, unless it is written ``\\"``.
+
+Example
+    1. a = FIND_MEANING(CTX, "the word "home" in the letter") : Explain the word
+
+Use instead
+    1. a = FIND_MEANING(CTX, "the word \\"home\\" in the letter") : Explain the word
+
+Fix
+    None: where the text ends is the author's to say.
+"""
+
+from __future__ import annotations
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.source import Source
+from pearl.lint.rules.base import Rule, shown
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.before != "STRING" or "_COMMA" not in broken.accepts:
+        return None
+    if broken.got in ("CLOSE", "_COMMA", "$END", "NOTE", "STRING"):
+        return None
+    rest = source.text[broken.at.start : broken.span.end]
+    return RULE(
+        broken.at,
+        f"The quoted text is over before {shown(rest, 20)}.",
+        help='Write quotes inside a text as \\", and put "," between arguments.',
+    )
+
+
+RULE = Rule("PRL110", "quote-inside-text", Severity.ERROR, __doc__, explain=explain)

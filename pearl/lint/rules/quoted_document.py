@@ -1,0 +1,45 @@
+"""The document's name in quotes.
+
+What it does
+    Reports the text ``"CTX"`` where an action takes the document.
+
+Why
+    In quotes it is three letters, and the step would run without the document.
+
+Example
+    1. ross = FIND_CHARACTER("CTX", "Ross") : Identify Ross
+
+Use instead
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Fix
+    Safe: takes the quotes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.ast import DOCUMENT
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.lint.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    for index, place, arg in view.literals:
+        if arg.value not in ("CTX", "ctx"):
+            continue
+        action = view.action(view.plan.steps[index])
+        taken = place == 0
+        if action and place < len(action.params):
+            taken = action.params[place].name == DOCUMENT
+        if taken:
+            yield RULE(
+                arg.span,
+                f'"{arg.value}" is a text, and not the document.',
+                help=f"Write {DOCUMENT} without quotes.",
+                fix=Fix(f"write {DOCUMENT}", (Edit(arg.span, DOCUMENT),)),
+            )
+
+
+RULE = Rule("PRL211", "quoted-document", Severity.ERROR, __doc__, plan=check)

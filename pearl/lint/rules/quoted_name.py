@@ -1,0 +1,54 @@
+"""A quoted text that is the name of a step used elsewhere.
+
+What it does
+    Reports a text that equals an earlier step's name, case, spaces and
+    underscores aside, when other steps do use that earlier step. See also
+    PRL402, for steps that nothing uses.
+
+Why
+    Sometimes the quotes are a mistake. Often they are not: the step needs the
+    bare name of a person whom another step describes. So this rule is off
+    unless selected.
+
+Example
+    1. ro = FIND_CHARACTER(CTX, "Ro") : Identify Ro
+    2. tie = FIND_RELATION(CTX, ro, "Aiken") : Find how Ro and Aiken are related
+    3. end = FIND_FATE(CTX, "Ro") : Find what becomes of Ro
+    4. ans = CONCAT(tie, end) : Combine them
+
+Use instead
+    1. ro = FIND_CHARACTER(CTX, "Ro") : Identify Ro
+    2. tie = FIND_RELATION(CTX, ro, "Aiken") : Find how Ro and Aiken are related
+    3. end = FIND_FATE(CTX, ro) : Find what becomes of Ro
+    4. ans = CONCAT(tie, end) : Combine them
+
+Fix
+    Unsafe: writes the step's name in place of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
+from pearl.lint.rules.base import PlanView, Rule
+from pearl.lint.rules.quoted_variable import quotations
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    steps = view.plan.steps
+    for at, _, text in quotations(view):
+        name = steps[at].name
+        if name not in view.uses:
+            continue
+        yield RULE(
+            text.span,
+            f'"{text.value}" is a text, and also the name of step {view.number(at)}.',
+            help=f"If you mean what step {view.number(at)} found, write {name}.",
+            labels=(Label(steps[at].name_span, "this step"),),
+            data={"name": name, "text": text.value},
+            fix=Fix(f"write {name}", (Edit(text.span, name),), Safety.UNSAFE),
+        )
+
+
+RULE = Rule("PRL407", "quoted-name", Severity.WARNING, __doc__, enabled=False, plan=check)

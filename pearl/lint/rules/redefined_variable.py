@@ -1,0 +1,44 @@
+"""A name that two steps give to their outputs.
+
+What it does
+    Reports a step whose name an earlier step has.
+
+Why
+    A reference would mean one output or the other, depending on where it stands.
+
+Example
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. ross = FIND_OPINION(CTX, ross, "the sale") : Find his opinion of the sale
+
+Use instead
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. view = FIND_OPINION(CTX, ross, "the sale") : Find his opinion of the sale
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.diagnostics import Diagnostic, Label, Severity
+from pearl.lint.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    if len(view.defined) == len(view.plan.steps):
+        return
+    for index, step in enumerate(view.plan.steps):
+        first = view.defined[step.name]
+        if first != index:
+            yield RULE(
+                step.name_span,
+                f"{step.name} is already the name of step {view.number(first)}.",
+                help="Give this step another name, and use it in the steps that mean this one.",
+                labels=(Label(view.plan.steps[first].name_span, "first defined here"),),
+                data={"name": step.name, "defined": view.number(first)},
+            )
+
+
+RULE = Rule("PRL205", "redefined-variable", Severity.ERROR, __doc__, plan=check)

@@ -1,0 +1,53 @@
+"""Two actions with nearly the same definition.
+
+What it does
+    Reports pairs of actions with as many parameters each, whose definitions
+    are at least 95 % the same words in any order, parameters aside.
+
+Why
+    The model picks one of them by chance, and plans for like questions stop
+    being alike.
+
+Example
+    FIND_HABIT(CTX, X) : Find what X does every day in CTX.
+    FIND_ROUTINE(CTX, X) : In CTX, find what X does every day.
+
+Use instead
+    FIND_HABIT(CTX, X) : Find what X does every day in CTX.
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.diagnostics import Diagnostic, Label, Severity
+from pearl.lint.rules.base import LibraryView, Rule
+
+CUTOFF = 95.0
+
+
+def check(view: LibraryView) -> Iterator[Diagnostic]:
+    from rapidfuzz import fuzz, process, utils
+
+    actions = [action for action in view.actions if action.doc]
+    docs = [utils.default_process(action.doc) for action in actions]
+    for index, action in enumerate(actions):
+        near = process.extractOne(
+            docs[index], docs[:index], scorer=fuzz.token_sort_ratio, score_cutoff=CUTOFF
+        )
+        if not near or len(actions[near[2]].params) != len(action.params):
+            continue
+        first = actions[near[2]]
+        yield RULE(
+            action.span,
+            f"{action.name} and {first.name} have nearly the same definition.",
+            help="Keep one (as an alias of the other), or say how they differ.",
+            labels=(Label(first.span, "the other one"),),
+            data={"action": action.name, "other": first.name},
+        )
+
+
+RULE = Rule("PRL504", "similar-definitions", Severity.WARNING, __doc__, library=check)

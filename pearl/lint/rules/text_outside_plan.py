@@ -1,0 +1,53 @@
+"""Text that is no part of the plan.
+
+What it does
+    Reports prose, code fences, tags, headings and ``<think>`` blocks around or
+    between steps. They are set aside and never run.
+
+Why
+    In a model's reply this is usual. In a plan file it may be a step that
+    somebody forgot to write as one.
+
+Example
+    Here is my plan:
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    First we look at who Ross is.
+
+Use instead
+    # First we look at who Ross is.
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Fix
+    Safe: makes the words a comment, and takes out marks that say nothing, such
+    as code fences and tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.lang.formatter import commented
+from pearl.lint.rules.base import PlanView, Rule, shown
+
+_WHAT = {
+    "prose": "is not a step",
+    "wrapping": "says nothing to the plan",
+    "thinking": "is the model's thinking, not its plan",
+}
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    text = view.source.text
+    for aside in view.aside:
+        span = aside.span
+        yield RULE(
+            span,
+            f"{shown(text[span.start : span.end], 50)} {_WHAT[aside.kind]}.",
+            help='Take it out, or make it a comment with "#".',
+            data={"kind": aside.kind},
+            fix=Fix("make it a comment", (Edit(span, commented(text, span)),)),
+        )
+
+
+RULE = Rule("PRL107", "text-outside-plan", Severity.WARNING, __doc__, plan=check)

@@ -1,0 +1,60 @@
+"""A last line that was cut off.
+
+What it does
+    Reports a plan whose last line stops in the middle of a call.
+
+Why
+    The model reached its token limit: steps after this one are missing too,
+    and the answer would be made of what happens to be there.
+
+Example
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. deal = FIND_OPINION(CTX, ross, "Brown's acq
+
+Use instead
+    1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. deal = FIND_OPINION(CTX, ross, "Brown's acquisition of the magazine") : Find his view
+
+Fix
+    None: what was cut is not known.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.source import Source
+from pearl.lang.splitter import QUOTES
+from pearl.lint.rules.base import Rule
+
+# A number alone, or the first letters of a name.
+_STUMP = re.compile(r"\W*(?:step\s*)?\d{1,3}\W*|[^\W\d]\w*\s*", re.IGNORECASE)
+_NOTED = re.compile(r"[)）]\s*[:：#]")
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.kind != "step" or not broken.last or broken.got == "STEP":
+        return None
+    if _STUMP.fullmatch(source.text, *broken.span):
+        return _finding(broken)
+    opened = not broken.got and source.text[broken.at.start : broken.at.start + 1] in QUOTES
+    noted = opened and _NOTED.search(source.text, broken.at.start, broken.span.end)
+    if broken.got != "$END" and (not opened or noted):
+        return None
+    if "_ASSIGN" in broken.accepts and not broken.name:
+        return None
+    return _finding(broken)
+
+
+def _finding(broken: Broken) -> Diagnostic:
+    return RULE(
+        broken.span,
+        "The last line stops in the middle.",
+        help="Write this step to its end, and the steps after it. A model may need a higher "
+        "token limit.",
+    )
+
+
+RULE = Rule("PRL106", "truncated-line", Severity.ERROR, __doc__, explain=explain)

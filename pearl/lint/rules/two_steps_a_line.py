@@ -1,0 +1,55 @@
+"""Two steps on one line.
+
+What it does
+    Reports a second ``name = ACTION(…)`` after the first one's call.
+
+Why
+    A step ends with its line; what follows would become part of its note.
+
+Example
+    1. a = FIND_CHARACTER(CTX, "Ross"); b = FIND_RELATION(CTX, a, "Mara")
+
+Use instead
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. b = FIND_RELATION(CTX, a, "Mara") : Find how the two stand to each other
+
+Fix
+    Safe: puts the second step on its own line.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.lang.source import Source, Span
+from pearl.lint.rules.base import Rule
+
+_NUMBER = re.compile(r"(?:\s|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
+_NEXT = re.compile(r"[;,.\s]*(?:(?:and|then)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.kind != "step" or broken.before not in ("CLOSE", "NOTE"):
+        return None
+    if broken.got == "STEP":
+        start = _NUMBER.search(source.text, broken.span.start, broken.at.start)
+        return _finding(Span(start.start() if start else broken.at.start, broken.at.start), broken)
+    close = source.text.rfind(")", broken.span.start, broken.at.start) + 1
+    gap = _NEXT.match(source.text, close, broken.span.end)
+    if not gap:
+        return None
+    return _finding(Span(close, gap.end()), broken)
+
+
+def _finding(gap: Span, broken: Broken) -> Diagnostic:
+    return RULE(
+        Span(gap.end, broken.span.end),
+        "A second step stands on this line.",
+        help="Write one step a line.",
+        fix=Fix("start a new line", (Edit(gap, "\n"),)),
+    )
+
+
+RULE = Rule("PRL116", "two-steps-a-line", Severity.ERROR, __doc__, explain=explain)

@@ -1,0 +1,49 @@
+"""A text whose closing quote is missing.
+
+What it does
+    Reports a quoted text that does not end on its line.
+
+Why
+    Where the text ends decides which arguments the step has.
+
+Example
+    1. a = FIND_CHARACTER(CTX, "Ross) : Identify Ross
+    2. b = FIND_RELATION(CTX, a, "Mara") : Find how the two stand to each other
+
+Use instead
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+    2. b = FIND_RELATION(CTX, a, "Mara") : Find how the two stand to each other
+
+Fix
+    None: there may be several places for the quote.
+"""
+
+from __future__ import annotations
+
+from pearl.lang.ast import Broken
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.source import Source, Span
+from pearl.lang.splitter import QUOTES
+from pearl.lint.rules.base import Rule, shown
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    at = broken.at.start
+    if broken.got or source.text[at : at + 1] not in tuple(QUOTES):
+        return None
+    rest = source.text[at : broken.span.end]
+    return RULE(
+        Span(at, broken.span.end),
+        f"The text that starts with {shown(rest, 24)} is not closed.",
+        help=f"Close it with {_closing(rest[0])} where it ends.",
+        data={"quote": rest[0]},
+    )
+
+
+def _closing(quote: str) -> str:
+    return {"“": "”", "„": "”", "«": "»", "「": "」", "‘": "’", "‹": "›", "『": "』", "‚": "‘"}.get(
+        quote, quote
+    )
+
+
+RULE = Rule("PRL102", "unclosed-string", Severity.ERROR, __doc__, explain=explain)

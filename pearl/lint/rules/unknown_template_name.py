@@ -1,0 +1,58 @@
+"""A text with braces around a name that no step has.
+
+What it does
+    Reports ``{name}`` inside a text where no earlier step is called ``name``,
+    and forms that a reference cannot have, as ``{name.part}`` or ``{#1}``.
+
+Why
+    Braces put an earlier output into a text. With no such output the braces
+    themselves would reach the model.
+
+Example
+    1. films = FIND_ALL(CTX, "the films of {director}") : List the films
+
+Use instead
+    1. director = FIND_CHARACTER(CTX, "the director") : Identify the director
+    2. films = FIND_ALL(CTX, "the films of {director}") : List the films
+
+Fix
+    Unsafe: writes ``\\{``, which stands for the brace itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.ast import DOCUMENT, Broken
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
+from pearl.lang.source import Source, Span
+from pearl.lint.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    for ref in view.template_refs:
+        if ref.name == DOCUMENT:
+            yield _finding(ref.span, ref.name, "The document cannot stand inside a text.")
+        elif ref.name not in view.defined and ref.name not in view.broken_names:
+            yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.")
+
+
+def explain(broken: Broken, source: Source) -> Diagnostic | None:
+    if broken.got != "BRACE":
+        return None
+    text = source.at(broken.at)
+    return _finding(broken.at, text.strip("{ }"), f"{text} names no step.")
+
+
+def _finding(span: Span, name: str, message: str) -> Diagnostic:
+    brace = Span(span.start, span.start + 1)
+    return RULE(
+        span,
+        message,
+        help="Name an earlier step, or write \\{ where you mean the brace.",
+        data={"name": name},
+        fix=Fix("write \\{", (Edit(brace, "\\{"),), Safety.UNSAFE),
+    )
+
+
+RULE = Rule("PRL209", "unknown-template-name", Severity.ERROR, __doc__, plan=check, explain=explain)

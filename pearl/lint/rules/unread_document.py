@@ -1,0 +1,50 @@
+"""A plan that never reads the document.
+
+What it does
+    Reports a plan in which no step takes ``CTX``, or a part of it by its label.
+
+Why
+    Its answer would come from the model's memory, not from the document.
+
+Example
+    1. ans = CONCAT("Ross leaves", "because of the sale") : Combine the reasons
+
+Use instead
+    1. ans = FIND_REASON(CTX, "Ross leaves") : Find why Ross leaves
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.ast import DOCUMENT, Decomposed, Solver, SubPlan
+from pearl.lang.builtins import read_label
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lint.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    steps = view.plan.steps
+    if steps and DOCUMENT not in view.uses and not view.broken and not _reads_elsewhere(view):
+        yield RULE(
+            steps[0].span,
+            f"No step reads the document ({DOCUMENT}).",
+            help=f"Give {DOCUMENT} to the steps that should look something up.",
+        )
+
+
+def _reads_elsewhere(view: PlanView) -> bool:
+    """Whether steps read a part of the document, or ask somebody who knows without it."""
+    called = [view.library.get(step.action) for step in view.plan.steps]
+    if any(one and isinstance(one.body, Solver | SubPlan | Decomposed) for one in called):
+        return True
+    return any(
+        isinstance(arg.value, str) and read_label(arg.value) is not None
+        for _, _, arg in view.literals
+    )
+
+
+RULE = Rule("PRL405", "unread-document", Severity.WARNING, __doc__, plan=check)

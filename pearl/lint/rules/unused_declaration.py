@@ -1,0 +1,47 @@
+"""A new action that no step calls.
+
+What it does
+    Reports a declaration under ``New actions:`` that the plan does not use.
+
+Why
+    Either a step is missing, or it calls something else by mistake.
+
+Example
+    New actions:
+    - FIND_HABIT(CTX, X) : Find what X does every day in CTX
+
+    1. a = FIND_CHARACTER(CTX, "Ross") : Identify Ross
+
+Use instead
+    New actions:
+    - FIND_HABIT(CTX, X) : Find what X does every day in CTX
+
+    1. a = FIND_HABIT(CTX, "Ross") : Find Ross's habits
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lint.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    if not view.plan.declares or view.broken:
+        return
+    called = {step.action for step in view.plan.steps}
+    for action in view.plan.declares:
+        if action.name not in called:
+            yield RULE(
+                action.span,
+                f"{action.name} is declared and never called.",
+                help="Call it, or take the declaration out.",
+                data={"action": action.name},
+            )
+
+
+RULE = Rule("PRL406", "unused-declaration", Severity.WARNING, __doc__, plan=check)

@@ -1,0 +1,48 @@
+"""A call with too few or too many arguments.
+
+What it does
+    Compares a call's arguments with the action's parameters.
+
+Why
+    The definition speaks of every parameter; with one missing it says nothing.
+
+Example
+    1. tie = FIND_RELATION(CTX, "Ross") : Find how they stand to each other
+
+Use instead
+    1. tie = FIND_RELATION(CTX, "Ross", "Mara") : Find how they stand to each other
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lint.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    for step in view.plan.steps:
+        action = view.library.get(step.action)
+        if not action:
+            continue
+        given, taken = len(step.args), len(action.params)
+        if given == taken or (action.variadic and given >= 1):
+            continue
+        takes = "at least 1 argument" if action.variadic else _count(taken)
+        yield RULE(
+            step.action_span,
+            f"{step.action} takes {takes}, and is given {given}.",
+            help=f"Write {action.signature}.",
+            data={"action": step.action, "signature": action.signature, "given": given},
+        )
+
+
+def _count(number: int) -> str:
+    return f"{number} argument{'' if number == 1 else 's'}"
+
+
+RULE = Rule("PRL203", "wrong-arity", Severity.ERROR, __doc__, plan=check)

@@ -1,0 +1,75 @@
+"""An argument of another type than the parameter takes.
+
+What it does
+    Compares the types that builtins and typed parameters take with what the
+    earlier steps give. Where a type is not known, nothing is said.
+
+Why
+    ``KEYS`` of a list that is not pairs has no answer.
+
+Example
+    1. people = FIND_ALL(CTX, "people") : List the people
+    2. names = KEYS(people) : Take their names
+
+Use instead
+    1. people = FIND_ALL(CTX, "people") : List the people
+    2. ages = FIND_QUANTITY(CTX, each people) : Find how old each is
+    3. names = KEYS(ages) : Take their names
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pearl.lang.ast import Arg, Items, Literal, Mode, Ref, Template
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.values import type_of
+from pearl.lint.rules.base import PlanView, Rule
+
+
+def check(view: PlanView) -> Iterator[Diagnostic]:
+    for index, step in enumerate(view.plan.steps):
+        action = view.library.get(step.action)
+        if not action:
+            continue
+        for ref in view.step_refs[index]:
+            if ref.mode.startswith("where") and action.returns not in ("bool", "any", "text"):
+                yield RULE(
+                    ref.span,
+                    f"where needs an action that answers yes or no; {step.action} gives "
+                    f"{action.returns}.",
+                    help="Use an action that returns bool.",
+                    data={"action": step.action, "type": action.returns},
+                )
+        for param, arg in zip(action.params, step.args, strict=False):
+            if param.type == "any":
+                continue
+            kind = _kind(view, index, arg)
+            if kind not in ("any", param.type):
+                yield RULE(
+                    arg.span,
+                    f"{step.action} takes {param.type} for {param.name}, and is given {kind}.",
+                    help=f"Give {step.action} a step whose output is {param.type}.",
+                    data={"action": step.action, "parameter": param.name, "type": kind},
+                )
+
+
+def _kind(view: PlanView, index: int, arg: Arg) -> str:
+    match arg:
+        case Ref(mode=Mode.PLAIN):
+            source = view.defined.get(arg.name, index)
+            return view.type_of(source) if source < index else "any"
+        case Literal():
+            return type_of(arg.value)
+        case Template():
+            return "text"
+        case Items():
+            return "list"
+        case _:
+            return "any"
+
+
+RULE = Rule("PRL303", "wrong-type", Severity.ERROR, __doc__, plan=check)

@@ -1,0 +1,201 @@
+"""Which merges of a condensed library a person accepts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from pearl.lang.ast import Action
+from pearl.lang.definitions import widened
+from pearl.lang.library import builtins, parse_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_action, print_arg
+from pearl.lang.source import InputError, Source
+from pearl.mining.condense import Condensed, Mapped, Note, itself, listed, straight, with_own_names
+
+_DECISION = re.compile(r"(?P<word>accept|reject)\s+(?P<merge>.+)$", re.IGNORECASE)
+_NEW = re.compile(r"new\s+(?P<action>.+)$", re.IGNORECASE)
+
+
+def call_of(one: Mapped) -> str:
+    """The new call that stands for an older one, in the older one's names."""
+    return f"{one.new}({', '.join(print_arg(arg) for arg in one.args)})"
+
+
+def merges(condensed: Condensed) -> list[int]:
+    """Places in the mapping of every merge that a person may reject.
+
+    Not among them: an action that stays, and the second of two with one name and the
+    same parameters, which no library could hold.
+    """
+    others = {one.new for one in condensed.mapping}
+    return [
+        at
+        for at, one in enumerate(condensed.mapping)
+        if one.new in others and not (straight(one) and _is_itself(condensed, one))
+    ]
+
+
+def _is_itself(condensed: Condensed, one: Mapped) -> bool:
+    """Whether an older action goes on, under its own name or one it had to take."""
+    alone = sum(other.new == one.new for other in condensed.mapping) == 1
+    return one.new == one.old.name or alone
+
+
+def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[str]) -> Condensed:
+    """A condensed library less some merges: those actions stay as they were.
+
+    A definition that was widened for them is made again for what is left.
+
+    Args:
+        condensed: the library.
+        rejected: places in its mapping.
+        seeds: names of actions beside it.
+    """
+    if not rejected:
+        return condensed
+    mapping = list(condensed.mapping)
+    taken = {action.name for action in condensed.actions}
+    stays: list[Action] = []
+    for at in sorted(rejected):
+        old = replace(mapping[at].old, aliases=(), replaces=())
+        if old.name in taken:
+            old = replace(old, name=_free(old.name, taken))
+        taken.add(old.name)
+        stays.append(old)
+        mapping[at] = Mapped(mapping[at].old, old.name, itself(old).args)
+    used = {one.new for one in mapping}
+    kept = [_narrowed(action, condensed, mapping) for action in condensed.actions]
+    actions, told, notes = with_own_names(
+        [*(action for action in kept if action.name in used), *stays], mapping
+    )
+    first = {one.new: -at for at, one in reversed(list(enumerate(told)))}
+    ordered = sorted(actions, key=lambda action: -first[action.name])
+    text = f"Rejected merges: {len(rejected)}. Those actions stay as they were."
+    return Condensed(
+        listed(ordered, told, seeds),
+        told,
+        (*condensed.notes, *notes, Note("review", text, tuple(one.name for one in stays))),
+    )
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    number = 2
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
+
+
+def _narrowed(action: Action, before: Condensed, after: Sequence[Mapped]) -> Action:
+    was = [one.old for one in before.mapping if one.new == action.name]
+    now = [one.old for one in after if one.new == action.name]
+    own = next((old for old in was if old.name == action.name and old.doc), None)
+    if own is None or own not in now or len(was) == len(now):
+        return action
+    others = [old for old in was if old is not own]
+    # One that a model defined in words of its own keeps them.
+    if action.doc != widened(own, others):
+        return action
+    return replace(action, doc=widened(own, [old for old in now if old is not own]))
+
+
+def print_review(condensed: Condensed, name: str, output: str) -> str:
+    """The merges as a file in which a person writes accept or reject.
+
+    Args:
+        condensed: the library, with every merge accepted.
+        name: the file it was made of.
+        output: the file it goes to.
+    """
+    places = merges(condensed)
+    command = shlex.join(("pearl", "condense", name, "--accept", f"{output}.review", "-o", output))
+    lines = [
+        f"# {len(places)} merges of {name}. To keep an action as it was, write reject for accept.",
+        f"# Then:  {command}",
+    ]
+    for action in condensed.actions:
+        plain = replace(action, comments=())
+        lines += ["", f"new {print_action(plain)}"]
+        for at in places:
+            one = condensed.mapping[at]
+            if one.new == action.name:
+                lines.append(f"accept {_signature(one.old)} = {call_of(one)}")
+                lines.append(f"#      {one.old.doc}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _signature(action: Action) -> str:
+    return f"{action.name}({', '.join(param.name for param in action.params)})"
+
+
+def read_review(
+    source: Source, actions: Sequence[Action], seeds: Mapping[str, Action]
+) -> Condensed:
+    """The library that a reviewed file comes to.
+
+    Args:
+        source: the file, as `print_review` wrote it and a person changed it.
+        actions: the library that it is about.
+        seeds: actions beside it, by name.
+
+    Raises:
+        InputError: a line cannot be read, or is about an action that is not there.
+    """
+    new: dict[str, Action] = {}
+    then: dict[int, Mapped] = {}
+    rejected: list[int] = []
+    for number, line in enumerate(source.text.splitlines(), 1):
+        where = f"{source.name}:{number}"
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        named, decided = _NEW.match(line.strip()), _DECISION.match(line.strip())
+        if named:
+            found = parse_library(named["action"]).actions
+            if not found:
+                raise InputError(f"{where} is no action: leave the lines with new as they were.")
+            new[found[0].name] = found[0]
+        elif decided:
+            at, one = _merge(decided["merge"], where, actions, then)
+            then[at] = one
+            if decided["word"].lower() == "reject":
+                rejected.append(at)
+        else:
+            raise InputError(f"{where} starts with neither accept nor reject: write one of them.")
+    mapping = [then.get(at) or _stays(action, new) for at, action in enumerate(actions)]
+    missing = next((one.new for one in mapping if _lost(one, new)), "")
+    if missing:
+        raise InputError(f"{source.name} has no line with new for {missing}: write it again.")
+    whole = Condensed(listed(list(new.values()), mapping, frozenset(seeds)), tuple(mapping), ())
+    return without(whole, rejected, frozenset(seeds))
+
+
+def _lost(one: Mapped, new: Mapping[str, Action]) -> bool:
+    return one.new not in new and one.old.name not in builtins()
+
+
+def _stays(action: Action, new: Mapping[str, Action]) -> Mapped:
+    """An action that no line is about: itself, under its name or one it had to take."""
+    names = [name for name in new if name == action.name or name.startswith(f"{action.name}_")]
+    fitting = [name for name in names if len(new[name].params) == len(action.params)]
+    name = action.name if action.name in fitting or not fitting else fitting[0]
+    return Mapped(action, name, itself(action).args)
+
+
+def _merge(
+    text: str, where: str, actions: Sequence[Action], before: Collection[int]
+) -> tuple[int, Mapped]:
+    """A line's merge, and the place of the action that it is about."""
+    old, equals, call = text.partition("=")
+    named = parse_library(old.strip()).actions
+    steps = parse(f"x = {call.strip()}").plan.steps
+    if not equals or not named or len(steps) != 1:
+        raise InputError(f"{where} cannot be read: change only its first word.")
+    count = len(named[0].params)
+    for at, action in enumerate(actions):
+        if action.name == named[0].name and len(action.params) == count and at not in before:
+            names = zip(named[0].params, action.params, strict=True)
+            if all(one.name == other.name for one, other in names):
+                return at, Mapped(action, steps[0].action, steps[0].args)
+    raise InputError(f"{where} is about {named[0].name}, which the library does not have.")

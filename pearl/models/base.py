@@ -1,0 +1,184 @@
+"""The shape every backend has."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol, TypeAlias
+
+from pearl.lang.values import canonical_json
+from pearl.prompts.calls import Call, Message
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that a call took, as the endpoint reports them."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call with the words it became.
+
+    Args:
+        call: what is asked, for backends that need no words.
+        messages: the rendered prompt.
+        path: where in the run it stands, as ``step/ross`` or ``plan/1``.
+        key: the hash of everything that decides the answer.
+        stable: how many characters of the last message open every prompt on
+            the same document, so that an endpoint may keep them; 0 for none.
+        document: the hash of the document's text; empty where there is none.
+    """
+
+    call: Call
+    messages: tuple[Message, ...]
+    path: str
+    key: str
+    stable: int = 0
+    document: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A try at a call that got no usable answer, what it cost, and when it began.
+
+    Times are in seconds, ``started`` since 1970; None where that is not known.
+    """
+
+    reason: str
+    cause: str
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    started: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's answer.
+
+    Args:
+        text: what it wrote.
+        usage: the tokens it took, as far as the endpoint says.
+        complete: False where it stopped at its token limit.
+        kept: whether it was paid for before, or by another call that asked
+            the same: nothing was sent for this one.
+        attempts: what was tried before in vain.
+    """
+
+    text: str
+    usage: Usage = field(default_factory=Usage)
+    complete: bool = True
+    kept: bool = False
+    attempts: tuple[Attempt, ...] = ()
+
+
+PASSING = frozenset({"rate", "connection", "timeout", "server", "reply"})
+"""Reasons that another try may mend."""
+
+FINAL = frozenset({"authentication", "quota", "budget", "store", "stopped"})
+"""Reasons that every further call would meet again."""
+
+
+class ModelError(Exception):
+    """A call that got no usable answer.
+
+    Args:
+        reason: one of ``authentication``, ``quota``, ``request``, ``rate``,
+            ``connection``, ``timeout``, ``server``, ``reply``, ``refusal``,
+            ``cut``, ``context``, ``budget``, ``calls``, ``input``, ``store``,
+            ``stopped``, ``recording``.
+        message: one line for a person, without secrets.
+        retry_after: seconds that the endpoint asks everybody to wait.
+        usage: tokens that were paid for all the same.
+        attempts: what was tried before in vain.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        usage: Usage | None = None,
+        attempts: tuple[Attempt, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.retry_after = retry_after
+        self.usage = usage or Usage()
+        self.attempts = attempts
+
+
+WORTH_KEEPING = 8000
+"""Characters from which a text's hash is kept: it is a document's, and comes again."""
+
+Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]
+"""What a model's ``answer`` is, and every layer that is put around it."""
+
+
+class Model(Protocol):
+    """A backend.
+
+    ``identity`` is everything about the model that decides its answers, for
+    the call key; ``notice`` is what a person should know about it.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def notice(self) -> str: ...
+
+    async def answer(self, request: Request) -> Reply:
+        """Answer one request.
+
+        Raises:
+            ModelError: no usable answer.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Give back what the model holds open."""
+        ...
+
+
+def call_key(identity: str, messages: tuple[Message, ...], sample: int = 0, stable: int = 0) -> str:
+    """The hash of everything that decides an answer (DESIGN, section 7).
+
+    Args:
+        identity: the model's, with its sampling.
+        messages: the rendered prompt.
+        sample: which of several answers to the same prompt.
+        stable: how many characters of the last message many prompts share;
+            they are hashed once, and their hash stands for them.
+    """
+    *before, last = messages
+    shared = _digest(last["content"][:stable]) if stable else ""
+    rest = [last["role"], shared, last["content"][stable:]]
+    return _digest(canonical_json([identity, before, rest, sample]))
+
+
+def _digest(text: str) -> str:
+    if len(text) < WORTH_KEEPING:
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return _kept_digest(text)
+
+
+@lru_cache(maxsize=64)
+def _kept_digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,270 @@
+"""The one shape of embeddings, and how near two of them are.
+
+Term weights as vectors: no model, no network, the same everywhere.
+
+Salton and Buckley, "Term-weighting approaches in automatic text retrieval",
+Information Processing & Management 24(5), 1988, section 3.
+
+An OpenAI-compatible endpoint's embeddings.
+
+From the environment to an embedding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from pearl.lang.source import InputError
+from pearl.lang.values import canonical_json
+from pearl.models.base import ModelError, Usage
+from pearl.models.transport import Transport, failure, read_complaint
+
+if TYPE_CHECKING:
+    from pearl.models.settings import Settings
+
+
+class Embed(Protocol):
+    """Turns texts into vectors."""
+
+    @property
+    def identity(self) -> str:
+        """Everything about it that decides its vectors; no secret is in it."""
+        ...
+
+    async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text, in their order, all of one length.
+
+        Vectors of one call can be compared; those of two need not be.
+
+        Args:
+            texts: at least one.
+
+        Raises:
+            ModelError: there are none.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What an endpoint answered.
+
+    Args:
+        vectors: one for each text.
+        usage: the tokens it took, as far as the endpoint says.
+    """
+
+    vectors: list[list[float]]
+    usage: Usage
+
+
+@runtime_checkable
+class Endpoint(Embed, Protocol):
+    """An embedding that is asked over the network, a call each time."""
+
+    @property
+    def name(self) -> str:
+        """The model's, as the endpoint knows it."""
+        ...
+
+    async def ask(self, texts: Sequence[str]) -> Embedded:
+        """As `Embed`, with what it took; nothing is tried again.
+
+        Raises:
+            ModelError: there are none.
+        """
+        ...
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """The cosine of the angle between two vectors; 0 where one of them has no length."""
+    lengths = math.hypot(*one) * math.hypot(*other)
+    if not lengths or not math.isfinite(lengths):
+        return 0.0
+    return sum(left * right for left, right in zip(one, other, strict=True)) / lengths
+
+
+_WORD = re.compile(r"[^\W_]+")
+_PIECE = 4
+"""Characters of a piece of a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class TfIdf:
+    """Vectors over the terms of the texts that are compared.
+
+    A text's terms are its words, its pairs of neighbouring words, and the
+    pieces of four characters of each word with its ends marked. Words keep
+    what they say of the order, pieces bring *directed* near *director*. Case,
+    accents and punctuation do not count; stop words do, as *before* and
+    *after* ask different things.
+
+    A term that occurs n times in a text, and in d of the N texts, weighs
+    n × (1 + ln((1 + N) / (1 + d))), so that what tells the texts apart weighs
+    most. The words' part and the pieces' part of a vector have length 1 each:
+    one changed word shows in both.
+    """
+
+    @property
+    def identity(self) -> str:
+        return "tf-idf, words and pieces of 4"
+
+    async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        folded = [_folded(text) for text in texts]
+        words = _weighed([Counter(_words(one)) for one in folded])
+        pieces = _weighed([Counter(_pieces(one)) for one in folded])
+        return [one + other for one, other in zip(words, pieces, strict=True)]
+
+
+def _folded(text: str) -> list[str]:
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    return _WORD.findall("".join(char for char in plain if not unicodedata.combining(char)))
+
+
+def _words(words: Sequence[str]) -> Iterator[str]:
+    yield from words
+    yield from (f"{one} {other}" for one, other in pairwise(words))
+
+
+def _pieces(words: Sequence[str]) -> Iterator[str]:
+    for word in words:
+        marked = f" {word} "
+        for at in range(max(1, len(marked) - _PIECE + 1)):
+            yield marked[at : at + _PIECE]
+
+
+def _weighed(counts: Sequence[Counter[str]]) -> list[list[float]]:
+    """A vector of length 1 for each text; of length 0 for one without terms."""
+    holding = Counter(term for one in counts for term in one)
+    rare = {term: 1 + math.log((1 + len(counts)) / (1 + texts)) for term, texts in holding.items()}
+    vectors = [[one[term] * weight for term, weight in rare.items()] for one in counts]
+    lengths = [math.hypot(*one) or 1.0 for one in vectors]
+    return [[part / length for part in one] for one, length in zip(vectors, lengths, strict=True)]
+
+
+OPENAI = "https://api.openai.com/v1"
+"""The endpoint where none is named."""
+
+LARGEST = 1e30
+"""No part of a vector is as large: it would not be kept as it is."""
+
+
+class OpenAIEmbedding:
+    """A model of an endpoint, asked over ``/embeddings``.
+
+    Nothing here tries again. Where the endpoint is, who pays, and how long a
+    call may take, is read from the environment when it is first used.
+
+    Args:
+        name: the model's, as the endpoint knows it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to a worker without the key: it reads its own environment."""
+        return OpenAIEmbedding, (self.name,)
+
+    @property
+    def identity(self) -> str:
+        """As `Embed`.
+
+        Raises:
+            InputError: the settings cannot be used.
+        """
+        return canonical_json([self.name, self._settings.base_url])
+
+    @cached_property
+    def _settings(self) -> Settings:
+        from pearl.models.choose import read_settings
+
+        try:
+            return read_settings(self.name)
+        except InputError as error:
+            raise InputError(f"PEARL_EMBEDDING_MODEL: {error}") from None
+
+    async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        return (await self.ask(texts)).vectors
+
+    async def ask(self, texts: Sequence[str]) -> Embedded:
+        """As `Endpoint`.
+
+        Raises:
+            InputError: the settings cannot be used.
+            ModelError: there are no vectors.
+        """
+        settings = self._settings
+        body = json.dumps({"model": self.name, "input": list(texts)}).encode()
+        # Splits are far apart: a connection kept open would only be one to forget.
+        transport = Transport(settings.base_url or OPENAI, settings, ("embeddings",))
+        limit = settings.timeout
+        try:
+            async with asyncio.timeout(limit):
+                answer = await transport.post(body)
+        except TimeoutError:
+            raise ModelError("timeout", f"No embeddings within {limit:g} seconds.") from None
+        finally:
+            await transport.close()
+        if answer.status >= 300:
+            raise failure(answer.status, answer.headers, read_complaint(answer.body, self._hidden))
+        return _embedded(answer.body, len(texts))
+
+    def _hidden(self, text: str) -> str:
+        secret = self._settings.api_key.get_secret_value()
+        return text.replace(secret, "***") if secret else text
+
+
+def _embedded(body: bytes, count: int) -> Embedded:
+    """The vectors of an answer, in the order of what was asked."""
+    usage = Usage()
+    try:
+        told = json.loads(body)
+        rows = sorted(told["data"], key=lambda row: row["index"])
+        found = [_vector(row["embedding"]) for row in rows]
+        usage = _usage(told.get("usage"))
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        found = []
+    if len(found) != count or len({len(one) for one in found}) != 1:
+        raise ModelError(
+            "reply", "The endpoint's answer holds no embeddings: check PEARL_EMBEDDING_MODEL."
+        )
+    return Embedded(found, usage)
+
+
+def _usage(given: Any) -> Usage:  # noqa: ANN401 - any JSON
+    tokens = given.get("prompt_tokens") if isinstance(given, dict) else None
+    return Usage(tokens if isinstance(tokens, int) and 0 <= tokens < 1 << 40 else 0)
+
+
+def _vector(given: Any) -> list[float]:  # noqa: ANN401 - any JSON
+    vector = [float(part) for part in given]
+    if not vector or not all(abs(part) < LARGEST for part in vector):
+        raise ValueError("no vector")
+    return vector
+
+
+def choose_embedding() -> Embed:
+    """The embedding a person means.
+
+    ``PEARL_EMBEDDING_MODEL`` names a model of the endpoint that
+    ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY`` tell; without it, term weights.
+    Those settings are read when it is first used: whoever embeds nothing needs
+    none.
+    """
+    name = os.environ.get("PEARL_EMBEDDING_MODEL", "").strip()
+    if not name:
+        return TfIdf()
+
+    return OpenAIEmbedding(name)

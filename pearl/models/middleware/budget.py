@@ -1,0 +1,164 @@
+"""Stops before the call that would cost too much.
+
+Each call reserves what it is expected to take before it is made, so that
+calls side by side cannot exceed a limit together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+
+from pearl.models.base import Ask, ModelError, Reply, Request, Usage
+
+LOOK = 0.2
+"""Seconds between looks at a ledger that other processes write in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Tokens, read and written, and their cost in millionths of a dollar."""
+
+    tokens: int = 0
+    cost: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.tokens + other.tokens, self.cost + other.cost)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.tokens - other.tokens, self.cost - other.cost)
+
+
+class Verdict(Enum):
+    """What a ledger says to a call."""
+
+    GRANTED = auto()
+    WAIT = auto()
+    REFUSED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What may be spent; None is no limit."""
+
+    tokens: int | None = None
+    cost: int | None = None
+
+    def holds(self, amount: Amount) -> bool:
+        """Whether an amount is within it."""
+        within_tokens = self.tokens is None or amount.tokens <= self.tokens
+        return within_tokens and (self.cost is None or amount.cost <= self.cost)
+
+
+def judge(ceiling: Ceiling, spent: Amount, reserved: Amount, wanted: Amount) -> Verdict:
+    """Whether a call may go: never, not while others are under way, or now."""
+    if not ceiling.holds(spent + wanted):
+        return Verdict.REFUSED
+    return Verdict.GRANTED if ceiling.holds(spent + reserved + wanted) else Verdict.WAIT
+
+
+class Ledger(Protocol):
+    """Where spending is added up, in this process or for several."""
+
+    async def reserve(self, wanted: Amount) -> Verdict:
+        """Set an amount aside, where it is granted."""
+        ...
+
+    async def settle(self, reserved: Amount, spent: Amount) -> None:
+        """Replace what was set aside with what it came to."""
+        ...
+
+    async def spent(self) -> Amount:
+        """What has been spent so far."""
+        ...
+
+
+class MemoryLedger:
+    """A ledger of one process.
+
+    Args:
+        ceiling: what may be spent.
+        spent: what an earlier go has spent.
+    """
+
+    def __init__(self, ceiling: Ceiling, spent: Amount) -> None:
+        self._ceiling = ceiling
+        self._spent = spent
+        self._reserved = Amount()
+
+    async def reserve(self, wanted: Amount) -> Verdict:
+        """Set an amount aside, where it is granted."""
+        verdict = judge(self._ceiling, self._spent, self._reserved, wanted)
+        if verdict is Verdict.GRANTED:
+            self._reserved += wanted
+        return verdict
+
+    async def settle(self, reserved: Amount, spent: Amount) -> None:
+        """Replace what was set aside with what it came to."""
+        self._reserved -= reserved
+        self._spent += spent
+
+    async def spent(self) -> Amount:
+        """What has been spent so far."""
+        return self._spent
+
+
+@dataclass(frozen=True)
+class Budgeted:
+    """Makes a call where the ledger grants it.
+
+    Args:
+        ask: makes the call.
+        ledger: adds up.
+        ceiling: what may be spent, for messages.
+        expect: the tokens that a request may take.
+        price: what tokens cost, in millionths of a dollar.
+    """
+
+    ask: Ask
+    ledger: Ledger
+    ceiling: Ceiling
+    expect: Callable[[Request], Usage]
+    price: Callable[[Usage], int]
+
+    async def __call__(self, request: Request) -> Reply:
+        """Answer.
+
+        Raises:
+            ModelError: the call would exceed the budget; or as the layer within.
+        """
+        wanted = self._amount(self.expect(request))
+        while (verdict := await self.ledger.reserve(wanted)) is not Verdict.GRANTED:
+            if verdict is Verdict.REFUSED:
+                raise await self._refusal(wanted)
+            await asyncio.sleep(LOOK)
+        spent = Usage()
+        try:
+            reply = await self.ask(request)
+            spent = sum((one.usage for one in reply.attempts), reply.usage)
+            return reply
+        except ModelError as error:
+            spent = sum((one.usage for one in error.attempts), Usage())
+            raise
+        finally:
+            await self.ledger.settle(wanted, self._amount(spent))
+
+    def _amount(self, usage: Usage) -> Amount:
+        return Amount(usage.prompt_tokens + usage.completion_tokens, self.price(usage))
+
+    async def _refusal(self, wanted: Amount) -> ModelError:
+        spent = await self.ledger.spent()
+        if self.ceiling.tokens is not None and spent.tokens + wanted.tokens > self.ceiling.tokens:
+            return ModelError(
+                "budget",
+                f"The next call may take {wanted.tokens:,} tokens, and {spent.tokens:,} of "
+                f"{self.ceiling.tokens:,} are spent: raise --max-tokens.",
+            )
+        return ModelError(
+            "budget",
+            f"The next call may cost ${wanted.cost / 1e6:.4f}, and ${spent.cost / 1e6:.4f} of "
+            f"${(self.ceiling.cost or 0) / 1e6:.4f} are spent: raise --max-cost.",
+        )

@@ -1,0 +1,114 @@
+"""No call is made twice: not in this process, not in another, not in a later run.
+
+A call's key decides its reply, so one look-up serves resuming, caching, and
+sharing between questions (DESIGN, section 7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from pearl.models.base import Ask, Model, ModelError, Reply, Request
+
+FIRST_LOOK = 0.01
+"""Seconds after which to look again for a reply that another process is getting."""
+
+LATER_LOOK = 0.5
+"""Seconds between looks at most."""
+
+
+class Keeper(Protocol):
+    """Where replies are kept."""
+
+    async def claim(self, scope: str, key: str) -> Reply | bool:
+        """The reply, or True where the caller is to make the call, or False where another does."""
+        ...
+
+    def keep(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
+        """Keep a reply to a call that was claimed, and give it as `claim` will."""
+        ...
+
+    def drop(self, scope: str, key: str) -> None:
+        """Give up a call that was claimed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Answers from what is kept; identical calls under way are made once (single flight).
+
+    Args:
+        ask: makes a call that nobody has made.
+        keeper: where replies are kept.
+        scope: which of the keeper's replies count: empty for those of all runs.
+        model: whose replies they are.
+        sleep: waits some seconds, or less where there is nothing left to wait for.
+    """
+
+    ask: Ask
+    keeper: Keeper
+    scope: str
+    model: Model
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _flights: dict[str, asyncio.Future[Reply]] = field(default_factory=dict, init=False)
+
+    async def __call__(self, request: Request) -> Reply:
+        """Answer, from what is kept where possible.
+
+        Raises:
+            ModelError: the call, made here or by another question, failed.
+        """
+        while (flight := self._flights.get(request.key)) is not None:
+            await asyncio.wait([flight])
+            # Whoever led may have been cancelled; then one of those who waited takes the lead.
+            if not flight.cancelled():
+                return _shared(flight)
+        flight = asyncio.get_running_loop().create_future()
+        self._flights[request.key] = flight
+        try:
+            reply = await self._kept_or_made(request)
+        except ModelError as error:
+            flight.set_exception(error)
+            flight.exception()  # Marked as seen: perhaps nobody else waits for it.
+            raise
+        except BaseException:
+            flight.cancel()
+            raise
+        else:
+            flight.set_result(reply)
+            return reply
+        finally:
+            del self._flights[request.key]
+
+    async def _kept_or_made(self, request: Request) -> Reply:
+        pause = FIRST_LOOK
+        while True:
+            found = await self.keeper.claim(self.scope, request.key)
+            if isinstance(found, Reply):
+                return found
+            if found:
+                return await self._made(request)
+            await self.sleep(pause)
+            pause = min(LATER_LOOK, 1.5 * pause)
+
+    async def _made(self, request: Request) -> Reply:
+        try:
+            reply = await self.ask(request)
+        except BaseException:
+            self.keeper.drop(self.scope, request.key)
+            raise
+        # What is used now is what is found later, so that a run that goes on ends no differently.
+        return self.keeper.keep(
+            self.scope, request.key, reply, self.model.name, self.model.identity
+        )
+
+
+def _shared(flight: asyncio.Future[Reply]) -> Reply:
+    """Another question's reply: what it cost is in that one's books."""
+    error = flight.exception()
+    if isinstance(error, ModelError):
+        raise ModelError(error.reason, str(error))
+    return replace(flight.result(), kept=True, attempts=())

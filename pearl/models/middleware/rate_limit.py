@@ -1,0 +1,305 @@
+"""How many calls are under way at a time: as many as the endpoint takes.
+
+Additive increase, multiplicative decrease, as networks do it: the limit
+doubles a round until something goes wrong, then grows by one a round, and is
+halved when the endpoint turns calls away.
+
+Requests or tokens a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pearl.models.base import Ask, ModelError, Reply, Request
+
+BURST = 1.0
+"""Seconds' worth that may go at once after a quiet time: no minute exceeds its limit by more."""
+
+
+class Pace:
+    """Spreads amounts evenly over time.
+
+    An amount larger than what is free goes through and leaves a debt, for
+    which the next ones wait; so a call of more tokens than a second's worth
+    is possible at all.
+
+    Args:
+        per_minute: how much may go in a minute.
+    """
+
+    def __init__(self, per_minute: float) -> None:
+        self._rate = per_minute / 60
+        self._free_at = 0.0
+
+    async def take(self, amount: float) -> None:
+        """Wait for one's turn; turns are given in the order of asking."""
+        now = asyncio.get_running_loop().time()
+        turn = max(self._free_at, now - BURST)
+        self._free_at = turn + amount / self._rate
+        if turn > now:
+            await asyncio.sleep(turn - now)
+
+    def correct(self, amount: float) -> None:
+        """Account for what was taken too much or, where negative, too little of."""
+        self._free_at += amount / self._rate
+
+
+FIRST = 8
+"""Calls at a time to begin with."""
+
+CEILING = 256
+"""Calls at a time at most, where the person names no number."""
+
+CROWDED = frozenset({"rate", "timeout"})
+"""Reasons that say there are too many calls at a time."""
+
+SLOW = 2.5
+"""A round that takes this many times the fastest one's time is a sign of a crowd."""
+
+
+class HaltError(ModelError):
+    """A call that was never sent, because nothing is sent any more."""
+
+
+class Limiter:
+    """Slots for calls, shared by every plan of a batch.
+
+    Args:
+        ceiling: calls under way at most.
+        first: calls under way at most to begin with.
+    """
+
+    def __init__(self, ceiling: int = CEILING, first: int = FIRST) -> None:
+        self._ceiling = float(ceiling)
+        self._limit = min(float(first), self._ceiling)
+        self._doubling = True
+        self._in_flight = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._resume_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped: ModelError | None = None
+        self._sleepers: set[asyncio.Future[None]] = set()
+        self._round = _Round()
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be under way now."""
+        return int(self._limit)
+
+    @property
+    def in_flight(self) -> int:
+        """Calls under way."""
+        return self._in_flight
+
+    @property
+    def stopped(self) -> ModelError | None:
+        """Why no further call is made, or None."""
+        return self._stopped
+
+    async def enter(self) -> float:
+        """Wait for a slot, in the order of asking.
+
+        Returns:
+            When it was given, on the loop's clock, for `leave`.
+
+        Raises:
+            HaltError: no further call is made.
+        """
+        loop = asyncio.get_running_loop()
+        self._check()
+        if self._waiting or not self._free(loop.time()):
+            await self._queue(loop)
+        else:
+            self._in_flight += 1
+        return loop.time()
+
+    def leave(self, entered: float, error: ModelError | None = None, *, judge: bool = True) -> None:
+        """Give a slot back, and say how the call went.
+
+        Args:
+            entered: what `enter` gave.
+            error: what went wrong, or None.
+            judge: whether the call came to an end by itself.
+        """
+        now = asyncio.get_running_loop().time()
+        self._in_flight -= 1
+        if judge and error is not None and error.reason in CROWDED:
+            self._shrink(entered, now)
+        elif judge and error is None:
+            self._grow(entered, now)
+        self._admit()
+
+    def pause(self, seconds: float) -> None:
+        """Hold everybody back for some time; a longer pause under way stays."""
+        loop = asyncio.get_running_loop()
+        self._resume_at = max(self._resume_at, loop.time() + seconds)
+        self._wake_at(loop)
+
+    def stop(self, error: ModelError) -> None:
+        """Make no further call: whoever waits is told why. Calls under way go on."""
+        if self._stopped is None:
+            self._stopped = error
+        waiting = [*self._waiting, *self._sleepers]
+        self._waiting.clear()
+        self._sleepers.clear()
+        for one in waiting:
+            if not one.done():
+                one.set_exception(self._told())
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, unless there is nothing left to wait for.
+
+        Raises:
+            HaltError: no further call is made.
+        """
+        self._check()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds, _finish, done)
+        self._sleepers.add(done)
+        try:
+            await done
+        finally:
+            timer.cancel()
+            self._sleepers.discard(done)
+
+    def _check(self) -> None:
+        if self._stopped is not None:
+            raise self._told()
+
+    def _told(self) -> HaltError:
+        error = self._stopped or ModelError("stopped", "Stopped.")
+        return HaltError(error.reason, str(error))
+
+    def _free(self, now: float) -> bool:
+        return self._in_flight < int(self._limit) and now >= self._resume_at
+
+    async def _queue(self, loop: asyncio.AbstractEventLoop) -> None:
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(turn)
+        self._wake_at(loop)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                # The slot came in the moment in which its taker gave up.
+                self._in_flight -= 1
+                self._admit()
+            else:
+                turn.cancel()
+            raise
+
+    def _admit(self) -> None:
+        now = asyncio.get_running_loop().time()
+        while self._waiting and self._free(now):
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._in_flight += 1
+                turn.set_result(None)
+
+    def _wake_at(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._resume_at > loop.time() and self._waiting:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_at(self._resume_at, self._admit)
+
+    def _grow(self, entered: float, now: float) -> None:
+        # A limit that is not reached says nothing about the endpoint.
+        if self._in_flight + 1 >= int(self._limit) or self._waiting:
+            self._limit += 1.0 if self._doubling else 1.0 / self._limit
+            self._limit = min(self._limit, self._ceiling)
+        if self._round.add(now - entered, now, self._limit):
+            self._doubling = False
+            self._limit = max(1.0, 0.9 * self._limit)
+
+    def _shrink(self, entered: float, now: float) -> None:
+        self._doubling = False
+        # Calls that set out before the last cut say nothing about the limit since.
+        if entered > self._round.cut_at:
+            self._round.cut_at = now
+            self._limit = max(1.0, self._limit / 2)
+
+
+class _Round:
+    """Watches whether more calls at a time still get more done."""
+
+    def __init__(self) -> None:
+        self.cut_at = -1.0
+        self._times: list[float] = []
+        self._since = 0.0
+        self._fastest = float("inf")
+        self._best_rate = 0.0
+
+    def add(self, seconds: float, now: float, limit: float) -> bool:
+        """Add a call's time; True where a whole round was slow and got no more done."""
+        if not self._times:
+            self._since = now - seconds
+        self._times.append(seconds)
+        if len(self._times) < max(32, int(limit)):
+            return False
+        middle = sorted(self._times)[len(self._times) // 2]
+        rate = len(self._times) / max(now - self._since, 1e-9)
+        self._times.clear()
+        slow = middle > SLOW * self._fastest and rate < 1.05 * self._best_rate
+        self._fastest = min(self._fastest, middle)
+        self._best_rate = max(self._best_rate, rate)
+        return slow
+
+
+def _finish(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
+
+
+@dataclass(frozen=True)
+class Limited:
+    """Makes a call when there is a slot for it, and when its turn has come.
+
+    Args:
+        ask: makes the call.
+        limiter: gives the slots.
+        requests: requests a minute, or None.
+        tokens: tokens a minute, or None.
+        weigh: how many tokens a request is expected to take.
+    """
+
+    ask: Ask
+    limiter: Limiter
+    requests: Pace | None
+    tokens: Pace | None
+    weigh: Callable[[Request], int]
+
+    async def __call__(self, request: Request) -> Reply:
+        """Answer.
+
+        Raises:
+            ModelError: as the layer within, or no further call is made.
+        """
+        expected = await self._turn(request)
+        entered = await self.limiter.enter()
+        try:
+            reply = await self.ask(request)
+        except ModelError as error:
+            self.limiter.leave(entered, error)
+            raise
+        except BaseException:
+            self.limiter.leave(entered, judge=False)
+            raise
+        self.limiter.leave(entered)
+        if self.tokens is not None and reply.usage.prompt_tokens:
+            taken = reply.usage.prompt_tokens + reply.usage.completion_tokens
+            self.tokens.correct(taken - expected)
+        return reply
+
+    async def _turn(self, request: Request) -> int:
+        if self.requests is not None:
+            await self.requests.take(1)
+        if self.tokens is None:
+            return 0
+        expected = self.weigh(request)
+        await self.tokens.take(expected)
+        return expected

@@ -1,0 +1,103 @@
+"""The one layer that asks again."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field, replace
+
+from pearl.models.base import PASSING, Ask, Attempt, ModelError, Reply, Request
+from pearl.models.middleware.rate_limit import HaltError, Limiter
+
+TRIES = 5
+"""How often a call is tried in all."""
+
+UNUSABLE = 3
+"""How often where the endpoint answers, and with nothing usable."""
+
+FIRST_WAIT = 0.5
+"""Seconds before the second try, at most; each further wait is twice as long."""
+
+LONGEST_BACKOFF = 20.0
+"""Seconds between two tries at most, where the endpoint names no time."""
+
+
+@dataclass(frozen=True)
+class Retried:
+    """Tries a call again where that may help, and everybody waits where the endpoint asks for it.
+
+    Args:
+        ask: makes one try.
+        limiter: holds everybody back during a pause.
+        tries: how often a call is tried in all.
+        longest_wait: seconds; an endpoint that asks for more gets no further try.
+        random: spreads the waits.
+    """
+
+    ask: Ask
+    limiter: Limiter
+    tries: int = TRIES
+    longest_wait: float = 120.0
+    random: random.Random = field(default_factory=random.Random)
+
+    async def __call__(self, request: Request) -> Reply:
+        """Answer.
+
+        Raises:
+            ModelError: no try got a usable answer; it lists them.
+        """
+        attempts: list[Attempt] = []
+        while True:
+            began, started = time.time(), time.monotonic()
+            try:
+                reply = await self.ask(request)
+            except HaltError as halted:
+                raise HaltError(halted.reason, str(halted), attempts=tuple(attempts)) from None
+            except ModelError as error:
+                spent = time.monotonic() - started
+                attempts.append(Attempt(error.reason, str(error), error.usage, spent, began))
+                wait = self._wait(error, attempts)
+                if wait is None:
+                    raise self._given_up(error, attempts) from None
+                await self._pause(error, wait, attempts)
+            else:
+                return replace(reply, attempts=tuple(attempts)) if attempts else reply
+
+    def _wait(self, error: ModelError, attempts: list[Attempt]) -> float | None:
+        """Seconds to the next try, or None where there is none."""
+        useless = sum(one.reason == "reply" for one in attempts)
+        if error.reason not in PASSING or len(attempts) >= self.tries or useless >= UNUSABLE:
+            return None
+        if error.retry_after is not None:
+            return error.retry_after if error.retry_after <= self.longest_wait else None
+        longest = min(LONGEST_BACKOFF, FIRST_WAIT * 2 ** (len(attempts) - 1))
+        return self.random.uniform(longest / 10, longest)
+
+    async def _pause(self, error: ModelError, wait: float, attempts: list[Attempt]) -> None:
+        if error.retry_after is not None:
+            # Everybody meets the same limit: who asks on meanwhile makes it worse for all.
+            self.limiter.pause(wait)
+            return
+        try:
+            await self.limiter.sleep(wait)
+        except HaltError as halted:
+            raise HaltError(halted.reason, str(halted), attempts=tuple(attempts)) from None
+
+    def _given_up(self, error: ModelError, attempts: list[Attempt]) -> ModelError:
+        message = str(error)
+        if error.retry_after is not None and error.retry_after > self.longest_wait:
+            message = (
+                f"The endpoint asks to wait {_told(error.retry_after)}, longer than the "
+                f"{_told(self.longest_wait)} that are waited for: run it again later, or raise "
+                "--max-wait."
+            )
+        elif len(attempts) > 1:
+            message = f"{message} ({len(attempts)} tries)"
+        return ModelError(
+            error.reason, message, retry_after=error.retry_after, usage=error.usage,
+            attempts=tuple(attempts),
+        )  # fmt: skip
+
+
+def _told(seconds: float) -> str:
+    return f"{seconds / 60:g} minutes" if seconds >= 120 else f"{seconds:g} seconds"

@@ -1,0 +1,187 @@
+"""A model in its layers.
+
+Settings of the engine, from the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import partial
+
+from pearl.lang.source import InputError
+from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage
+from pearl.models.middleware.budget import Amount, Budgeted, Ceiling, Ledger, MemoryLedger
+from pearl.models.middleware.cache import Keeper, Kept
+from pearl.models.middleware.rate_limit import CEILING, FIRST, Limited, Limiter, Pace
+from pearl.models.middleware.retry import TRIES, Retried
+from pearl.models.middleware.warmup import Warmed
+from pearl.models.prices import Price
+
+
+def read_tries() -> int:
+    """How often a call is tried in all: ``PEARL_TRIES``.
+
+    Raises:
+        InputError: it is no number above 0.
+    """
+    return _whole("PEARL_TRIES") or TRIES
+
+
+def read_window() -> int | None:
+    """Tokens that fit the model, its reply among them: ``PEARL_CONTEXT``; None where not set.
+
+    Raises:
+        InputError: it is no number above 0.
+    """
+    return _whole("PEARL_CONTEXT")
+
+
+def read_reply() -> int | None:
+    """Tokens that a reply may have: ``PEARL_MAX_TOKENS``; None where not set.
+
+    Raises:
+        InputError: it is no number above 0.
+    """
+    return _whole("PEARL_MAX_TOKENS")
+
+
+def _whole(name: str) -> int | None:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"{name} is wrong: it is to be a whole number above 0.")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How fast, and how much of it.
+
+    Args:
+        concurrency: calls under way at most; 0 leaves it to adapt.
+        first: calls under way at most to begin with.
+        rpm: requests a minute; None is no limit.
+        tpm: tokens a minute; None is no limit.
+        max_wait: seconds that an endpoint may ask everybody to wait.
+        max_cost: dollars that may be spent; None is no limit.
+        max_tokens: tokens that may be spent; None is no limit.
+        tries: how often a call is tried in all; by default as `read_tries`.
+    """
+
+    concurrency: int = 0
+    first: int = FIRST
+    rpm: float | None = None
+    tpm: float | None = None
+    max_wait: float = 120.0
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    tries: int = field(default_factory=read_tries)
+
+    @property
+    def ceiling(self) -> Ceiling:
+        """What may be spent."""
+        cost = None if self.max_cost is None else round(1e6 * self.max_cost)
+        return Ceiling(self.max_tokens, cost)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A model in its layers.
+
+    Args:
+        ask: the outermost layer.
+        model: the model within.
+        limiter: how many calls are under way.
+        keeper: where replies are kept; None where they are not.
+    """
+
+    ask: Ask
+    model: Model
+    limiter: Limiter
+    keeper: Keeper | None = None
+
+    @property
+    def identity(self) -> str:
+        """Everything about the model that decides its answers."""
+        return self.model.identity
+
+    @property
+    def stopped(self) -> ModelError | None:
+        """Why no further call is made, or None."""
+        return self.limiter.stopped
+
+    def stop(self, error: ModelError) -> None:
+        """Make no further call; those under way go on."""
+        self.limiter.stop(error)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Stops everything at an error that every further call would meet again."""
+
+    ask: Ask
+    limiter: Limiter
+
+    async def __call__(self, request: Request) -> Reply:
+        """Answer.
+
+        Raises:
+            ModelError: as the layer within.
+        """
+        try:
+            return await self.ask(request)
+        except ModelError as error:
+            if error.reason in FINAL:
+                self.limiter.stop(error)
+            raise
+
+
+def start_engine(
+    model: Model,
+    keeper: Keeper | None = None,
+    scope: str = "",
+    limits: Limits | None = None,
+    price: Price | None = None,
+    spent: Usage | None = None,
+    ledger: Ledger | None = None,
+) -> Engine:
+    """Put a model in its layers, from the model outwards.
+
+    Args:
+        model: who answers.
+        keeper: where replies are kept; None keeps none.
+        scope: which of its replies count.
+        limits: how fast, and how much of it.
+        price: what the model's tokens cost, where it is known.
+        spent: what an earlier go of the same run has spent.
+        ledger: where spending is added up; by default in this process.
+    """
+    limits = limits or Limits()
+    limiter = Limiter(limits.concurrency or CEILING, limits.first)
+    requests = Pace(limits.rpm) if limits.rpm else None
+    tokens = Pace(limits.tpm) if limits.tpm else None
+    expect = partial(_expected, model=model.name, reply=read_reply())
+    ask: Ask = Limited(model.answer, limiter, requests, tokens, lambda one: _tokens(expect(one)))
+    ask = Retried(ask, limiter, limits.tries, limits.max_wait)
+    ask = Warmed(ask)
+    ceiling = limits.ceiling
+    if ceiling != Ceiling():
+        cost = price.cost if price else lambda _: 0
+        spent = spent or Usage()
+        ledger = ledger or MemoryLedger(ceiling, Amount(_tokens(spent), cost(spent)))
+        ask = Budgeted(ask, ledger, ceiling, expect, cost)
+    if keeper is not None:
+        ask = Kept(ask, keeper, scope, model, limiter.sleep)
+    return Engine(Ending(ask, limiter), model, limiter, keeper)
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.prompt_tokens + usage.completion_tokens
+
+
+def _expected(request: Request, model: str, reply: int | None) -> Usage:
+    from pearl.models.tokens import REPLY, upper
+
+    return upper(request, model, reply or REPLY)

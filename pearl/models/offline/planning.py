@@ -1,0 +1,469 @@
+"""Plans by analogy of form: a question's cue words choose the action, its clause the argument.
+
+No action's name is known here; actions are chosen by the words of their names
+and definitions, so any library works.
+
+What can be read off a question's form: what it is about, who it names, what it asks for.
+
+Which words of a question call for which kind of action, by the words it is defined with.
+
+No action's name stands here: the words on the right are looked up in the
+names and definitions of whatever library there is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Plan, Ref, Step
+from pearl.lang.library import Library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
+from pearl.lang.values import Type
+from pearl.prompts.calls import WritePlan
+from pearl.retrieval.bm25 import STOP, stems, words
+from pearl.retrieval.terms import sentences
+
+_WHO = r"(?:the |an? |its |their |his |her )?(?:[\w'’-]+ ){0,4}?[\w'’-]+"  # a party, in a few words
+_PREAMBLE = re.compile(
+    r"^(?:taken together|taking .{1,40}? as a whole|overall|ultimately|in general|in the end"
+    r"|according to [^,]{1,40}|based on [^,]{1,60}|given [^,]{1,60}|of the (?:following|four)[^,]*"
+    r"|(?:in|throughout|at the end of) (?:the|this) (?:story|article|passage|text|essay))[,:]? ",
+    re.IGNORECASE,
+)
+_AUXILIARY = (
+    r"(?:do|does|did|has|had|have|would|might|may|can|could|should|will|is|are|was|were)"
+    r"(?:n['’]t)?\b"
+)
+_LIKELY = r"(?:,? (?:is it |it is )?(?:most )?(?:likely|probably|best),?)?"
+_ASKING = re.compile(
+    r"^(?:(?:with|in|to|from|for|by|of|at|on|about) )?"
+    r"(?P<word>why|how|what|who|whom|whose|when|where|which)\b(?: of (?:these|the following|the))?"
+    r"(?: (?:best )?(?:statement|option|answer|choice|sentence|phrase|word|one|reason|question)s?\b"
+    rf")?{_LIKELY} ?",
+    re.IGNORECASE,
+)
+_NOUN = re.compile(
+    rf"^(?P<noun>(?!about\b)(?:(?!{_AUXILIARY})[\w'’-]+ ){{1,3}}?)(?={_AUXILIARY})", re.I
+)
+_VERB = re.compile(
+    rf"^(?P<verb>{_AUXILIARY})?{_LIKELY} ?(?:you )?"
+    r"(?:(?:describe|state|explain|summari[sz]e|characteri[sz]e|capture|express)s?\b ?)?",
+    re.IGNORECASE,
+)
+_YES_OR_NO = re.compile(rf"^(?P<verb>{_AUXILIARY}) (?:it seem (?:like|that) )?", re.IGNORECASE)
+_VERBS = frozenset("do does did has had have would might may can could should will".split())
+_OF = re.compile(
+    r"^(?:(?:the|an?|one|some|his|her|their|its) )?(?:[\w-]+ ){0,2}?(?P<head>[\w-]+?)s? "
+    r"(?:of|about|for|during|between|behind|regarding|with) (?P<rest>.+)$",
+    re.IGNORECASE,
+)
+_QUESTIONING = re.compile(r"\b(?:what|who|that|which|how|why|it)\b", re.IGNORECASE)
+_FALSE = re.compile(r"^about (.+?),? (?:is|are|was|were) (?:not|false|untrue|true|correct)\b", re.I)
+_IF = re.compile(r"\bif (.+?)(?:,| what\b| how\b| would\b|\?|$)", re.IGNORECASE)
+_TITLE = r"(?:Mr|Mrs|Ms|Dr|St|Prof|Capt|Col|Gen|Lt)\.? "
+_NAME = re.compile(
+    rf"(?:{_TITLE})?(?:[A-Z]\. ?)*\b[A-Z][\w-]+(?:['’](?!s\b)[\w-]+)?"
+    r"(?: (?:(?:of|the|de|van|von) )*(?:[A-Z]\. ?)*[A-Z][\w-]+)*"
+)
+_PAIRS = (
+    re.compile(r"\bbetween (?P<one>.+?) and (?P<two>.+)$", re.IGNORECASE),
+    re.compile(
+        rf"^(?P<one>{_WHO})['’]s? (?:[\w-]+ )?(?:attitude|opinion|view|feeling|reaction|position"
+        r"|regard|stance|perception|impression|treatment|thought|relationship)s? "
+        r"(?:of|to|towards?|about|on|with|for|in|regarding) (?P<two>.+)$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"\brelationship (?:that )?(?P<one>{_WHO}) (?:has|had|have|shares?d?) with (?P<two>.+)$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"^(?P<one>{_WHO}) (?:feel|felt|think|thought|view|regard|see|react|respond|treat"
+        r"|consider|perceive)s? (?:about |of |to |towards? |on )?(?P<two>.+)$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"^(?P<one>.+?) (?:compared?|differs?|differed|different|contrasts?|unlike) "
+        r"(?:to |with |from )(?P<two>.+)$",
+        re.IGNORECASE,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, taken apart.
+
+    Args:
+        text: the whole of it, on one line.
+        asked: the sentence that asks, without what leads up to it.
+        scene: the sentences before it, which set the scene.
+        clause: what it is about: the asking sentence without question words.
+        happens: whether that is something somebody does, and not a thing.
+        pair: two parties it sets side by side, or None.
+    """
+
+    text: str
+    asked: str
+    scene: str
+    clause: str
+    happens: bool
+    pair: tuple[str, str] | None
+
+
+def read_question(question: str) -> Question:
+    """Take a question apart. It never fails: at the least, it is about its own words."""
+    # In a plan, braces would stand for the output of a step.
+    text = " ".join(question.replace("{", "(").replace("}", ")").split())
+    parts = [text[span.start : span.end] for span in sentences(text)] or [text]
+    at = next((at for at in reversed(range(len(parts))) if parts[at].endswith("?")), -1)
+    asked = parts[at].strip(' "“”')
+    scene = " ".join(parts[:at]) if at > 0 else ""
+    led = _PREAMBLE.match(asked)
+    while led:
+        asked = asked[led.end() :]
+        led = _PREAMBLE.match(asked)
+    return _taken_apart(text, asked, scene)
+
+
+def _taken_apart(text: str, asked: str, scene: str) -> Question:
+    noun, word, rest = "", "", asked
+    asking = _ASKING.match(asked) or _YES_OR_NO.match(asked)
+    if asking and asking.re is _ASKING:
+        word, rest = asking["word"].lower(), asked[asking.end() :]
+        found = _NOUN.match(rest) if word in ("what", "which", "whose") else None
+        noun = found["noun"] if found else ""
+        rest = rest[len(noun) :]
+    elif asking:
+        rest = asked[asking.end() :]
+    led = _VERB.match(rest) if word else None
+    rest = _trimmed(rest[led.end() :] if led else rest)
+    verb = (led["verb"] or "") if led else ""
+    clause = _trimmed(f"{noun}{rest}") or _trimmed(text) or text
+    happens = verb.strip().lower() in _VERBS or word == "why"
+    return Question(text, asked, scene, clause, happens, _pair(rest))
+
+
+def names(text: str) -> list[str]:
+    """The names in a text, each once, without the words a sentence only starts with."""
+    found: list[str] = []
+    for match in _NAME.finditer(text):
+        name = match[0]
+        while name and name.split()[0].lower() in STOP:
+            _, _, name = name.partition(" ")
+        if len(name) > 1 and name != "NOT":
+            found.append(name)
+    return list(dict.fromkeys(found))
+
+
+def place(name: str, text: str) -> bool:
+    """Whether a text speaks of a name as of a place."""
+    before = r"\b(?:in|at|near|aboard|across|around|inside|leave|leaves|reach|reaches)"
+    return bool(re.search(rf"{before} (?:the )?{re.escape(name)}\b", text))
+
+
+def without_head(clause: str, asks: re.Pattern[str]) -> str:
+    """A clause without the word it only asks by: the wreck, for the meaning of the wreck.
+
+    Args:
+        clause: what a question is about.
+        asks: matches the words the question asks by.
+    """
+    found = _OF.match(clause)
+    return found["rest"] if found and asks.search(found["head"]) else clause
+
+
+def supposed(question: Question) -> str:
+    """What a hypothetical question supposes."""
+    found = _IF.search(question.asked)
+    return _trimmed(found[1]) if found else question.clause
+
+
+def _trimmed(clause: str) -> str:
+    clause = clause.strip(' ,;:?.!"“”')
+    found = _FALSE.match(clause)
+    return found[1] if found else clause
+
+
+def _pair(clause: str) -> tuple[str, str] | None:
+    for pattern in _PAIRS:
+        found = pattern.search(clause)
+        if found and not _QUESTIONING.search(found["one"]):
+            return _trimmed(found["one"]), _trimmed(found["two"])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """A form of question.
+
+    Args:
+        asks: matches questions of this form.
+        words: what an action for it is likely to be called, and defined with.
+        returns: a type that only such a question asks for.
+        whole: whether it may be asked of the document as a whole.
+        supposes: whether it asks about what did not happen.
+        false: whether it asks for what is not so, and only the options say what is.
+    """
+
+    asks: re.Pattern[str]
+    words: str
+    returns: Type = "text"
+    whole: bool = False
+    supposes: bool = False
+    false: bool = False
+
+
+def _cue(asks: str, words: str, returns: Type = "text", **form: bool) -> Cue:
+    return Cue(re.compile(asks, re.IGNORECASE), words, returns, **form)
+
+
+TOPIC = "summarize summary everything about topic condense"
+EVENT = "event happening happens what took part"
+PERSON = "character person who"
+
+CUES = (
+    # First what turns a question's sense, then what it starts with, then its other words.
+    _cue(
+        r"\bexcept\b|\b(?:which|what)\b.*\b(?:is|are|was|were|does|did|do|would) (?-i:NOT)\b"
+        r"|\b(?:which|what) of .*\b(?:not|false|untrue)\b|\bleast likely\b",
+        TOPIC,
+        false=True,
+    ),
+    _cue(
+        r"\bif\b.*\bwould\b|\bwould\b.*\bif\b|\bwould\b.*\bhave happened\b",
+        "hypothetical predict followed outcome had been",
+        supposes=True,
+    ),
+    _cue(r"\biron(?:y|ic|ically)\b", "irony ironic opposite expected"),
+    _cue(r"^why\b|\breasons?\b|\bmotiv(?:e|ation)", "reason why motive behind behavior"),
+    _cue(r"^in (?:what|which) order\b|\bchronolog|\bsequence\b", "timeline order sequence events"),
+    _cue(r"\bhow (?:many|much|often)\b", "quantity number figure count many", "number"),
+    _cue(r"\bhow long\b|\bhow much time\b", "duration time passes long"),
+    _cue(
+        r"\b(?:main|central) (?:idea|argument|point|claim|message)\b|\bthesis\b",
+        "main idea central claim whole summarize",
+        whole=True,
+    ),
+    _cue(r"\bthemes?\b", "themes theme ideas whole", whole=True),
+    _cue(r"\bgenre\b|\bkind of (?:text|writing)\b", "genre kind writing", whole=True),
+    _cue(r"\bnarrator\b|\bpoint of view\b", "narrator point view tells", whole=True),
+    _cue(
+        r"\bmoral\b|\blessons?\b|\bteach\b.* (?:reader|us)\b|\blearn from\b", "lesson moral insight"
+    ),
+    _cue(r"\b(?:author|writer)\b.*\b(?:purpose|use|include|contribute|mention)", "author purpose"),
+    _cue(r"\bauthor\b|\bauthors['’]|\bwriter\b|\bessay\b", "author stance position writer"),
+    _cue(r"\brelation(?:ship)?s?\b|\brelated\b|\bknow each other\b", "relation relationship stand"),
+    _cue(r"\bcompar|\bcontrast|\bdiffer|\bunlike\b", "compare contrast differences comparison"),
+    _cue(r"\bin common\b|\bsimilar|\balike\b", "common similarities share features"),
+    _cue(r"\bfeel|\bfelt\b|\bemotion|\bafraid\b|\bangry\b", "emotion feeling feelings"),
+    _cue(r"\bthink|\bopinion|\bview\b|\battitude|\bregard\b", "opinion attitude judgement view"),
+    _cue(r"\breact|\brespon[ds]", "reaction does says immediately"),
+    _cue(r"\btone\b|\bmood\b", "tone mood voice"),
+    _cue(r"\bsymbol|\bstand for\b|\brepresent", "symbolism symbol stands"),
+    _cue(r"\bmean(?:s|ing|t)?\b|\bphrase\b|\brefer", "meaning sense word phrase"),
+    _cue(r"\bsignifican|\bimportan", "significance importance matters"),
+    _cue(r"\bresults?\b|\beffects?\b|\bconsequence|\bled to\b|\boutcome", "effect result follow"),
+    _cue(r"\bcaused?\b|\bexplanation\b|\bexplain", "cause explain explanation"),
+    _cue(r"\blie[ds]?\b|\bdeceiv|\bpretend|\bhid(?:e|es|ing)?\b", "deception lie trick deceive"),
+    _cue(
+        r"\bchang(?:e|ed|es|ing)\b|\bbecome|\btransform|\bevolv",
+        "change changes transformation",
+    ),
+    _cue(
+        r"\btraits?\b|\bpersonalit|\bkind of (?:person|man|woman)\b", "traits character qualities"
+    ),
+    _cue(r"^(?:by |with |to )?who(?:m|se)?\b", PERSON),
+    _cue(r"^when (?:do|does|did|is|was|were|will)\b|\bwhat (?:time|year|day)\b", "time when date"),
+    _cue(r"^where\b", "location place where"),
+    _cue(r"\bpurpose\b|\bintend|\bgoal\b|\baims?\b", "goal purpose intent aim"),
+    _cue(r"\bbenefit|\badvantage", "benefits benefit gains"),
+    _cue(
+        r"\bchallenge|\bdifficult|\bobstacle|\bproblem|\bconcern", "obstacles difficulty challenge"
+    ),
+    _cue(r"\bevidence\b|\bsupport|\bexamples?\b", "evidence claim facts example"),
+    _cue(r"\bimpl(?:y|ied|ies)|\bsuggest|\binfer|\bconclude|\bshows?\b", "infer conclusion clues"),
+    _cue(r"\bwill\b.*\bhappen\b|\bhappens? after\b|\bfuture\b", "future fate becomes ends ending"),
+    _cue(r"\bdescrib", "description describe details"),
+    _cue(r"^how\b", "method process carried way steps"),
+    _cue(r"\bhappen|\bevent", EVENT),
+)
+
+
+_PARTY = 6
+"""Words of a party that is worth a step of its own; a longer one is a clause."""
+
+
+def write(call: WritePlan) -> str:
+    """A plan of one to three steps for the question."""
+    asked = read_question(call.question)
+    ranked = _Ranking(call.library)
+    main = ranked.best(asked)
+    if main and asked.pair and len(main.params) == 3:
+        return _text(asked, _about_two(ranked, main, asked.pair, asked))
+    happens = asked.happens or bool(asked.scene)
+    first = ranked.known(EVENT if happens else TOPIC, (1,))
+    main = main or (ranked.known(TOPIC, (1,)) if asked.scene else first) or ranked.any()
+    if main is None:
+        return ""
+    if len(main.params) == 1:
+        return _text(asked, [_step("answer", main, [], asked.text)])
+    about, person = _about(asked), ranked.known(PERSON, (1,))
+    if first is None or main in (first, person):
+        return _text(asked, [_step("answer", main, [Literal(about)], asked.text)])
+    found = asked.scene.strip(" .") or about
+    name = "event" if happens else "topic"
+    steps = [_step(name, first, [Literal(found)], f"Find what is said of this: {found}")]
+    return _text(asked, [*steps, _step("answer", main, [Ref(name)], asked.text)])
+
+
+def write_shortest(call: WritePlan) -> str:
+    """One step, with the least that can be wrong in it."""
+    asked = read_question(call.question)
+    ranked = _Ranking(call.library)
+    action = ranked.known(TOPIC, (1,)) or ranked.any()
+    if action is None:
+        return ""
+    args = [Literal(asked.clause)][: len(action.params) - 1]
+    return _text(asked, [_step("answer", action, args, asked.text)])
+
+
+def _about(asked: Question) -> str:
+    """What a one-argument action is to work on."""
+    if asked.pair and _author(asked.pair[0]):
+        return asked.pair[1]
+    for cue in _cues(asked)[:1]:
+        return supposed(asked) if cue.supposes else without_head(asked.clause, cue.asks)
+    return asked.clause
+
+
+def _about_two(
+    ranked: _Ranking, main: Action, pair: tuple[str, str], asked: Question
+) -> list[Step]:
+    """Who or what each of the two is, and then how they stand in the question."""
+    steps: list[Step] = []
+    args: list[Arg] = []
+    for party, variable in zip(pair, ("one", "other"), strict=True):
+        person = party in names(asked.text) and not place(party, asked.text)
+        action = ranked.known(PERSON if person else TOPIC, (1,))
+        if action is None or len(party.split()) > _PARTY:
+            args.append(Literal(party))
+            continue
+        variable = _variable(party) or variable
+        note = f"Find out who {party} is" if person else f"Find out about {party}"
+        steps.append(_step(variable, action, [Literal(party)], note))
+        args.append(Ref(variable))
+    if len({step.name for step in steps}) < len(steps):
+        return [_step("answer", main, [Literal(party) for party in pair], asked.text)]
+    return [*steps, _step("answer", main, args, asked.text)]
+
+
+def _author(party: str) -> bool:
+    """The author of a document is no party in it."""
+    return bool(re.fullmatch(r"(?:the |its )?(?:author|writer|essayist)", party, re.IGNORECASE))
+
+
+def _variable(party: str) -> str:
+    """A short name for a step about a party; empty where its words make none."""
+    plain = re.sub(r"^(?:the|an?) ", "", party.lower())
+    name = "_".join(re.findall(r"[a-z]\w*", plain)[:3])
+    taken = ("ctx", "answer", "found", "true", "false", "each", "where", "return", "values")
+    return "" if name in taken or not name.isascii() else name
+
+
+def _step(name: str, action: Action, args: Sequence[Arg], note: str) -> Step:
+    return Step(name, action.name, (Ref(DOCUMENT), *args), note)
+
+
+def _text(asked: Question, steps: Sequence[Step]) -> str:
+    plan = Plan(tuple(steps), asked.text)
+    written = print_plan(plan)
+    if parse(written).plan.steps != plan.steps:
+        # A question that holds a step itself would be read as one in a note.
+        plain = tuple(replace(step, note="Find what the question asks") for step in steps)
+        return print_plan(replace(plan, steps=plain))
+    return written
+
+
+def _cues(asked: Question) -> list[Cue]:
+    """The forms the question has, the one that counts most first."""
+    return [cue for cue in CUES if cue.asks.search(asked.asked)]
+
+
+class _Ranking:
+    """A library's actions, weighed by the words that tell them apart."""
+
+    def __init__(self, library: Library) -> None:
+        self.actions = [
+            action
+            for action in library.actions.values()
+            if not action.is_builtin
+            and not action.variadic
+            and action.params[:1]
+            and action.params[0].name == DOCUMENT
+            and all(len(param.name) == 1 for param in action.params[1:])
+        ]
+        named = [stems(action.name.lower().split("_")) for action in self.actions]
+        common = Counter(stem for name in named for stem in name)
+        # A word that half of the names share ("find") tells nothing apart.
+        often = max(2, len(named) // 4)
+        self.names = [[stem for stem in name if common[stem] <= often] for name in named]
+        self.docs = [set(words(action.doc)) for action in self.actions]
+        self.counts = Counter(stem for doc in self.docs for stem in doc)
+
+    def best(self, asked: Question) -> Action | None:
+        """The action that is called after the question's form, or None.
+
+        Two parameters besides the document need two parties, none at all a
+        question about the whole document.
+        """
+        for cue in _cues(asked):
+            arities = {1}
+            if cue.whole:
+                arities.add(0)
+            if asked.pair and not _author(asked.pair[0]):
+                arities.add(2)
+            found = self._top(cue.words, arities, {"text", "list", "any", cue.returns})
+            if found or cue.false:
+                return found
+        return None
+
+    def known(self, about: str, arities: Collection[int]) -> Action | None:
+        """The action that is called after these words, or at least defined with them."""
+        types: tuple[Type, ...] = ("text", "list", "any")
+        return self._top(about, arities, types) or self._top(about, arities, types, named=False)
+
+    def any(self) -> Action | None:
+        """The first action that can be asked about anything."""
+        return next((one for one in self.actions if len(one.params) < 3), None)
+
+    def _top(
+        self, about: str, arities: Collection[int], types: Collection[Type], *, named: bool = True
+    ) -> Action | None:
+        """The action whose name, and then definition, holds most of the words.
+
+        Ties go to the library's order.
+        """
+        wanted = set(stems(about.split()))
+        best, top = None, 0.0
+        for action, name, doc in zip(self.actions, self.names, self.docs, strict=True):
+            hits = sum(stem in wanted for stem in name)
+            if len(action.params) - 1 not in arities or action.returns not in types:
+                continue
+            if named and not hits:
+                continue
+            defined = sum(self._rarity(stem) for stem in sorted(wanted & doc)) / math.sqrt(
+                8 + len(doc)
+            )
+            score = hits + 6 * hits / max(1, len(name)) + defined
+            if score > top:
+                best, top = action, score
+        return best
+
+    def _rarity(self, stem: str) -> float:
+        return math.log(1 + len(self.docs) / self.counts[stem])

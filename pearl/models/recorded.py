@@ -1,0 +1,93 @@
+"""Answers from a file: what ``pearl cache export`` writes, or ``{"path": …, "text": …}``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pearl.lang.source import InputError, read_source
+from pearl.lang.values import canonical_json
+from pearl.models.base import ModelError, Reply, Request
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Replays answers; a missing one is an error that names the call.
+
+    Args:
+        answers: text by call key, or by the call's path in the run.
+        name: what to call the recording in messages.
+        identity: of the model that was recorded, so that its keys are met
+            again; empty where it is not known.
+        cut: the keys of answers that stopped at their token limit.
+    """
+
+    answers: Mapping[str, str]
+    name: str = "recorded"
+    identity: str = ""
+    cut: frozenset[str] = frozenset()
+    notice: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        if not self.identity:
+            # Two recordings answer differently, and what one said must not count as the other's.
+            data = canonical_json(dict(self.answers))
+            digest = hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
+            object.__setattr__(self, "identity", f"recorded {digest}")
+
+    async def answer(self, request: Request) -> Reply:
+        text = self.answers.get(request.key)
+        if text is None:
+            text = self.answers.get(request.path)
+        if text is None:
+            raise ModelError("recording", f"{self.name} has no answer for the call {request.path}.")
+        return Reply(text, complete=request.key not in self.cut)
+
+    async def close(self) -> None:
+        return
+
+
+def load_recording(path: str) -> Recorded:
+    """Read a recording.
+
+    Args:
+        path: what ``pearl cache export`` wrote, or JSON lines with ``text``
+            and ``key`` or ``path``.
+
+    Raises:
+        InputError: the file cannot be read, holds no answers, or holds those
+            of several models.
+    """
+    source = read_source(path, "recording")
+    answers: dict[str, str] = {}
+    identities: set[str] = set()
+    cut: set[str] = set()
+    for number, line in enumerate(source.text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            raise InputError(f"{path}:{number} is not JSON: give one object a line.") from None
+        if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
+            continue
+        for name in ("key", "path"):
+            if isinstance(entry.get(name), str):
+                answers[entry[name]] = entry["text"]
+        if entry.get("complete") is False:
+            cut.add(str(entry.get("key")))
+        if isinstance(entry.get("identity"), str):
+            identities.add(entry["identity"])
+    if not answers:
+        raise InputError(
+            f"{path} holds no recorded answers: give what pearl cache export writes, or rows "
+            'such as {"path": "step/ross", "text": "…"}.'
+        )
+    if len(identities) > 1:
+        raise InputError(
+            f"{path} holds answers of {len(identities)} models: export one run, with "
+            "pearl cache export RUN."
+        )
+    return Recorded(answers, f"recorded:{path}", "".join(identities), frozenset(cut))

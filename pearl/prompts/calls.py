@@ -1,0 +1,256 @@
+"""What Pearl asks of a model: one type a question, before it becomes words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, TypedDict
+
+from pearl.lang.ast import Action, Step
+from pearl.lang.library import Library
+from pearl.lang.source import Source
+from pearl.lang.values import Value
+
+
+class Message(TypedDict):
+    """One message of a chat."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """A question and a plan for it, as an example."""
+
+    question: str
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """Write a plan for a question (PEARL, section 2.2). The document is not shown."""
+
+    question: str
+    library: Library
+    demonstrations: tuple[Demonstration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """A decomposition that was carried out, as an example.
+
+    Args:
+        question: what was asked.
+        steps: each step as written, with what it gave; empty where that is not known.
+        returns: the names of the outputs that were the answer; empty for the last step's.
+    """
+
+    question: str
+    steps: tuple[tuple[str, str], ...]
+    returns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """Write the next step of a decomposition, or say which output is the answer.
+
+    DecomP (Khot et al., 2023), section 3: the decomposer sees the question,
+    the steps so far and what they gave.
+
+    Args:
+        question: what is asked.
+        library: the actions that a step may call.
+        demonstrations: decompositions of other questions.
+        steps: the steps so far, each with what it gave.
+    """
+
+    question: str
+    library: Library
+    demonstrations: tuple[Worked, ...] = ()
+    steps: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectPlan:
+    """Mend a plan, or a step, that the checker rejected (PEARL, section 2.2, self-correction).
+
+    Args:
+        write: the call that was answered.
+        reply: the rejected reply, to the letter.
+        complaint: the findings, rendered for a model.
+    """
+
+    write: WritePlan | NextStep
+    reply: str
+    complaint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteStep:
+    """Carry out one step on the document (PEARL, section 2.3).
+
+    Args:
+        document: the document, or None for a step that does not take it.
+        action: the action the step calls.
+        step: the step as written.
+        arguments: parameter names and the values they have, in order,
+            without the document.
+        omitted: the share of the document that is left out of ``document``:
+            0 where it is whole, 0.75 where it is a quarter of it.
+    """
+
+    document: Source | None
+    action: Action
+    step: Step
+    arguments: tuple[tuple[str, Value], ...]
+    omitted: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MapAnswer:
+    """Choose the option that an open answer means (PEARL, section 3)."""
+
+    question: str
+    answer: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MineActions:
+    """Propose the actions that a question needs and a library lacks (PEARL, section 2.1).
+
+    Args:
+        question: an example question; its document is not shown.
+        library: the seed actions.
+    """
+
+    question: str
+    library: Library
+
+
+@dataclass(frozen=True, slots=True)
+class CondenseActions:
+    """Make fewer actions of many that are alike (PEARL, section 2.1).
+
+    Args:
+        actions: those to be condensed.
+        target: how many are wanted, at most.
+    """
+
+    actions: tuple[Action, ...]
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefinePlan:
+    """Better a plan whose answer was judged wrong (PEARL, section 2.2, self-refinement).
+
+    Neither the right answer nor the options are shown: a plan that holds them
+    would teach nothing.
+
+    Args:
+        write: the call that the plan answered.
+        plan: its text.
+        outputs: what each step that ran came to, by its name, in order.
+        judgement: what is wrong with the answer, in one sentence.
+    """
+
+    write: WritePlan
+    plan: str
+    outputs: tuple[tuple[str, str], ...]
+    judgement: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelQuestion:
+    """Say which kinds of reasoning a question asks for, at most two.
+
+    Args:
+        question: what is asked; its document is not shown.
+        labels: names, each with what it means.
+    """
+
+    question: str
+    labels: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a reply.
+
+    Args:
+        name: its name in the JSON object.
+        about: what it holds, for the model.
+        schema: the JSON schema of its values, as JSON text.
+    """
+
+    name: str
+    about: str
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A reply in demanded form: a JSON object whose fields are all there.
+
+    Args:
+        name: as its file in ``prompts/schemas/``.
+        task: what is to be done, for the model.
+        fields: in the order they are asked for.
+        examples: what was given, and the object that was right, as JSON texts.
+    """
+
+    name: str
+    task: str
+    fields: tuple[Field, ...]
+    examples: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FillSchema:
+    """Reply with a JSON object that fits a schema.
+
+    Args:
+        schema: what is asked.
+        given: what it is asked of, by name, in order.
+        document: what is read for it, or None.
+    """
+
+    schema: Schema
+    given: tuple[tuple[str, Value], ...]
+    document: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectFilled:
+    """Mend a reply that does not fit its schema.
+
+    Args:
+        fill: the call that was answered.
+        reply: the rejected reply, to the letter.
+        complaint: what is wrong with it, a line each.
+    """
+
+    fill: FillSchema
+    reply: str
+    complaint: str
+
+
+Call: TypeAlias = (
+    WritePlan
+    | NextStep
+    | CorrectPlan
+    | ExecuteStep
+    | MapAnswer
+    | MineActions
+    | CondenseActions
+    | RefinePlan
+    | LabelQuestion
+    | FillSchema
+    | CorrectFilled
+)
+
+
+def letter(index: int) -> str:
+    """The letter of an option: A for 0."""
+    return chr(ord("A") + index)

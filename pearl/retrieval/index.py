@@ -1,0 +1,348 @@
+"""Search in an index, with tantivy (https://github.com/quickwit-oss/tantivy-py).
+
+The engine gets terms, never text: one way of reading words serves indexes and
+documents alike, and no query reaches a parser of queries. Its scores are BM25
+with k1 = 1.2 and b = 0.75 (Robertson and Zaragoza, "The Probabilistic
+Relevance Framework: BM25 and Beyond", 2009, section 3.2).
+
+Build an index of a corpus.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+from pearl.lang.source import InputError
+from pearl.retrieval.corpus import Corpus, Row, digest_of
+from pearl.retrieval.index_files import (
+    IndexInfo,
+    check_place,
+    damaged,
+    files_of,
+    new_part,
+    publish,
+    read_info,
+)
+from pearl.retrieval.retriever import Passage, in_order, near
+from pearl.retrieval.terms import field_terms, query_terms
+
+if TYPE_CHECKING:
+    from tantivy import DocAddress, Document, Index, IndexWriter, Query, Searcher
+
+
+_SPARE = 16
+"""Passages looked at beyond those asked for, as equal ones stand by their ids."""
+
+
+def load_engine() -> str:
+    """See that the engine is there; its version.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        import tantivy  # noqa: F401 - whether it can be is the question
+    except ImportError:
+        raise InputError(
+            "An index needs tantivy: install it with pip install 'pearl[corpus]'."
+        ) from None
+    return version("tantivy")
+
+
+def new_index(folder: Path) -> Index:
+    """An empty index of the engine's, to be written to.
+
+    Args:
+        folder: where to.
+    """
+    from tantivy import Index, SchemaBuilder
+
+    schema = SchemaBuilder()
+    # Neither positions nor the engine's own reading: terms come with spaces between them.
+    schema.add_text_field("terms", tokenizer_name="whitespace", index_option="freq")
+    schema.add_bytes_field("passage", stored=True)
+    return Index(schema.build(), str(folder), reuse=False)
+
+
+def document(id: str, title: str, text: str) -> Document:
+    """A paragraph as the engine takes it.
+
+    Args:
+        id: its own.
+        title: may be empty.
+        text: the paragraph.
+    """
+    from tantivy import Document
+
+    found = Document()
+    found.add_text("terms", " ".join(field_terms(title, text)))
+    found.add_bytes("passage", _packed(id, title, text))
+    return found
+
+
+def _packed(*texts: str) -> bytes:
+    # JSON may hold halves of characters, and a corpus is given back to the letter.
+    return json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def open_index(path: str) -> CorpusRetriever:
+    """Open an index; the engine itself is started by the first search.
+
+    Args:
+        path: the folder that ``pearl index`` made.
+
+    Raises:
+        InputError: there is none, it is of another version, it is damaged, or
+            the engine is not installed.
+    """
+    load_engine()
+    return CorpusRetriever(path, read_info(path))
+
+
+@dataclass(frozen=True)
+class CorpusRetriever:
+    """The paragraphs of an index.
+
+    Threads may share one: the engine's view of an index never changes, and a
+    search lets other threads run. In a coroutine, ``await
+    asyncio.to_thread(retriever.search, query, k)``.
+
+    Args:
+        path: the index.
+        info: what it says of itself.
+    """
+
+    path: str
+    info: IndexInfo
+
+    def search(self, query: str, k: int) -> list[Passage]:
+        """The paragraphs that bear most on a query, as `Retriever.search`.
+
+        Raises:
+            InputError: the index is damaged.
+        """
+        wanted = query_terms(query)
+        if not wanted or k < 1:
+            return []
+        try:
+            found = self._hits(self._query(wanted), k)
+            passages = [self._passage(score, address) for score, address in found]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise damaged(self.path, " ".join(str(error).split())) from None
+        except BaseException as error:
+            # What the engine did not expect reaches Python as a panic, which is no Exception.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise damaged(self.path, "the engine cannot read it") from None
+        return in_order(passages)[:k]
+
+    @cached_property
+    def _opened(self) -> tuple[Index, Searcher]:
+        # The index may have been built anew since it was named; then that one is opened.
+        info = read_info(self.path)
+        try:
+            return _open(Path(self.path, info.part), info, self)
+        except ValueError:
+            if info.engine == load_engine():
+                raise
+            raise InputError(
+                f"{self.path} was built with tantivy {info.engine[:20]}, which the tantivy that is "
+                f"installed, {load_engine()}, does not read: build it again with pearl index."
+            ) from None
+
+    def _query(self, wanted: Sequence[str]) -> Query:
+        from tantivy import Occur, Query
+
+        schema = self._opened[0].schema
+        return Query.boolean_query(
+            [(Occur.Should, Query.term_query(schema, "terms", one, "freq")) for one in wanted]
+        )
+
+    def _hits(self, query: Query, k: int) -> list[tuple[float, DocAddress]]:
+        """The best hits, and with them every one that is equal to the last of those asked for."""
+        searcher = self._opened[1]
+        limit = min(k + _SPARE, searcher.num_docs)
+        while True:
+            hits = searcher.search(query, limit, count=False).hits
+            for at, (one, other) in enumerate(pairwise(hits[k - 1 :]), k):
+                if not near(one[0], other[0]):
+                    return hits[:at]
+            if len(hits) < limit or limit == searcher.num_docs:
+                return hits
+            limit = min(limit * 8, searcher.num_docs)
+
+    def _passage(self, score: float, address: DocAddress) -> Passage:
+        stored: Any = self._opened[1].doc(address).get_first("passage")
+        id, title, text = json.loads(bytes(stored).decode("utf-8", "surrogatepass"))
+        return Passage(id, title, text, score)
+
+
+def _open(part: Path, info: IndexInfo, user: object) -> tuple[Index, Searcher]:
+    """Open a part of an index, which need not be one's own to write.
+
+    The engine makes a lock beside an index that it opens, so it is shown the
+    files in a folder of its own, which goes with the one who uses it.
+    """
+    from tantivy import Index
+
+    folder = mkdtemp(prefix="pearl-index-")
+    finalize(user, rmtree, folder, ignore_errors=True)
+    for name in info.files:
+        Path(folder, name).symlink_to(part.absolute() / name)
+    index = Index.open(folder)
+    return index, index.searcher()
+
+
+_HEAP = 64_000_000
+"""Bytes of terms that each of the engine's threads gathers before it writes them out."""
+
+_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a build came to.
+
+    Args:
+        info: the index.
+        fresh: False where it was there already, of the same corpus.
+    """
+
+    info: IndexInfo
+    fresh: bool
+
+
+def build_index(
+    corpus: str, target: str, told: Callable[[int, int], None] = lambda done, of: None
+) -> Built:
+    """Build an index, in the place of an older one.
+
+    Args:
+        corpus: JSON lines with ``id``, ``text`` and optionally ``title``.
+        target: the index, a folder; there it is whole, or as it was.
+        told: told how many bytes of the corpus are read, and of how many.
+
+    Raises:
+        InputError: a line cannot be used (the first is named, the others are
+            counted), two have one id, or the index cannot be written.
+    """
+    read = Corpus(corpus)
+    engine = load_engine()
+    check_place(target)
+    known = _known(read, target)
+    if known:
+        return Built(known, fresh=False)
+    try:
+        with new_part(target) as part:
+            passages = _fill(part, read, told)
+            size, digest = read.seen
+            name, files = Path(corpus).name, files_of(part)
+            info = IndexInfo(name, digest, size, passages, part.name, engine, files)
+            publish(target, info)
+    except (OSError, ValueError, sqlite3.Error) as error:
+        # The engine says ValueError for whatever the disk says to it.
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InputError(
+            f"{target} cannot be written ({reason}): make room, or name a place of your own."
+        ) from None
+    return Built(info, fresh=True)
+
+
+def _known(corpus: Corpus, target: str) -> IndexInfo | None:
+    """The index that is there, if it is this corpus'."""
+    try:
+        info = read_info(target)
+        same = info.size == corpus.size and digest_of(corpus.path) == info.digest
+    except (InputError, OSError):
+        return None
+    return info if same else None
+
+
+def _fill(part: Path, corpus: Corpus, told: Callable[[int, int], None]) -> int:
+    """Write every paragraph of a corpus; how many there are."""
+    count = 0
+    with _writer(part) as writer, closing(_Ids(part / "ids.db")) as ids:
+        for row in _usable(corpus, ids):
+            writer.add_document(document(row.id, row.title, row.text))
+            count += 1
+            told(row.end, corpus.size)
+        if not count:
+            raise InputError(f"{corpus.path} holds no paragraph: give one JSON object a line.")
+    return count
+
+
+@contextmanager
+def _writer(part: Path) -> Iterator[IndexWriter]:
+    """The engine's writer, whose threads have ended when it is left, however it is left."""
+    writer = new_index(part).writer(_HEAP * _THREADS, _THREADS)
+    try:
+        yield writer
+    except BaseException:
+        with suppress(ValueError, OSError):
+            writer.rollback()
+            writer.wait_merging_threads()
+        raise
+    writer.commit()
+    writer.wait_merging_threads()
+
+
+def _usable(corpus: Corpus, ids: _Ids) -> Iterator[Row]:
+    """The paragraphs, up to the first line that is none; then the rest is only looked at.
+
+    Raises:
+        InputError: at the end, where there was such a line.
+    """
+    first: InputError | None = None
+    wrong = 0
+    for row in corpus.rows():
+        problem = row if isinstance(row, InputError) else ids.problem(row, corpus.path)
+        if problem:
+            first = first or problem
+            wrong += 1
+        elif isinstance(row, Row) and not first:
+            yield row
+    if first:
+        more = f" {wrong - 1:,} more of its lines cannot be used." if wrong > 1 else ""
+        raise InputError(f"{first}{more}")
+
+
+class _Ids:
+    """Which ids there have been, on disk: a corpus may have more than memory holds."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._database = sqlite3.connect(file, isolation_level=None)
+        self._database.executescript(
+            "pragma journal_mode = off; pragma synchronous = off; pragma cache_size = -16000;"
+            "create table ids (id blob primary key, line integer) without rowid; begin"
+        )
+
+    def problem(self, row: Row, path: str) -> InputError | None:
+        """What is wrong with a row's id, if another row has it; else it is taken."""
+        key = blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        try:
+            self._database.execute("insert into ids values (?, ?)", (key, row.line))
+        except sqlite3.IntegrityError:
+            found = self._database.execute("select line from ids where id = ?", (key,)).fetchone()
+            return InputError(
+                f"{path}:{row.line} has the id of line {found[0]}: give each paragraph its own."
+            )
+        return None
+
+    def close(self) -> None:
+        """Let go of them."""
+        self._database.close()
+        self._file.unlink()

@@ -1,0 +1,297 @@
+"""An index on disk: whole, or not there.
+
+An index is a folder with a note, ``index.json``, and a part that the note
+names. A build fills a part of its own and then puts its note in the place of
+the older one, which is one step for the file system: whoever opens the folder
+finds the older index or the new one, and a build that is killed leaves the
+older. What killed builds leave behind goes with the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from pearl.lang.source import InputError
+from pearl.retrieval.corpus import digest_of
+
+FORMAT = 1
+"""Goes up with whatever makes older indexes answer differently: the terms, their weights,
+the files."""
+
+_NOTE = "index.json"
+_PART = "part-"
+_LOCK = "building"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """What an index says of itself.
+
+    Args:
+        corpus: the name of the file it was made from.
+        digest: that file's SHA-256.
+        size: that file's bytes.
+        passages: how many it holds.
+        part: the folder within it that holds them.
+        engine: the version of tantivy that wrote them.
+        files: the part's files, each with its bytes and its SHA-256.
+    """
+
+    corpus: str
+    digest: str
+    size: int
+    passages: int
+    part: str
+    engine: str
+    files: dict[str, tuple[int, str]]
+
+    @property
+    def bytes(self) -> int:
+        """What its files take on disk."""
+        return sum(size for size, _ in self.files.values())
+
+
+def is_index(path: str) -> bool:
+    """Whether a path is an index, of whatever version and in whatever state."""
+    return (Path(path) / _NOTE).is_file()
+
+
+def read_info(path: str) -> IndexInfo:
+    """Read what an index says of itself, and see that its files are there.
+
+    Args:
+        path: the index.
+
+    Raises:
+        InputError: there is none, it is of another version, or it is damaged;
+            of damage, only missing files and wrong sizes are seen.
+    """
+    info = _read_note(path)
+    if Path(path, info.part).is_dir():
+        _compare(path, info)
+        return info
+    # A build may have put another part in its place since.
+    again = _read_note(path)
+    _compare(path, again)
+    return again
+
+
+def check_index(path: str) -> IndexInfo:
+    """Read an index to its last byte, and compare it with what was written.
+
+    Raises:
+        InputError: as `read_info`, and where any byte has changed.
+    """
+    info = read_info(path)
+    for name, (_, digest) in info.files.items():
+        try:
+            found = digest_of(str(Path(path, info.part, name)))
+        except OSError:
+            found = ""
+        if found != digest:
+            raise damaged(path, f"{name} has changed since it was written")
+    return info
+
+
+def damaged(path: str, what: str) -> InputError:
+    """The error for an index that cannot be used any more.
+
+    Args:
+        path: the index.
+        what: what is wrong with it.
+    """
+    return InputError(f"{path} is damaged ({what}): build it again with pearl index.")
+
+
+def _compare(path: str, info: IndexInfo) -> None:
+    for name, (size, _) in info.files.items():
+        file = Path(path, info.part, name)
+        try:
+            found = file.stat().st_size
+        except OSError:
+            raise damaged(path, f"{name} is missing") from None
+        if found != size:
+            raise damaged(path, f"{name} has {found:,} bytes and not {size:,}")
+
+
+def _read_note(path: str) -> IndexInfo:
+    folder = Path(path)
+    try:
+        note = json.loads((folder / _NOTE).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(
+            f"{path} is no index: build one with pearl index CORPUS -o {path}."
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): check its path.") from None
+    except (ValueError, RecursionError):
+        raise damaged(path, f"{_NOTE} is not JSON") from None
+    if not isinstance(note, dict) or "pearl_index" not in note:
+        raise InputError(f"{path} is no index of Pearl's: its {_NOTE} is something else.")
+    if note["pearl_index"] != FORMAT:
+        raise InputError(
+            f"{path} is an index of version {str(note['pearl_index'])[:20]}, and this Pearl reads "
+            f"version {FORMAT}: build it again with pearl index."
+        )
+    try:
+        return _info(note)
+    except (KeyError, TypeError, ValueError):
+        raise damaged(path, f"{_NOTE} lacks what it should say") from None
+
+
+def _info(note: dict[str, Any]) -> IndexInfo:
+    files = {str(name): (int(size), str(digest)) for name, (size, digest) in note["files"].items()}
+    for name in (note["part"], *files):
+        # A note that somebody else wrote leads nowhere but into its own folder.
+        if Path(name).name != name or name in (".", ".."):
+            raise ValueError(name)
+    corpus = note["corpus"]
+    return IndexInfo(
+        str(corpus["name"]),
+        str(corpus["sha256"]),
+        int(corpus["bytes"]),
+        int(note["passages"]),
+        str(note["part"]),
+        str(note["engine"]),
+        files,
+    )
+
+
+def check_place(path: str) -> None:
+    """Make sure that an index can be put somewhere, before work is done for it.
+
+    Raises:
+        InputError: the folder holds something else, or cannot be written.
+    """
+    folder = Path(path)
+    if not folder.parent.is_dir():
+        raise InputError(f"The folder {folder.parent} does not exist: make it, or name another.")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{path} is a file: name a place for the index, which is a folder.")
+    if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+        raise InputError(f"{path} cannot be written: name a place in a folder of your own.")
+    other = [one.name for one in folder.glob("*") if one.name != _NOTE and not _is_part(one)]
+    if other or (is_index(path) and not _is_ours(path)):
+        raise InputError(f"{path} is a folder with other things in it: name one of its own.")
+
+
+def _is_part(entry: Path) -> bool:
+    return entry.name.startswith(_PART) and entry.is_dir()
+
+
+def _is_ours(path: str) -> bool:
+    """Whether the note is of an index, of whatever version; a damaged one is replaced too."""
+    with suppress(OSError, ValueError, RecursionError):
+        note = json.loads(Path(path, _NOTE).read_bytes())
+        return isinstance(note, dict) and "pearl_index" in note
+    return True
+
+
+@contextmanager
+def new_part(path: str) -> Iterator[Path]:
+    """A part to fill; unless `publish` names it by then, it goes at the end.
+
+    Args:
+        path: the index; its folder is made where there is none.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    folder = Path(path)
+    made = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    part = folder / f"{_PART}{secrets.token_hex(6)}"
+    part.mkdir()
+    with (part / _LOCK).open("wb") as lock:
+        _lock(lock)
+        try:
+            yield part
+        finally:
+            if _named(folder) != part.name:
+                shutil.rmtree(part, ignore_errors=True)
+                with suppress(OSError):
+                    if made:
+                        folder.rmdir()
+
+
+def publish(path: str, info: IndexInfo) -> None:
+    """Put a part in the place of the older one, in one step.
+
+    Args:
+        path: the index.
+        info: what it is from now on.
+
+    Raises:
+        OSError: it cannot be written; the older index is as it was.
+    """
+    folder = Path(path)
+    note = {
+        "pearl_index": FORMAT,
+        "corpus": {"name": info.corpus, "sha256": info.digest, "bytes": info.size},
+        "passages": info.passages,
+        "part": info.part,
+        "engine": info.engine,
+        "files": info.files,
+    }
+    mode = (folder / info.part / _LOCK).stat().st_mode & 0o777
+    for name in info.files:
+        # The engine keeps some to their owner; an index is for whoever may read its folder.
+        Path(folder, info.part, name).chmod(mode)
+    written = folder / info.part / _NOTE
+    with written.open("w", encoding="utf-8") as file:
+        json.dump(note, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(written, folder / _NOTE)
+    for other in folder.iterdir():
+        if _is_part(other) and other.name != info.part and not _under_way(other):
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def files_of(part: Path) -> dict[str, tuple[int, str]]:
+    """A part's files, each with its bytes and its SHA-256.
+
+    Raises:
+        OSError: one cannot be read.
+    """
+    found = [file for file in sorted(part.iterdir()) if file.is_file() and file.stat().st_size]
+    return {file.name: (file.stat().st_size, digest_of(str(file))) for file in found}
+
+
+def _named(folder: Path) -> str:
+    """The part that the note names; empty where there is none."""
+    try:
+        return _read_note(str(folder)).part
+    except InputError:
+        return ""
+
+
+def _under_way(part: Path) -> bool:
+    """Whether a build that lives is filling a part."""
+    try:
+        with (part / _LOCK).open("rb") as lock:
+            return not _lock(lock)
+    except OSError:
+        # It was made a moment ago, or is not one of ours.
+        return True
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Lock a file for as long as it is open; False where another process has."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,229 @@
+"""What a review has on its desk while the server runs, and how it is laid out at the start.
+
+Who judges which plan: so many people a plan, everybody about as many plans.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Table, bindparam, delete, insert, select, text
+
+from pearl.lang.library import Library
+from pearl.review.folders import Folders
+from pearl.review.people import Admitted, admit
+from pearl.review.queue import Item, Queue
+from pearl.store.database import reading
+from pearl.store.tables import review_plans, review_shares, review_verdicts
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+
+def deal(
+    plans: Sequence[str],
+    people: Sequence[int],
+    overlap: int,
+    kept: Mapping[str, Sequence[int]],
+) -> dict[str, tuple[int, ...]]:
+    """Deal plans out to people. The same question has the same answer.
+
+    Each plan goes to those who have the fewest; among these to those who have
+    been together the least, so that everybody can be compared with everybody.
+
+    Args:
+        plans: their ids, in order.
+        people: their numbers, in order.
+        overlap: how many people a plan is to have; all, where there are fewer.
+        kept: who has a plan already, by plan; they keep it.
+
+    Returns:
+        Who has each plan, in the order of the plans.
+    """
+    wanted = min(overlap, len(people))
+    load = Counter(dict.fromkeys(people, 0))
+    together: Counter[tuple[int, int]] = Counter()
+    for plan in plans:
+        _count(kept.get(plan, ()), load, together)
+    found: dict[str, tuple[int, ...]] = {}
+    for plan in plans:
+        chosen = list(kept.get(plan, ()))
+        while len(chosen) < wanted:
+            free = [person for person in people if person not in chosen]
+            if not free:
+                break
+            best = min(
+                free,
+                key=lambda one: (
+                    load[one],
+                    sum(together[_pair(one, other)] for other in chosen),
+                    people.index(one),
+                ),
+            )
+            load[best] += 1
+            together.update(_pair(best, other) for other in chosen)
+            chosen.append(best)
+        found[plan] = tuple(chosen)
+    return found
+
+
+def _count(chosen: Sequence[int], load: Counter[int], together: Counter[tuple[int, int]]) -> None:
+    load.update(chosen)
+    together.update(_pair(one, other) for one, other in combinations(chosen, 2))
+
+
+def _pair(one: int, other: int) -> tuple[int, int]:
+    return (one, other) if one < other else (other, one)
+
+
+_LOCK = 7052962
+"""The number under which servers that share a PostgreSQL take turns at dealing plans out."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What every page needs.
+
+    Args:
+        engine: the store.
+        items: the plans, in order.
+        library: the actions they may call.
+        folders: what may be read and written.
+        people: the numbers of those who review.
+        open: whether anybody on this machine may come in as any of them.
+        cookie: the name of the browsers' cookie.
+    """
+
+    engine: Engine
+    items: tuple[Item, ...]
+    library: Library
+    folders: Folders
+    people: tuple[int, ...]
+    open: bool
+    cookie: str
+    _turns: threading.Lock = field(default_factory=threading.Lock)
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Item]:
+        """The plans by id."""
+        return MappingProxyType({item.id: item for item in self.items})
+
+    @cached_property
+    def _shares(self) -> Mapping[int, tuple[Item, ...]]:
+        query = select(review_shares.c.plan, review_shares.c.person)
+        with reading(self.engine) as connection:
+            dealt = {(row.plan, row.person) for row in connection.execute(query)}
+        return MappingProxyType(
+            {
+                person: tuple(item for item in self.items if (item.id, person) in dealt)
+                for person in self.people
+            }
+        )
+
+    def share(self, person: int) -> tuple[Item, ...]:
+        """The plans that somebody is asked to judge, in order, as they were dealt at the start."""
+        return self._shares.get(person, ())
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction; what it writes is safe when the block has ended."""
+        if self.engine.dialect.name != "sqlite":
+            with self.engine.begin() as connection:
+                yield connection
+            return
+        # One writer at a time is all a file takes; a queue here is fairer than asking it again
+        # and again whether it is free.
+        with self._turns, self.engine.begin() as connection:
+            yield connection
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Who is to review.
+
+    Args:
+        annotators: how many, or their names; None for those who are there.
+        overlap: how many people judge each plan.
+        new_links: whether everybody gets a new link.
+    """
+
+    annotators: int | Sequence[str] | None
+    overlap: int
+    new_links: bool = False
+
+
+def lay_out(engine: Engine, queue: Queue, wanted: Wanted) -> list[Admitted]:
+    """Put plans and people into the store, and deal the plans out.
+
+    What was dealt out before stays, unless there are other people now or
+    another overlap: then only what was judged stays where it is.
+
+    Args:
+        engine: the store.
+        queue: the plans.
+        wanted: who is to review.
+
+    Returns:
+        The annotators, each with a token where it was made just now.
+    """
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        admitted = admit(connection, wanted.annotators, new_links=wanted.new_links)
+        people = [one.person.id for one in admitted]
+        ids = [item.id for item in queue.items]
+        _put_plans(connection, queue.items)
+        dealt = _pairs(connection, review_shares, ids)
+        judged = _pairs(connection, review_verdicts, ids)
+        count = min(wanted.overlap, len(people))
+        known = {person for found in dealt.values() for person in found}
+        same = known <= set(people) <= known and all(
+            len(found) == count for found in dealt.values()
+        )
+        shares = deal(ids, people, wanted.overlap, dealt if same else judged)
+        _put_shares(connection, shares)
+    return admitted
+
+
+def _put_plans(connection: Connection, items: Sequence[Item]) -> None:
+    there = set(connection.execute(select(review_plans.c.id)).scalars())
+    now = time.time()
+    rows = [
+        {"id": item.id, "kind": item.kind, "name": item.name, "question": item.question,
+         # In the order of the queue, to whoever sorts by it.
+         "text": item.text, "added": now + at / 1e6}
+        for at, item in enumerate(items) if item.id not in there
+    ]  # fmt: skip
+    if rows:
+        connection.execute(insert(review_plans), rows)
+
+
+def _pairs(connection: Connection, table: Table, ids: Sequence[str]) -> dict[str, list[int]]:
+    """Who stands beside which plan in a table."""
+    wanted = set(ids)
+    found: dict[str, list[int]] = {}
+    query = select(table.c.plan, table.c.person).distinct().order_by(table.c.person)
+    for plan, person in connection.execute(query):
+        if plan in wanted:
+            found.setdefault(plan, []).append(person)
+    return found
+
+
+def _put_shares(connection: Connection, shares: Mapping[str, Sequence[int]]) -> None:
+    gone = delete(review_shares).where(review_shares.c.plan == bindparam("p"))
+    if shares:
+        connection.execute(gone, [{"p": plan} for plan in shares])
+    rows = [
+        {"plan": plan, "person": person} for plan, people in shares.items() for person in people
+    ]
+    if rows:
+        connection.execute(insert(review_shares), rows)

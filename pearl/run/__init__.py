@@ -1,0 +1,1 @@
+"""The one loop: next steps → check → append → execute → journal."""

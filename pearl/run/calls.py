@@ -1,0 +1,240 @@
+"""The one way from a call to a model's reply: rendered, keyed, asked, taken down.
+
+Replies in demanded form: asked for, checked, and mended in place.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from pearl.models.base import Ask, Attempt, ModelError, Reply, Request, call_key
+from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, Schema
+from pearl.prompts.render import render, stable_part
+from pearl.run.journal import Entry, Journal
+
+CALLS = 500
+"""Calls of one question, at most, where its steps are written one at a time."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Asks a model and keeps the journal.
+
+    Args:
+        ask: who answers: a model's ``answer``, bare or in the engine's layers.
+        identity: everything about the model that decides its answers.
+        journal: where it is written.
+        watch: told the path of each call when it starts and when it ends.
+    """
+
+    ask: Ask
+    identity: str
+    journal: Journal
+    watch: Callable[[str, bool], None] | None = None
+
+    async def __call__(self, call: Call, path: str, sample: int = 0) -> Reply:
+        """Ask. The reply is in the journal before it is returned.
+
+        Args:
+            call: what is asked.
+            path: where in the run it stands.
+            sample: which of several answers to the same prompt is wanted.
+
+        Raises:
+            ModelError: no usable answer; that is in the journal too.
+        """
+        request = self._request(call, path, sample)
+        began, started = time.time(), time.monotonic()
+        if self.watch:
+            self.watch(path, False)
+        try:
+            reply = await self.ask(request)
+        except ModelError as error:
+            self._failed(request, error, began, time.monotonic() - started)
+            raise
+        finally:
+            if self.watch:
+                self.watch(path, True)
+        self._tried(request, reply.attempts)
+        spent = round(time.monotonic() - started, 3)
+        self.journal.record(
+            Entry(
+                "call", path, reply.text, request.key, len(reply.attempts) + 1,
+                usage=reply.usage, seconds=spent, kept=reply.kept, started=began,
+            )
+        )  # fmt: skip
+        await self.journal.flush()
+        return reply
+
+    def _request(self, call: Call, path: str, sample: int) -> Request:
+        messages = render(call)
+        document = call.document if isinstance(call, ExecuteStep | FillSchema) else None
+        stable = stable_part(document) if document else 0
+        key = call_key(self.identity, messages, sample, stable)
+        return Request(call, messages, path, key, stable, document.digest if document else "")
+
+    def _tried(self, request: Request, attempts: tuple[Attempt, ...]) -> None:
+        for number, tried in enumerate(attempts, 1):
+            self._fail(request, number, tried)
+
+    def _failed(self, request: Request, error: ModelError, began: float, seconds: float) -> None:
+        only = Attempt(error.reason, str(error), error.usage, seconds, began)
+        self._tried(request, error.attempts or (only,))
+
+    def _fail(self, request: Request, number: int, tried: Attempt) -> None:
+        self.journal.record(
+            Entry(
+                "call", request.path, None, request.key, number, "failed",
+                f"{tried.reason}: {tried.cause}", tried.usage, round(tried.seconds, 3),
+                started=tried.started,
+            )
+        )  # fmt: skip
+
+
+def at_most(caller: Caller, calls: int = CALLS) -> Caller:
+    """A caller that refuses to ask more often.
+
+    A kept reply counts as any other: what a run comes to does not hang on what
+    was asked before it.
+
+    Args:
+        caller: who asks.
+        calls: how often.
+    """
+    asked = 0
+
+    async def ask(request: Request) -> Reply:
+        nonlocal asked
+        if asked == calls:
+            raise ModelError("calls", f"The question has taken its {calls} calls: allow more.")
+        asked += 1
+        return await caller.ask(request)
+
+    return replace(caller, ask=ask)
+
+
+REVISIONS = 2
+"""How often a reply that does not fit may be mended."""
+
+REJECTED = "rejected"
+"""What ends the path of a decision that a reply does not fit its schema."""
+
+FITTED = "fitted"
+"""What ends the path of a decision on which reply fitted, from 1; 0 where none did."""
+
+Check: TypeAlias = Callable[[dict[str, Any]], Sequence[str]]
+"""What is wrong with an object beside its schema, a sentence each."""
+
+
+class SchemaError(Exception):
+    """No reply fits its schema.
+
+    Args:
+        message: one sentence for a person.
+        problems: what is wrong with the last reply, a sentence each.
+    """
+
+    def __init__(self, message: str, problems: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
+async def fill(
+    caller: Caller,
+    call: FillSchema,
+    path: str,
+    check: Check = lambda _: (),
+    revisions: int = REVISIONS,
+) -> dict[str, Any]:
+    """Ask for a JSON object; one that does not fit is sent back with what is wrong.
+
+    The journal is told which reply fitted, where there was one to read.
+
+    Args:
+        caller: asks the model and keeps the journal.
+        call: what is asked.
+        path: where in the run; tries stand below it.
+        check: what else an object must hold to.
+        revisions: how often a reply may be mended.
+
+    Raises:
+        ModelError: the model gave no usable answer.
+        SchemaError: the last reply does not fit either.
+    """
+    asked: list[Call] = []
+    current: Call = call
+    problems: tuple[str, ...] = ()
+    for attempt in range(1, revisions + 2):
+        try:
+            reply = await caller(current, f"{path}/{attempt}", asked.count(current))
+        except Exception:
+            if asked:
+                caller.journal.decide(f"{path}/{FITTED}", 0)
+            raise
+        asked.append(current)
+        found, problems = read_object(reply.text, call.schema)
+        if found is not None:
+            problems = tuple(check(found))
+            if not problems:
+                caller.journal.decide(f"{path}/{FITTED}", attempt)
+                return found
+        caller.journal.decide(f"{path}/{attempt}/{REJECTED}", list(problems))
+        current = CorrectFilled(call, reply.text, "\n".join(f"- {one}" for one in problems))
+    caller.journal.decide(f"{path}/{FITTED}", 0)
+    raise SchemaError(
+        f"The reply to {call.schema.name} does not fit after {revisions + 1} tries: {problems[0]}",
+        problems,
+    )
+
+
+def read_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """The JSON object of a reply, or what is wrong with it.
+
+    A fence around the object, and words before and after it, are passed over.
+
+    Args:
+        text: the reply.
+        schema: what it has to fit.
+    """
+    found = _object(text)
+    if found is None:
+        return None, ("It holds no JSON object.",)
+    from jsonschema import Draft202012Validator
+
+    validator = Draft202012Validator(as_json_schema(schema))
+    wrong = sorted(validator.iter_errors(found), key=lambda one: [str(at) for at in one.path])
+    if wrong:
+        return None, tuple(_told(".".join(map(str, one.path)), one.message) for one in wrong[:8])
+    return found, ()
+
+
+def as_json_schema(schema: Schema) -> dict[str, Any]:
+    """The JSON schema of an object."""
+    return {
+        "type": "object",
+        "properties": {one.name: json.loads(one.schema) for one in schema.fields},
+        "required": [one.name for one in schema.fields],
+    }
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """The first JSON object in a text."""
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start >= 0:
+        try:
+            found, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start = text.find("{", start + 1)
+            continue
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def _told(place: str, message: str) -> str:
+    short = message if len(message) <= 200 else f"{message[:200]}…"
+    return f"{place}: {short}" if place else f"{short}."

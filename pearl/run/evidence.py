@@ -1,0 +1,170 @@
+"""Quotes in an answer, and where in the document they stand.
+
+The passages that an answer's steps were given, where no step quotes any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pearl.lang.ast import Plan
+from pearl.lang.graph import dependencies
+from pearl.lang.source import Source, Span
+from pearl.lang.values import Value, as_text
+from pearl.retrieval.retriever import DocumentRetriever
+from pearl.retrieval.terms import sentences
+from pearl.run.journal import Entry
+
+_LINE = re.compile(r"^[ \t]*>[ \t]?(.+)$", re.MULTILINE)
+_QUOTED = re.compile(r"\"([^\"\n]{24,})\"|“([^”\n]{24,})”")
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A passage that an answer rests on.
+
+    Args:
+        text: the passage, to the letter of the document where it was found.
+        span: where it stands, or None where the document does not have it.
+        step: the step whose output quotes it.
+    """
+
+    text: str
+    span: Span | None
+    step: str
+
+
+def evidence(plan: Plan, values: Mapping[str, Value], ends: Sequence[str],
+             document: Source) -> list[Quote]:  # fmt: skip
+    """The quotes behind an answer, in document order; those not found stand last.
+
+    The answer's own quotes count; where it has none, those of the steps it
+    was made from.
+
+    Args:
+        plan: the plan that ran.
+        values: its outputs.
+        ends: the names of the steps that make up the answer.
+        document: where to look the quotes up.
+    """
+    needs = dependencies(plan.steps)
+    wanted = list(ends)
+    seen: set[str] = set()
+    while wanted:
+        found = [quote for name in wanted for quote in _quotes(name, values, document)]
+        if found:
+            return sorted(_once(found), key=lambda quote: quote.span or Span(len(document.text), 0))
+        seen.update(wanted)
+        inputs = dict.fromkeys(one for name in wanted for one in needs.get(name, ()))
+        wanted = [name for name in inputs if name not in seen]
+    return []
+
+
+def without_quotes(text: str) -> str:
+    """An answer's own words: its lines that quote nothing."""
+    return "\n".join(line for line in text.splitlines() if not _LINE.match(line)).strip()
+
+
+def _quotes(step: str, values: Mapping[str, Value], document: Source) -> Iterable[Quote]:
+    if step not in values:
+        return
+    text = as_text(values[step])
+    for found in _LINE.finditer(text):
+        yield _located(found[1].strip(), step, document)
+    for found in _QUOTED.finditer(without_quotes(text)):
+        quote = _located((found[1] or found[2]).strip(), step, document)
+        # Words in quotation marks may be anybody's; a line after ">" claims to be the document's.
+        if quote.span:
+            yield quote
+
+
+def _located(text: str, step: str, document: Source) -> Quote:
+    for candidate in dict.fromkeys((text, text.strip('"“”'), text.strip('"“”. …'))):
+        words = candidate.split()
+        if not words:
+            continue
+        found = re.search(r"\s+".join(map(re.escape, words)), document.text)
+        if found:
+            return Quote(found[0], Span(found.start(), found.end()), step)
+    return Quote(text, None, step)
+
+
+def _once(quotes: Iterable[Quote]) -> list[Quote]:
+    first: dict[str, Quote] = {}
+    for quote in quotes:
+        first.setdefault(quote.text, quote)
+    return list(first.values())
+
+
+_VALUE = re.compile(r"(?:step/(?P<within>[^/\[]+).*/)?value/(?P<step>[^/]+)")
+_SAYS_NOTHING = frozenset({"yes", "no", "true", "false"})
+"""Answers whose words a sentence may have for any reason."""
+
+
+def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> list[Quote]:
+    """The sentences that hold an answer's words, of the passages that were looked up for it.
+
+    A passage is a paragraph of the document that an output has to the letter,
+    as what searches it gives them. The last output with such a sentence
+    counts: the answer was made from what was seen last. That the sentence is
+    why the model gave the answer is not known.
+
+    Args:
+        entries: the run's journal, its frames within frames too.
+        answer: its words; of several lines each stands by itself.
+        document: where the passages are from.
+
+    Returns:
+        The sentences in document order; none for a yes or a no.
+    """
+    wanted = [re.compile(one, re.IGNORECASE) for one in _phrases(answer)]
+    if not wanted:
+        return []
+    for entry in reversed(entries):
+        told = _VALUE.fullmatch(entry.path)
+        if told is None or entry.status != "done":
+            continue
+        step = told["within"] or told["step"]
+        texts = list(_texts(entry.value))
+        found = [
+            Quote(document.at(span), span, step)
+            for span in _sentences(texts, document)
+            if any(_holds(document.at(span), one) for one in wanted)
+        ]
+        if found:
+            return found
+    return []
+
+
+def _sentences(texts: Sequence[str], document: Source) -> Iterator[Span]:
+    """Those of the paragraphs that the texts have."""
+    for one in DocumentRetriever(document).paragraphs:
+        paragraph = document.at(one.span)
+        if any(paragraph in text for text in texts):
+            for start, end in sentences(paragraph):
+                yield Span(one.span.start + start, one.span.start + end)
+
+
+def _holds(sentence: str, phrase: re.Pattern[str]) -> bool:
+    found = phrase.search(sentence)
+    # A heading that is the answer says nothing of it.
+    return found is not None and bool(re.search(r"\w", phrase.sub("", sentence)))
+
+
+def _phrases(answer: str) -> Iterator[str]:
+    for line in answer.splitlines():
+        words = re.findall(r"\w+", line)
+        if words and " ".join(words).casefold() not in _SAYS_NOTHING:
+            phrase = r"\W+".join(map(re.escape, words))
+            yield rf"(?<!\w){phrase}(?!\w)"
+
+
+def _texts(value: Any) -> Iterable[str]:  # noqa: ANN401 - any JSON
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)

@@ -1,0 +1,253 @@
+"""The loop that every strategy shares (DESIGN, section 1).
+
+Next steps → check → append → execute → journal, until the strategy returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
+
+from pearl.lang.ast import Action, Parsed, Plan, Ref, Step
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.graph import outputs
+from pearl.lang.library import Library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
+from pearl.lang.source import Source
+from pearl.lang.values import Value, as_text
+from pearl.lint.checker import Selection, check
+from pearl.run.calls import Caller
+from pearl.run.context import UNLIMITED, Context, ContextError, Fitted, fit_plan
+from pearl.run.executor import NONE, Executor, Frame, Handlers, StepFailure
+
+STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
+"""Rules whose findings keep a plan from running."""
+
+
+class RunError(Exception):
+    """A run without an answer.
+
+    Args:
+        message: one line that says why and what to do.
+        failures: the steps that have no output.
+        diagnostics: what the checker found in the steps.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        failures: tuple[StepFailure, ...] = (),
+        diagnostics: tuple[Diagnostic, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.failures = failures
+        self.diagnostics = diagnostics
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run so far, as a strategy sees it.
+
+    Args:
+        question: what is asked.
+        plan: the steps that were appended, in order.
+        values: the outputs of those that ran.
+        failed: why the last move, an `Attempt`, came to nothing; None where it came to
+            something.
+    """
+
+    question: str
+    plan: Plan
+    values: Mapping[str, Value]
+    failed: RunError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A strategy's move: append these steps, and run them.
+
+    Args:
+        steps: the steps, in an order in which inputs come first.
+        declares: actions that only this run has.
+        returns: the answer, where the plan is to say what it is.
+        aside: names of earlier steps that led nowhere: they stay in the journal, and go out of
+            the plan.
+    """
+
+    steps: tuple[Step, ...]
+    declares: tuple[Action, ...] = ()
+    returns: tuple[Ref, ...] = ()
+    aside: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A strategy's move: as `Steps`, but the run goes on without them where one fails.
+
+    They are not part of the plan then, and `Run.failed` says why.
+    """
+
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A strategy's last move: these outputs, in order, are the answer."""
+
+    outputs: tuple[str, ...]
+
+
+Move: TypeAlias = Steps | Attempt | Return
+
+
+class Strategy(Protocol):
+    """Given the run so far: what are the next steps, or what is the answer?"""
+
+    async def next(self, run: Run) -> Move:
+        """The next move.
+
+        Raises:
+            ModelError: the model gave no usable answer.
+            RunError: there will be no answer.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run with its answer.
+
+    Args:
+        plan: every step that ran.
+        values: every output.
+        outputs: the names of the steps that make up the answer.
+        text: the answer: those outputs, a blank line between them.
+    """
+
+    plan: Plan
+    values: Mapping[str, Value]
+    outputs: tuple[str, ...]
+    text: str
+
+
+async def run_strategy(
+    strategy: Strategy,
+    question: str,
+    document: Source,
+    library: Library,
+    caller: Caller,
+    context: Context = UNLIMITED,
+    handlers: Handlers = NONE,
+) -> Finished:
+    """Run a strategy on a document.
+
+    Args:
+        strategy: writes the steps.
+        question: what is asked.
+        document: what ``CTX`` is.
+        library: the actions steps may call.
+        caller: asks the model and keeps the journal.
+        context: the model's window, and what to do with a document that is longer.
+        handlers: who carries out actions that are neither the model's nor builtins.
+
+    Raises:
+        RunError: a step was rejected, does not fit the window, or has no output.
+        ModelError: the strategy's own calls got no usable answer.
+    """
+    frame = Frame(document, library, caller, context, handlers)
+    return await run_in_frame(strategy, question, frame)
+
+
+async def run_in_frame(strategy: Strategy, question: str, frame: Frame) -> Finished:
+    """`run_strategy` in a frame: at the start of a run, or for one action within it.
+
+    Args:
+        strategy: writes the steps.
+        question: what is asked.
+        frame: where in a run.
+
+    Raises:
+        RunError: a step was rejected, does not fit the window, or has no output.
+        ModelError: the strategy's own calls got no usable answer.
+    """
+    run = Run(question, Plan(question=question), MappingProxyType({}))
+    while True:
+        move = await strategy.next(run)
+        if isinstance(move, Return):
+            run = _returning(run, move, frame)
+            text = "\n\n".join(as_text(run.values[name]) for name in move.outputs)
+            frame.caller.journal.decide("answer", {"outputs": list(move.outputs), "text": text})
+            return Finished(run.plan, run.values, move.outputs, text)
+        if isinstance(move, Attempt):
+            run = await _attempt(run, move, frame)
+        else:
+            run = await _append(run, move, frame)
+
+
+def _returning(run: Run, move: Return, frame: Frame) -> Run:
+    """The run whose plan says what is returned, where its unused steps alone would not."""
+    if outputs(run.plan) == move.outputs:
+        return run
+    plan = replace(run.plan, returns=tuple(map(Ref, move.outputs)))
+    frame.caller.journal.decide("plan", print_plan(plan))
+    return replace(run, plan=plan)
+
+
+async def _attempt(run: Run, move: Attempt, frame: Frame) -> Run:
+    try:
+        return await _append(run, Steps(move.steps), frame)
+    except RunError as error:
+        journal = frame.caller.journal
+        journal.decide("attempt/failed", {"steps": [one.name for one in move.steps],
+                                          "cause": str(error)})  # fmt: skip
+        # A trace has the last plan that was written down.
+        journal.decide("plan", print_plan(run.plan))
+        return replace(run, failed=error)
+
+
+async def _append(run: Run, move: Steps, frame: Frame) -> Run:
+    library, journal = frame.library, frame.caller.journal
+    kept = tuple(one for one in run.plan.steps if one.name not in move.aside)
+    plan = replace(
+        run.plan,
+        steps=kept + move.steps,
+        declares=run.plan.declares + move.declares,
+        returns=move.returns or run.plan.returns,
+    )
+    printed = _checked(plan, library)
+    fitted = _fitted(plan, len(kept), frame.document, library, frame.context)
+    if fitted:
+        plan = fitted.plan
+        printed = _checked(plan, library)
+        journal.decide("context", fitted.decision)
+    journal.decide("plan", printed)
+    executor = Executor(replace(frame, library=library.with_declared(plan.declares)))
+    values, failures = await executor.run(plan.steps[len(kept) :], run.values)
+    if failures:
+        first = failures[0]
+        raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
+    return Run(run.question, plan, MappingProxyType(values))
+
+
+def _checked(plan: Plan, library: Library) -> str:
+    """The plan's text, in which the checker finds no error."""
+    printed = print_plan(plan)
+    if any(one.severity is Severity.ERROR for one in check(Parsed(plan), library, STOPPING)):
+        # Read again, so that the findings have places in the text that is shown.
+        found = check(parse(printed, "plan"), library)
+        errors = tuple(one for one in found if one.severity is Severity.ERROR)
+        raise RunError(f"The plan cannot run: {errors[0].message}", diagnostics=errors)
+    return printed
+
+
+def _fitted(
+    plan: Plan, start: int, document: Source, library: Library, context: Context
+) -> Fitted | None:
+    try:
+        return fit_plan(plan, start, document, library, context)
+    except ContextError as error:
+        failure = StepFailure(error.step, "context", str(error))
+        raise RunError(f"Step {error.step} cannot run: {error}", (failure,)) from None

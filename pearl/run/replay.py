@@ -1,0 +1,200 @@
+"""Recorded plans run again on their recorded step outputs.
+
+This proves the reader, the answer rule and CONCAT against what another
+implementation did with the same model outputs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from pearl.lang.ast import DOCUMENT, Action, Builtin, Param, Plan, Prompt, Ref, Solver
+from pearl.lang.builtins import Given
+from pearl.lang.diagnostics import Severity
+from pearl.lang.graph import outputs
+from pearl.lang.library import Library
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, Source
+from pearl.lang.values import Value, as_text, canonical_json, from_json
+from pearl.lint.checker import check
+from pearl.models.base import ModelError
+from pearl.models.recorded import Recorded
+from pearl.run.calls import Caller
+from pearl.run.executor import Executor, Frame, Handlers, Solve, SolverError
+from pearl.run.journal import Journal
+from pearl.run.trace import is_trace, read_trace
+
+_RECORDED = Solver("recorded")
+"""Stands in for whoever carried an action out beside the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A plan with what its steps gave.
+
+    Args:
+        name: which row it is, for messages.
+        source: the plan's text.
+        replies: what each call gave, by its path; empty where nothing was recorded.
+        answer: the recorded answer, or None.
+        values: what steps and their calls gave, as JSON, where that is known.
+    """
+
+    name: str
+    source: Source
+    replies: dict[str, str]
+    answer: str | None
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What came of a replay; all but the findings are numbers of plans."""
+
+    plans: int = 0
+    executed: int = 0
+    exact: int = 0
+    syntax_errors: int = 0
+    check_errors: int = 0
+    differ: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    findings: Counter[str] = field(default_factory=Counter)
+
+
+def read_records(source: Source) -> Iterator[Record]:
+    """Records of a JSON-lines file, or of a trace.
+
+    A row has ``plan``, and may have ``step_outputs`` (name → text) and
+    ``open_answer``.
+
+    Raises:
+        InputError: a row that is no such object.
+    """
+    if is_trace(source):
+        trace = read_trace(source)
+        yield Record(source.name, source, trace.replies, trace.answer, trace.values)
+        return
+    for number, line in enumerate(source.text.split("\n"), 1):
+        if line.strip():
+            yield _record(f"{source.name}:{number}", line)
+
+
+def _record(name: str, line: str) -> Record:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        raise InputError(f"{name} is not JSON: give one object a line, or a trace.") from None
+    if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
+        raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
+    given = row.get("step_outputs") or {}
+    if not isinstance(given, dict):
+        raise InputError(f'{name}: "step_outputs" is not an object of names and texts.')
+    replies = {f"step/{step}": _text(value) for step, value in given.items()}
+    answer = row.get("open_answer")
+    recorded = _text(answer) if replies and answer is not None else None
+    return Record(name, Source(name, row["plan"]), replies, recorded)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - any JSON
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def replay(records: Sequence[Record], library: Library) -> Replayed:
+    """Check every record, and run those that have step outputs and an answer.
+
+    Actions that the library lacks are reported, and stand in with the
+    arguments the plan gives them, as their outputs are recorded.
+
+    Args:
+        records: plans with what their steps gave.
+        library: the actions they may call.
+    """
+    return asyncio.run(_replay(records, library))
+
+
+async def _replay(records: Sequence[Record], library: Library) -> Replayed:
+    result = Replayed()
+    for record in records:
+        result.plans += 1
+        parsed = parse(record.source)
+        found = check(parsed, library)
+        codes = {one.code for one in found}
+        errors = {one.code for one in found if one.severity is Severity.ERROR}
+        result.findings.update(codes)
+        result.syntax_errors += any(code.startswith("PRL1") for code in errors)
+        result.check_errors += bool(errors)
+        if record.answer is None:
+            continue
+        result.executed += 1
+        try:
+            answer = await _executed(parsed.plan, record, library)
+        except (ModelError, InputError) as error:
+            result.failed[record.name] = str(error)
+            continue
+        if answer.strip() == record.answer.strip():
+            result.exact += 1
+        else:
+            result.differ.append(record.name)
+    return result
+
+
+async def _executed(plan: Plan, record: Record, library: Library) -> str:
+    journal = Journal()
+    model = Recorded(record.replies, record.name)
+    caller = Caller(model.answer, model.identity, journal)
+    handlers = Handlers({_RECORDED.name: _recorded(record)})
+    document = Source("document", "-")
+    frame = Frame(document, _complete(plan, library), caller, handlers=handlers)
+    values, failures = await Executor(frame).run(plan.steps, {})
+    if failures:
+        raise InputError(f"{record.name}: {failures[0].cause}")
+    return "\n\n".join(as_text(values[name]) for name in outputs(plan))
+
+
+def _recorded(record: Record) -> Solve:
+    """Gives what an agent, a retriever or steps of an action's own gave."""
+
+    async def solve(path: str, given: Sequence[Given]) -> Value:
+        del given
+        if path not in record.values:
+            raise SolverError("recording", f"{record.name} has no value for {path}.")
+        return from_json(record.values[path])
+
+    return solve
+
+
+def _complete(plan: Plan, library: Library) -> Library:
+    """The library with a stand-in for every action it lacks, or that a record stands in for."""
+    library = library.with_declared(plan.declares)
+    lacking: dict[str, Action] = {}
+    for step in plan.steps:
+        action = library.get(step.action)
+        if action is not None and not isinstance(action.body, Prompt | Builtin):
+            lacking[action.name] = replace(action, body=_RECORDED)
+        elif action is None:
+            params = [
+                Param(DOCUMENT if isinstance(arg, Ref) and arg.name == DOCUMENT else f"X{at}")
+                for at, arg in enumerate(step.args)
+            ]
+            lacking[step.action] = Action(step.action, tuple(params))
+    return Library(library.names, MappingProxyType({**library.actions, **lacking}))
+
+
+def as_object(result: Replayed) -> dict[str, Any]:
+    """The result as JSON data."""
+    return {
+        "plans": result.plans,
+        "executed": result.executed,
+        "exact": result.exact,
+        "syntax_errors": result.syntax_errors,
+        "check_errors": result.check_errors,
+        "differ": result.differ,
+        "failed": result.failed,
+        "findings": dict(sorted(result.findings.items())),
+    }

@@ -1,0 +1,280 @@
+"""A finished run as a plan with its values, and back.
+
+Frames within frames: what a run's steps did whose actions have steps of their own.
+
+Recursion frames are prefixes of paths in the journal, and are drawn by
+renaming (DESIGN, section 7).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template
+from pearl.lang.graph import outputs
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_call, print_plan, print_step
+from pearl.lang.source import InputError, Source
+from pearl.lang.values import canonical_json, one_line_json
+from pearl.run.journal import Entry
+
+_FRAME = re.compile(r"((?:step/[^/]+/)*)plan$")
+_SHOWN = 48
+"""Characters of what a step is called with that a picture has room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The steps of a run, or of an action within it.
+
+    Args:
+        plan: they ran.
+        within: the branches of the steps that have steps of their own, by the call's name:
+            ``sub_1``, or ``born[0]`` for one call of a step that is run over a list.
+    """
+
+    plan: Plan
+    within: Mapping[str, Branch]
+
+
+def read_tree(entries: Iterable[Entry]) -> Branch | None:
+    """The tree of a run's frames; what was tried in vain is not part of it.
+
+    Args:
+        entries: the run's journal.
+
+    Returns:
+        None where the run has no plan.
+    """
+    plans: dict[tuple[str, ...], str] = {}
+    for entry in entries:
+        found = _FRAME.match(entry.path) if entry.kind == "decision" else None
+        if found and entry.status == "done" and isinstance(entry.value, str):
+            plans[tuple(re.findall(r"step/([^/]+)/", found[1]))] = entry.value
+    return _branch((), plans) if () in plans else None
+
+
+def _branch(place: tuple[str, ...], plans: Mapping[tuple[str, ...], str]) -> Branch:
+    plan = parse(plans[place], "/".join(place)).plan
+    names = {step.name for step in plan.steps}
+    below = [one for one in plans if len(one) == len(place) + 1 and one[: len(place)] == place]
+    within = {one[-1]: _branch(one, plans) for one in below if _step(one[-1]) in names}
+    return Branch(plan, within)
+
+
+def branch_lines(tree: Branch, step: str, above: str = "") -> Iterator[str]:
+    """What a step's own steps were, a line each, those of its frames' frames below them.
+
+    Args:
+        tree: the step's frame.
+        step: its name.
+        above: the path of the frame.
+    """
+    for call, branch in tree.within.items():
+        if _step(call) == step:
+            path = f"{above}{call}"
+            yield f"{path}: {' '.join(branch.plan.question.split())}"
+            for one in branch.plan.steps:
+                yield f"{path}: {print_call(one)}"
+                yield from branch_lines(branch, one.name, f"{path}/")
+
+
+def as_plan(tree: Branch) -> Plan:
+    """A tree as one plan, to be drawn: inner steps have their frames' names before their own.
+
+    A step that has frames uses what they gave. An action's name is followed by
+    the text it was called with, as far as there is room.
+    """
+    steps = tuple(_flat(tree, ""))
+    returns = tuple(Ref(name) for name in outputs(tree.plan))
+    return Plan(steps, tree.plan.question, returns=returns)
+
+
+def _flat(tree: Branch, prefix: str) -> Iterator[Step]:
+    for step in tree.plan.steps:
+        ends: list[Arg] = []
+        for call, branch in tree.within.items():
+            if _step(call) == step.name:
+                inner = f"{prefix}{call}."
+                yield from _flat(branch, inner)
+                ends += [Ref(f"{inner}{name}") for name in outputs(branch.plan)]
+        args = tuple(_renamed(arg, prefix) for arg in step.args)
+        yield replace(
+            step,
+            name=f"{prefix}{step.name}",
+            action=f"{step.action}{_told(step)}",
+            args=(*args, *ends),
+            note=step.note or print_call(step),
+        )
+
+
+def _renamed(arg: Arg, prefix: str) -> Arg:
+    match arg:
+        case Ref():
+            return _ref(arg, prefix)
+        case Template():
+            parts = (one if isinstance(one, str) else _ref(one, prefix) for one in arg.parts)
+            return replace(arg, parts=tuple(parts))
+        case Items():
+            return replace(arg, items=tuple(_renamed(one, prefix) for one in arg.items))
+        case Literal():
+            return arg
+
+
+def _ref(ref: Ref, prefix: str) -> Ref:
+    return ref if ref.name == DOCUMENT else replace(ref, name=f"{prefix}{ref.name}")
+
+
+def _told_tree(step: Step) -> str:
+    first = next(iter(step.args), None)
+    if not isinstance(first, Literal) or not isinstance(first.value, str):
+        return ""
+    text = " ".join(first.value.split())
+    return f": {text if len(text) <= _SHOWN else f'{text[:_SHOWN]}…'}"
+
+
+def _step(call: str) -> str:
+    """The step of a call: ``born`` of ``born[0]``."""
+    return call.partition("[")[0]
+
+
+_TRY = re.compile(r"try/\d+/")
+_VALUE = re.compile(r"#\s*value\s+(\S+)\s*=\s*(.*)$", re.DOTALL)
+_ANSWER = re.compile(r"#\s*answer\s*=\s*(.*)$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a trace says.
+
+    Args:
+        plan: the plan that ran, without the trace's comments.
+        replies: what each call gave, by its path in the run.
+        answer: the run's answer, or None where the run has none.
+        values: what each step gave, and each of its calls, by path, as JSON.
+    """
+
+    plan: Plan
+    replies: dict[str, str]
+    answer: str | None
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def last_try(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries of the last try, where a run is several tries at one plan; else all of them."""
+    frames = [found[0] for entry in entries if (found := _TRY.match(entry.path))]
+    if not frames:
+        return list(entries)
+    last = max(frames, key=lambda frame: int(frame.split("/")[1]))
+    heads = [entry for entry in entries if entry.path == "run"]
+    inner = [entry for entry in entries if entry.path.startswith(last)]
+    return heads + [replace(entry, path=entry.path.removeprefix(last)) for entry in inner]
+
+
+def export_trace(entries: Iterable[Entry], name: str) -> str:
+    """A run as a plan that parses, checks and replays to the same answer.
+
+    Values stand as comments under their steps, and before them the steps of
+    the frames that a step opened. Rejected and repeated attempts stay in the
+    journal (DESIGN, section 7).
+
+    Args:
+        entries: the run's journal.
+        name: the run's name, for the head.
+
+    Raises:
+        InputError: the run has no plan.
+    """
+    head: dict[str, Any] = {}
+    planned = ""
+    values: dict[str, Any] = {}
+    children: dict[str, list[tuple[str, Any]]] = {}
+    answer: str | None = None
+    entries = list(entries)
+    for entry in entries:
+        path = entry.path
+        if entry.status != "done":
+            continue
+        if path == "run":
+            head = entry.value
+        elif path == "plan":
+            planned = entry.value
+        elif path == "answer":
+            answer = entry.value["text"]
+        elif path.startswith("value/"):
+            values[path.removeprefix("value/")] = entry.value
+        elif _is_item(path):
+            child = path.removeprefix("step/")
+            children.setdefault(child[: child.rindex("[")], []).append((child, entry.value))
+    if not planned:
+        raise InputError(f"The run {name} has no plan: it stopped before one was accepted.")
+    plan = parse(planned, name).plan
+    tree = read_tree(entries)
+    lines = [f"# trace of run {name}"]
+    lines += [f"# {key}: {_told(value)}" for key, value in head.items() if key != "question"]
+    lines.append(print_plan(replace(plan, steps=(), returns=(), comments=())).rstrip("\n"))
+    lines.append("")
+    for number, step in enumerate(plan.steps, 1):
+        lines.append(f"{number}. {print_step(step)}")
+        lines += [f"# within {one}" for one in branch_lines(tree, step.name)] if tree else []
+        for child, reply in sorted(children.get(step.name, []), key=_order):
+            lines.append(f"# value {child} = {one_line_json(reply)}")
+        if step.name in values:
+            lines.append(f"# value {step.name} = {one_line_json(values[step.name])}")
+    if plan.returns:
+        lines.append(f"return {', '.join(ref.name for ref in plan.returns)}")
+    if answer is not None:
+        lines.append(f"# answer = {one_line_json(answer)}")
+    return "\n".join(lines) + "\n"
+
+
+def _is_item(path: str) -> bool:
+    """Whether a path is that of one call of a mapped step, and not within a frame."""
+    return path.startswith("step/") and path.endswith("]") and path.count("/") == 1
+
+
+def _told(value: Any) -> str:  # noqa: ANN401 - any JSON
+    return (
+        value if isinstance(value, str) and len(value.splitlines()) == 1 else one_line_json(value)
+    )
+
+
+def _order(child: tuple[str, Any]) -> int:
+    return int(child[0][child[0].rindex("[") + 1 : -1])
+
+
+def is_trace(source: Source) -> bool:
+    """Whether a plan's text carries values."""
+    return any(_VALUE.match(line) for line in source.text.split("\n"))
+
+
+def read_trace(source: Source) -> Trace:
+    """The inverse of `export_trace`.
+
+    Raises:
+        InputError: a value is not JSON.
+    """
+    replies: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    answer: str | None = None
+    for number, line in enumerate(source.text.split("\n"), 1):
+        found = _VALUE.match(line) or _ANSWER.match(line)
+        if not found:
+            continue
+        try:
+            value = json.loads(found[found.re.groups])
+        except ValueError:
+            raise InputError(f"{source.name}:{number}: the value is not JSON.") from None
+        text = value if isinstance(value, str) else canonical_json(value)
+        if found.re is _ANSWER:
+            answer = text
+        else:
+            values[f"step/{found[1]}"] = value
+            replies[f"step/{found[1]}"] = text
+    plan = parse(source).plan
+    steps = tuple(replace(step, comments=()) for step in plan.steps)
+    return Trace(replace(plan, steps=steps, comments=()), replies, answer, values)
