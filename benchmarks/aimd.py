@@ -20,8 +20,8 @@ if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pearl.models.base import Reply, Request
-from pearl.models.middleware.rate_limit import Limited, Limiter
-from pearl.models.middleware.retry import Retried
+from pearl.models.middleware.rate_limit import ConcurrencyLimiter, Throttled
+from pearl.models.middleware.retry import Retry
 from pearl.models.middleware.stack import start_engine
 from tests.test_engine import Clock, Endpoint, Named, request
 
@@ -70,8 +70,8 @@ def _simulate(
 ) -> None:
     limits: list[int] = []
     with Clock() as loop:
-        limiter, gate = Limiter(), asyncio.Semaphore(AT_ONCE)
-        ask = Retried(Limited(endpoint, limiter, None, None, lambda _: 0), limiter, tries=50)
+        limiter, gate = ConcurrencyLimiter(), asyncio.Semaphore(AT_ONCE)
+        ask = Retry(Throttled(endpoint, limiter, None, None, lambda _: 0), limiter, tries=50)
 
         async def one(number: int) -> None:
             async with gate:

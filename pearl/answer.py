@@ -214,10 +214,10 @@ def kept(tools: Tools, session: Session, question: str) -> Tools:
         session: of the run.
         question: names the question in the run.
     """
-    from pearl.strategies.rebel_calls import KeptTools
+    from pearl.strategies.rebel_calls import CachedTools
 
-    keeper, run = session.engine.keeper, session.journal.name
-    return KeptTools(tools, keeper, run, question) if keeper and run else tools
+    replies, run = session.engine.replies, session.journal.name
+    return CachedTools(tools, replies, run, question) if replies and run else tools
 
 
 def whole_plan(text: str, library: Library) -> Parsed:

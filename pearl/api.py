@@ -186,7 +186,7 @@ async def ask(
                     shown,
                     tools=asked,
                     context=context,
-                    keeper=here.engine.keeper,
+                    replies=here.engine.replies,
                 )
             ),
             question,

@@ -22,7 +22,7 @@ from pearl.lang.source import InputError, Source
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.batch_api import Batches, Gathering, open_batches
 from pearl.models.batch_files import LARGEST_LINE, BatchStatus
-from pearl.models.middleware.stack import Limits, start_engine
+from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.openai import OpenAI
 from pearl.models.settings import Settings
 from pearl.prompts.calls import ExecuteStep, MapAnswer
@@ -904,7 +904,7 @@ def test_the_engine_works_around_it(tmp_path: Path):
 
     async def work(provider: Provider) -> list[Reply]:
         one = model(provider, tmp_path, quiet=1.0)
-        engine = start_engine(one, limits=Limits(concurrency=10_000, first=10_000))
+        engine = start_engine(one, limits=EngineLimits(concurrency=10_000, first=10_000))
         found = await asyncio.gather(*(engine.ask(request(word)) for word in words(200)))
         await one.close()
         return list(found)

@@ -150,7 +150,7 @@ def test_keys_do_not_travel(tmp_path: Path):
     from pearl.jobs.cluster import Order
     from pearl.lang.library import load_library
     from pearl.models.choose import choose_model
-    from pearl.models.middleware.stack import Limits
+    from pearl.models.middleware.stack import EngineLimits
     from pearl.run.context import UNLIMITED
 
     key = "sk-feedfeedfeedfeed"
@@ -159,7 +159,7 @@ def test_keys_do_not_travel(tmp_path: Path):
         model = choose_model("m")
         setup = Setup(load_library(), (), UNLIMITED)
         work = AnswerRows(setup)
-        order = Order("run", "s.db", "", "m", model.identity, work, UNLIMITED, Limits(), None)
+        order = Order("run", "s.db", "", "m", model.identity, work, UNLIMITED, EngineLimits(), None)
     sent = pickle.dumps(order)
     assert key.encode() not in sent
     assert pickle.loads(sent).work.setup.library.actions == setup.library.actions

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pearl.models.base import Attempt, ModelError, Reply, Request, Usage
-from pearl.models.middleware.budget import Amount, Budgeted, Ceiling, MemoryLedger, Verdict
-from pearl.models.middleware.cache import Kept
-from pearl.models.middleware.rate_limit import HaltError, Limited, Limiter, Pace
-from pearl.models.middleware.retry import TRIES, UNUSABLE, Retried
-from pearl.models.middleware.warmup import SMALLEST, Warmed
+from pearl.models.middleware.budget import Amount, Budget, Ceiling, Grant, MemoryLedger
+from pearl.models.middleware.cache import Cached
+from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError, RateLimiter, Throttled
+from pearl.models.middleware.retry import TRIES, UNUSABLE, Retry
+from pearl.models.middleware.warmup import SMALLEST, PrefixWarmup
 from pearl.prompts.calls import MapAnswer
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ def scripted(*answers: Reply | ModelError) -> Callable[[Request], Coroutine[Any,
 def test_no_more_calls_are_under_way_than_the_limit_says():
     async def work() -> Endpoint:
         endpoint = Endpoint(0.001)
-        limited = Limited(endpoint, Limiter(5), None, None, lambda _: 0)
+        limited = Throttled(endpoint, ConcurrencyLimiter(5), None, None, lambda _: 0)
         await asyncio.gather(*(limited(request()) for _ in range(100)))
         return endpoint
 
@@ -105,8 +105,8 @@ def test_no_more_calls_are_under_way_than_the_limit_says():
 
 def test_the_limit_grows_to_what_the_endpoint_takes_and_stays_there():
     with Clock() as loop:
-        endpoint, limiter = Endpoint(room=20), Limiter(256)
-        retried = Retried(Limited(endpoint, limiter, None, None, lambda _: 0), limiter, 50)
+        endpoint, limiter = Endpoint(room=20), ConcurrencyLimiter(256)
+        retried = Retry(Throttled(endpoint, limiter, None, None, lambda _: 0), limiter, 50)
 
         async def work() -> float:
             started = loop.time()
@@ -120,7 +120,7 @@ def test_the_limit_grows_to_what_the_endpoint_takes_and_stays_there():
 
 def test_a_burst_of_refusals_halves_the_limit_once():
     async def work() -> tuple[int, int]:
-        limiter = Limiter(64)
+        limiter = ConcurrencyLimiter(64)
         limiter._limit = 64.0
         entered = [await limiter.enter() for _ in range(64)]
         await asyncio.sleep(0.001)
@@ -136,7 +136,7 @@ def test_a_burst_of_refusals_halves_the_limit_once():
 def test_slots_are_given_in_the_order_of_asking():
     async def work() -> list[int]:
         order: list[int] = []
-        limiter = Limiter(1)
+        limiter = ConcurrencyLimiter(1)
 
         async def one(number: int) -> None:
             entered = await limiter.enter()
@@ -152,7 +152,7 @@ def test_slots_are_given_in_the_order_of_asking():
 
 def test_a_pause_holds_everybody_and_a_shorter_one_does_not_end_it():
     with Clock() as loop:
-        limiter = Limiter(4)
+        limiter = ConcurrencyLimiter(4)
 
         async def work() -> list[float]:
             started = loop.time()
@@ -172,8 +172,8 @@ def test_a_pause_holds_everybody_and_a_shorter_one_does_not_end_it():
 
 def test_stopping_wakes_whoever_waits_and_leaves_calls_under_way_alone():
     async def work() -> list[Any]:
-        limiter = Limiter(1)
-        limited = Limited(Endpoint(0.05), limiter, None, None, lambda _: 0)
+        limiter = ConcurrencyLimiter(1)
+        limited = Throttled(Endpoint(0.05), limiter, None, None, lambda _: 0)
         tasks = [asyncio.create_task(limited(request())) for _ in range(4)]
         tasks.append(asyncio.create_task(limiter.sleep(600)))
         await asyncio.sleep(0.01)
@@ -190,9 +190,9 @@ def test_stopping_wakes_whoever_waits_and_leaves_calls_under_way_alone():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_cancelled_calls_lose_no_slot(seed: int):
-    async def work() -> Limiter:
-        drawn, limiter = random.Random(seed), Limiter(3)
-        limited = Limited(Endpoint(0.001), limiter, None, None, lambda _: 0)
+    async def work() -> ConcurrencyLimiter:
+        drawn, limiter = random.Random(seed), ConcurrencyLimiter(3)
+        limited = Throttled(Endpoint(0.001), limiter, None, None, lambda _: 0)
         tasks = [asyncio.create_task(limited(request())) for _ in range(300)]
         while any(not task.done() for task in tasks):
             drawn.choice(tasks).cancel()
@@ -206,7 +206,7 @@ def test_cancelled_calls_lose_no_slot(seed: int):
 
 def test_no_minute_takes_more_than_its_limit_and_a_second():
     with Clock() as loop:
-        pace = Pace(600)
+        pace = RateLimiter(600)
         times: list[float] = []
 
         async def one() -> None:
@@ -220,7 +220,7 @@ def test_no_minute_takes_more_than_its_limit_and_a_second():
 
 def test_an_amount_larger_than_a_minute_s_goes_through_and_is_waited_for():
     with Clock() as loop:
-        pace = Pace(60)
+        pace = RateLimiter(60)
 
         async def work() -> tuple[float, float]:
             started = loop.time()
@@ -240,8 +240,8 @@ def test_an_amount_larger_than_a_minute_s_goes_through_and_is_waited_for():
 
 def retrying(*answers: Reply | ModelError, tries: int = TRIES) -> Reply:
     with Clock() as loop:
-        limiter = Limiter(8)
-        return loop.run_until_complete(Retried(scripted(*answers), limiter, tries)(request()))
+        limiter = ConcurrencyLimiter(8)
+        return loop.run_until_complete(Retry(scripted(*answers), limiter, tries)(request()))
 
 
 def test_what_passes_is_tried_again_and_told():
@@ -268,15 +268,15 @@ def test_each_reason_has_its_number_of_tries(reason: str, tries: int):
 
 def test_everybody_waits_as_long_as_the_endpoint_asks():
     with Clock() as loop:
-        limiter, endpoint = Limiter(8), Endpoint(0.05)
+        limiter, endpoint = ConcurrencyLimiter(8), Endpoint(0.05)
         first = scripted(ModelError("rate", "Later.", retry_after=40.0), Reply("fine"))
 
         async def work() -> tuple[float, float]:
             started = loop.time()
-            inner = Limited(first, limiter, None, None, lambda _: 0)
-            one = asyncio.create_task(Retried(inner, limiter)(request()))
+            inner = Throttled(first, limiter, None, None, lambda _: 0)
+            one = asyncio.create_task(Retry(inner, limiter)(request()))
             await asyncio.sleep(1)
-            other = Limited(endpoint, limiter, None, None, lambda _: 0)
+            other = Throttled(endpoint, limiter, None, None, lambda _: 0)
             await other(request())
             return loop.time() - started, len((await one).attempts)
 
@@ -287,12 +287,12 @@ def test_everybody_waits_as_long_as_the_endpoint_asks():
 
 def test_too_long_a_wait_fails_at_once_and_holds_nobody():
     with Clock() as loop:
-        limiter = Limiter(8)
+        limiter = ConcurrencyLimiter(8)
         ask = scripted(ModelError("rate", "Later.", retry_after=600.0))
 
         async def work() -> float:
             with pytest.raises(ModelError, match=r"wait 10 minutes, longer than the 2 minutes"):
-                await Retried(ask, limiter)(request())
+                await Retry(ask, limiter)(request())
             started = loop.time()
             limiter.leave(await limiter.enter())
             return loop.time() - started
@@ -319,9 +319,9 @@ def test_a_document_s_first_call_goes_alone():
             under_way -= 1
             return Reply("fine")
 
-        await asyncio.gather(*(Warmed(ask)(document()) for _ in range(1)))
+        await asyncio.gather(*(PrefixWarmup(ask)(document()) for _ in range(1)))
         seen.clear()
-        warmed = Warmed(ask)
+        warmed = PrefixWarmup(ask)
         await asyncio.gather(*(warmed(document()) for _ in range(5)))
         return seen
 
@@ -344,7 +344,7 @@ def test_after_a_first_call_that_fails_the_next_goes_alone():
                 raise ModelError("server", "No.")
             return Reply("fine")
 
-        warmed = Warmed(ask)
+        warmed = PrefixWarmup(ask)
         tasks = [asyncio.create_task(warmed(document())) for _ in range(6)]
         results = await asyncio.gather(*tasks, return_exceptions=True)
         return most, results
@@ -356,7 +356,7 @@ def test_after_a_first_call_that_fails_the_next_goes_alone():
 
 def test_a_first_call_that_is_cancelled_lets_the_next_go():
     async def work() -> list[Any]:
-        warmed = Warmed(Endpoint(0.02))
+        warmed = PrefixWarmup(Endpoint(0.02))
         tasks = [asyncio.create_task(warmed(document())) for _ in range(3)]
         await asyncio.sleep(0.005)
         tasks[0].cancel()
@@ -371,7 +371,7 @@ def test_a_first_call_that_is_cancelled_lets_the_next_go():
 def test_other_calls_are_not_held(plain: Request):
     async def work() -> int:
         endpoint = Endpoint(0.005)
-        warmed = Warmed(endpoint)
+        warmed = PrefixWarmup(endpoint)
         await asyncio.gather(*(warmed(plain) for _ in range(5)))
         return endpoint.most
 
@@ -403,7 +403,7 @@ def test_calls_side_by_side_never_exceed_a_budget(calls: list[tuple[int, int]], 
                 sent += spent
                 return Reply("fine", Usage(spent, 0))
 
-            layer = Budgeted(ask, ledger, limit, lambda _: Usage(expected, 0), lambda _: 0)
+            layer = Budget(ask, ledger, limit, lambda _: Usage(expected, 0), lambda _: 0)
             (told,) = await asyncio.gather(layer(request()), return_exceptions=True)
             if isinstance(told, ModelError):
                 assert told.reason == "budget"
@@ -421,7 +421,7 @@ def test_what_was_spent_in_vain_counts():
         tried = (Attempt("reply", "x", Usage(100, 1)),)
         failing = ModelError("reply", "x", attempts=(*tried, *tried))
         for answer in (Reply("fine", Usage(10, 1), attempts=tried), failing):
-            layer = Budgeted(
+            layer = Budget(
                 scripted(answer), ledger, limit, lambda _: Usage(300, 0),
                 lambda usage: usage.prompt_tokens,
             )  # fmt: skip
@@ -435,23 +435,23 @@ def test_what_was_spent_in_vain_counts():
 
 
 def test_a_cancelled_call_gives_its_reservation_back():
-    async def work() -> Verdict:
+    async def work() -> Grant:
         limit = Ceiling(tokens=100)
         ledger = MemoryLedger(limit, Amount())
-        layer = Budgeted(Endpoint(10), ledger, limit, lambda _: Usage(100, 0), lambda _: 0)
+        layer = Budget(Endpoint(10), ledger, limit, lambda _: Usage(100, 0), lambda _: 0)
         task = asyncio.create_task(layer(request()))
         await asyncio.sleep(0.005)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return await ledger.reserve(Amount(100, 0))
 
-    assert run(work()) is Verdict.GRANTED
+    assert run(work()) is Grant.GRANTED
 
 
 # --- keep ---
 
 
-class Keeper:
+class ReplyCache:
     """Keeps replies in memory; says so often that another process is at a call."""
 
     def __init__(self, busy: int = 0) -> None:
@@ -466,11 +466,11 @@ class Keeper:
             return False
         return self.kept.get(key, True)
 
-    def keep(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
+    def put(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
         self.kept[key] = Reply(reply.text, reply.usage, kept=True)
         return reply
 
-    def drop(self, scope: str, key: str) -> None:
+    def release(self, scope: str, key: str) -> None:
         self.dropped += 1
 
 
@@ -488,7 +488,7 @@ class Named:
 def test_identical_calls_under_way_are_made_once():
     async def work() -> tuple[int, list[Reply]]:
         endpoint = Endpoint(0.01)
-        kept = Kept(endpoint, Keeper(), "", Named())
+        kept = Cached(endpoint, ReplyCache(), "", Named())
         replies = await asyncio.gather(*(kept(request()) for _ in range(10)), kept(request("j")))
         return endpoint.asked, [*replies, await kept(request())]
 
@@ -499,7 +499,7 @@ def test_identical_calls_under_way_are_made_once():
 
 def test_whoever_waits_leads_where_the_leader_is_cancelled():
     async def work() -> list[Any]:
-        kept = Kept(Endpoint(0.02), Keeper(), "", Named())
+        kept = Cached(Endpoint(0.02), ReplyCache(), "", Named())
         tasks = [asyncio.create_task(kept(request())) for _ in range(3)]
         await asyncio.sleep(0.005)
         tasks[0].cancel()
@@ -511,27 +511,27 @@ def test_whoever_waits_leads_where_the_leader_is_cancelled():
 
 
 def test_a_failure_is_shared_without_its_bill():
-    async def work() -> tuple[Keeper, list[Any]]:
-        keeper, error = Keeper(), ModelError("request", "No.", usage=Usage(9, 9))
+    async def work() -> tuple[ReplyCache, list[Any]]:
+        replies, error = ReplyCache(), ModelError("request", "No.", usage=Usage(9, 9))
 
         async def ask(_: Request) -> Reply:
             await asyncio.sleep(0.005)
             raise error
 
-        kept = Kept(ask, keeper, "", Named())
+        kept = Cached(ask, replies, "", Named())
         tasks = [kept(request()) for _ in range(3)]
-        return keeper, await asyncio.gather(*tasks, return_exceptions=True)
+        return replies, await asyncio.gather(*tasks, return_exceptions=True)
 
-    keeper, errors = run(work())
+    replies, errors = run(work())
     assert [one.reason for one in errors] == ["request"] * 3
     assert sorted(one.usage.prompt_tokens for one in errors) == [0, 0, 9]
-    assert keeper.dropped == 1
+    assert replies.dropped == 1
 
 
 def test_a_call_that_another_process_makes_is_waited_for():
     async def work() -> tuple[int, Reply]:
-        endpoint, keeper = Endpoint(0), Keeper(busy=3)
-        keeper.kept["k"] = Reply("theirs", kept=True)
-        return endpoint.asked, await Kept(endpoint, keeper, "", Named())(request())
+        endpoint, replies = Endpoint(0), ReplyCache(busy=3)
+        replies.kept["k"] = Reply("theirs", kept=True)
+        return endpoint.asked, await Cached(endpoint, replies, "", Named())(request())
 
     assert run(work()) == (0, Reply("theirs", kept=True))

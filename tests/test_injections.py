@@ -42,7 +42,7 @@ from pearl.run.loop import RunError, run_strategy
 from pearl.run.trace import export_trace
 from pearl.store.store import open_store
 from pearl.strategies.rebel import rebel
-from pearl.strategies.rebel_calls import KeptTools
+from pearl.strategies.rebel_calls import CachedTools
 from pearl.strategies.registry import STRATEGIES, Named, Prepared, Setting
 from pearl.tools.toolbox import load_tools
 from tests.conftest import ROOT
@@ -426,7 +426,7 @@ def test_no_other_host_is_met_and_the_key_is_nowhere(
             journal = store.journal(run)
             journal.decide("run", {"question": WHOLE})
             caller = Caller(model.answer, model.identity, journal)
-            strategy = rebel(caller, KeptTools(toolbox.afresh(), store, run, WHOLE))
+            strategy = rebel(caller, CachedTools(toolbox.afresh(), store, run, WHOLE))
             library = load_library("rebel")
             try:
                 await run_strategy(

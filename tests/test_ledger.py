@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pearl.models.middleware.budget import Amount, Ceiling, Verdict
+from pearl.models.middleware.budget import Amount, Ceiling, Grant
 from pearl.store.store import Store, StoreLedger, open_store
 
 pytest_plugins = ["tests.postgres"]
@@ -21,7 +21,7 @@ def ledger(store: Store, ceiling: Ceiling = CEILING) -> StoreLedger:
 
 
 def test_a_call_is_granted_made_to_wait_or_refused(place: str):
-    async def scenario() -> list[Verdict]:
+    async def scenario() -> list[Grant]:
         one = ledger(store)
         one.open(Amount(200, 100))
         verdicts = [await one.reserve(Amount(500, 50))]
@@ -34,7 +34,7 @@ def test_a_call_is_granted_made_to_wait_or_refused(place: str):
         return verdicts
 
     store = open_store(place)
-    granted, wait, refused = Verdict.GRANTED, Verdict.WAIT, Verdict.REFUSED
+    granted, wait, refused = Grant.GRANTED, Grant.WAIT, Grant.REFUSED
     assert asyncio.run(scenario()) == [granted, wait, refused, refused, granted]
     store.close()
 
@@ -43,7 +43,7 @@ def test_two_stores_share_one_ceiling(place: str):
     async def one(store: Store) -> int:
         own, granted = ledger(store), 0
         for _ in range(60):
-            if await own.reserve(Amount(10, 1)) is Verdict.GRANTED:
+            if await own.reserve(Amount(10, 1)) is Grant.GRANTED:
                 granted += 1
                 await own.settle(Amount(10, 1), Amount(10, 1))
         return granted
@@ -79,13 +79,13 @@ def test_what_a_dead_process_had_reserved_is_free_and_what_it_spent_is_not(place
     done = subprocess.run([sys.executable, "-c", HOLDING, place], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (-9, "GRANTED\n"), done.stderr
 
-    async def scenario() -> tuple[Verdict, Verdict, Amount]:
+    async def scenario() -> tuple[Grant, Grant, Amount]:
         own = ledger(store, Ceiling(tokens=1000))
         verdicts = await own.reserve(Amount(900, 0)), await own.reserve(Amount(901, 0))
         return *verdicts, await own.spent()
 
     store = open_store(place)
-    assert asyncio.run(scenario()) == (Verdict.GRANTED, Verdict.REFUSED, Amount(100, 0))
+    assert asyncio.run(scenario()) == (Grant.GRANTED, Grant.REFUSED, Amount(100, 0))
     store.close()
 
 

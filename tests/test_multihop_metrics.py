@@ -19,9 +19,9 @@ from pearl.evaluate.metrics import (
     normalise,
     score,
 )
-from pearl.evaluate.supporting_facts import NOWHERE, facts_of, form, supported
 from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import means_of
+from pearl.evaluate.supporting_facts import NOWHERE, facts_of, form, supported
 from pearl.evaluate.tables import evidence_table
 from pearl.run.journal import Entry
 

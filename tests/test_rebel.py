@@ -32,7 +32,7 @@ from pearl.run.loop import Finished, RunError, run_strategy
 from pearl.run.trace import as_plan, export_trace, read_tree
 from pearl.store.store import open_store
 from pearl.strategies.rebel import Dropped, Rebel, rebel, sifted
-from pearl.strategies.rebel_calls import KeptTools, RebelLimits, document_tools, written_input
+from pearl.strategies.rebel_calls import CachedTools, RebelLimits, document_tools, written_input
 from pearl.tools.base import Limits, Parameter, Tool, ToolError, ToolReply, Tools
 from pearl.tools.toolbox import arguments_of, load_tools
 from tests.mind import Box, Mind, tool
@@ -632,7 +632,7 @@ def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_again(tmp_path: Path, u
             engine = start_engine(model, store)
             journal = store.journal(run)
             caller = Caller(engine.ask, engine.identity, journal)
-            kept = KeptTools(box, store, "the run", "the question")
+            kept = CachedTools(box, store, "the run", "the question")
             strategy = rebel(caller, kept)
             finished = await run_strategy(
                 strategy, WHOLE, Source("d", "-"), LIBRARY, caller, handlers=strategy.handlers
@@ -658,7 +658,7 @@ def test_two_calls_alike_in_one_run_are_two(tmp_path: Path):
     box, store = tools(), open_store(str(tmp_path / "store.db"))
 
     async def both() -> None:
-        kept = KeptTools(box, store, "run", "q")
+        kept = CachedTools(box, store, "run", "q")
         for _ in range(2):
             assert (await kept.call("search", {"query": WHO})).text == "Steven Spielberg"
 
@@ -677,7 +677,7 @@ def test_a_run_that_goes_on_makes_no_more_calls_than_one_in_one_go(tmp_path: Pat
     store = open_store(str(tmp_path / "store.db"))
 
     async def once(calls: int) -> list[str]:
-        kept = KeptTools(box, store, "run", "q")
+        kept = CachedTools(box, store, "run", "q")
         told = []
         for at in range(calls):
             try:

@@ -65,7 +65,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 async def kept(store: Store, key: str, text: str = "said", scope: str = "") -> None:
     """Claim a call and keep its reply."""
     assert await store.claim(scope, key) is True
-    store.keep(scope, key, Reply(text, Usage(9, 3, 1)), "m", "model m")
+    store.put(scope, key, Reply(text, Usage(9, 3, 1)), "m", "model m")
     await store.flush()
 
 
@@ -98,11 +98,11 @@ class TestClaims:
         async def scenario(one: Store, two: Store) -> None:
             assert await one.claim("", "k") is True
             assert await two.claim("", "k") is False
-            one.keep("", "k", Reply("cut o", Usage(9, 1, 1), complete=False), "m", "model m")
+            one.put("", "k", Reply("cut o", Usage(9, 1, 1), complete=False), "m", "model m")
             await one.flush()
             # A reply that was cut off is in the journal's books, and answers nobody.
             assert await two.claim("", "k") is True
-            two.keep("", "k", Reply("said", Usage(9, 3, 1)), "m", "model m")
+            two.put("", "k", Reply("said", Usage(9, 3, 1)), "m", "model m")
             await two.flush()
             told = Reply("said", Usage(9, 3, 1), kept=True)
             assert await two.claim("", "k") == told
@@ -115,11 +115,11 @@ class TestClaims:
     def test_a_call_that_is_given_up_is_free(self, place: str):
         async def scenario(one: Store, two: Store) -> None:
             assert await one.claim("", "k") is True
-            one.drop("", "k")
+            one.release("", "k")
             await one.flush()
             assert await two.claim("", "k") is True
             # It is no longer the first one's to give up.
-            one.drop("", "k")
+            one.release("", "k")
             await one.flush()
             assert await one.claim("", "k") is False
 
@@ -205,7 +205,7 @@ class TestClaims:
         async def scenario(store: Store) -> None:
             await kept(store, "k", "first")
             for _ in range(2):
-                store.keep("", "k", Reply("later"), "m", "model m")
+                store.put("", "k", Reply("later"), "m", "model m")
                 await store.flush()
             found = await store.claim("", "k")
             assert isinstance(found, Reply)
@@ -257,10 +257,10 @@ async def want(store, key):
             # Some calls fail, and are anybody's again.
             await asyncio.sleep(random.uniform(0, 0.01))
             if random.random() < 0.2:
-                store.drop("", key)
+                store.release("", key)
                 continue
             print(key)
-            store.keep("", key, Reply(f"said {key}"), "m", "m")
+            store.put("", key, Reply(f"said {key}"), "m", "m")
             await store.flush()
             return
         await asyncio.sleep(0.002)
@@ -287,7 +287,7 @@ class TestTexts:
         async def scenario(store: Store) -> None:
             for key, text in texts.items():
                 assert await store.claim("", key) is True
-                used = store.keep("", key, Reply(text), "m", ODD)
+                used = store.put("", key, Reply(text), "m", ODD)
                 await store.flush()
                 found = await store.claim("", key)
                 assert isinstance(found, Reply)

@@ -62,7 +62,7 @@ def means(
     """
     from pearl.jobs.job import Means
     from pearl.models.choose import choose_model
-    from pearl.models.middleware.stack import Limits
+    from pearl.models.middleware.stack import EngineLimits
     from pearl.models.prices import load_prices
     from pearl.store.database import address
 
@@ -70,7 +70,7 @@ def means(
         model=choose_model(model),
         store=address(store),
         prices=load_prices(Path(prices) if prices else None),
-        limits=Limits(**limits),
+        limits=EngineLimits(**limits),
         cache=not no_cache,
         restart=restart,
         scheduler=scheduler,

@@ -128,7 +128,7 @@ def _prepare(
                 shown,
                 passes,
                 context=session.context,
-                keeper=session.engine.keeper,
+                replies=session.engine.replies,
             )
         )
     library = _plans(setup)

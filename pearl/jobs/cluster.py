@@ -25,7 +25,7 @@ from pearl.lang.source import InputError
 from pearl.models.base import ModelError, Usage
 from pearl.models.choose import choose_model
 from pearl.models.middleware.budget import Ceiling
-from pearl.models.middleware.stack import Engine, Limits, start_engine
+from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
 from pearl.models.prices import Price
 from pearl.models.tokens import counter
 from pearl.run.context import Context
@@ -64,7 +64,7 @@ class Order:
     identity: str
     work: Work
     context: Context
-    limits: Limits
+    limits: EngineLimits
     price: Price | None
 
 
@@ -292,7 +292,7 @@ def _chunks(todo: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], .
         yield tuple(chunk)
 
 
-def _share(limits: Limits, workers: int) -> Limits:
+def _share(limits: EngineLimits, workers: int) -> EngineLimits:
     """One worker's share. The budget is whole: the workers keep one ledger."""
     return replace(
         limits,

@@ -22,7 +22,7 @@ from pearl.lang.source import InputError
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.middleware.budget import Amount
-from pearl.models.middleware.stack import Engine, Limits, start_engine
+from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
 from pearl.models.prices import Price, Prices, load_prices
 from pearl.run.context import UNLIMITED, Context
 from pearl.store.history import latest, read_row_keys, read_rows, totals
@@ -167,7 +167,7 @@ class Means:
     model: Model
     store: str
     prices: Prices = field(default_factory=load_prices)
-    limits: Limits = field(default_factory=Limits)
+    limits: EngineLimits = field(default_factory=EngineLimits)
     cache: bool = True
     restart: bool = False
     scheduler: str = ""

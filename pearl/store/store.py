@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import and_, delete, insert, select, text, update
 
 from pearl.models.base import Reply, Usage
-from pearl.models.middleware.budget import Amount, Ceiling, Verdict, judge
+from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
 from pearl.run.journal import Entry, Journal
 from pearl.store import changes
 from pearl.store.database import is_dead, new_owner, open_database
@@ -90,15 +90,15 @@ class Store:
         """A call's reply where it is kept, else whether to make it.
 
         Returns:
-            The reply; or True, and the caller makes the call and then `keep`s
-            or `drop`s it; or False: another process is making it.
+            The reply; or True, and the caller makes the call and then `put`s it
+            or `release`s it; or False: another process is making it.
         """
         found: Reply | bool = await self._writer.ask(
             changes.claim, changes.Claim(scope, key, self.owner)
         )
         return found
 
-    def keep(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
+    def put(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
         """Keep a reply, once and for all; give it as it is kept."""
         text = storable(reply.text)
         row = {
@@ -114,7 +114,7 @@ class Store:
         self._writer.post(changes.add_replies, row)
         return reply if text is reply.text else replace(reply, text=text)
 
-    def drop(self, scope: str, key: str) -> None:
+    def release(self, scope: str, key: str) -> None:
         """Give up a call that was claimed and got no reply."""
         self._writer.post(changes.give_up, changes.Claim(scope, key, self.owner))
 
@@ -234,10 +234,10 @@ class StoreLedger:
         """Begin, or begin again, with what earlier goes have spent."""
         self._store.post(_open, _Bill(self._run, "", Amount(), spent))
 
-    async def reserve(self, wanted: Amount) -> Verdict:
+    async def reserve(self, wanted: Amount) -> Grant:
         """Set an amount aside, where it is granted."""
         wish = _Wish(self._run, self._store.owner, self._ceiling, wanted)
-        verdict: Verdict = await self._store.ask(_reserve, wish)
+        verdict: Grant = await self._store.ask(_reserve, wish)
         return verdict
 
     async def settle(self, reserved: Amount, spent: Amount) -> None:
@@ -256,7 +256,7 @@ def _open(connection: Connection, changes: list[_Bill]) -> None:
         connection.execute(insert(ledger), _row(bill.run, bill.owner, bill.spent, Amount()))
 
 
-def _reserve(connection: Connection, changes: list[_Wish]) -> list[Verdict]:
+def _reserve(connection: Connection, changes: list[_Wish]) -> list[Grant]:
     now = time.time()
     verdicts = []
     for wish in changes:
@@ -266,7 +266,7 @@ def _reserve(connection: Connection, changes: list[_Wish]) -> list[Verdict]:
         alive = (row for row in rows if not is_dead(row.owner, row.seen, now))
         reserved = sum((Amount(row.reserved_tokens, row.reserved_cost) for row in alive), Amount())
         verdict = judge(wish.ceiling, spent, reserved, wish.amount)
-        if verdict is Verdict.GRANTED:
+        if verdict is Grant.GRANTED:
             own = next((row for row in rows if row.owner == wish.owner), None)
             _add(connection, wish.run, wish.owner, own, Amount(), wish.amount)
         verdicts.append(verdict)

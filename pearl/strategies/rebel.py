@@ -21,7 +21,7 @@ from pearl.lang.ast import Action, Literal, Ref, Step
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
 from pearl.models.embeddings import Embed, choose_embedding, cosine
-from pearl.models.middleware.cache import Keeper
+from pearl.models.middleware.cache import ReplyCache
 from pearl.run.calls import Caller
 from pearl.run.executor import Frame, Handlers, SolverError
 from pearl.run.loop import Attempt, Move, Return, Run, RunError, Steps, run_in_frame
@@ -397,7 +397,7 @@ def rebel(
     tools: Tools,
     embed: Embed | None = None,
     limits: RebelLimits | None = None,
-    keeper: Keeper | None = None,
+    replies: ReplyCache | None = None,
 ) -> Rebel:
     """The strategy of one run, with the library ``rebel`` and the `Rebel.handlers` it needs.
 
@@ -406,11 +406,11 @@ def rebel(
         tools: a toolbox, or `document_tools` of the run's document. Whoever made it closes it.
         embed: tells whether two questions are the same; by default `choose_embedding`.
         limits: where it ends.
-        keeper: where an endpoint's vectors are kept; by default nowhere.
+        replies: where an endpoint's vectors are kept; by default nowhere.
 
     Raises:
         InputError: the embedding's settings cannot be used.
     """
     limits = limits or RebelLimits()
-    known = embedding(embed or choose_embedding(), keeper)
+    known = embedding(embed or choose_embedding(), replies)
     return Rebel(caller, tools, known, limits, Spent(limits))

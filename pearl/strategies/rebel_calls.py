@@ -37,7 +37,7 @@ from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text, canonical_json, digest, from_json
 from pearl.models.base import Ask, ModelError, Reply, Request
 from pearl.models.embeddings import Embed, Endpoint
-from pearl.models.middleware.cache import Keeper
+from pearl.models.middleware.cache import ReplyCache
 from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import Field, FillSchema, Schema
 from pearl.prompts.render import load_schema
@@ -271,7 +271,7 @@ def document_tools(document: Source) -> Tools:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptTools:
+class CachedTools:
     """Tools whose replies are kept for one run, so that one that goes on asks nothing again.
 
     Two calls alike in one run are two calls: a reply of another minute may
@@ -281,13 +281,13 @@ class KeptTools:
 
     Args:
         inner: who is asked.
-        keeper: where replies are kept.
+        replies: where replies are kept.
         run: the run's name.
         question: names the question in the run.
     """
 
     inner: Tools
-    keeper: Keeper
+    replies: ReplyCache
     run: str
     question: str
     _made: Counter[str] = field(default_factory=Counter)
@@ -308,10 +308,10 @@ class KeptTools:
         called = digest([self.question, name, dict(arguments)])
         self._made[called] += 1
         key = digest(["tool", called, self._made[called]])
-        found = await self.keeper.claim(self.run, key)
+        found = await self.replies.claim(self.run, key)
         if not isinstance(found, Reply):
             found = Reply(await self._outcome(name, arguments, key))
-            found = self.keeper.keep(self.run, key, found, f"tool {name}", "")
+            found = self.replies.put(self.run, key, found, f"tool {name}", "")
         kept = json.loads(found.text)
         if isinstance(kept, dict):
             raise ToolError(kept["reason"], kept["message"])
@@ -324,7 +324,7 @@ class KeptTools:
         except ToolError as error:
             return json.dumps({"reason": error.reason, "message": str(error)})
         except BaseException:
-            self.keeper.drop(self.run, key)
+            self.replies.release(self.run, key)
             raise
         return json.dumps([reply.text, reply.cut])
 
@@ -385,12 +385,12 @@ Embedding: TypeAlias = Callable[[Journal], Embed]
 _TEXTS = Schema("embedding", "", ())
 
 
-def embedding(embed: Embed, keeper: Keeper | None) -> Embedding:
+def embedding(embed: Embed, replies: ReplyCache | None) -> Embedding:
     """An embedding whose calls are in the journal; one that calls nobody is as it is.
 
     Args:
         embed: an endpoint's, or one that is worked out here.
-        keeper: where vectors are kept; None keeps none.
+        replies: where vectors are kept; None keeps none.
 
     Raises:
         InputError: the settings of the environment cannot be used.
@@ -399,7 +399,7 @@ def embedding(embed: Embed, keeper: Keeper | None) -> Embedding:
     identity = embed.identity
     if not isinstance(embed, Endpoint):
         return lambda _: embed
-    engine = start_engine(_AsModel(embed), keeper)
+    engine = start_engine(_AsModel(embed), replies)
     return lambda journal: _Journaled(engine.ask, identity, journal)
 
 

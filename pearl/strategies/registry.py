@@ -36,7 +36,7 @@ from pearl.strategies.pearl import Pearl, shown_plans
 
 if TYPE_CHECKING:
     from pearl.models.embeddings import Embed
-    from pearl.models.middleware.cache import Keeper
+    from pearl.models.middleware.cache import ReplyCache
     from pearl.strategies.fsm_states import Machine
     from pearl.tools.base import Tools
 
@@ -191,7 +191,7 @@ class Setting:
         limits: how far it goes, where its steps are written one at a time.
         context: the model's window, and what to do with a document that is longer.
         embed: tells whether two questions are the same; None for `choose_embedding`.
-        keeper: where an endpoint's vectors are kept; None for nowhere.
+        replies: where an endpoint's vectors are kept; None for nowhere.
     """
 
     caller: Caller
@@ -204,7 +204,7 @@ class Setting:
     limits: Limits = USUAL
     context: Context = UNLIMITED
     embed: Embed | None = None
-    keeper: Keeper | None = None
+    replies: ReplyCache | None = None
 
 
 Uses: TypeAlias = Literal["tools", "embedding"]
@@ -291,7 +291,7 @@ def _rebel(one: Setting) -> Prepared:
     caller = at_most(one.caller, calls)
     search = searching_tools(one.retriever) if one.retriever else document_tools(one.document)
     limits = RebelLimits(depth=depth, calls=calls)
-    found = rebel(caller, one.tools or search, one.embed, limits, one.keeper)
+    found = rebel(caller, one.tools or search, one.embed, limits, one.replies)
     handlers = replace(found.handlers, width=one.limits.width)
     return Prepared(found, load_library(LIBRARY), handlers, caller)
 

@@ -186,7 +186,7 @@ async def by_name(
             kit.limits,
             session.context,
             kit.embed,
-            session.engine.keeper,
+            session.engine.replies,
         )
     )
     finished = await run_prepared(

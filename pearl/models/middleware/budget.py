@@ -32,7 +32,7 @@ class Amount:
         return Amount(self.tokens - other.tokens, self.cost - other.cost)
 
 
-class Verdict(Enum):
+class Grant(Enum):
     """What a ledger says to a call."""
 
     GRANTED = auto()
@@ -53,17 +53,17 @@ class Ceiling:
         return within_tokens and (self.cost is None or amount.cost <= self.cost)
 
 
-def judge(ceiling: Ceiling, spent: Amount, reserved: Amount, wanted: Amount) -> Verdict:
+def judge(ceiling: Ceiling, spent: Amount, reserved: Amount, wanted: Amount) -> Grant:
     """Whether a call may go: never, not while others are under way, or now."""
     if not ceiling.holds(spent + wanted):
-        return Verdict.REFUSED
-    return Verdict.GRANTED if ceiling.holds(spent + reserved + wanted) else Verdict.WAIT
+        return Grant.REFUSED
+    return Grant.GRANTED if ceiling.holds(spent + reserved + wanted) else Grant.WAIT
 
 
 class Ledger(Protocol):
     """Where spending is added up, in this process or for several."""
 
-    async def reserve(self, wanted: Amount) -> Verdict:
+    async def reserve(self, wanted: Amount) -> Grant:
         """Set an amount aside, where it is granted."""
         ...
 
@@ -89,10 +89,10 @@ class MemoryLedger:
         self._spent = spent
         self._reserved = Amount()
 
-    async def reserve(self, wanted: Amount) -> Verdict:
+    async def reserve(self, wanted: Amount) -> Grant:
         """Set an amount aside, where it is granted."""
         verdict = judge(self._ceiling, self._spent, self._reserved, wanted)
-        if verdict is Verdict.GRANTED:
+        if verdict is Grant.GRANTED:
             self._reserved += wanted
         return verdict
 
@@ -107,7 +107,7 @@ class MemoryLedger:
 
 
 @dataclass(frozen=True)
-class Budgeted:
+class Budget:
     """Makes a call where the ledger grants it.
 
     Args:
@@ -131,8 +131,8 @@ class Budgeted:
             ModelError: the call would exceed the budget; or as the layer within.
         """
         wanted = self._amount(self.expect(request))
-        while (verdict := await self.ledger.reserve(wanted)) is not Verdict.GRANTED:
-            if verdict is Verdict.REFUSED:
+        while (verdict := await self.ledger.reserve(wanted)) is not Grant.GRANTED:
+            if verdict is Grant.REFUSED:
                 raise await self._refusal(wanted)
             await asyncio.sleep(LOOK)
         spent = Usage()

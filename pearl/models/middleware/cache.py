@@ -20,36 +20,36 @@ LATER_LOOK = 0.5
 """Seconds between looks at most."""
 
 
-class Keeper(Protocol):
+class ReplyCache(Protocol):
     """Where replies are kept."""
 
     async def claim(self, scope: str, key: str) -> Reply | bool:
         """The reply, or True where the caller is to make the call, or False where another does."""
         ...
 
-    def keep(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
+    def put(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
         """Keep a reply to a call that was claimed, and give it as `claim` will."""
         ...
 
-    def drop(self, scope: str, key: str) -> None:
+    def release(self, scope: str, key: str) -> None:
         """Give up a call that was claimed."""
         ...
 
 
 @dataclass(frozen=True)
-class Kept:
+class Cached:
     """Answers from what is kept; identical calls under way are made once (single flight).
 
     Args:
         ask: makes a call that nobody has made.
-        keeper: where replies are kept.
-        scope: which of the keeper's replies count: empty for those of all runs.
+        replies: where replies are kept.
+        scope: which of those kept replies count: empty for those of all runs.
         model: whose replies they are.
         sleep: waits some seconds, or less where there is nothing left to wait for.
     """
 
     ask: Ask
-    keeper: Keeper
+    replies: ReplyCache
     scope: str
     model: Model
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -86,7 +86,7 @@ class Kept:
     async def _kept_or_made(self, request: Request) -> Reply:
         pause = FIRST_LOOK
         while True:
-            found = await self.keeper.claim(self.scope, request.key)
+            found = await self.replies.claim(self.scope, request.key)
             if isinstance(found, Reply):
                 return found
             if found:
@@ -98,10 +98,10 @@ class Kept:
         try:
             reply = await self.ask(request)
         except BaseException:
-            self.keeper.drop(self.scope, request.key)
+            self.replies.release(self.scope, request.key)
             raise
         # What is used now is what is found later, so that a run that goes on ends no differently.
-        return self.keeper.keep(
+        return self.replies.put(
             self.scope, request.key, reply, self.model.name, self.model.identity
         )
 

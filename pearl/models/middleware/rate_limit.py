@@ -20,7 +20,7 @@ BURST = 1.0
 """Seconds' worth that may go at once after a quiet time: no minute exceeds its limit by more."""
 
 
-class Pace:
+class RateLimiter:
     """Spreads amounts evenly over time.
 
     An amount larger than what is free goes through and leaves a debt, for
@@ -65,7 +65,7 @@ class HaltError(ModelError):
     """A call that was never sent, because nothing is sent any more."""
 
 
-class Limiter:
+class ConcurrencyLimiter:
     """Slots for calls, shared by every plan of a batch.
 
     Args:
@@ -256,7 +256,7 @@ def _finish(done: asyncio.Future[None]) -> None:
 
 
 @dataclass(frozen=True)
-class Limited:
+class Throttled:
     """Makes a call when there is a slot for it, and when its turn has come.
 
     Args:
@@ -268,9 +268,9 @@ class Limited:
     """
 
     ask: Ask
-    limiter: Limiter
-    requests: Pace | None
-    tokens: Pace | None
+    limiter: ConcurrencyLimiter
+    requests: RateLimiter | None
+    tokens: RateLimiter | None
     weigh: Callable[[Request], int]
 
     async def __call__(self, request: Request) -> Reply:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from pearl.models.base import PASSING, Ask, Attempt, ModelError, Reply, Request
-from pearl.models.middleware.rate_limit import HaltError, Limiter
+from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError
 
 TRIES = 5
 """How often a call is tried in all."""
@@ -23,7 +23,7 @@ LONGEST_BACKOFF = 20.0
 
 
 @dataclass(frozen=True)
-class Retried:
+class Retry:
     """Tries a call again where that may help, and everybody waits where the endpoint asks for it.
 
     Args:
@@ -35,7 +35,7 @@ class Retried:
     """
 
     ask: Ask
-    limiter: Limiter
+    limiter: ConcurrencyLimiter
     tries: int = TRIES
     longest_wait: float = 120.0
     random: random.Random = field(default_factory=random.Random)

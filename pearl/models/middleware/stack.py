@@ -11,11 +11,17 @@ from functools import partial
 
 from pearl.lang.source import InputError
 from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage
-from pearl.models.middleware.budget import Amount, Budgeted, Ceiling, Ledger, MemoryLedger
-from pearl.models.middleware.cache import Keeper, Kept
-from pearl.models.middleware.rate_limit import CEILING, FIRST, Limited, Limiter, Pace
-from pearl.models.middleware.retry import TRIES, Retried
-from pearl.models.middleware.warmup import Warmed
+from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
+from pearl.models.middleware.cache import Cached, ReplyCache
+from pearl.models.middleware.rate_limit import (
+    CEILING,
+    FIRST,
+    ConcurrencyLimiter,
+    RateLimiter,
+    Throttled,
+)
+from pearl.models.middleware.retry import TRIES, Retry
+from pearl.models.middleware.warmup import PrefixWarmup
 from pearl.models.prices import Price
 
 
@@ -56,7 +62,7 @@ def _whole(name: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EngineLimits:
     """How fast, and how much of it.
 
     Args:
@@ -94,13 +100,13 @@ class Engine:
         ask: the outermost layer.
         model: the model within.
         limiter: how many calls are under way.
-        keeper: where replies are kept; None where they are not.
+        replies: where replies are kept; None where they are not.
     """
 
     ask: Ask
     model: Model
-    limiter: Limiter
-    keeper: Keeper | None = None
+    limiter: ConcurrencyLimiter
+    replies: ReplyCache | None = None
 
     @property
     def identity(self) -> str:
@@ -118,11 +124,11 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class Ending:
+class CircuitBreaker:
     """Stops everything at an error that every further call would meet again."""
 
     ask: Ask
-    limiter: Limiter
+    limiter: ConcurrencyLimiter
 
     async def __call__(self, request: Request) -> Reply:
         """Answer.
@@ -140,9 +146,9 @@ class Ending:
 
 def start_engine(
     model: Model,
-    keeper: Keeper | None = None,
+    replies: ReplyCache | None = None,
     scope: str = "",
-    limits: Limits | None = None,
+    limits: EngineLimits | None = None,
     price: Price | None = None,
     spent: Usage | None = None,
     ledger: Ledger | None = None,
@@ -151,30 +157,30 @@ def start_engine(
 
     Args:
         model: who answers.
-        keeper: where replies are kept; None keeps none.
+        replies: where replies are kept; None keeps none.
         scope: which of its replies count.
         limits: how fast, and how much of it.
         price: what the model's tokens cost, where it is known.
         spent: what an earlier go of the same run has spent.
         ledger: where spending is added up; by default in this process.
     """
-    limits = limits or Limits()
-    limiter = Limiter(limits.concurrency or CEILING, limits.first)
-    requests = Pace(limits.rpm) if limits.rpm else None
-    tokens = Pace(limits.tpm) if limits.tpm else None
+    limits = limits or EngineLimits()
+    limiter = ConcurrencyLimiter(limits.concurrency or CEILING, limits.first)
+    requests = RateLimiter(limits.rpm) if limits.rpm else None
+    tokens = RateLimiter(limits.tpm) if limits.tpm else None
     expect = partial(_expected, model=model.name, reply=read_reply())
-    ask: Ask = Limited(model.answer, limiter, requests, tokens, lambda one: _tokens(expect(one)))
-    ask = Retried(ask, limiter, limits.tries, limits.max_wait)
-    ask = Warmed(ask)
+    ask: Ask = Throttled(model.answer, limiter, requests, tokens, lambda one: _tokens(expect(one)))
+    ask = Retry(ask, limiter, limits.tries, limits.max_wait)
+    ask = PrefixWarmup(ask)
     ceiling = limits.ceiling
     if ceiling != Ceiling():
         cost = price.cost if price else lambda _: 0
         spent = spent or Usage()
         ledger = ledger or MemoryLedger(ceiling, Amount(_tokens(spent), cost(spent)))
-        ask = Budgeted(ask, ledger, ceiling, expect, cost)
-    if keeper is not None:
-        ask = Kept(ask, keeper, scope, model, limiter.sleep)
-    return Engine(Ending(ask, limiter), model, limiter, keeper)
+        ask = Budget(ask, ledger, ceiling, expect, cost)
+    if replies is not None:
+        ask = Cached(ask, replies, scope, model, limiter.sleep)
+    return Engine(CircuitBreaker(ask, limiter), model, limiter, replies)
 
 
 def _tokens(usage: Usage) -> int:

@@ -24,7 +24,7 @@ MOST = 4096
 
 
 @dataclass(frozen=True)
-class Warmed:
+class PrefixWarmup:
     """Lets the first call on a document return before the others go.
 
     Args:
