@@ -1,1 +1,1 @@
-"""CommaQA: symbolic agents, decompositions that talk to them, worlds made from a schema, and learning."""
+"""CommaQA: agents, decompositions that talk to them, worlds made from a schema, learning."""

@@ -326,7 +326,7 @@ class _Lined(NamedTuple):
 class ByAnalogy:
     """Proposes hops as a model has them (a `NextStep`)."""
 
-    def __init__(self, model: Model, weights: Weights = Weights()) -> None:  # noqa: B008 - frozen
+    def __init__(self, model: Model, weights: Weights = Weights()) -> None:
         self.model, self.weights = model, weights
         self._known = Known(model, weights)
         self._wording = ByWording(model, weights.stranger)

@@ -1,1 +1,1 @@
-"""The plan language: its types, its grammar, texts to plans and back, libraries, builtins, and what depends on what."""
+"""The plan language: types, grammar, texts to plans and back, libraries, builtins, graph."""

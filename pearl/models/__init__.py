@@ -1,1 +1,1 @@
-"""Models behind one shape: any OpenAI-compatible endpoint, its Batch API, the offline reader, recordings."""
+"""Models behind one shape: OpenAI-compatible endpoints, their Batch API, offline, recorded."""

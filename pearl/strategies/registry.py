@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from pearl.lang.builtins import MOST as MOST_registry
+from pearl.lang.builtins import MOST as MOST_GIVEN
 from pearl.lang.builtins import Given
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import InputError, Source
@@ -247,7 +247,7 @@ class Named:
 def _pearl(one: Setting) -> Prepared:
     caller = at_most(one.caller, PLANNED)
     strategy = Pearl(one.library, caller, one.demonstrations, passes=one.passes)
-    handlers = Handlers(depth=one.limits.depth, width=max(one.limits.width, MOST_registry))
+    handlers = Handlers(depth=one.limits.depth, width=max(one.limits.width, MOST_GIVEN))
     retrieving = with_retriever(handlers, one.document, one.retriever)
     return Prepared(strategy, one.library, retrieving, caller)
 

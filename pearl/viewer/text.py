@@ -109,7 +109,7 @@ def coloured(source: Source, findings: Sequence[Diagnostic] = ()) -> list[Line]:
     """
     found: list[Line] = []
     start = 0
-    for number, text in enumerate(source.text.split("\n"), 1):
+    for at_line, text in enumerate(source.text.split("\n"), 1):
         marks = [""] * len(text)
         here: list[Diagnostic] = []
         for one in findings:
@@ -118,7 +118,7 @@ def coloured(source: Source, findings: Sequence[Diagnostic] = ()) -> list[Line]:
                 here.append(one)
             for at in range(max(begin, 0), min(max(end, begin + 1), len(text))):
                 marks[at] = str(one.severity)
-        found.append(Line(number, tuple(_parts(text, marks)), tuple(here)))
+        found.append(Line(at_line, tuple(_parts(text, marks)), tuple(here)))
         start += len(text) + 1
     while len(found) > 1 and not found[-1].parts and not found[-1].findings:
         found.pop()
