@@ -61,7 +61,7 @@ def test_two_stores_share_one_ceiling(place: str):
 HOLDING = """
 import asyncio, os, sys
 from pearl.models.middleware.budget import Amount, Ceiling
-from pearl.store import open_store
+from pearl.store.store import open_store
 from pearl.store.ledger import StoreLedger
 store = open_store(sys.argv[1])
 ledger = StoreLedger(store, "run", Ceiling(tokens=1000))

@@ -147,7 +147,7 @@ class TestClaims:
     def test_a_dead_process_s_calls_are_taken_over(self, place: str):
         dying = script(
             "import asyncio, os, sys\n"
-            "from pearl.store import open_store\n"
+            "from pearl.store.store import open_store\n"
             "store = open_store(sys.argv[1])\n"
             "print(asyncio.run(store.claim('', 'k')), flush=True)\n"
             "sys.stdin.read()",

@@ -106,7 +106,7 @@ def _flat(tree: Branch, prefix: str) -> Iterator[Step]:
         yield replace(
             step,
             name=f"{prefix}{step.name}",
-            action=f"{step.action}{_told(step)}",
+            action=f"{step.action}{_told_tree(step)}",
             args=(*args, *ends),
             note=step.note or print_call(step),
         )
