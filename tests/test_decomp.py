@@ -1,5 +1,4 @@
 """Decomposed prompting: what the model is asked, what its steps may be, and where it ends."""
-# ruff: noqa: F821 - tests of the imitation that is gone
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """DecomP's tasks: readers by example, arithmetic, baselines, handlers that are swapped."""
-# ruff: noqa: F821 - tests of the imitation that is gone
 
 from __future__ import annotations
 

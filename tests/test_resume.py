@@ -1,5 +1,4 @@
 """A run that was interrupted comes to the same, and asks nothing again (DESIGN, section 7)."""
-# ruff: noqa: F821 - tests of the imitation that is gone
 
 from __future__ import annotations
 
