@@ -21,10 +21,9 @@ from pearl.answer import (
 )
 from pearl.lang.ast import Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
-from pearl.lang.formatter import layout
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
-from pearl.lang.printer import print_plan
+from pearl.lang.printer import format_plan, print_plan
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lint.checker import DEFAULT, Selection
 from pearl.lint.checker import check as _check
@@ -77,7 +76,7 @@ def format(plan: str) -> str:
     Raises:
         InputError: a line cannot be read.
     """
-    return layout(Source("<plan>", plan))
+    return format_plan(Source("<plan>", plan))
 
 
 async def write_plan(

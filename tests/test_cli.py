@@ -452,15 +452,15 @@ class TestFmt:
         "path", sorted((ROOT / "tests" / "cases").glob("*.md")), ids=lambda path: path.stem
     )
     def test_no_word_is_lost(self, path: Path) -> None:
-        from pearl.lang.formatter import layout
+        from pearl.lang.printer import format_plan
         from pearl.lang.source import InputError
 
         text = _text_of_case(path)
         try:
-            formatted = layout(Source("x", text))
+            formatted = format_plan(Source("x", text))
         except InputError:
             return  # nothing is written then
-        assert layout(Source("x", formatted)) == formatted
+        assert format_plan(Source("x", formatted)) == formatted
         fences = re.compile(r"^\s*[`~]{3,}.*$|</?\w+>|\[/?THINK\]|\\(?=_)", re.MULTILINE)
         before = re.findall(r"[^\W\d_]{2,}", fences.sub("", text).casefold())
         after = formatted.casefold()

@@ -19,9 +19,9 @@ from pearl.evaluate.datasets.arithmetic import GSM8K, MULTIARITH
 from pearl.evaluate.datasets.commaqa_e import DATASET as COMMAQA_E
 from pearl.lang.ast import Literal, Step
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
-from pearl.lang.formatter import layout_library
 from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.parser import parse
+from pearl.lang.printer import format_library
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, decode, last_number
 from pearl.models.base import ModelError, Reply, Request
@@ -617,7 +617,7 @@ def test_a_list_that_is_too_wide_is_not_run_over(mode: str):
 def test_values_in_an_action_s_demonstrations_stay_there_when_a_library_is_laid_out():
     text = (ROOT / "actions" / "reversal_tail.actions").read_text(encoding="utf-8")
     assert "    # value items" in text
-    assert layout_library(Source("reversal_tail.actions", text)) == text
+    assert format_library(Source("reversal_tail.actions", text)) == text
 
 
 # --- From the command line ---

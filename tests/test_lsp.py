@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from pearl.lang.formatter import layout, layout_library
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
+from pearl.lang.printer import format_library, format_plan
 from pearl.lang.source import Source
 from pearl.lint.checker import check
 from tests.conftest import ROOT
@@ -720,7 +720,7 @@ class TestFormatting:
     @pytest.mark.parametrize("ending", ["\n", "\r\n"])
     def test_as_pearl_fmt(self, one: Editor, ending: str):
         text = '# 😀\na=FIND_EVENT( CTX,"x 😀" ): y\n\n\nb = CONCAT(a,a)\nreturn b'
-        expected = layout(Source("x", text))
+        expected = format_plan(Source("x", text))
         name = f"format-{len(ending)}.plan"
         one.open(name, text.replace("\n", ending))
         after = self.formatted(one, name)
@@ -742,7 +742,7 @@ class TestFormatting:
     def test_a_library(self, one: Editor):
         text = LIBRARY.replace("X: text) ->", "X:text)->")
         one.open("format.actions", text)
-        assert self.formatted(one, "format.actions") == layout_library(Source("x", text))
+        assert self.formatted(one, "format.actions") == format_library(Source("x", text))
 
     def test_a_line_that_cannot_be_read(self, one: Editor):
         one.open("unformatted.plan", f"{PLAN}x = CONCAT(ro\n")

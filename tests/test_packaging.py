@@ -18,14 +18,14 @@ from tests.conftest import ROOT
 LOOK = """
 import json, sys
 import pearl
-from pearl.lang import resources
+from pearl.lang.source import grammar_text, shipped_actions, shipped_plans
 from pearl.lang.library import load_library
 read = lambda file: file.read_text(encoding="utf-8")
 print(json.dumps({
     "home": pearl.__file__,
-    "grammar": {name: resources.grammar(name) for name in ("plan", "library")},
-    "actions": {name: read(file) for name, file in resources.actions().items()},
-    "demos": {file.name: read(file) for file in resources.demonstrations()},
+    "grammar": {name: grammar_text(name) for name in ("plan", "library")},
+    "actions": {name: read(file) for name, file in shipped_actions().items()},
+    "demos": {file.name: read(file) for file in shipped_plans()},
     "count": len(load_library().actions),
 }))
 """

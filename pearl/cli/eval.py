@@ -123,8 +123,7 @@ def command(
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import write_lines
     from pearl.evaluate.statistics import means_of
-    from pearl.lang.resources import plan_folders
-    from pearl.lang.source import InputError
+    from pearl.lang.source import InputError, plan_folders
     from pearl.report.json import as_object
     from pearl.session import context_for
 

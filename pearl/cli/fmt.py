@@ -73,12 +73,12 @@ def command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_json: 
 
 def _formatted(given: Input) -> str:
     from pearl.cli.inputs import Kind
-    from pearl.lang.formatter import layout, layout_library
+    from pearl.lang.printer import format_library, format_plan
     from pearl.lang.source import InputError
 
     if given.row:
         raise InputError(f"{given.source.name}: rows of a .jsonl file are not formatted.")
-    return layout_library(given.source) if given.kind is Kind.LIBRARY else layout(given.source)
+    return format_library(given.source) if given.kind is Kind.LIBRARY else format_plan(given.source)
 
 
 def _diff(source: Source, formatted: str) -> str:

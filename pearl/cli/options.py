@@ -191,11 +191,11 @@ def load(libraries: tuple[str, ...]) -> Library:
 
 def load_for(source: Source, libraries: tuple[str, ...]) -> Library:
     """The chosen library; where none is named, a trace's own, if it is one that ships."""
-    from pearl.lang.resources import actions
+    from pearl.lang.source import shipped_actions
 
     said = None if libraries else _OF_TRACE.match(source.text)
     names = tuple(one.strip() for one in said[1].split(",")) if said else ()
-    own = bool(names) and actions().keys() >= set(names)
+    own = bool(names) and shipped_actions().keys() >= set(names)
     return load(names if own else libraries)
 
 

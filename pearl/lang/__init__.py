@@ -1,1 +1,1 @@
-"""The plan language: types, grammar, texts to plans and back, libraries, builtins, graph."""
+"""The plan language: types, grammar, parser, printer, libraries, builtins, and what needs what."""

@@ -19,9 +19,8 @@ from lark import (
     UnexpectedToken,
 )
 
-from pearl.lang import resources
 from pearl.lang.ast import Action, Arg, Items, Literal, Mode, Param, Ref, Step, Template
-from pearl.lang.source import Span
+from pearl.lang.source import Span, grammar_text
 from pearl.lang.values import TYPES, Type, Value
 
 _MODES = {str(mode): mode for mode in Mode}
@@ -256,7 +255,7 @@ class Failure(NamedTuple):
 @cache
 def _plan_parser() -> Lark:
     return Lark(
-        resources.grammar("plan"),
+        grammar_text("plan"),
         parser="lalr",
         start=["step", "returns"],
         transformer=PlanBuilder(),
@@ -267,7 +266,7 @@ def _plan_parser() -> Lark:
 @cache
 def _action_parser() -> Lark:
     return Lark(
-        resources.grammar("library"),
+        grammar_text("library"),
         parser="lalr",
         start="action",
         transformer=ActionBuilder(),

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pearl.lang import resources
 from pearl.lang.ast import (
     Action,
     Broken,
@@ -28,7 +27,8 @@ from pearl.lang.ast import (
     SubPlan,
 )
 from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
-from pearl.lang.source import InputError, Source, Span, read_source
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, Source, Span, read_source, shipped_actions
 from pearl.lang.values import digest
 
 _CALLS = re.compile(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
@@ -142,9 +142,6 @@ def _with_metadata(action: Action, key: str, text: str, span: Span) -> Action | 
 
 def _with_plan(action: Action, key: str, text: str, span: Span) -> Action | Failure:
     """An action with the steps that carry it out, or with an example of such steps."""
-    # The reader of plans reads declarations, and so needs this module.
-    from pearl.lang.parser import parse
-
     parsed = parse(text[span.start : span.end])
     if parsed.broken:
         first = parsed.broken[0]
@@ -283,7 +280,7 @@ def _restored(names: tuple[str, ...], actions: tuple[Action, ...]) -> Library:
 
 @cache
 def _core() -> ParsedLibrary:
-    return parse_library(resources.actions()["core"].read_text(encoding="utf-8"), "core")
+    return parse_library(shipped_actions()["core"].read_text(encoding="utf-8"), "core")
 
 
 def builtins() -> dict[str, Action]:
@@ -300,7 +297,7 @@ def library_source(name: str) -> Source:
     Raises:
         InputError: no such library, or a file that cannot be read.
     """
-    shipped = resources.actions()
+    shipped = shipped_actions()
     if name in shipped:
         return Source(f"{name}.actions", shipped[name].read_text(encoding="utf-8"))
     if not Path(name).suffix and name != "-" and not Path(name).exists():

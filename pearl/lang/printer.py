@@ -1,15 +1,20 @@
-"""Plans and actions in canonical form; ``parse(print_plan(p)).plan == p``."""
+"""Plans and actions in canonical form; ``parse(print_plan(p)).plan == p``.
+
+The last part is what ``pearl fmt`` does with a file: words are never lost. What is no part of a
+plan becomes comments, and only marks that say nothing (code fences, tags) go.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pearl.lang.ast import (
     Action,
     Arg,
     Body,
+    Broken,
     Builtin,
     Decomposed,
     Items,
@@ -23,6 +28,9 @@ from pearl.lang.ast import (
     SubPlan,
     Template,
 )
+from pearl.lang.library import parse_library
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, Source, Span
 from pearl.lang.values import Value
 
 # Whatever might be taken for a reference, by the reader or by a person.
@@ -30,6 +38,9 @@ _REFERENCE = re.compile(r"\{(?=\s*[\w#$@{])")
 _LAST_BRACE = re.compile(r"\{(?=\s*\Z)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _BARE_ID = re.compile(r"[\w./:#@+-]+")
+_BREAK = re.compile(r"[\n\r\x0b\x0c\x85\u2028\u2029]")
+_MARK = re.compile(r"\s*+(?:[`~]{3,}.*|[^\w\s]*)\s*")
+_TAG = re.compile(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -169,3 +180,68 @@ def _noqa(codes: tuple[str, ...]) -> str:
     if not codes:
         return ""
     return "  # noqa" if codes == ("",) else f"  # noqa: {', '.join(codes)}"
+
+
+def commented(text: str, span: Span) -> str:
+    """What to put in the place of a span so that its words stand in comments.
+
+    Marks that say nothing (code fences, tags, rules) go. What shares a line
+    with the span keeps a line of its own.
+
+    Args:
+        text: the whole text.
+        span: a part of it that is no part of the plan.
+    """
+    # In a comment, a tag would open its block anew.
+    lines = _BREAK.split(_TAG.sub(" ", text[span.start : span.end]))
+    kept = [_comment(line) for line in lines if not _MARK.fullmatch(line)]
+    start = text.rfind("\n", 0, span.start) + 1
+    before = _BREAK.split(text[start : span.start])[-1]
+    before = "" if _MARK.fullmatch(before) else before
+    following = _BREAK.search(text, span.end)
+    after = text[span.end : following.start() if following else len(text)].strip()
+    return ("\n" if before else "") + "\n".join(kept) + ("\n" if after and (kept or before) else "")
+
+
+def _comment(line: str) -> str:
+    words = line.strip()
+    return words if words.startswith("#") else f"# {words}"
+
+
+def format_plan(source: Source) -> str:
+    """A plan in canonical form. Text that is no part of it becomes comments.
+
+    Raises:
+        InputError: a line cannot be read, so nothing can be said of its form.
+    """
+    parsed = parse(source)
+    text = source.text
+    for part in reversed(parsed.aside):
+        text = text[: part.span.start] + commented(source.text, part.span) + text[part.span.end :]
+    if text != source.text:
+        source = Source(source.name, text)
+        parsed = parse(source)
+    _refuse_broken(parsed.broken, source)
+    return print_plan(parsed.plan)
+
+
+def format_library(source: Source) -> str:
+    """An action library in canonical form.
+
+    Raises:
+        InputError: a line cannot be read.
+    """
+    parsed = parse_library(source)
+    _refuse_broken(parsed.broken, source)
+    text = print_library(parsed.actions)
+    # Those above an action, and those in its plans.
+    known = {line.strip() for line in text.splitlines()}
+    lines = [line.strip() for line in source.text.splitlines()]
+    after = [line for line in lines if line.startswith("#") and line not in known]
+    return "\n".join([text, *after]) + "\n" if after else text
+
+
+def _refuse_broken(broken: Sequence[Broken], source: Source) -> None:
+    if broken:
+        line, _ = source.position(broken[0].at.start)
+        raise InputError(f"{source.name}:{line} cannot be read: mend what pearl lint finds.")

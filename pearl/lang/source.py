@@ -1,6 +1,7 @@
-"""Text and the places in it.
+"""Text, the places in it, and where it is read from.
 
-Files of JSON lines: one object a line.
+That is a file, standard input, a line of a file of JSON lines, or one of the folders grammar/,
+actions/ and plans/ that ship with Pearl, found alike in a checkout, a wheel and an sdist.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.abc import Traversable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -158,3 +161,34 @@ def read_row(line: str, where: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise InputError(f"{where} is no object: give one object a line.")
     return row
+
+
+def grammar_text(name: str) -> str:
+    """The text of a grammar, as ``grammar_text("plan")``."""
+    return (files("pearl.grammar") / f"{name}.lark").read_text(encoding="utf-8")
+
+
+def shipped_actions() -> dict[str, Traversable]:
+    """The action libraries that ship with Pearl, by name."""
+    folder = files("pearl.actions")
+    found = sorted(folder.iterdir(), key=lambda entry: entry.name)
+    return {
+        entry.name.removesuffix(".actions"): entry
+        for entry in found
+        if entry.name.endswith(".actions")
+    }
+
+
+def plan_folders() -> list[str]:
+    """The names of the folders of plans that ship with Pearl."""
+    folders = (one for one in files("pearl.plans").iterdir() if one.is_dir())
+    return sorted(
+        one.name for one in folders if any(file.name.endswith(".plan") for file in one.iterdir())
+    )
+
+
+def shipped_plans(name: str = "demos") -> list[Traversable]:
+    """The demonstration plans of a folder that ships with Pearl, in name order."""
+    folder = files("pearl.plans") / name
+    found = sorted(folder.iterdir(), key=lambda entry: entry.name)
+    return [entry for entry in found if entry.name.endswith(".plan")]

@@ -28,6 +28,17 @@ def json_text(data: Any) -> str:  # noqa: ANN401 - any JSON
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
+def shorten(text: str, limit: int = 40) -> str:
+    """Text on one line, cut where it has more characters than the limit."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 error``, ``2 errors``, ``1,000 errors``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def cells(text: str) -> int:
     """The columns a text takes on a screen."""
     if text.isascii():

@@ -1,1 +1,1 @@
-"""What is wrong with a plan or a library: the checker, its rules, the forms of findings."""
+"""What is wrong with a plan or a library: the checker, its rules, and how findings are shown."""

@@ -31,10 +31,9 @@ from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.json_rpc import RPCMessage, RPCRequest
 
 from pearl.lang.ast import Action, Plan, Step
-from pearl.lang.formatter import layout, layout_library
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
-from pearl.lang.printer import print_call
+from pearl.lang.printer import format_library, format_plan, print_call
 from pearl.lang.source import InputError, Span
 from pearl.lang.text import printable
 from pearl.lsp import completion, hover
@@ -106,7 +105,7 @@ def formatting(desk: Desk, params: types.DocumentFormattingParams) -> list[types
         return None
     if not document.text.strip():
         return []
-    canonical = layout if document.kind is Kind.PLAN else layout_library
+    canonical = format_plan if document.kind is Kind.PLAN else format_library
     try:
         text = canonical(document.source)
     except InputError as error:

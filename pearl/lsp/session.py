@@ -18,11 +18,10 @@ from lsprotocol import types
 from lsprotocol.types import LSPErrorCodes
 from pygls.exceptions import JsonRpcException
 
-from pearl.lang import resources
 from pearl.lang.ast import Action
 from pearl.lang.library import DEFAULT as SHIPPED
 from pearl.lang.library import Library, builtins, library_source, parse_library
-from pearl.lang.source import InputError, Span
+from pearl.lang.source import InputError, Span, shipped_actions
 from pearl.lang.text import printable
 from pearl.lint.checker import DEFAULT, Selection
 from pearl.lsp.documents import Document, Kind, Lines
@@ -181,7 +180,7 @@ class Desk:
 
     def _book(self, name: str) -> Book:
         """A library as it stands in the editor, or else on the disk."""
-        file = resources.actions().get(name, Path(name))
+        file = shipped_actions().get(name, Path(name))
         path = file.resolve() if isinstance(file, Path) else None
         open_now = next((one for one in self.documents.values() if path and one.path == path), None)
         stamp: object = open_now or _stamp(path)

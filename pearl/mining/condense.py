@@ -15,9 +15,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Items, Literal, Param, Ref, Replaced, Template
-from pearl.lang.definitions import arguments, made_up, phrase, widened
 from pearl.lang.library import builtins
-from pearl.lang.similarity import FLOOR, clearest, group, narrow
+from pearl.lang.similarity import (
+    FLOOR,
+    arguments,
+    clearest,
+    group,
+    made_up,
+    narrow,
+    phrase,
+    widened,
+)
 from pearl.lang.values import Type, Value, as_text
 
 

@@ -32,8 +32,8 @@ from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_value
+from pearl.lang.text import shorten
 from pearl.lang.values import Value, as_text
-from pearl.lint.rules.base import shown
 from pearl.passes.base import Applied, Pass, declared, pure_builtin, sound, users, without
 
 
@@ -136,7 +136,7 @@ def _notes(plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value],
         put = [step.name for step in using if name in _lost(step, filled[step.name])]
         end = f", and took out {name}" if name in gone else ""
         if put:
-            what = shown(print_value(value))
+            what = shorten(print_value(value))
             yield f"Put {what} in place of {name} in {', '.join(put)}{end}."
         elif end:
             yield f"Took out {name}, which only went into other values."

@@ -10,13 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pearl.lang import resources
 from pearl.lang.ast import Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic, Severity, has_errors
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import InputError, Source, Span, read_source
+from pearl.lang.source import (
+    InputError,
+    Source,
+    Span,
+    plan_folders,
+    read_source,
+    shipped_plans,
+)
 from pearl.lint.checker import check
 from pearl.lint.render import prompt
 from pearl.lint.render.report import Report
@@ -135,17 +141,16 @@ def load_demonstrations(folder: str = "", shipped: str = "demos") -> tuple[Sourc
     Raises:
         InputError: there is no such folder, or no plan in it.
     """
-    if folder and not Path(folder).is_dir() and folder in resources.plan_folders():
+    if folder and not Path(folder).is_dir() and folder in plan_folders():
         folder, shipped = "", folder
     if not folder:
         return tuple(
-            Source(file.name, file.read_text(encoding="utf-8"))
-            for file in resources.demonstrations(shipped)
+            Source(file.name, file.read_text(encoding="utf-8")) for file in shipped_plans(shipped)
         )
     if not Path(folder).is_dir():
         raise InputError(
             f"{folder} is no folder: name one with demonstrations, make one with pearl refine, or "
-            f"name one that ships: {', '.join(resources.plan_folders())}."
+            f"name one that ships: {', '.join(plan_folders())}."
         )
     found = tuple(read_source(str(file), "plan") for file in sorted(Path(folder).glob("*.plan")))
     if not found:

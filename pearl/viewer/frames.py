@@ -22,8 +22,7 @@ from pearl.lang.graph import dependencies, outputs
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call
-from pearl.lang.resources import actions
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import InputError, Source, shipped_actions
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
 from pearl.lint.checker import check
 from pearl.models.base import Usage
@@ -392,7 +391,7 @@ def find_library(head: Mapping[str, Any]) -> Library | None:
     """The library that a journal's head names, as it is here and now; None where it is not here."""
     told = head.get("library")
     names = told.split(", ") if isinstance(told, str) and told else []
-    shipped = actions()
+    shipped = shipped_actions()
     try:
         if not names or not all(name in shipped or Path(name).is_file() for name in names):
             return None

@@ -2,7 +2,7 @@
 
 All errors at once, in step order; the same findings always give the same
 text, so that a cache hits. A rule that speaks twice in a row adds its worked
-example (DESIGN, section 5).
+example (docs/design.md, section 5).
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.parser import parse
-from pearl.lang.source import Source
+from pearl.lang.source import Source, Span
+from pearl.lang.text import shorten
 from pearl.lint.render.report import Report
 from pearl.lint.rules import RULES
 
 HEADING = "The checker rejected your plan. Return the whole corrected plan only."
-_SHOWN = 200
+_LONGEST = 200
 
 
 def render(reports: Sequence[Report], seen: Collection[str] = ()) -> str:
@@ -29,10 +30,10 @@ def render(reports: Sequence[Report], seen: Collection[str] = ()) -> str:
     lines: list[str] = []
     codes: set[str] = set()
     for report in reports:
-        errors = [one for one in report.diagnostics if one.severity is Severity.ERROR]
-        codes.update(one.code for one in errors)
+        errors = [found for found in report.diagnostics if found.severity is Severity.ERROR]
+        codes.update(error.code for error in errors)
         if errors:
-            lines.extend(_told(report.source, errors))
+            lines.extend(_described(report.source, errors))
     if not lines:
         return ""
     for code in sorted(codes.intersection(seen)):
@@ -40,37 +41,27 @@ def render(reports: Sequence[Report], seen: Collection[str] = ()) -> str:
     return "\n".join([HEADING, *lines]) + "\n"
 
 
-def _told(source: Source, errors: Sequence[Diagnostic]) -> Iterator[str]:
-    steps = _Steps(source)
-    for one in sorted(errors, key=lambda one: (one.span, one.code)):
-        yield f"[{one.code}] {steps.place(one.span.start)}: {one.message}"
-        for line in one.help.splitlines():
-            yield f"  {line}"
+def _described(source: Source, errors: Sequence[Diagnostic]) -> Iterator[str]:
+    """The lines about one plan's errors."""
+    parsed = parse(source)
+    broken = {line.span for line in parsed.broken if line.kind == "step"}
+    steps = sorted(broken.union(step.span for step in parsed.plan.steps))
+    for error in sorted(errors, key=lambda error: (error.span, error.code)):
+        yield f"[{error.code}] {_place(error.span.start, source, steps, broken)}: {error.message}"
+        yield from _indent(error.help)
 
 
-class _Steps:
-    """Where the steps of a plan stand, readable or not, for telling their numbers."""
-
-    def __init__(self, source: Source) -> None:
-        parsed = parse(source)
-        self._source = source
-        self._broken = {line.span for line in parsed.broken if line.kind == "step"}
-        read = {step.span for step in parsed.plan.steps}
-        self._spans = sorted(read | self._broken)
-
-    def place(self, offset: int) -> str:
-        """The step's number, with its words where it cannot be read; else the line's words."""
-        for number, span in enumerate(self._spans, 1):
-            if span.start <= offset <= span.end:
-                words = f" `{_words(self._source.at(span))}`" if span in self._broken else ""
-                return f"step {number}{words}"
-        words = _words(self._source.line(self._source.position(offset)[0]))
-        return f"`{words}`" if words else "the plan"
+def _place(offset: int, source: Source, steps: Sequence[Span], broken: Collection[Span]) -> str:
+    """The step's number, with its words where it cannot be read; else the line's words."""
+    for number, span in enumerate(steps, 1):
+        if span.start <= offset <= span.end:
+            return f"step {number}" + (f" {_quoted(source.at(span))}" if span in broken else "")
+    line = source.line(source.position(offset)[0])
+    return _quoted(line) if line.strip() else "the plan"
 
 
-def _words(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
+def _quoted(text: str) -> str:
+    return f"`{shorten(text, _LONGEST)}`"
 
 
 def _example(code: str) -> list[str]:

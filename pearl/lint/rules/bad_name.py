@@ -26,7 +26,8 @@ import re
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
 from pearl.lang.source import Source, Span
-from pearl.lint.rules.base import Rule, shown
+from pearl.lang.text import shorten
+from pearl.lint.rules.base import Rule
 
 _LEFT = re.compile(
     r"(?P<name>[^=\n(]+?)\s*(?P<sign>:=|==|\+=|<-|->|=>|→|=|←|＝|:(?=\s*[\w.]+\s*\())"
@@ -93,8 +94,8 @@ def _bad(span: Span, source: Source) -> Diagnostic:
         better = f"step_{better}".rstrip("_")
     return RULE(
         span,
-        f"{shown(name)} cannot be a step's name.",
-        help=f"Use letters, digits and underscores, for instance {shown(better)}.",
+        f"{shorten(name)} cannot be a step's name.",
+        help=f"Use letters, digits and underscores, for instance {shorten(better)}.",
         data={"name": name, "candidates": [better]},
     )
 
@@ -105,8 +106,8 @@ def _bad_action(span: Span, source: Source) -> Diagnostic:
     better = re.sub(r"\W+", "_", better.strip("\"'`* ")).strip("_")
     return RULE(
         span,
-        f"{shown(name)} cannot be an action's name.",
-        help=f"Write {shown(better)}(…), if that is the action.",
+        f"{shorten(name)} cannot be an action's name.",
+        help=f"Write {shorten(better)}(…), if that is the action.",
         data={"name": name, "candidates": [better]},
     )
 

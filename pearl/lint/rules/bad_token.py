@@ -22,7 +22,8 @@ from __future__ import annotations
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.source import Source, Span
-from pearl.lint.rules.base import Rule, shown
+from pearl.lang.text import shorten
+from pearl.lint.rules.base import Rule
 
 _WORDS = {
     "NAME": "a name",
@@ -51,7 +52,7 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     wanted = [_WORDS[kind] for kind in _WORDS if kind in broken.accepts]
     expected = " or ".join([", ".join(wanted[:-1]), wanted[-1]] if len(wanted) > 1 else wanted)
     at = source.at(broken.at).strip()
-    token = at[:1] if broken.got in ("NOTE", "DOC") else shown(at, 20)
+    token = at[:1] if broken.got in ("NOTE", "DOC") else shorten(at, 20)
     what = f"{token} cannot stand here" if token else "the line ends too early"
     return RULE(
         Span(broken.at.start, broken.at.start + max(1, len(token))),

@@ -198,12 +198,6 @@ def argument(broken: Broken, source: Source) -> Span:
     return Span(start, start + len(words.strip()))
 
 
-def shown(text: str, limit: int = 40) -> str:
-    """Text for a message: on one line, cut where it is long."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
-
-
 def closest(name: str, candidates: Iterable[str]) -> list[str]:
     """At most four names that resemble this one, nearest first."""
     from rapidfuzz import fuzz, process, utils

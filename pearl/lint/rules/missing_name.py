@@ -21,7 +21,8 @@ from __future__ import annotations
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.source import Source
-from pearl.lint.rules.base import Rule, shown
+from pearl.lang.text import shorten
+from pearl.lint.rules.base import Rule
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
@@ -30,8 +31,8 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     call = source.text[broken.span.start : broken.at.start].strip()
     return RULE(
         broken.span,
-        f"The call of {shown(call)} has no name for its output.",
-        help=f"Write name = {shown(call)}(…). A new action's definition goes under New actions:.",
+        f"The call of {shorten(call)} has no name for its output.",
+        help=f"Write name = {shorten(call)}(…). A new action's definition goes under New actions:.",
         data={"action": call},
     )
 

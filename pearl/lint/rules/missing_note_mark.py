@@ -24,7 +24,8 @@ import re
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
 from pearl.lang.source import Source, Span
-from pearl.lint.rules.base import Rule, shown
+from pearl.lang.text import shorten
+from pearl.lint.rules.base import Rule
 
 _CALL = re.compile(r"=\s*\w+\s*\(")
 
@@ -40,7 +41,7 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     at = broken.at.start
     return RULE(
         broken.at,
-        f"{shown(rest, 30)} follows the call without a colon.",
+        f"{shorten(rest, 30)} follows the call without a colon.",
         help="Write ACTION(…) : note.",
         fix=Fix('put in ":"', (Edit(Span(at, at), ": "),)) if plain else None,
     )

@@ -27,7 +27,8 @@ import re
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.source import Source
-from pearl.lint.rules.base import Rule, shown
+from pearl.lang.text import shorten
+from pearl.lint.rules.base import Rule
 
 _NAMED = re.compile(r"[`*\s]*\$?\w+[`*\s]*(?::=|=|←|<-|＝)")
 _CALLED = re.compile(r"[`*\s]*[^\W\d](?:\w|\\_)*+[`*\s]*(?:[(（\[{]|[^\W\d]|\"|:)")
@@ -41,14 +42,14 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     if named and not _CALLED.match(text, named.end()):
         return RULE(
             broken.span,
-            f"{broken.name or shown(text, 30)} calls no action.",
+            f"{broken.name or shorten(text, 30)} calls no action.",
             help="Write name = ACTION(argument, …) : note; every step is one call.",
         )
     if broken.name or re.match(r"[`*\s]*\w+[`*\s]*(?:[(（\[{]|:?=)", text):
         return None
     return RULE(
         broken.span,
-        f"{shown(text, 50)} is not a step.",
+        f"{shorten(text, 50)} is not a step.",
         help="Write name = ACTION(argument, …) : note.",
     )
 

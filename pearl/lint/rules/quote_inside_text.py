@@ -22,7 +22,8 @@ from __future__ import annotations
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.source import Source
-from pearl.lint.rules.base import Rule, shown
+from pearl.lang.text import shorten
+from pearl.lint.rules.base import Rule
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
@@ -33,7 +34,7 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     rest = source.text[broken.at.start : broken.span.end]
     return RULE(
         broken.at,
-        f"The quoted text is over before {shown(rest, 20)}.",
+        f"The quoted text is over before {shorten(rest, 20)}.",
         help='Write quotes inside a text as \\", and put "," between arguments.',
     )
 

@@ -23,7 +23,8 @@ from __future__ import annotations
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.source import Source
-from pearl.lint.rules.base import Rule, shown
+from pearl.lang.text import shorten
+from pearl.lint.rules.base import Rule
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
@@ -32,7 +33,7 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     head = source.text[broken.span.start : broken.at.start].strip()
     return RULE(
         broken.at,
-        f"The step {broken.name} stands behind other words ({shown(head, 30)}).",
+        f"The step {broken.name} stands behind other words ({shorten(head, 30)}).",
         help="Start its line with name = ACTION(…); words go after the call, as : note.",
         data={"name": broken.name, "text": head},
     )

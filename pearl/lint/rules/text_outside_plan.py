@@ -27,8 +27,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.formatter import commented
-from pearl.lint.rules.base import PlanView, Rule, shown
+from pearl.lang.printer import commented
+from pearl.lang.text import shorten
+from pearl.lint.rules.base import PlanView, Rule
 
 _WHAT = {
     "prose": "is not a step",
@@ -43,7 +44,7 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
         span = aside.span
         yield RULE(
             span,
-            f"{shown(text[span.start : span.end], 50)} {_WHAT[aside.kind]}.",
+            f"{shorten(text[span.start : span.end], 50)} {_WHAT[aside.kind]}.",
             help='Take it out, or make it a comment with "#".',
             data={"kind": aside.kind},
             fix=Fix("make it a comment", (Edit(span, commented(text, span)),)),

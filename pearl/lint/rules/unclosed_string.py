@@ -24,7 +24,8 @@ from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.source import Source, Span
 from pearl.lang.splitter import QUOTES
-from pearl.lint.rules.base import Rule, shown
+from pearl.lang.text import shorten
+from pearl.lint.rules.base import Rule
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
@@ -34,7 +35,7 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     rest = source.text[at : broken.span.end]
     return RULE(
         Span(at, broken.span.end),
-        f"The text that starts with {shown(rest, 24)} is not closed.",
+        f"The text that starts with {shorten(rest, 24)} is not closed.",
         help=f"Close it with {_closing(rest[0])} where it ends.",
         data={"quote": rest[0]},
     )

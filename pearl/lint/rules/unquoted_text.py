@@ -23,7 +23,8 @@ import re
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
 from pearl.lang.source import Source, Span
-from pearl.lint.rules.base import Rule, shown
+from pearl.lang.text import shorten
+from pearl.lint.rules.base import Rule
 
 _WORDS = re.compile(r"[^\"(),\[\]=]+")
 
@@ -52,8 +53,8 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     quoted = text[start:end].replace("\\", "\\\\")
     return RULE(
         Span(start, end),
-        f"{shown(text[start:end])} is not quoted.",
-        help=f'If you mean the words, write "{shown(text[start:end])}".',
+        f"{shorten(text[start:end])} is not quoted.",
+        help=f'If you mean the words, write "{shorten(text[start:end])}".',
         data={"text": text[start:end]},
         fix=Fix("quote the words", (Edit(Span(start, end), f'"{quoted}"'),), Safety.UNSAFE)
         if closed and "\n" not in quoted

@@ -28,13 +28,14 @@ from __future__ import annotations
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.source import Source
-from pearl.lint.rules.base import Rule, shown
+from pearl.lang.text import shorten
+from pearl.lint.rules.base import Rule
 
 
 def explain(broken: Broken, source: Source) -> Diagnostic | None:
     if broken.kind != "action":
         return None
-    token = shown(source.at(broken.at), 20)
+    token = shorten(source.at(broken.at), 20)
     where = f"{token} cannot stand here" if token else "the line ends too early"
     wanted = (
         "a type is one of any, text, number, bool, list, pairs"
@@ -43,7 +44,7 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     )
     return RULE(
         broken.at if token else broken.span,
-        f"The action {broken.name or shown(source.at(broken.span))} cannot be read: {where}.",
+        f"The action {broken.name or shorten(source.at(broken.span))} cannot be read: {where}.",
         help=f"{wanted[0].upper()}{wanted[1:]}.",
         data={"action": broken.name},
     )

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.text import counted
 from pearl.lint.rules.base import PlanView, Rule
 
 
@@ -32,17 +33,13 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
         given, taken = len(step.args), len(action.params)
         if given == taken or (action.variadic and given >= 1):
             continue
-        takes = "at least 1 argument" if action.variadic else _count(taken)
+        takes = "at least 1 argument" if action.variadic else counted(taken, "argument")
         yield RULE(
             step.action_span,
             f"{step.action} takes {takes}, and is given {given}.",
             help=f"Write {action.signature}.",
             data={"action": step.action, "signature": action.signature, "given": given},
         )
-
-
-def _count(number: int) -> str:
-    return f"{number} argument{'' if number == 1 else 's'}"
 
 
 RULE = Rule("PRL203", "wrong-arity", Severity.ERROR, __doc__, plan=check)
