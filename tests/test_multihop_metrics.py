@@ -8,17 +8,8 @@ from typing import Any
 import pytest
 
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
-from pearl.evaluate.metrics import (
-    Scores,
-    best,
-    compare,
-    compare_sets,
-    compare_spans,
-    measures,
-    normalise,
-    score,
-)
+from pearl.evaluate.datasets.multihop import Fact, MultiHop, best, compose, measures, score
+from pearl.evaluate.metrics import Scores, compare, compare_sets, compare_spans, normalise
 from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import means_of
 from pearl.evaluate.supporting_facts import NOWHERE, facts_of, form, supported

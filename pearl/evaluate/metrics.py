@@ -9,11 +9,8 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from typing import Any, NamedTuple
-
-from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.datasets.multihop import MultiHop, golds
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -36,7 +33,7 @@ class Scores(NamedTuple):
 
     def jointly(self, other: Scores) -> Scores:
         """Both at once: the products (HotpotQA, section 5.2)."""
-        return Scores(*(one * two for one, two in zip(self, other, strict=True)))
+        return Scores(*(own * others for own, others in zip(self, other, strict=True)))
 
 
 def bare(text: str) -> str:
@@ -84,27 +81,3 @@ def compare_sets(found: Set[Any], gold: Set[Any]) -> Scores:
     right = len(found & gold)
     precision = right / len(found) if found else 0.0
     return Scores(float(found == gold), precision, right / len(gold) if gold else 0.0)
-
-
-def best(example: Example, answer: str) -> Scores:
-    """The form of the right answer that an answer is nearest to.
-
-    MuSiQue takes the greatest exact match and the greatest F1 over all forms;
-    a form that is matched exactly has both.
-    """
-    data = example.data
-    by_paragraph = isinstance(data, MultiHop) and data.unit == "paragraph"
-    way = compare_spans if by_paragraph else compare
-    found = [way(answer, one) for one in golds(example)]
-    return max(found, key=lambda one: (one.exact_match, one.f1))
-
-
-def score(example: Example, answer: str) -> float:
-    """1 where an answer is a right one but for case, articles and punctuation; else 0."""
-    return best(example, answer).exact_match
-
-
-def measures(example: Example, answer: str) -> Mapping[str, float]:
-    """Exact match and F1 of an answer."""
-    found = best(example, answer)
-    return {"exact_match": found.exact_match, "f1": found.f1}

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.datasets.multihop import Fact, MultiHop, Paragraph, folded
-from pearl.evaluate.metrics import bare, best, compare_sets
+from pearl.evaluate.datasets.base import Example, one_line
+from pearl.evaluate.datasets.multihop import Fact, MultiHop, Paragraph, best
+from pearl.evaluate.metrics import bare, compare_sets
 from pearl.run.calls import FITTED
 from pearl.run.journal import Entry
 
@@ -67,7 +67,7 @@ def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[Fact]:
 
 def _bare_quotes(quote: str) -> str:
     """A quote without the marks that say it is one, and without a document's escapes."""
-    return folded(quote.strip().removeprefix(">")).strip('"“”').replace("\\#", "#")
+    return one_line(quote.strip().removeprefix(">")).strip('"“”').replace("\\#", "#")
 
 
 def _folded(data: MultiHop) -> tuple[str, tuple[_Place, ...]]:

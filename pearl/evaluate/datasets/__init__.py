@@ -1,17 +1,15 @@
-"""Data sets, one a file; a new one is a file with a `Dataset`, and a line in `DATASETS`."""
+"""Data sets, one file for each way their rows are written; a new one is a line in `DATASETS`."""
 
 from pearl.evaluate.datasets import (
     arithmetic,
     celebrities,
     commaqa,
-    commaqa_e,
     decomp,
     fever,
     hotpotqa,
     musique,
     own,
     quality,
-    two_wiki,
 )
 from pearl.evaluate.datasets.base import Dataset, Example
 
@@ -21,11 +19,11 @@ DATASETS = (
     decomp.LETTERS,
     decomp.REVERSAL,
     commaqa.DATASET,
-    commaqa_e.DATASET,
+    decomp.COMMAQA_E,
     arithmetic.GSM8K,
     arithmetic.MULTIARITH,
-    hotpotqa.DATASET,
-    two_wiki.DATASET,
+    hotpotqa.HOTPOTQA,
+    hotpotqa.TWO_WIKI,
     musique.DATASET,
     fever.DATASET,
     celebrities.DATASET,

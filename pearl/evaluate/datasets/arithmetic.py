@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pearl.evaluate.datasets.base import Dataset, Example
+from pearl.evaluate.datasets.base import Dataset, Example, one_line
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.values import find_last, last_number
 
@@ -26,7 +26,6 @@ def read_gsm8k(path: str, folder: str = "") -> Iterator[Example]:
     Raises:
         InputError: the file cannot be used.
     """
-    del folder
     for number, row in enumerate(_rows(path), 1):
         try:
             question, (_, sign, gold) = row["question"], row["answer"].rpartition("####")
@@ -47,7 +46,6 @@ def read_multiarith(path: str, folder: str = "") -> Iterator[Example]:
     Raises:
         InputError: the file cannot be used.
     """
-    del folder
     for number, row in enumerate(_rows(path), 1):
         try:
             question, gold = row["sQuestion"], row["lSolutions"][0]
@@ -64,15 +62,15 @@ def score(example: Example, answer: str) -> float:
     The right ones are in digits, and the question says of what: *7 dozen* is
     right where 7 is, as where 84 is, and *2 million dollars* likewise.
     """
-    found = find_last(answer)
-    return float(found is not None and last_number(example.gold) in (found.scaled, found.written))
+    last = find_last(answer)
+    return float(last is not None and last_number(example.gold) in (last.scaled, last.written))
 
 
 def _example(path: str, number: int, question: str, gold: str) -> Example:
     if last_number(gold) is None:
         raise InputError(f"{path}, problem {number}: its answer {gold.strip()!r} is no number.")
-    asked = " ".join(question.split())
-    return Example(str(number), asked, Source(f"problem {number}", asked), gold=gold.strip())
+    text = one_line(question)
+    return Example(str(number), text, Source(f"problem {number}", text), gold=gold.strip())
 
 
 def _rows(path: str) -> list[Any]:
@@ -93,7 +91,6 @@ _METHODS = ("decomp", "zero-shot", "cot", "cot-rolled-out", "least-to-most", "no
 GSM8K = Dataset(
     "gsm8k",
     "GSM8K",
-    (),
     read_gsm8k,
     score,
     "https://github.com/openai/grade-school-math",
@@ -104,7 +101,6 @@ GSM8K = Dataset(
 MULTIARITH = Dataset(
     "multiarith",
     "MultiArith",
-    (),
     read_multiarith,
     score,
     "https://github.com/kojima-takeshi188/zero_shot_cot",

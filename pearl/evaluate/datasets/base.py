@@ -1,12 +1,16 @@
-"""The one shape that data sets have."""
+"""What a data set is, and what the readers of their files have in common.
+
+Every reader names the file and the row in its messages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pearl.lang.source import Source
+from pearl.lang.source import InputError, Source, read_row, read_source
 
 NO_DOCUMENT = Source("no document", "-")
 """What a question is asked of where nothing is read to answer it."""
@@ -46,7 +50,6 @@ class Dataset:
     Args:
         name: as on the command line.
         title: as in a report.
-        splits: its parts, in order.
         read: every example of a file, given a folder of documents, which is
             empty where they are the file's own. Raises `InputError` where it
             cannot be used.
@@ -55,6 +58,7 @@ class Dataset:
         where: where the data come from, for whoever has none.
         methods: which are tried where none is named; the first is what the
             others are compared with.
+        splits: its parts, in order.
         measures: more figures on an answer, by name.
         libraries: names of the action libraries that are used where none is named; none for
             those that always are.
@@ -65,12 +69,122 @@ class Dataset:
 
     name: str
     title: str
-    splits: tuple[str, ...]
     read: Callable[[str, str], Iterator[Example]]
     score: Callable[[Example, str], float]
     where: str
-    methods: tuple[str, ...] = ("zero-shot", "cot", "mcq", "pearl")
+    methods: tuple[str, ...]
+    splits: tuple[str, ...] = ()
     measures: Callable[[Example, str], Mapping[str, float]] = lambda *_: {}
     libraries: tuple[str, ...] = ()
     demonstrations: str = "demos"
     short: bool = False
+
+
+def one_line(text: str) -> str:
+    """A text with one space where it has white space."""
+    return " ".join(text.split())
+
+
+def read_objects(path: str, what: str, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of a file, with its place for messages: a JSON array's, or one a line.
+
+    Args:
+        path: the file, or ``-`` for standard input.
+        what: the noun used in messages.
+        key: where the array may stand in an object.
+
+    Raises:
+        InputError: the file cannot be read, or has something else in it.
+    """
+    text = read_source(path, what).text
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        whole = None
+    if isinstance(whole, dict) and key and key in whole:
+        whole = whole[key]
+        if not isinstance(whole, list):
+            raise InputError(f"{path}: {key} is no list: give a {what}.")
+    if isinstance(whole, list):
+        for number, row in enumerate(whole, 1):
+            if not isinstance(row, dict):
+                raise InputError(f"{path}, row {number} is no object: give a {what}.")
+            yield f"{path}, row {number}", row
+        return
+    if whole is None and text.lstrip().startswith("["):
+        raise InputError(f"{path} is no whole JSON array: give a {what}, or one object a line.")
+    if isinstance(whole, dict) and "\n" in text.strip():
+        yield f"{path}, row 1", whole
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield f"{path}:{number}", read_row(line, f"{path}:{number}")
+
+
+def with_unique_ids(examples: Iterable[tuple[str, Example]]) -> Iterator[Example]:
+    """Examples, each under an id of its own.
+
+    Args:
+        examples: each with its place.
+
+    Raises:
+        InputError: an id comes again.
+    """
+    seen: dict[str, str] = {}
+    for where, example in examples:
+        if example.id in seen:
+            raise InputError(f"{where} has the id {example.id}, as {seen[example.id]} has.")
+        seen[example.id] = where
+        yield example
+
+
+def text_of(row: dict[str, Any], key: str, where: str) -> str:
+    """A text of a row, in one line.
+
+    Raises:
+        InputError: there is none.
+    """
+    value = row.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{where} has no {key}: give it as a text.")
+    return one_line(value)
+
+
+def id_of(row: dict[str, Any], key: str, where: str) -> str:
+    """A row's id.
+
+    Raises:
+        InputError: there is none.
+    """
+    value = row.get(key)
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+        raise InputError(f"{where} has no {key}: give each row its own.")
+    return str(value)
+
+
+def gold_of(row: dict[str, Any], where: str) -> str:
+    """The right answer; empty where the row has none, as a test set's.
+
+    Raises:
+        InputError: it is no text.
+    """
+    value = row.get("answer", "")
+    if not isinstance(value, str):
+        raise InputError(f"{where}: answer is to be a text.")
+    return one_line(value)
+
+
+def texts_of(value: Any, name: str, where: str) -> tuple[str, ...]:  # noqa: ANN401 - any JSON
+    """A list of texts, each in one line.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise InputError(f"{where}: {name} is to be a list of texts.")
+    return tuple(map(one_line, value))
+
+
+def label(kind: str, value: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401 - any JSON
+    """An example's only label, where a row has it."""
+    return {kind: (value,)} if isinstance(value, str) and value else {}

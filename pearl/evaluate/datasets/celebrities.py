@@ -6,12 +6,19 @@ Models", Findings of EMNLP 2023; scored as REBEL's authors score it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from pearl.evaluate import metrics as answers
-from pearl.evaluate.datasets.base import NO_DOCUMENT, Dataset, Example
-from pearl.evaluate.datasets.multihop import MultiHop, folded, golds, read_objects, text_of
+from pearl.evaluate.datasets.base import (
+    NO_DOCUMENT,
+    Dataset,
+    Example,
+    label,
+    one_line,
+    read_objects,
+    text_of,
+)
+from pearl.evaluate.datasets.multihop import MultiHop, golds, measures
 from pearl.lang.source import InputError
 
 
@@ -27,7 +34,6 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     Raises:
         InputError: the file cannot be used.
     """
-    del folder
     rows = read_objects(path, "file as Compositional Celebrities is published", "data")
     # The published rows have no ids.
     for number, (where, row) in enumerate(rows, 1):
@@ -37,48 +43,38 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
 def score(example: Example, answer: str) -> float:
     """1 where the answer contains a right one, whatever their case; else 0.
 
-    Plain containment is the paper's rule; it also finds 48 in 1948.
+    Plain containment is the paper's rule; it also finds 48 in 1948. Exact match
+    and F1, beside it, do not count what an answer holds by the way.
     """
-    said = folded(answer).casefold()
-    return float(any(one.casefold() in said for one in golds(example) if one))
-
-
-def measures(example: Example, answer: str) -> Mapping[str, float]:
-    """Exact match and F1, which do not count what an answer holds by the way."""
-    return answers.measures(example, answer)
+    said = one_line(answer).casefold()
+    return float(any(gold.casefold() in said for gold in golds(example) if gold))
 
 
 def _example(row: dict[str, Any], name: str, where: str) -> Example:
-    given = row.get("Answer", [])
-    listed = given if isinstance(given, list) else [given]
-    right = [folded(str(one)) for one in listed if _is_answer(one)]
-    if len(right) < len(listed):
+    value = row.get("Answer", [])
+    answers = value if isinstance(value, list) else [value]
+    if not all(isinstance(gold, str | int | float) and str(gold).strip() for gold in answers):
         raise InputError(
             f"{where}: Answer is to be a list of texts or numbers, none of them empty."
         )
-    category = row.get("category")
+    gold, *aliases = [one_line(str(answer)) for answer in answers] or [""]
     return Example(
         name,
         text_of(row, "Question", where),
         NO_DOCUMENT,
-        gold=right[0] if right else "",
-        labels={"category": (category,)} if isinstance(category, str) and category else {},
-        data=MultiHop(aliases=tuple(right[1:])),
+        gold=gold,
+        labels=label("category", row.get("category")),
+        data=MultiHop(aliases=tuple(aliases)),
     )
-
-
-def _is_answer(value: Any) -> bool:  # noqa: ANN401 - any JSON
-    return isinstance(value, str | int | float) and bool(str(value).strip())
 
 
 DATASET = Dataset(
     "celebrities",
     "Compositional Celebrities",
-    (),
     read,
     score,
     "https://github.com/ofirpress/self-ask (datasets/compositional_celebrities.json)",
     ("normal", "cot", "react", "rebel"),
-    measures,
+    measures=measures,
     short=True,
 )

@@ -21,10 +21,13 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
 
     Gold decompositions are left out: a method has the agents, and not the way.
 
+    Args:
+        path: JSON lines, a world each, as CommaQA publishes them.
+        folder: not used.
+
     Raises:
         InputError: the file cannot be used.
     """
-    del folder
     for number, world in enumerate(read_worlds(path), 1):
         bare = world.untold()
         document = Source(f"world {number}", world.context)
@@ -45,8 +48,8 @@ def score(example: Example, answer: str) -> float:
 
 def measures(example: Example, answer: str) -> Mapping[str, float]:
     """F1 over spans, beside the exact match."""
-    gold, found = _value(example.gold), _value(answer)
-    return {"exact_match": float(exact_match(found, gold)), "f1": f1(found, gold)}
+    value, gold = _value(answer), _value(example.gold)
+    return {"exact_match": float(exact_match(value, gold)), "f1": f1(value, gold)}
 
 
 def _value(text: str) -> Value:
@@ -60,12 +63,11 @@ def _value(text: str) -> Value:
 DATASET = Dataset(
     "commaqa",
     "CommaQA",
-    (),
     read,
     score,
     "https://github.com/allenai/commaqa, or pearl generate commaqa",
     ("tmn",),
-    measures,
+    measures=measures,
     libraries=("commaqa",),
     demonstrations="commaqa",
 )

@@ -7,11 +7,19 @@ VERification", NAACL 2018; with two labels, as REBEL's authors ask it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from pearl.evaluate.datasets.base import NO_DOCUMENT, Dataset, Example
-from pearl.evaluate.datasets.multihop import id_of, once, read_objects, text_of
+from pearl.evaluate.datasets.base import (
+    NO_DOCUMENT,
+    Dataset,
+    Example,
+    id_of,
+    label,
+    read_objects,
+    text_of,
+    with_unique_ids,
+)
 from pearl.lang.source import InputError
 
 LABELS = ("SUPPORTS", "REFUTES")
@@ -34,8 +42,7 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     Raises:
         InputError: the file cannot be used.
     """
-    del folder
-    yield from once(
+    yield from with_unique_ids(
         (where, _example(row, where))
         for where, row in read_objects(path, "file as FEVER publishes it")
         if row.get("label") != UNKNOWN
@@ -44,35 +51,30 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
 
 def score(example: Example, answer: str) -> float:
     """1 where the answer names the right label and not the other one; else 0."""
-    return float({one.upper() for one in _SAID.findall(answer)} == {example.gold})
-
-
-def measures(example: Example, answer: str) -> Mapping[str, float]:
-    """Accuracy, under the name that the other data sets have for it."""
-    return {"exact_match": score(example, answer)}
+    return float({found.upper() for found in _SAID.findall(answer)} == {example.gold})
 
 
 def _example(row: dict[str, Any], where: str) -> Example:
-    label = row.get("label", "")
-    if not isinstance(label, str) or (label and label not in LABELS):
+    gold = row.get("label", "")
+    if not isinstance(gold, str) or (gold and gold not in LABELS):
         raise InputError(f"{where}: label is to be one of {', '.join((*LABELS, UNKNOWN))}.")
     claim = text_of(row, "claim", where)
     question = (
         "Is this claim true? Answer SUPPORTS where what is known supports it, and REFUTES where "
         f"it refutes it. Claim: {claim}"
     )
-    labels = {"label": (label,)} if label else {}
-    return Example(id_of(row, "id", where), question, NO_DOCUMENT, gold=label, labels=labels)
+    name = id_of(row, "id", where)
+    return Example(name, question, NO_DOCUMENT, gold=gold, labels=label("label", gold))
 
 
 DATASET = Dataset(
     "fever",
     "FEVER",
-    (),
     read,
     score,
     "https://fever.ai (shared_task_dev.jsonl)",
     ("normal", "cot"),
-    measures,
+    # Accuracy, under the name that the other data sets have for it.
+    measures=lambda example, answer: {"exact_match": score(example, answer)},
     short=True,
 )

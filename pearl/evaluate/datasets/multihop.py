@@ -1,4 +1,4 @@
-"""What questions over several paragraphs have in common: their document, and their gold.
+"""Questions over several paragraphs: their document, their gold facts, and how they are scored.
 
 The document is Markdown: a heading and a paragraph for each, its sentences
 with a space between them. A method reads that and quotes it; where a quote
@@ -7,14 +7,17 @@ stands among the paragraphs is told by their spans.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from pearl.evaluate.datasets.base import Example
-from pearl.lang.source import InputError, Source, Span, read_row, read_source
+from pearl.evaluate.datasets.base import Example, one_line
+from pearl.evaluate.metrics import Scores, compare, compare_spans
+from pearl.lang.source import Source, Span
+
+METHODS = ("normal", "cot", "sp-cot", "react", "fsm1", "fsm2", "rebel")
+"""The methods that such questions are tried with where none is named."""
 
 _UNTITLED = "–"
 _LIKE_A_HEADING = re.compile(r"#{1,6}(?!\S)")
@@ -59,6 +62,8 @@ class Paragraph:
     number: int
 
 
+# The hash of a question has this class as it prints itself: another name or
+# field would have every stored evaluation asked anew.
 @dataclass(frozen=True, slots=True)
 class MultiHop:
     """What is known of a question over several paragraphs.
@@ -76,12 +81,6 @@ class MultiHop:
     unit: Literal["sentence", "paragraph"] = "sentence"
     triples: tuple[Triple, ...] = ()
     aliases: tuple[str, ...] = ()
-
-
-def golds(example: Example) -> tuple[str, ...]:
-    """Every form of the right answer, the first of which stands in reports."""
-    data = example.data
-    return (example.gold, *(data.aliases if isinstance(data, MultiHop) else ()))
 
 
 def compose(
@@ -103,126 +102,47 @@ def compose(
         The document, and its paragraphs with the places of their sentences.
     """
     text = ""
-    found: list[Paragraph] = []
+    composed: list[Paragraph] = []
     for number, (title, sentences) in enumerate(paragraphs):
-        text += f"# {folded(title) or _UNTITLED}\n\n"
+        text += f"# {one_line(title) or _UNTITLED}\n\n"
         placed: list[Sentence] = []
-        for told in map(folded, sentences):
+        for sentence in map(one_line, sentences):
             if not text.endswith("\n"):
-                text += " " if told else ""
-            elif _LIKE_A_HEADING.match(told):
+                text += " " if sentence else ""
+            elif _LIKE_A_HEADING.match(sentence):
                 text += "\\"
-            placed.append(Sentence(told, Span(len(text), len(text) + len(told))))
-            text += told
+            placed.append(Sentence(sentence, Span(len(text), len(text) + len(sentence))))
+            text += sentence
         text += "" if text.endswith("\n") else "\n\n"
-        found.append(Paragraph(folded(title), tuple(placed), number))
-    return Source(name, text), tuple(found)
+        composed.append(Paragraph(one_line(title), tuple(placed), number))
+    return Source(name, text), tuple(composed)
 
 
-def folded(text: str) -> str:
-    """A text with one space where it has white space."""
-    return " ".join(text.split())
+def golds(example: Example) -> tuple[str, ...]:
+    """Every form of the right answer, the first of which stands in reports."""
+    data = example.data
+    return (example.gold, *(data.aliases if isinstance(data, MultiHop) else ()))
 
 
-def read_objects(path: str, what: str, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of a file, with its place for messages: a JSON array's, or one a line.
+def best(example: Example, answer: str) -> Scores:
+    """The form of the right answer that an answer is nearest to.
 
-    Args:
-        path: the file, or ``-`` for standard input.
-        what: the noun used in messages.
-        key: where the array may stand in an object.
-
-    Raises:
-        InputError: the file cannot be read, or has something else in it.
+    MuSiQue takes the greatest exact match and the greatest F1 over all forms;
+    a form that is matched exactly has both.
     """
-    text = read_source(path, what).text
-    whole = _whole(text)
-    if isinstance(whole, dict) and key and key in whole:
-        whole = whole[key]
-        if not isinstance(whole, list):
-            raise InputError(f"{path}: {key} is no list: give a {what}.")
-    if isinstance(whole, list):
-        for number, row in enumerate(whole, 1):
-            if not isinstance(row, dict):
-                raise InputError(f"{path}, row {number} is no object: give a {what}.")
-            yield f"{path}, row {number}", row
-        return
-    if whole is None and text.lstrip().startswith("["):
-        raise InputError(f"{path} is no whole JSON array: give a {what}, or one object a line.")
-    if isinstance(whole, dict) and "\n" in text.strip():
-        yield f"{path}, row 1", whole
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            yield f"{path}:{number}", read_row(line, f"{path}:{number}")
+    data = example.data
+    by_paragraph = isinstance(data, MultiHop) and data.unit == "paragraph"
+    comparison = compare_spans if by_paragraph else compare
+    scores = [comparison(answer, gold) for gold in golds(example)]
+    return max(scores, key=lambda score: (score.exact_match, score.f1))
 
 
-def once(examples: Iterable[tuple[str, Example]]) -> Iterator[Example]:
-    """Examples, each under an id of its own.
-
-    Args:
-        examples: each with its place.
-
-    Raises:
-        InputError: an id comes again.
-    """
-    seen: dict[str, str] = {}
-    for where, example in examples:
-        if example.id in seen:
-            raise InputError(f"{where} has the id {example.id}, as {seen[example.id]} has.")
-        seen[example.id] = where
-        yield example
+def score(example: Example, answer: str) -> float:
+    """1 where an answer is a right one but for case, articles and punctuation; else 0."""
+    return best(example, answer).exact_match
 
 
-def text_of(row: dict[str, Any], key: str, where: str) -> str:
-    """A text of a row, its white space folded.
-
-    Raises:
-        InputError: there is none.
-    """
-    value = row.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{where} has no {key}: give it as a text.")
-    return folded(value)
-
-
-def id_of(row: dict[str, Any], key: str, where: str) -> str:
-    """A row's id.
-
-    Raises:
-        InputError: there is none.
-    """
-    value = row.get(key)
-    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-        raise InputError(f"{where} has no {key}: give each row its own.")
-    return str(value)
-
-
-def gold_of(row: dict[str, Any], where: str) -> str:
-    """The right answer; empty where the row has none, as a test set's.
-
-    Raises:
-        InputError: it is no text.
-    """
-    value = row.get("answer", "")
-    if not isinstance(value, str):
-        raise InputError(f"{where}: answer is to be a text.")
-    return folded(value)
-
-
-def texts_of(value: Any, told: str, where: str) -> tuple[str, ...]:  # noqa: ANN401 - any JSON
-    """A list of texts, each with its white space folded.
-
-    Raises:
-        InputError: it is none.
-    """
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise InputError(f"{where}: {told} is to be a list of texts.")
-    return tuple(map(folded, value))
-
-
-def _whole(text: str) -> Any:  # noqa: ANN401 - any JSON
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+def measures(example: Example, answer: str) -> Mapping[str, float]:
+    """Exact match and F1 of an answer."""
+    nearest = best(example, answer)
+    return {"exact_match": nearest.exact_match, "f1": nearest.f1}

@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pearl.evaluate.datasets.base import Dataset, Example
-from pearl.evaluate.datasets.multihop import (
-    Fact,
-    MultiHop,
-    compose,
-    folded,
+from pearl.evaluate.datasets.base import (
+    Dataset,
+    Example,
     gold_of,
     id_of,
-    once,
+    one_line,
     read_objects,
     text_of,
     texts_of,
+    with_unique_ids,
 )
-from pearl.evaluate.metrics import measures, score
+from pearl.evaluate.datasets.multihop import METHODS, Fact, MultiHop, compose, measures, score
 from pearl.lang.source import InputError
 from pearl.retrieval.terms import sentences
 
@@ -42,8 +40,7 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     Raises:
         InputError: the file cannot be used.
     """
-    del folder
-    yield from once(
+    yield from with_unique_ids(
         (where, _example(row, where))
         for where, row in read_objects(path, "file as MuSiQue publishes it")
         if row.get("answerable") is not False
@@ -52,14 +49,20 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
 
 def _example(row: dict[str, Any], where: str) -> Example:
     name = id_of(row, "id", where)
-    given = row.get("paragraphs")
-    if not isinstance(given, list) or not given:
+    value = row.get("paragraphs")
+    if not isinstance(value, list) or not value:
         raise InputError(f"{where} has no paragraphs: give MuSiQue's own rows.")
-    told = [_paragraph(one, number, where) for number, one in enumerate(given, 1)]
+    texts = [_paragraph(paragraph, number, where) for number, paragraph in enumerate(value, 1)]
     document, paragraphs = compose(
-        name, ((title, [text[one.start : one.end] for one in sentences(text)])
-               for title, text, _ in told)
-    )  # fmt: skip
+        name,
+        ((title, [text[at.start : at.end] for at in sentences(text)]) for title, text, _ in texts),
+    )
+    facts = tuple(
+        Fact(paragraph.title, paragraph.number)
+        for paragraph, (_, _, supports) in zip(paragraphs, texts, strict=True)
+        if supports
+    )
+    aliases = texts_of(row.get("answer_aliases", []), "answer_aliases", where)
     hops = row.get("question_decomposition")
     return Example(
         name,
@@ -67,37 +70,25 @@ def _example(row: dict[str, Any], where: str) -> Example:
         document,
         gold=gold_of(row, where),
         labels={"hops": (str(len(hops)),)} if isinstance(hops, list) and hops else {},
-        data=MultiHop(
-            paragraphs,
-            tuple(
-                Fact(one.title, one.number)
-                for one, (_, _, supports) in zip(paragraphs, told, strict=True)
-                if supports
-            ),
-            "paragraph",
-            aliases=texts_of(row.get("answer_aliases", []), "answer_aliases", where),
-        ),
+        data=MultiHop(paragraphs, facts, "paragraph", aliases=aliases),
     )
 
 
-def _paragraph(given: Any, number: int, where: str) -> tuple[str, str, bool]:  # noqa: ANN401 - any JSON
+def _paragraph(value: Any, number: int, where: str) -> tuple[str, str, bool]:  # noqa: ANN401 - any JSON
     """Its title, its text, and whether it supports the answer."""
-    if isinstance(given, dict):
-        title, text = given.get("title"), given.get("paragraph_text")
-        supports = given.get("is_supporting", False)
-        if isinstance(title, str) and isinstance(text, str) and isinstance(supports, bool):
-            return folded(title), folded(text), supports
+    match {"is_supporting": False, **value} if isinstance(value, dict) else value:
+        case {"title": str(title), "paragraph_text": str(text), "is_supporting": bool(supports)}:
+            return one_line(title), one_line(text), supports
     raise InputError(f"{where}: paragraph {number} has no title and paragraph_text.")
 
 
 DATASET = Dataset(
     "musique",
     "MuSiQue",
-    (),
     read,
     score,
     "https://github.com/stonybrooknlp/musique (musique_ans_v1.0_dev.jsonl)",
-    ("normal", "cot", "sp-cot", "react", "fsm1", "fsm2", "rebel"),
-    measures,
+    METHODS,
+    measures=measures,
     short=True,
 )

@@ -45,9 +45,8 @@ def score(example: Example, answer: str) -> float:
 DATASET = Dataset(
     "questions",
     "Own questions",
-    (),
     read,
     score,
     "docs/batch.md, as its first table",
-    methods=("zero-shot", "cot", "pearl"),
+    ("zero-shot", "cot", "pearl"),
 )
