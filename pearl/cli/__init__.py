@@ -39,35 +39,36 @@ class Stopped(Failure):
         super().__init__(message, data)
 
 
-COMMANDS = (
-    "ask",
-    "plan",
-    "run",
-    "batch",
-    "estimate",
-    "runs",
-    "cache",
-    "index",
-    "mine",
-    "condense",
-    "migrate",
-    "refine",
-    "learn",
-    "eval",
-    "generate",
-    "tools",
-    "lint",
-    "fmt",
-    "rule",
-    "graph",
-    "trace",
-    "replay",
-    "report",
-    "replicate",
-    "review",
-    "actions",
-    "lsp",
-)
+COMMANDS = {
+    "ask": "ask",
+    "plan": "ask",
+    "run": "ask",
+    "batch": "batch",
+    "estimate": "batch",
+    "runs": "runs",
+    "cache": "runs",
+    "index": "index",
+    "mine": "mine",
+    "condense": "condense",
+    "migrate": "migrate",
+    "refine": "refine",
+    "learn": "commaqa",
+    "eval": "eval",
+    "generate": "commaqa",
+    "tools": "tools",
+    "lint": "lint",
+    "fmt": "lint",
+    "rule": "lint",
+    "graph": "graph",
+    "trace": "runs",
+    "replay": "runs",
+    "report": "report",
+    "replicate": "report",
+    "review": "review",
+    "actions": "lint",
+    "lsp": "lsp",
+}
+"""Each command by name, with the file in this folder that has it as ``NAME_command``."""
 
 
 class Commands(click.Group):
@@ -79,7 +80,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"pearl.cli.{cmd_name}").command
+        module = import_module(f"pearl.cli.{COMMANDS[cmd_name]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - as click's

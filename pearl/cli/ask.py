@@ -1,4 +1,9 @@
-"""``pearl ask``"""
+"""``pearl ask``
+
+``pearl plan``
+
+``pearl run``
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pearl.cli import NoAnswer
 from pearl.cli.options import (
     cache_option,
+    check_output,
     choose_strategy,
     context_options,
+    counted,
     demonstrations_option,
+    emit,
+    emit_json,
     json_option,
     library_option,
+    load,
     model_option,
     options_option,
+    output_option,
     store_option,
     strategy_option,
 )
@@ -42,7 +54,7 @@ if TYPE_CHECKING:
 @store_option
 @cache_option
 @json_option
-def command(
+def ask_command(
     document: str,
     question: str,
     options: tuple[str, ...],
@@ -98,3 +110,152 @@ def command(
             )
         )
     show(answer, source, as_json=as_json)
+
+
+@click.command(
+    "plan", short_help="Only write the plan.",
+    epilog='Example:  pearl plan "Why does Mara leave the lighthouse?" -o mara.plan',
+)  # fmt: skip
+@click.argument("question")
+@output_option
+@library_option
+@demonstrations_option
+@model_option
+@store_option
+@cache_option
+@json_option
+def plan_command(
+    question: str,
+    output: str,
+    libraries: tuple[str, ...],
+    demos: str,
+    model: str,
+    store: str,
+    no_cache: bool,
+    as_json: bool,
+) -> None:
+    """Write a plan for QUESTION (or - for standard input). The document is never shown
+    to the planner."""
+    from pearl.api import write_plan
+    from pearl.cli.output import progress, settle
+    from pearl.lang.printer import print_plan
+    from pearl.lang.source import read_source
+    from pearl.lint.render import terminal
+    from pearl.lint.render.json import as_object
+    from pearl.lint.render.report import Report
+    from pearl.models.choose import choose_model
+    from pearl.store.database import address
+    from pearl.strategies.planner import choose_demonstrations, load_demonstrations
+
+    check_output(output)
+    if question == "-":
+        question = read_source("-", "question").text
+    library = load(libraries)
+    demonstrations = choose_demonstrations(load_demonstrations(demos), library)
+    chosen = choose_model(model)
+    with progress(quiet=as_json) as watch:
+        planned = settle(
+            lambda began: write_plan(
+                question,
+                library=library,
+                demonstrations=demonstrations,
+                model=chosen,
+                store=address(store),
+                cache=not no_cache,
+                watch=watch,
+                began=began,
+            )
+        )
+    text = print_plan(planned.plan) if planned.plan else ""
+    result = {
+        "plan": text,
+        "attempts": planned.attempts,
+        "findings": [as_object(one, planned.source) for one in planned.diagnostics],
+        "model": chosen.name,
+        "notice": chosen.notice,
+    }
+    if chosen.notice and not as_json:
+        click.echo(chosen.notice, err=True)
+    if not text:
+        if not as_json:
+            click.echo(terminal.render([Report(planned.source, planned.diagnostics)]), err=True)
+        raise NoAnswer(
+            f"No plan was accepted after {counted(planned.attempts, 'attempt')}: ask in other "
+            "words, or use another model.",
+            result,
+        )
+    if output or not as_json:
+        emit(text, output)
+    if as_json:
+        emit_json(result)
+
+
+@click.command(
+    "run", short_help="Only execute a plan.", epilog="Example:  pearl run mara.plan story.txt"
+)
+@click.argument("plan")
+@click.argument("document")
+@options_option
+@library_option
+@model_option
+@context_options
+@store_option
+@cache_option
+@json_option
+def run_command(
+    plan: str,
+    document: str,
+    options: tuple[str, ...],
+    libraries: tuple[str, ...],
+    model: str,
+    context: Policy,
+    window: int | None,
+    store: str,
+    no_cache: bool,
+    as_json: bool,
+) -> None:
+    """Run PLAN on DOCUMENT (text files; one of them may be - for standard input)."""
+    from pearl.api import run
+    from pearl.cli.output import progress, settle, show
+    from pearl.lang.diagnostics import Severity
+    from pearl.lang.parser import parse
+    from pearl.lang.source import InputError, read_source
+    from pearl.lint.checker import check
+    from pearl.lint.render import terminal
+    from pearl.lint.render.json import as_object
+    from pearl.lint.render.report import Report
+    from pearl.models.choose import choose_model
+    from pearl.session import context_for
+    from pearl.store.database import address
+
+    if plan == document == "-":
+        raise InputError("Only one of the plan and the document can be standard input.")
+    library = load(libraries)
+    chosen = choose_model(model)
+    source = read_source(plan, "plan")
+    text = read_source(document, "document")
+    errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
+    if errors:
+        if not as_json:
+            click.echo(terminal.render([Report(source, errors)]), nl=False)
+        raise NoAnswer(
+            f"{plan} has {counted(len(errors), 'error')}, so it was not run: mend what pearl "
+            "lint finds.",
+            {"findings": [as_object(one, source) for one in errors]},
+        )
+    with progress(quiet=as_json) as watch:
+        answer = settle(
+            lambda began: run(
+                source.text,
+                text,
+                options=options,
+                library=library,
+                model=chosen,
+                context=context_for(chosen, context, window),
+                store=address(store),
+                cache=not no_cache,
+                watch=watch,
+                began=began,
+            )
+        )
+    show(answer, text, as_json=as_json)

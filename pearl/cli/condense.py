@@ -222,7 +222,7 @@ ROUNDS = 4
 @store_option
 @cache_option
 @json_option
-def command(
+def condense_command(
     file: str,
     output: str,
     target: int,

@@ -87,7 +87,7 @@ class Sizes(click.ParamType[tuple[int, ...]]):
 @click.option("-o", "--output", default="", metavar="FILE", help="Write all results, one a line.")
 @context_options
 @job_options
-def command(
+def eval_command(
     dataset: str,
     data: str,
     documents: str,

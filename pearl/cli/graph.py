@@ -38,7 +38,7 @@ _RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
 @output_option
 @store_option
 @json_option
-def command(plan: str, form: str, output: str, store: str, as_json: bool) -> None:
+def graph_command(plan: str, form: str, output: str, store: str, as_json: bool) -> None:
     """Draw PLAN (a file, or - for standard input) as Mermaid text or as an SVG picture.
 
     PLAN may be a run: its name, the start of it, or last; a question of a batch is RUN/ID. What

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     help="How many passages to show.",
 )  # fmt: skip
 @json_option
-def command(path: str, output: str, search: str | None, most: int, as_json: bool) -> None:
+def index_command(path: str, output: str, search: str | None, most: int, as_json: bool) -> None:
     """Index CORPUS: JSON lines with "id", "text" and, where there is one, "title".
 
     Where CORPUS is an index: search it with --search, or else check every byte of it.

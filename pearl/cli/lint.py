@@ -1,4 +1,11 @@
-"""``pearl lint``"""
+"""``pearl lint``
+
+``pearl fmt``
+
+``pearl rule``
+
+``pearl actions``
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli.options import counted, emit, emit_json, json_option, library_option, load_for, write
+from pearl.cli import NoAnswer
+from pearl.cli.options import (
+    counted,
+    emit,
+    emit_json,
+    json_option,
+    library_option,
+    load,
+    load_for,
+    on_terminal,
+    write,
+)
 
 if TYPE_CHECKING:
     from pearl.cli.inputs import Input
@@ -16,6 +34,7 @@ if TYPE_CHECKING:
     from pearl.lang.source import Source
     from pearl.lint.checker import Selection
     from pearl.lint.render.report import Report
+    from pearl.lint.rules.base import Rule
 
 
 @click.command(
@@ -38,7 +57,7 @@ if TYPE_CHECKING:
 @click.option("--statistics", is_flag=True, help="Only count the findings of each rule.")
 @library_option
 @json_option
-def command(
+def lint_command(
     paths: tuple[str, ...],
     safe: bool,
     unsafe: bool,
@@ -181,3 +200,187 @@ def _summary(reports: Sequence[Report]) -> None:
         f"\n{checked}: {counted(errors, 'error')} and {counted(len(found) - errors, 'warning')} "
         f"in {counted(flagged, noun)}. pearl rule CODE says more.", err=True,
     )  # fmt: skip
+
+
+@click.command(
+    "fmt", short_help="Write plans in canonical form.",
+    epilog="Example:  pearl fmt my.plan --diff",
+)  # fmt: skip
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--check", "only_check", is_flag=True, help="Change nothing; exit 1 if a file would.")
+@click.option("--diff", "only_diff", is_flag=True, help="Change nothing; print what would change.")
+@json_option
+def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_json: bool) -> None:
+    """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
+    read standard input and print. Text that is no part of a plan becomes comments. A file with
+    a line that cannot be read stays as it is."""
+    from pearl.cli.inputs import read_inputs
+    from pearl.lang.source import InputError
+    from pearl.lang.text import printable
+
+    changed: list[str] = []
+    unreadable: list[str] = []
+    diffs: list[str] = []
+    printed: str | None = None
+    dry = only_check or only_diff
+    for given in read_inputs(paths):
+        source = given.source
+        try:
+            formatted = _formatted(given)
+        except InputError as error:
+            unreadable.append(str(error))
+            continue
+        if formatted != source.text:
+            changed.append(source.name)
+            diffs.append(_diff(source, formatted))
+        if dry:
+            continue
+        if source.name == "-":
+            printed = formatted
+        elif formatted != source.text:
+            write(source.name, formatted)
+    if as_json:
+        emit_json(
+            {
+                "changed": changed,
+                "unreadable": unreadable,
+                "diff": "".join(diffs) if only_diff else None,
+                "text": printed,
+            }
+        )
+    elif only_diff:
+        _show_diff("".join(diffs))
+    elif only_check:
+        for name in changed:
+            click.echo(f"would change {printable(name)}")
+    elif printed is not None:
+        emit(printed)
+    for message in unreadable:
+        click.echo(f"pearl: {printable(message)}", err=True)
+    raise click.exceptions.Exit(1 if unreadable or (changed and dry) else 0)
+
+
+def _formatted(given: Input) -> str:
+    from pearl.cli.inputs import Kind
+    from pearl.lang.printer import format_library, format_plan
+    from pearl.lang.source import InputError
+
+    if given.row:
+        raise InputError(f"{given.source.name}: rows of a .jsonl file are not formatted.")
+    return format_library(given.source) if given.kind is Kind.LIBRARY else format_plan(given.source)
+
+
+def _diff(source: Source, formatted: str) -> str:
+    from difflib import unified_diff
+
+    before, after = source.text.splitlines(), formatted.splitlines()
+    lines = unified_diff(before, after, source.name, source.name, lineterm="")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _show_diff(text: str) -> None:
+    """With colours on a terminal; elsewhere to the letter, as for ``patch``."""
+    from pearl.lang.text import printable
+
+    if not on_terminal():
+        if text:
+            emit(text)
+        return
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in text.splitlines():
+        click.echo(click.style(printable(line), fg=colours.get(line[:1])))
+
+
+@click.command(
+    "rule", short_help="Say what a rule means, with an example.",
+    epilog="Example:  pearl rule PRL201",
+)  # fmt: skip
+@click.argument("code", default="")
+@json_option
+def rule_command(code: str, as_json: bool) -> None:
+    """Explain the rule CODE (PRL201, or its name); without CODE, list all rules."""
+    if not code:
+        _list(as_json=as_json)
+        return
+    rule = _find(code)
+    if as_json:
+        emit_json({**_summary_rule(rule), "documentation": rule.doc.strip()})
+        return
+    off = "" if rule.enabled else ", off unless selected"
+    click.echo(click.style(f"{rule.code} {rule.name} ({rule.severity}{off})\n", bold=True))
+    click.echo(rule.doc.strip())
+
+
+def _find(code: str) -> Rule:
+    from pearl.lang.source import InputError
+    from pearl.lint.rules import RULES
+
+    for rule in RULES:
+        if code.upper() == rule.code or code.lower() == rule.name:
+            return rule
+    raise InputError(f"There is no rule {code}: pearl rule lists them.")
+
+
+def _list(*, as_json: bool) -> None:
+    from pearl.lint.rules import RULES
+
+    ordered = sorted(RULES, key=lambda rule: rule.code)
+    if as_json:
+        emit_json([_summary_rule(rule) for rule in ordered])
+        return
+    for rule in ordered:
+        off = "" if rule.enabled else "  (off unless selected)"
+        click.echo(f"{rule.code}  {rule.name:22} {rule.severity:8} {_first(rule)}{off}")
+
+
+def _first(rule: Rule) -> str:
+    return rule.doc.strip().splitlines()[0]
+
+
+def _summary_rule(rule: Rule) -> dict[str, object]:
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "severity": str(rule.severity),
+        "enabled": rule.enabled,
+        "summary": _first(rule),
+    }
+
+
+@click.command(
+    "actions", short_help="List the action library, or search it.",
+    epilog="Example:  pearl actions --search conflict",
+)  # fmt: skip
+@click.option("--search", default="", metavar="WORDS", help="Only actions that match, best first.")
+@library_option
+@json_option
+def actions_command(search: str, libraries: tuple[str, ...], as_json: bool) -> None:
+    """List every action that plans may call, with its definition."""
+    from pearl.lang.library import search_actions
+    from pearl.lang.text import printable
+
+    library = load(libraries)
+    found = search_actions(library, search) if search.strip() else list(library.actions.values())
+    if not found and not as_json:
+        raise NoAnswer(f"No action matches {search}: try another word, or fewer.")
+    if as_json:
+        emit_json(
+            [
+                {
+                    "name": action.name,
+                    "signature": action.signature,
+                    "returns": action.returns,
+                    "definition": action.doc,
+                    "aliases": list(action.aliases),
+                    "builtin": action.is_builtin,
+                }
+                for action in found
+            ]
+        )
+    else:
+        for action in found:
+            builtin = " (builtin)" if action.is_builtin else ""
+            head = click.style(printable(action.signature), bold=True)
+            doc = printable(action.doc)
+            click.echo(f"{head} -> {action.returns}{builtin}\n    {doc}".rstrip())
+    raise click.exceptions.Exit(0 if found else 1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "as_json", is_flag=True, help="Only print what the server answers, for machines."
 )
-def command(libraries: tuple[str, ...], as_json: bool) -> None:
+def lsp_command(libraries: tuple[str, ...], as_json: bool) -> None:
     """Answer an editor on standard input and output: findings, fixes, completion, renaming.
 
     Editors start it themselves (docs/editor.md). What a plan is checked with is what pearl lint

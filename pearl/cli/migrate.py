@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @output_option
 @click.option("--write", "in_place", is_flag=True, help="Write each plan back to its own file.")
 @json_option
-def command(
+def migrate_command(
     paths: tuple[str, ...], libraries: tuple[str, ...], output: str, in_place: bool, as_json: bool
 ) -> None:
     """Rewrite PATHS: .plan files, folders of them, .jsonl files whose rows have a "plan", or -

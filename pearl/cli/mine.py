@@ -51,7 +51,7 @@ _KINDS = {
 )  # fmt: skip
 @click.option("--notes", metavar="FILE", default="", help="Write every note, as JSON lines.")
 @job_options
-def command(
+def mine_command(
     questions: str,
     output: str,
     seeds: tuple[str, ...],

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @demonstrations_option
 @context_options
 @job_options
-def command(
+def refine_command(
     questions: str,
     documents: str,
     output: str,

@@ -1,4 +1,7 @@
-"""``pearl report``"""
+"""``pearl report``
+
+``pearl replicate``
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ from pearl.lang.source import InputError
 if TYPE_CHECKING:
     from pearl.evaluate.results import Evaluation
     from pearl.report.document import Report
+
 
 FORM_NAMES = ("terminal", "markdown", "latex", "html")
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
@@ -56,7 +60,7 @@ _ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
 @price_options
 @store_option
 @json_option
-def command(
+def report_command(
     evaluation: str | None,
     form: str | None,
     errors: int | None,
@@ -162,3 +166,26 @@ def _draw(evaluation: Evaluation, count: int, method: str, output: str, *, as_js
         f"{', '.join(CATEGORIES)}.{fewer}",
         err=True,
     )
+
+
+@click.command(
+    "replicate", short_help="The tables of recorded outcomes, without a model.",
+    epilog="Example:  pearl replicate outcomes.jsonl",
+)  # fmt: skip
+@click.argument("file")
+@click.option(
+    "--format", "form", type=click.Choice(FORM_NAMES),
+    help="What to write. Default: what the file's ending says, else terminal.",
+)  # fmt: skip
+@output_option
+@json_option
+def replicate_command(file: str, form: str | None, output: str, as_json: bool) -> None:
+    """Show what the recorded outcomes in FILE come to: accuracy with intervals, and paired tests.
+
+    A row is one JSON object a line: split, method, qid, answer and gold.
+    """
+    from pearl.evaluate.replicate import read_outcomes
+    from pearl.evaluate.report import summarise
+
+    check_output(output, file)
+    show(summarise(read_outcomes(file)), form, output, as_json=as_json)

@@ -87,7 +87,7 @@ class Review(click.Command):
 @library_option
 @store_option
 @json_option
-def command(
+def review_command(
     names: tuple[str, ...],
     annotators: str,
     overlap: int,

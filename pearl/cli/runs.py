@@ -1,7 +1,15 @@
-"""``pearl runs``, ``pearl runs show``, ``pearl runs diff``"""
+"""``pearl runs``, ``pearl runs show``, ``pearl runs diff``
+
+``pearl cache stats``, ``pearl cache prune``, ``pearl cache export``
+
+``pearl trace``
+
+``pearl replay``
+"""
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +17,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.inputs import open_existing, open_run
-from pearl.cli.options import check_output, counted, emit_json, json_option, store_option, write
+from pearl.cli.options import (
+    check_output,
+    counted,
+    emit,
+    emit_json,
+    json_option,
+    library_option,
+    load_for,
+    output_option,
+    store_option,
+    write,
+)
 from pearl.lang.source import InputError
 from pearl.lang.text import printable
 
@@ -29,7 +48,7 @@ if TYPE_CHECKING:
 @store_option
 @json_option
 @click.pass_context
-def command(ctx: click.Context, limit: int, store: str, as_json: bool) -> None:
+def runs_command(ctx: click.Context, limit: int, store: str, as_json: bool) -> None:
     """List the runs of a store, the last one first."""
     if ctx.invoked_subcommand is not None:
         return
@@ -49,7 +68,7 @@ def command(ctx: click.Context, limit: int, store: str, as_json: bool) -> None:
         )
 
 
-@command.command("show", epilog="Example:  pearl runs show last")
+@runs_command.command("show", epilog="Example:  pearl runs show last")
 @click.argument("run")
 @click.option(
     "--html", default="", metavar="FILE",
@@ -114,7 +133,7 @@ def _write_page(name: str, item: str, html: str, documents: str, store: str) -> 
     write(html, page)
 
 
-@command.command("diff", epilog="Example:  pearl runs diff 20261121-101500-ab12cd last")
+@runs_command.command("diff", epilog="Example:  pearl runs diff 20261121-101500-ab12cd last")
 @click.argument("first")
 @click.argument("second")
 @store_option
@@ -271,3 +290,174 @@ def _about(run: RunRow) -> str:
     if run.has_rows:
         return f"{run.head.get('count', '?')} questions of {run.head.get('questions', '')}"
     return " ".join(str(run.head.get("question", "")).split())
+
+
+_UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+@click.group(
+    "cache", short_help="What is kept of replies: how much, and letting go of it.",
+    epilog="Example:  pearl cache stats",
+)  # fmt: skip
+def cache_command() -> None:
+    """The replies that a store keeps. --json is an option of each command below."""
+
+
+@cache_command.command("stats", epilog="Example:  pearl cache stats")
+@store_option
+@json_option
+def stats(store: str, as_json: bool) -> None:
+    """Count what the store holds."""
+    from pearl.store import cache
+
+    with open_existing(store) as engine:
+        found = cache.stats(engine)
+    if as_json:
+        from dataclasses import asdict
+
+        emit_json(asdict(found))
+        return
+    for model in found.models:
+        click.echo(
+            f"{printable(model.model)}: {model.replies:,} replies, "
+            f"{model.prompt_tokens:,} tokens read, {model.completion_tokens:,} written"
+        )
+    click.echo(f"{counted(found.runs, 'run')}, {found.entries:,} journal entries")
+    click.echo(f"{found.saved:,} calls were answered from what is kept")
+    click.echo(f"{found.size / 1e6:,.1f} MB")
+
+
+@cache_command.command("prune", epilog="Example:  pearl cache prune --older-than 30d")
+@click.option(
+    "--older-than", "age", required=True, metavar="AGE",
+    help="As 12h, 30d or 8w: runs last at work before that go, with every reply only they used.",
+)  # fmt: skip
+@store_option
+@json_option
+def prune(age: str, store: str, as_json: bool) -> None:
+    """Let go of old runs and their replies."""
+    from pearl.store import cache
+
+    seconds = _seconds(age)
+    with open_existing(store) as engine:
+        gone = cache.prune(engine, time.time() - seconds)
+    if as_json:
+        emit_json({"runs": gone.runs, "replies": gone.replies})
+        return
+    click.echo(f"Let go of {counted(gone.runs, 'run')} and {gone.replies:,} replies.")
+
+
+@cache_command.command("export", epilog="Example:  pearl cache export last -o replies.jsonl")
+@click.argument("run", default="")
+@output_option
+@store_option
+@json_option
+def export(run: str, output: str, store: str, as_json: bool) -> None:
+    """Write the replies as JSON lines (with or without --json): all, or those of RUN.
+
+    --model recorded:FILE answers from them.
+    """
+    from pearl.jobs.output import line_of
+    from pearl.store import cache
+    from pearl.store.history import find_run
+
+    check_output(output)
+    with open_existing(store) as engine:
+        name = find_run(engine, run, store or "the store", time.time()).name if run else ""
+        lines: list[Any] = [line_of(row) for row in cache.export(engine, name)]
+    if not lines:
+        raise InputError("There are no replies to export.")
+    emit("".join(lines), output)
+
+
+def _seconds(age: str) -> float:
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([mhdw])\s*", age, re.IGNORECASE)
+    if not found:
+        raise InputError(f"{age} is no age: write it as 12h, 30d or 8w.")
+    return float(found[1]) * _UNITS[found[2].lower()]
+
+
+@click.command(
+    "trace", short_help="Show a finished run as a plan, with values.",
+    epilog="Example:  pearl trace last -o mara.trace.plan",
+)  # fmt: skip
+@click.argument("run")
+@output_option
+@store_option
+@json_option
+def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
+    """Print RUN (its name, the start of it, or last) as a plan with every step's value.
+
+    A question of a batch is RUN/ID.
+
+    The text is a plan: pearl lint checks it, pearl replay runs it again on its values.
+    """
+    from pearl.cli.inputs import open_run
+    from pearl.lang.printer import print_plan
+    from pearl.lang.source import InputError, Source
+    from pearl.run.trace import export_trace, last_try, read_trace
+    from pearl.store.history import read_entries, read_rows, since_last_start
+
+    if not run.strip():
+        raise InputError("Name a run: its name, the start of it, or last.")
+    check_output(output)
+    run, _, item = run.partition("/")
+    with open_run(run, store) as (engine, found):
+        entries = last_try(since_last_start(list(read_entries(engine, found, item))))
+        name = f"{found.name}/{item}" if item else found.name
+        if not entries and found.has_rows:
+            first = next((name for name, _ in read_rows(engine, found.name)), "ID")
+            raise InputError(
+                f"The run {found.name} has many parts: name one of them, as in "
+                f"pearl trace {found.name}/{first}; pearl runs show {found.name} --json has all."
+            )
+        text = export_trace(entries, name)
+    if output or not as_json:
+        emit(text, output)
+    if as_json:
+        trace = read_trace(Source(name, text))
+        values = {path.removeprefix("step/"): value for path, value in trace.replies.items()}
+        emit_json(
+            {
+                "run": name,
+                "plan": print_plan(trace.plan),
+                "values": values,
+                "answer": trace.answer,
+            }
+        )
+
+
+@click.command(
+    "replay", short_help="Run recorded plans on their recorded step outputs.",
+    epilog="Example:  pearl replay recorded.jsonl --library paper.txt --json",
+)  # fmt: skip
+@click.argument("recorded")
+@library_option
+@json_option
+def replay_command(recorded: str, libraries: tuple[str, ...], as_json: bool) -> None:
+    """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
+    there are any; or a trace. Exits 1 if an answer differs."""
+    from pearl.lang.source import read_source
+    from pearl.lang.text import printable
+    from pearl.run.replay import as_object, read_records, replay
+
+    source = read_source(recorded, "recording")
+    library = load_for(source, libraries)
+    records = list(read_records(source))
+    started = time.monotonic()
+    result = replay(records, library)
+    seconds = round(time.monotonic() - started, 3)
+    if as_json:
+        emit_json({**as_object(result), "seconds": seconds})
+    else:
+        click.echo(
+            f"{counted(result.plans, 'plan')}: {result.syntax_errors} with syntax errors, "
+            f"{result.check_errors} with errors.\n"
+            f"{result.executed} run on recorded outputs: {result.exact} with exactly the "
+            f"recorded answer."
+        )
+        for name in result.differ:
+            click.echo(f"differs: {printable(name)}")
+        for name, cause in result.failed.items():
+            click.echo(f"failed: {printable(name)}: {printable(cause)}")
+    raise click.exceptions.Exit(0 if result.exact == result.executed else 1)

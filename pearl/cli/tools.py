@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     "tools", short_help="Tools that questions may use: check them, and call one.",
     epilog="Example:  pearl tools check tools.toml",
 )  # fmt: skip
-def command() -> None:
+def tools_command() -> None:
     """The tools that a file declares (docs/tools.md). --json is an option of each command."""
 
 
-@command.command("check", epilog="Example:  pearl tools check tools.toml")
+@tools_command.command("check", epilog="Example:  pearl tools check tools.toml")
 @click.argument("path", metavar="TOOLS")
 @json_option
 def check(path: str, as_json: bool) -> None:
@@ -48,7 +48,7 @@ def check(path: str, as_json: bool) -> None:
     raise click.exceptions.Exit(1 if mistakes else 0)
 
 
-@command.command("call", epilog="Example:  pearl tools call tools.toml weather place=Ulm")
+@tools_command.command("call", epilog="Example:  pearl tools call tools.toml weather place=Ulm")
 @click.argument("path", metavar="TOOLS")
 @click.argument("name", metavar="TOOL")
 @click.argument("given", nargs=-1, metavar="[PARAMETER=VALUE]...")

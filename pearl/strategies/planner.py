@@ -15,14 +15,7 @@ from pearl.lang.diagnostics import Diagnostic, Severity, has_errors
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import (
-    InputError,
-    Source,
-    Span,
-    plan_folders,
-    read_source,
-    shipped_plans,
-)
+from pearl.lang.source import InputError, Source, Span, plan_folders, read_source, shipped_plans
 from pearl.lint.checker import check
 from pearl.lint.render import prompt
 from pearl.lint.render.report import Report

@@ -1,7 +1,11 @@
-"""``pearl learn commaqa``"""
+"""``pearl learn commaqa``
+
+``pearl generate``
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -9,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import check_output, counted, emit_json, json_option, write
+from pearl.cli.options import check_output, counted, emit, emit_json, json_option, write
+from pearl.lang.source import InputError
 
 if TYPE_CHECKING:
     from pearl.commaqa.learn import Kind, Learned
@@ -19,11 +24,11 @@ if TYPE_CHECKING:
     "learn", short_help="Learn to decompose questions, from decompositions or answers.",
     epilog="Example:  pearl learn commaqa train.jsonl --from answers -o movies.model",
 )  # fmt: skip
-def command() -> None:
+def learn_command() -> None:
     """Learn to decompose questions. --json is an option of each command below."""
 
 
-@command.command(
+@learn_command.command(
     "commaqa", epilog="Example:  pearl learn commaqa train.jsonl --from answers -o movies.model"
 )
 @click.argument("worlds", metavar="TRAIN")
@@ -118,3 +123,88 @@ def _left(kind: Kind) -> dict[str, Any]:
         "of": kind.questions,
         "stopped": kind.found.stopped,
     }
+
+
+@click.command(
+    "generate", short_help="Make questions, with worlds, answers and decompositions.",
+    epilog="Example:  pearl generate commaqa --schema explicit --split compgen --part test "
+    "-o test.jsonl",
+)  # fmt: skip
+@click.argument("form", type=click.Choice(["commaqa"]), metavar="commaqa")
+@click.option(
+    "--schema", "name", required=True, metavar="NAME|FILE",
+    help="explicit, implicit or numeric, or a schema of yours in TOML or JSON.",
+)  # fmt: skip
+@click.option(
+    "--split", default="iid", show_default=True, metavar="NAME",
+    help="iid, or a split of the schema's: compgen holds pairs of asks out of training.",
+)  # fmt: skip
+@click.option(
+    "--part", type=click.Choice(["train", "dev", "test"]), default="train", show_default=True,
+    help="Each part has worlds of its own; test alone has what a split holds out.",
+)  # fmt: skip
+@click.option(
+    "--questions", type=click.IntRange(1, 1_000_000), default=500, show_default=True, metavar="N",
+    help="How many questions, over all worlds.",
+)  # fmt: skip
+@click.option(
+    "--seed", type=int, default=1, show_default=True, metavar="N",
+    help="The same seed gives the same bytes.",
+)  # fmt: skip
+@click.option("-o", "--output", default="", metavar="FILE", help="Write to a file, not the screen.")
+@click.option("--show", is_flag=True, help="Print a shipped schema, to start your own from.")
+@json_option
+def generate_command(
+    form: str, name: str, split: str, part: str, questions: int, seed: int, output: str,
+    show: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Make a file of worlds in CommaQA's published format, one a line."""
+    from pearl.commaqa.generator import generate
+    from pearl.commaqa.schema import read_schema, shipped_text
+
+    if show:
+        emit(shipped_text(name), output)
+        return
+    to_screen = output in ("", "-")
+    if as_json and to_screen:
+        raise InputError("--json tells of a file: name one with -o FILE.")
+    check_output(output)
+    started = time.perf_counter()
+    rows = list(generate(read_schema(name), split, part, seed, questions))
+    text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+    seconds = time.perf_counter() - started
+    if to_screen:
+        emit(text)
+    else:
+        write(output, text)
+    told = _told(rows, questions, seconds) | {"form": form, "output": output}
+    if as_json:
+        emit_json(told)
+    else:
+        _say(told, to_screen=to_screen)
+
+
+def _told(rows: list[dict[str, Any]], questions: int, seconds: float) -> dict[str, Any]:
+    """What was made, and how fast."""
+    asked = [question for row in rows for question in row["qa_pairs"]]
+    return {
+        **rows[0]["generated"],
+        "questions": len(asked),
+        "worlds": len(rows),
+        "kinds": len({question["theory"] for question in asked}),
+        "seconds": round(seconds, 3),
+        "questions_a_minute": round(questions / seconds * 60),
+    }
+
+
+def _say(told: dict[str, Any], *, to_screen: bool) -> None:
+    from pearl.lang.text import printable
+
+    place = "" if to_screen else f"{printable(told['output'])}: "
+    click.echo(
+        f"{place}{counted(told['questions'], 'question')} of "
+        f"{counted(told['kinds'], 'kind')} in "
+        f"{counted(told['worlds'], 'world')}, {told['seconds']:.2f} s, "
+        f"{told['questions_a_minute']:,} a minute",
+        file=sys.stderr if to_screen else sys.stdout,
+    )
