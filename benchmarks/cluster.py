@@ -32,8 +32,8 @@ def main() -> None:
             home = Path(folder)
             write_questions(home, chosen.questions, 20)
             started = time.monotonic()
-            tally = start(*job_in(home, name))
-            rates[name] = tally.done / (time.monotonic() - started)
+            progress = start(*job_in(home, name))
+            rates[name] = progress.done / (time.monotonic() - started)
             told = stub.stats()
         print(
             f"{name or 'one process':12} {rates[name]:6.0f} questions/s, {told['completed']:,} "

@@ -116,7 +116,7 @@ class _Spy:
 def uninterrupted(batch: Batch) -> Reference:
     """Run a batch in this process, with nobody to kill it."""
     from pearl.jobs.batch import Setup, batch_job
-    from pearl.jobs.job import Means, start
+    from pearl.jobs.job import JobSettings, start
     from pearl.lang.library import load_library
     from pearl.models.choose import choose_model
     from pearl.session import context_for
@@ -131,8 +131,10 @@ def uninterrupted(batch: Batch) -> Reference:
             context_for(spy),  # type: ignore[arg-type]
         )
         place = batch.store if "://" in batch.store else str(batch.folder / batch.store)
-        tally = start(batch_job(questions, "", str(batch.answers), setup), Means(spy, place))  # type: ignore[arg-type]
-    assert tally.done == len(batch.ids) == len(batch.rows())
+        progress = start(
+            batch_job(questions, "", str(batch.answers), setup), JobSettings(spy, place)
+        )  # type: ignore[arg-type]
+    assert progress.done == len(batch.ids) == len(batch.rows())
     return Reference(tuple(batch.lines()), spy.asked)
 
 

@@ -24,8 +24,8 @@ if not __package__:
 from benchmarks.stub import Stub
 from benchmarks.workload import documents, plans
 from pearl.jobs.batch import Setup, batch_job
-from pearl.jobs.job import Job, Means, start
-from pearl.jobs.workers import Tally
+from pearl.jobs.job import Job, JobSettings, start
+from pearl.jobs.workers import JobProgress
 from pearl.lang.library import load_library
 from pearl.models.choose import choose_model
 from pearl.strategies.planner import choose_demonstrations, load_demonstrations
@@ -41,39 +41,40 @@ def main() -> None:
         os.environ |= {"OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "stub"}
         home = Path(folder)
         write_questions(home, chosen.questions, chosen.documents)
-        quarters = _Quarters()
-        tally = start(*job_in(home), quarters)
+        quarters = Quarters()
+        progress = start(*job_in(home), quarters)
         size = sum(file.stat().st_size for file in home.glob("store.db*"))
         told = stub.stats()
     print(
-        f"{tally.done:,} of {tally.total:,} answered, {tally.calls:,} calls, {tally.seconds:.0f} s"
+        f"{progress.done:,} of {progress.total:,} answered, {progress.calls:,} calls, "
+        f"{progress.seconds:.0f} s"
     )
     print(f"the stub answered {told['completed']:,} calls, {told['repeats']} of them twice")
     rates = quarters.print()
     print(f"last quarter ÷ first: {rates[-1] / rates[0]:.2f} (goal 0.9)")
-    print(f"store: {size / 1e6:.0f} MB, {size / max(1, tally.calls):,.0f} bytes a call")
+    print(f"store: {size / 1e6:.0f} MB, {size / max(1, progress.calls):,.0f} bytes a call")
 
 
-def job_in(home: Path, scheduler: str = "") -> tuple[Job, Means]:
+def job_in(home: Path, scheduler: str = "") -> tuple[Job, JobSettings]:
     """The batch of a folder that `write_questions` filled."""
     library = load_library()
     setup = Setup(library, choose_demonstrations(load_demonstrations(), library))
     job = batch_job(str(home / "questions.jsonl"), "", str(home / "answers.jsonl"), setup)
     model = choose_model("gpt-4o-mini")
-    return job, Means(model, str(home / "store.db"), scheduler=scheduler)
+    return job, JobSettings(model, str(home / "store.db"), scheduler=scheduler)
 
 
-class _Quarters:
+class Quarters:
     """Notes time and memory at each quarter."""
 
     def __init__(self) -> None:
         self._next = 1
         self._marks: list[tuple[float, int, float]] = [(time.monotonic(), 0, _memory())]
 
-    def __call__(self, tally: Tally) -> None:
-        if self._next <= 4 and tally.finished >= self._next * tally.total / 4:
+    def __call__(self, progress: JobProgress) -> None:
+        if self._next <= 4 and progress.finished >= self._next * progress.total / 4:
             self._next += 1
-            self._marks.append((time.monotonic(), tally.finished, _memory()))
+            self._marks.append((time.monotonic(), progress.finished, _memory()))
 
     def print(self) -> list[float]:
         rates = []

@@ -13,7 +13,7 @@ from benchmarks.peers.common import KEY, MODEL, Run, run_peer
 from benchmarks.workload import Plan, documents
 from pearl.jobs.batch import Setup, batch_job
 from pearl.jobs.job import run_tasks
-from pearl.jobs.workers import Crew, Tally
+from pearl.jobs.workers import JobProgress, WorkerPool
 from pearl.lang.library import load_library
 from pearl.models.choose import choose_model
 from pearl.models.middleware.stack import start_engine
@@ -40,9 +40,9 @@ async def with_pearl(url: str) -> AsyncIterator[Run]:
             questions, answers = home / "questions.jsonl", home / "answers.jsonl"
             questions.write_text("".join(map(_row, work)), encoding="utf-8")
             job, name = batch_job(str(questions), "", str(answers), setup), store.start("batch", {})
-            tally = Tally(name, len(work))
-            crew = Crew(job.work, job.context, engine, store, name, at_once, tally)
-            await run_tasks(job.tasks, crew, job.sink)
+            progress = JobProgress(name, len(work))
+            pool = WorkerPool(job.work, job.context, engine, store, name, at_once, progress)
+            await run_tasks(job.tasks, pool, job.sink)
             rows = answers.read_text(encoding="utf-8").splitlines()
             return [json.loads(row)["answer"] for row in rows]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.jobs import complain, do, job_options, means, tell
+from pearl.cli.jobs import complain, do, job_options, job_settings, tell
 from pearl.cli.options import (
     Concurrency,
     check_output,
@@ -82,7 +82,7 @@ def batch_command(
     from there, and tries questions again that failed.
     """
     from pearl.jobs.batch import Setup, batch_job
-    from pearl.jobs.job import TOGETHER
+    from pearl.jobs.job import CONCURRENT_TASKS
     from pearl.lang.source import InputError
     from pearl.passes import chosen_passes
     from pearl.session import context_for
@@ -90,7 +90,7 @@ def batch_command(
     if output == "-":
         raise InputError("The answers need a file of their own: name one with -o.")
     check_output(output)
-    given = means(**options)
+    given = job_settings(**options)
     _, library, demonstrations = choose_strategy(strategy, libraries, demos)
     setup = Setup(
         library,
@@ -101,13 +101,13 @@ def batch_command(
         load(libraries),
     )
     # A cluster's chunks are documents: there is nothing to set out ahead of.
-    ahead = 0 if given.scheduler else given.limits.concurrency or TOGETHER
-    tally = do(batch_job(questions, documents, output, setup, ahead), given, quiet=as_json)
+    ahead = 0 if given.scheduler else given.limits.concurrency or CONCURRENT_TASKS
+    progress = do(batch_job(questions, documents, output, setup, ahead), given, quiet=as_json)
     if as_json:
-        emit_json({**tally.as_object(), "output": output})
+        emit_json({**progress.as_object(), "output": output})
     else:
-        tell(tally, given)
-    complain(tally, output)
+        tell(progress, given)
+    complain(progress, output)
 
 
 @click.command(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.jobs import complain, do, job_options, means
+from pearl.cli.jobs import complain, do, job_options, job_settings
 from pearl.cli.options import (
     check_output,
     context_options,
@@ -141,7 +141,7 @@ def eval_command(
     own = bool(libraries or demos or chosen.libraries)
     stepwise = None if own else apart(_demonstrations("", "open_domain", ()), examples)
     kit, others = equipped(make_kit(library, shown, sized.sizes, stepwise=stepwise), **options)
-    given = means(**others)
+    given = job_settings(**others)
     job = evaluation_job(
         chosen,
         data,
@@ -156,12 +156,12 @@ def eval_command(
             *sized.notes,
         ],
     )
-    tally = do(job, given, quiet=as_json)
-    evaluation = load_run(tally.run, given.store, given.prices)
+    progress = do(job, given, quiet=as_json)
+    evaluation = load_run(progress.run, given.store, given.prices)
     if output:
         write(output, "".join(write_lines(evaluation)))
     if as_json:
-        told = tally.as_object()
+        told = progress.as_object()
         told = {"trials": told.pop("questions"), **told}
         # What the run says of itself is never written over by a measure of the same name.
         found = {name: one for name, one in means_of(evaluation).items() if name not in told}
@@ -170,8 +170,8 @@ def eval_command(
         from pearl.cli.report import show
 
         show(summarise(evaluation), "terminal", "", as_json=False)
-        click.echo(click.style(f"\npearl report {tally.run}", dim=True))
-    complain(tally, f"pearl runs show {tally.run}", "trial")
+        click.echo(click.style(f"\npearl report {progress.run}", dim=True))
+    complain(progress, f"pearl runs show {progress.run}", "trial")
 
 
 def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:

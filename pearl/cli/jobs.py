@@ -22,8 +22,8 @@ from pearl.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pearl.jobs.job import Job, Means
-    from pearl.jobs.workers import Tally
+    from pearl.jobs.job import Job, JobSettings
+    from pearl.jobs.workers import JobProgress
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -45,7 +45,7 @@ def job_options(command: _F) -> _F:
     return command
 
 
-def means(
+def job_settings(
     model: str,
     prices: str,
     scheduler: str,
@@ -54,19 +54,19 @@ def means(
     restart: bool,
     grace: float,
     **limits: Any,  # noqa: ANN401 - those of `limits_options`
-) -> Means:
+) -> JobSettings:
     """What the options of `job_options` come to.
 
     Raises:
         InputError: one of them cannot be used.
     """
-    from pearl.jobs.job import Means
+    from pearl.jobs.job import JobSettings
     from pearl.models.choose import choose_model
     from pearl.models.middleware.stack import EngineLimits
     from pearl.models.prices import load_prices
     from pearl.store.database import address
 
-    return Means(
+    return JobSettings(
         model=choose_model(model),
         store=address(store),
         prices=load_prices(Path(prices) if prices else None),
@@ -78,7 +78,7 @@ def means(
     )
 
 
-def do(job: Job, with_means: Means, *, quiet: bool) -> Tally:
+def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
     """Do a job, with a bar on a terminal.
 
     Raises:
@@ -91,32 +91,32 @@ def do(job: Job, with_means: Means, *, quiet: bool) -> Tally:
 
     with batch_progress(quiet=quiet) as changed:
         try:
-            return start(job, with_means, changed)
+            return start(job, settings, changed)
         except ModelError as error:
             raise _ended(error) from None
 
 
-def tell(tally: Tally, with_means: Means) -> None:
+def tell(progress: JobProgress, settings: JobSettings) -> None:
     """Say what a job came to."""
-    if with_means.model.notice:
-        click.echo(with_means.model.notice, err=True)
-    for name, value in tally.table():
+    if settings.model.notice:
+        click.echo(settings.model.notice, err=True)
+    for name, value in progress.table():
         click.echo(f"{name:10} {value}")
-    click.echo(click.style(f"\npearl runs show {tally.run}", dim=True))
+    click.echo(click.style(f"\npearl runs show {progress.run}", dim=True))
 
 
-def complain(tally: Tally, where: str, noun: str = "question") -> None:
+def complain(progress: JobProgress, where: str, noun: str = "question") -> None:
     """Say that some tasks failed, and end.
 
     Args:
-        tally: what the job came to.
+        progress: what the job came to.
         where: what says why.
         noun: what a task is.
 
     Raises:
         SystemExit: some did.
     """
-    failed = tally.failed.total()
+    failed = progress.failed.total()
     if failed:
         click.echo(
             f"pearl: {counted(failed, noun)} failed, and {where} says why. "

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.jobs import complain, do, job_options, means, tell
+from pearl.cli.jobs import complain, do, job_options, job_settings, tell
 from pearl.cli.options import check_output, counted, emit_json, write
 
 if TYPE_CHECKING:
-    from pearl.jobs.job import Means
+    from pearl.jobs.job import JobSettings
     from pearl.mining.mine import Mined, Note
     from pearl.models.batch_files import BatchStatus
 
@@ -78,23 +78,25 @@ def mine_command(
         check_output(path, questions)
     library = load_library(*seeds)
     examples = read_examples(questions)
-    given = means(**options)
+    given = job_settings(**options)
     if mode == "batch-api":
         given = _in_batches(given, Path(f"{output}.batches"), len(examples), poll, quiet=as_json)
-    tally = do(mine_job(examples, questions, library), given, quiet=as_json)
-    mined = gather(read_results(given.store, tally.run), library)
+    progress = do(mine_job(examples, questions, library), given, quiet=as_json)
+    mined = gather(read_results(given.store, progress.run), library)
     write(output, print_library(mined.actions) if mined.actions else "# No action was proposed.\n")
     if notes:
         write(notes, "".join(map(_line, mined.notes)))
     if as_json:
-        emit_json({**tally.as_object(), **_as_object(mined), "output": output})
+        emit_json({**progress.as_object(), **_as_object(mined), "output": output})
     else:
-        tell(tally, given)
-        _show(mined, tally.done, output, notes)
-    complain(tally, f"pearl runs show {tally.run}")
+        tell(progress, given)
+        _show(mined, progress.done, output, notes)
+    complain(progress, f"pearl runs show {progress.run}")
 
 
-def _in_batches(given: Means, folder: Path, questions: int, poll: float, *, quiet: bool) -> Means:
+def _in_batches(
+    given: JobSettings, folder: Path, questions: int, poll: float, *, quiet: bool
+) -> JobSettings:
     """The same, through the provider's Batch API: everything is asked at once."""
     from pearl.lang.source import InputError
     from pearl.models.batch_api import open_batches

@@ -18,7 +18,7 @@ from pearl.cli.options import emit_json
 
 if TYPE_CHECKING:
     from pearl.answer import Answer
-    from pearl.jobs.workers import Tally
+    from pearl.jobs.workers import JobProgress
     from pearl.lang.source import Source
 
 
@@ -143,7 +143,7 @@ def progress(*, quiet: bool) -> Iterator[Callable[[str, bool], None] | None]:
 
 
 @contextmanager
-def batch_progress(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
+def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
     """Shows how far a batch is: a bar on a terminal, else a line now and then.
 
     Yields:
@@ -159,7 +159,7 @@ def batch_progress(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[Tally], None]]:
+def _bar() -> Iterator[Callable[[JobProgress], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -168,13 +168,16 @@ def _bar() -> Iterator[Callable[[Tally], None]]:
         task = bar.add_task("reading the questions", total=None)
         shown = 0.0
 
-        def changed(tally: Tally) -> None:
+        def changed(progress: JobProgress) -> None:
             nonlocal shown
             now = time.monotonic()
-            if now - shown > BAR_EVERY or tally.finished == tally.total:
+            if now - shown > BAR_EVERY or progress.finished == progress.total:
                 shown = now
                 bar.update(
-                    task, total=tally.total, completed=tally.finished, description=told(tally)
+                    task,
+                    total=progress.total,
+                    completed=progress.finished,
+                    description=told(progress),
                 )
 
         yield changed
@@ -186,29 +189,29 @@ class _Lines:
     def __init__(self) -> None:
         self._last = time.monotonic()
 
-    def __call__(self, tally: Tally) -> None:
+    def __call__(self, progress: JobProgress) -> None:
         now = time.monotonic()
-        over = tally.finished == tally.total and not tally.running
+        over = progress.finished == progress.total and not progress.running
         if now - self._last >= LINE_EVERY or over:
             self._last = now
-            print(told(tally), file=sys.stderr, flush=True)
+            print(told(progress), file=sys.stderr, flush=True)
 
 
-def told(tally: Tally) -> str:
+def told(progress: JobProgress) -> str:
     """How far a batch is, in one line."""
     from pearl.models.prices import dollars
 
     parts = [
-        f"{tally.finished:,} of {tally.total:,} done",
-        f"{tally.running} running",
-        f"{tally.kept:,} calls cached",
-        f"{tally.failed.total():,} failed",
-        f"{tally.spent.prompt_tokens + tally.spent.completion_tokens:,} tokens",
+        f"{progress.finished:,} of {progress.total:,} done",
+        f"{progress.running} running",
+        f"{progress.kept:,} calls cached",
+        f"{progress.failed.total():,} failed",
+        f"{progress.spent.prompt_tokens + progress.spent.completion_tokens:,} tokens",
     ]
-    if tally.cost is not None:
-        parts.append(dollars(tally.cost))
-    if tally.seconds_left is not None and tally.finished < tally.total:
-        parts.append(f"{_clock(tally.seconds_left)} left")
+    if progress.cost is not None:
+        parts.append(dollars(progress.cost))
+    if progress.seconds_left is not None and progress.finished < progress.total:
+        parts.append(f"{_clock(progress.seconds_left)} left")
     return ", ".join(parts)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.batch import documents_option
-from pearl.cli.jobs import complain, do, job_options, means, tell
+from pearl.cli.jobs import complain, do, job_options, job_settings, tell
 from pearl.cli.options import (
     check_output,
     context_options,
@@ -67,19 +67,19 @@ def refine_command(
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{output} is a file: name a folder for the plans.")
     check_output(str(folder / "plan") if folder.is_dir() else output)
-    given = means(**options)
+    given = job_settings(**options)
     library = load(libraries)
     shown = choose_demonstrations(load_demonstrations(demos), library)
     setup = Setup(library, shown, context_for(given.model, context, window))
     job = refine_job(read_index(questions, documents), setup, rounds)
-    tally = do(job, given, quiet=as_json)
-    rows = list(read_results(given.store, tally.run))
+    progress = do(job, given, quiet=as_json)
+    rows = list(read_results(given.store, progress.run))
     written = list(write_demonstrations(rows, folder))
     refined = sum(bool(row.get("correct")) and len(row["tries"]) > 1 for row in rows)
     if as_json:
         files = [str(one) for one in written]
-        emit_json({**tally.as_object(), "plans": files, "refined": refined, "rows": rows})
+        emit_json({**progress.as_object(), "plans": files, "refined": refined, "rows": rows})
     else:
-        tell(tally, given)
+        tell(progress, given)
         click.echo(f"{counted(len(written), 'plan')} in {output}, {refined:,} of them refined")
-    complain(tally, f"pearl runs show {tally.run}")
+    complain(progress, f"pearl runs show {progress.run}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pearl.answer import Answer, Watch, answer_prepared, as_object, heading, whole_plan
-from pearl.jobs.job import TOGETHER, Job
+from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.output import Output
 from pearl.jobs.questions import Index, Place, Question, read_document, read_index, read_questions
 from pearl.jobs.workers import Task
@@ -275,7 +275,7 @@ class AnswerRows:
 
 
 def batch_job(
-    questions: str, documents: str, output: str, setup: Setup, together: int = TOGETHER
+    questions: str, documents: str, output: str, setup: Setup, together: int = CONCURRENT_TASKS
 ) -> Job:
     """Answering a file of questions.
 

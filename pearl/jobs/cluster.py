@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pearl.jobs.job import stored_rows, take_up
+from pearl.jobs.job import resume, stored_rows
 from pearl.jobs.output import Sink, Written
-from pearl.jobs.workers import Crew, Tally, Task, Tasks, Work, do_all
+from pearl.jobs.workers import JobProgress, Task, Tasks, Work, WorkerPool, do_all
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError, Usage
 from pearl.models.choose import choose_model
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from distributed import Client, Worker
 
 
-TOGETHER = 64
+CONCURRENT_TASKS = 64
 """Tasks under way at a time in one worker, where the number of calls adapts."""
 
 """Seconds that a worker has to let go."""
@@ -74,7 +74,7 @@ class Done:
 
     Args:
         rows: of the tasks that came to an end.
-        calls: as the `Tally` counts them: answered, kept, in vain.
+        calls: as the `JobProgress` counts them: answered, kept, in vain.
         spent: tokens of what was sent.
         stopped: reason and message where nothing more can be asked.
     """
@@ -85,7 +85,7 @@ class Done:
     stopped: tuple[str, str] | None
 
 
-class Hand:
+class DaskWorker:
     """A worker's side: one event loop, one engine and one store for all its chunks."""
 
     def __init__(self, order: Order) -> None:
@@ -126,15 +126,15 @@ class Hand:
         order = self._order
         engine, store = self._opened()
         rows: list[dict[str, Any]] = []
-        tally = Tally(order.run, len(todo))
-        together = min(len(todo), order.limits.concurrency or TOGETHER)
-        crew = Crew(order.work, self._context, engine, store, order.run, together, tally)
-        await do_all(crew, iter(todo), rows.append)
+        progress = JobProgress(order.run, len(todo))
+        together = min(len(todo), order.limits.concurrency or CONCURRENT_TASKS)
+        pool = WorkerPool(order.work, self._context, engine, store, order.run, together, progress)
+        await do_all(pool, iter(todo), rows.append)
         stopped = engine.stopped
         return Done(
             tuple(rows),
-            (tally.calls, tally.kept, tally.vain),
-            tally.spent,
+            (progress.calls, progress.kept, progress.vain),
+            progress.spent,
             (stopped.reason, str(stopped)) if stopped else None,
         )
 
@@ -170,8 +170,8 @@ def plugin(order: Order) -> Any:  # noqa: ANN401 - its base is Dask's
     """What Dask hands to every worker, those that join later among them."""
     from distributed import WorkerPlugin
 
-    class Plugin(Hand, WorkerPlugin):  # type: ignore[misc]
-        """A `Hand` as Dask knows it."""
+    class Plugin(DaskWorker, WorkerPlugin):  # type: ignore[misc]
+        """A `DaskWorker` as Dask knows it."""
 
     return Plugin(order)
 
@@ -180,7 +180,7 @@ def do_chunk(name: str, todo: tuple[Task[Any], ...]) -> Done:
     """What a worker does with a chunk."""
     from distributed import get_worker
 
-    hand: Hand = get_worker().plugins[name]
+    hand: DaskWorker = get_worker().plugins[name]
     return hand.do(todo)
 
 
@@ -201,8 +201,8 @@ def run_on_cluster(
     tasks: Tasks[Any],
     order: Order,
     store: Store,
-    tally: Tally,
-    changed: Callable[[Tally], None],
+    progress: JobProgress,
+    changed: Callable[[JobProgress], None],
     sink: Sink,
 ) -> None:
     """Do every task that has no row yet, on a cluster.
@@ -212,7 +212,7 @@ def run_on_cluster(
         tasks: all there are.
         order: what workers need to know; its limits are for all of them together.
         store: the client's own connection to the store.
-        tally: how far the job is.
+        progress: how far the job is.
         changed: told of each change.
         sink: where rows go.
 
@@ -220,16 +220,16 @@ def run_on_cluster(
         InputError: there is no such cluster, or a worker cannot do its work.
         ModelError: nothing more can be asked; what was done is kept.
     """
-    left = asyncio.run(take_up(tasks, store, order.run, tally))
+    left = asyncio.run(resume(tasks, store, order.run, progress))
     written = sink(stored_rows(store, order.run, left.kept))
-    changed(tally)
+    changed(progress)
     try:
         with _connected(address) as client:
             workers = len(client.scheduler_info(n_workers=-1)["workers"])
             share = replace(order, limits=_share(order.limits, workers))
             size = max(SMALLEST, min(LARGEST, len(left.ids) // (4 * workers)))
             chunks = _chunks(tasks.read(left.ids), size)
-            _collect(client, share, chunks, written, tally, changed)
+            _collect(client, share, chunks, written, progress, changed)
     finally:
         written.close(stored_rows(store, order.run))
 
@@ -239,8 +239,8 @@ def _collect(
     order: Order,
     chunks: Iterator[tuple[Task[Any], ...]],
     written: Written,
-    tally: Tally,
-    changed: Callable[[Tally], None],
+    progress: JobProgress,
+    changed: Callable[[JobProgress], None],
 ) -> None:
     from distributed import as_completed
 
@@ -251,11 +251,11 @@ def _collect(
     try:
         for future in as_completed(futures):
             done = future.result()
-            _count(tally, done)
+            _count(progress, done)
             for row in done.rows:
                 written.add(row)
-                tally.count_row(row)
-            changed(tally)
+                progress.count_row(row)
+            changed(progress)
             if done.stopped and stopped is None:
                 stopped = done.stopped
                 client.run(stop_worker, name, *stopped)
@@ -264,19 +264,19 @@ def _collect(
         client.run(stop_worker, name, *stopped)
         for future in futures:
             with suppress(Exception):
-                _count(tally, future.result(PATIENCE))
+                _count(progress, future.result(PATIENCE))
     finally:
         client.unregister_worker_plugin(name)
     if stopped:
         raise ModelError(*stopped)
 
 
-def _count(tally: Tally, done: Done) -> None:
+def _count(progress: JobProgress, done: Done) -> None:
     calls, kept, vain = done.calls
-    tally.calls += calls
-    tally.kept += kept
-    tally.vain += vain
-    tally.spent += done.spent
+    progress.calls += calls
+    progress.kept += kept
+    progress.vain += vain
+    progress.spent += done.spent
 
 
 def _chunks(todo: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], ...]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pearl.jobs.output import Sink, Unwritten
-from pearl.jobs.workers import Crew, Tally, Tasks, Work, do_all
+from pearl.jobs.workers import JobProgress, Tasks, Work, WorkerPool, do_all
 from pearl.lang.source import InputError
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
@@ -42,7 +42,7 @@ class Left:
     kept: frozenset[str]
 
 
-async def take_up(tasks: Tasks[Any], store: Store, run: str, tally: Tally) -> Left:
+async def resume(tasks: Tasks[Any], store: Store, run: str, progress: JobProgress) -> Left:
     """Look at what an earlier go of a run has done.
 
     A row holds while what it was asked is what it was.
@@ -51,7 +51,7 @@ async def take_up(tasks: Tasks[Any], store: Store, run: str, tally: Tally) -> Le
         tasks: all there are.
         store: where the run is kept.
         run: its name.
-        tally: to count what holds in.
+        progress: to count what holds in.
 
     Raises:
         InputError: a task cannot be read.
@@ -59,8 +59,8 @@ async def take_up(tasks: Tasks[Any], store: Store, run: str, tally: Tally) -> Le
     kept = _holding(tasks, store, run)
     await store.flush()
     for row in stored_rows(store, run, kept):
-        tally.count_row(row)
-    tally.before = tally.finished
+        progress.count_row(row)
+    progress.before = progress.finished
     return Left(tuple(one for one in tasks.ids if one not in kept), kept)
 
 
@@ -92,7 +92,7 @@ def _holding(tasks: Tasks[Any], store: Store, run: str) -> frozenset[str]:
     return frozenset(holds)
 
 
-async def run_tasks(tasks: Tasks[Any], crew: Crew, sink: Sink) -> None:
+async def run_tasks(tasks: Tasks[Any], pool: WorkerPool, sink: Sink) -> None:
     """Do every task that has no row yet.
 
     A task that fails leaves the others alone; failed ones of an earlier go
@@ -100,7 +100,7 @@ async def run_tasks(tasks: Tasks[Any], crew: Crew, sink: Sink) -> None:
 
     Args:
         tasks: all there are.
-        crew: who does them.
+        pool: who does them.
         sink: where rows go.
 
     Raises:
@@ -108,20 +108,20 @@ async def run_tasks(tasks: Tasks[Any], crew: Crew, sink: Sink) -> None:
         ModelError: nothing more can be asked (`Engine.stopped` says why), or
             a task cannot be read any more; what was done until then is kept.
     """
-    left = await take_up(tasks, crew.store, crew.run, crew.tally)
-    written = sink(stored_rows(crew.store, crew.run, left.kept))
-    crew.changed(crew.tally)
+    left = await resume(tasks, pool.store, pool.run, pool.progress)
+    written = sink(stored_rows(pool.store, pool.run, left.kept))
+    pool.changed(pool.progress)
     try:
-        await do_all(crew, tasks.read(left.ids), written.add)
+        await do_all(pool, tasks.read(left.ids), written.add)
     finally:
-        await crew.store.flush()
-        written.close(stored_rows(crew.store, crew.run))
-    stopped = crew.engine.stopped
+        await pool.store.flush()
+        written.close(stored_rows(pool.store, pool.run))
+    stopped = pool.engine.stopped
     if stopped is not None:
         raise ModelError(stopped.reason, str(stopped))
 
 
-TOGETHER = 64
+CONCURRENT_TASKS = 64
 """Tasks under way at a time where the number of calls is left to adapt."""
 
 
@@ -149,7 +149,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Means:
+class JobSettings:
     """What it is done with.
 
     Args:
@@ -172,15 +172,17 @@ class Means:
     restart: bool = False
     scheduler: str = ""
     grace: float = 30.0
-    together: int = TOGETHER
+    together: int = CONCURRENT_TASKS
 
 
-def start(job: Job, means: Means, changed: Callable[[Tally], None] = lambda _: None) -> Tally:
+def start(
+    job: Job, settings: JobSettings, changed: Callable[[JobProgress], None] = lambda _: None
+) -> JobProgress:
     """Run a job to its end, or until it is stopped; or go on with it.
 
     Args:
         job: what to do.
-        means: what to do it with.
+        settings: what to do it with.
         changed: told of each change.
 
     Returns:
@@ -191,22 +193,24 @@ def start(job: Job, means: Means, changed: Callable[[Tally], None] = lambda _: N
         ModelError: it was stopped: by the person, a budget, or an endpoint
             that refuses everything. What was done until then is kept.
     """
-    store = open_store(means.store)
+    store = open_store(settings.store)
     try:
-        run = _run(job, means, store)
-        price = _price(means)
-        tally = Tally(run, len(job.tasks.ids), price)
+        run = _run(job, settings, store)
+        price = _price(settings)
+        progress = JobProgress(run, len(job.tasks.ids), price)
         spent = totals(store.engine, run).spent
-        if means.scheduler:
-            _on_cluster(job, means, store, tally, changed, spent)
+        if settings.scheduler:
+            _on_cluster(job, settings, store, progress, changed, spent)
         else:
-            scope = "" if means.cache else run
-            engine = start_engine(means.model, store, scope, means.limits, price, spent)
-            together = means.limits.concurrency or means.together
-            crew = Crew(job.work, job.context, engine, store, run, together, tally, changed)
-            asyncio.run(_until_stopped(job, crew, means))
+            scope = "" if settings.cache else run
+            engine = start_engine(settings.model, store, scope, settings.limits, price, spent)
+            together = settings.limits.concurrency or settings.together
+            pool = WorkerPool(
+                job.work, job.context, engine, store, run, together, progress, changed
+            )
+            asyncio.run(_until_stopped(job, pool, settings))
         store.end(run)
-        return tally
+        return progress
     finally:
         store.close()
 
@@ -225,11 +229,11 @@ def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
         store.close()
 
 
-def _price(means: Means) -> Price | None:
-    price = means.prices.get(means.model.name)
-    if means.limits.max_cost is not None and price is None:
+def _price(settings: JobSettings) -> Price | None:
+    price = settings.prices.get(settings.model.name)
+    if settings.limits.max_cost is not None and price is None:
         raise InputError(
-            f"No price is known for {means.model.name}, so --max-cost cannot be kept: give one "
+            f"No price is known for {settings.model.name}, so --max-cost cannot be kept: give one "
             "with --prices, or use --max-tokens."
         )
     return price
@@ -237,49 +241,49 @@ def _price(means: Means) -> Price | None:
 
 def _on_cluster(
     job: Job,
-    means: Means,
+    settings: JobSettings,
     store: Store,
-    tally: Tally,
-    changed: Callable[[Tally], None],
+    progress: JobProgress,
+    changed: Callable[[JobProgress], None],
     spent: Usage,
 ) -> None:
     from pearl.jobs.cluster import Order, run_on_cluster
     from pearl.store.store import StoreLedger
 
-    place = means.store if "://" in means.store else str(Path(means.store).resolve())
-    price = tally.price
+    place = settings.store if "://" in settings.store else str(Path(settings.store).resolve())
+    price = progress.price
     cost = price.cost(spent) if price else 0
     tokens = spent.prompt_tokens + spent.completion_tokens
-    StoreLedger(store, tally.run, means.limits.ceiling).open(Amount(tokens, cost))
-    scope = "" if means.cache else tally.run
-    name, identity = means.model.name, means.model.identity
+    StoreLedger(store, progress.run, settings.limits.ceiling).open(Amount(tokens, cost))
+    scope = "" if settings.cache else progress.run
+    name, identity = settings.model.name, settings.model.identity
     order = Order(
-        tally.run, place, scope, name, identity, job.work, job.context, means.limits, price
+        progress.run, place, scope, name, identity, job.work, job.context, settings.limits, price
     )
-    run_on_cluster(means.scheduler, job.tasks, order, store, tally, changed, job.sink)
+    run_on_cluster(settings.scheduler, job.tasks, order, store, progress, changed, job.sink)
 
 
-def _run(job: Job, means: Means, store: Store) -> str:
+def _run(job: Job, settings: JobSettings, store: Store) -> str:
     """The run to go on with, or a new one."""
     known = {
         **job.known,
         "kind": job.kind,
-        "model": means.model.identity,
-        "cache": means.cache,
+        "model": settings.model.identity,
+        "cache": settings.cache,
     }
     fingerprint = digest(known)
-    found = None if means.restart else latest(store.engine, fingerprint, time.time())
+    found = None if settings.restart else latest(store.engine, fingerprint, time.time())
     if found is not None:
         store.resume(found.name)
         return found.name
-    head = {**job.head, "model": means.model.name}
-    return store.start(job.kind, head, fingerprint, own=not means.cache)
+    head = {**job.head, "model": settings.model.name}
+    return store.start(job.kind, head, fingerprint, own=not settings.cache)
 
 
-async def _until_stopped(job: Job, crew: Crew, means: Means) -> None:
-    work = asyncio.create_task(run_tasks(job.tasks, crew, job.sink))
+async def _until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> None:
+    work = asyncio.create_task(run_tasks(job.tasks, pool, job.sink))
     loop = asyncio.get_running_loop()
-    stopping = _Stopping(crew.engine, work, means.grace)
+    stopping = _Stopping(pool.engine, work, settings.grace)
     signals = (signal.SIGINT, signal.SIGTERM)
     for number in signals:
         with suppress(NotImplementedError, RuntimeError, ValueError):
@@ -292,7 +296,7 @@ async def _until_stopped(job: Job, crew: Crew, means: Means) -> None:
         for number in signals:
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.remove_signal_handler(number)
-        await means.model.close()
+        await settings.model.close()
 
 
 class _Stopping:

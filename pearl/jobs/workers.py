@@ -26,7 +26,7 @@ from pearl.store.store import Store, storable
 
 
 @dataclass
-class Tally:
+class JobProgress:
     """How far a job is.
 
     Args:
@@ -219,7 +219,7 @@ class Listed(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Crew:
+class WorkerPool:
     """What doing takes.
 
     Args:
@@ -229,7 +229,7 @@ class Crew:
         store: where runs and replies are kept.
         run: the run's name.
         together: tasks under way at a time, at most.
-        tally: how far it is.
+        progress: how far it is.
         changed: told of each change.
     """
 
@@ -239,17 +239,17 @@ class Crew:
     store: Store
     run: str
     together: int
-    tally: Tally
-    changed: Callable[[Tally], None] = lambda _: None
+    progress: JobProgress
+    changed: Callable[[JobProgress], None] = lambda _: None
 
 
 async def do_all(
-    crew: Crew, todo: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
+    pool: WorkerPool, todo: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
 ) -> None:
     """Do tasks, until there are none, or nothing more can be asked.
 
     Args:
-        crew: who does them.
+        pool: who does them.
         todo: the tasks, drawn as there is room.
         done: told each row, which is kept by then.
 
@@ -257,59 +257,59 @@ async def do_all(
     any more, stops the engine; calls under way, which are paid for, still
     come to their end.
     """
-    drawn = _drawn(crew, todo)
+    drawn = _drawn(pool, todo)
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(crew.together):
-                group.create_task(_work(crew, drawn, done))
+            for _ in range(pool.together):
+                group.create_task(_work(pool, drawn, done))
     except ExceptionGroup as several:
         raise several.exceptions[0] from None
-    await crew.store.flush()
+    await pool.store.flush()
 
 
-def _drawn(crew: Crew, todo: Iterator[Task[Any]]) -> Iterator[Task[Any]]:
+def _drawn(pool: WorkerPool, todo: Iterator[Task[Any]]) -> Iterator[Task[Any]]:
     try:
         yield from todo
     except InputError as error:
-        crew.engine.stop(ModelError("input", str(error)))
+        pool.engine.stop(ModelError("input", str(error)))
 
 
 async def _work(
-    crew: Crew, todo: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
+    pool: WorkerPool, todo: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
 ) -> None:
-    tally = crew.tally
+    progress = pool.progress
     for task in todo:
-        if _over(crew):
+        if _over(pool):
             return
-        tally.running += 1
-        crew.changed(tally)
-        journal = crew.store.journal(crew.run, task.id)
+        progress.running += 1
+        pool.changed(progress)
+        journal = pool.store.journal(pool.run, task.id)
         try:
-            row = await crew.work(task, Session(crew.engine, journal, crew.context))
+            row = await pool.work(task, Session(pool.engine, journal, pool.context))
         finally:
-            tally.running -= 1
+            progress.running -= 1
             for entry in journal.entries:
-                tally.count_call(entry)
-        if row["status"] == "failed" and _over(crew):
+                progress.count_call(entry)
+        if row["status"] == "failed" and _over(pool):
             # It did not fail: it was not let finish, and is tried again in the next go.
             return
-        crew.store.put_row(_stored(crew, task, row))
-        await crew.store.flush()
+        pool.store.put_row(_stored(pool, task, row))
+        await pool.store.flush()
         try:
             done(row)
         except InputError as error:
-            crew.engine.stop(ModelError("input", str(error)))
-        tally.count_row(row)
-        crew.changed(tally)
+            pool.engine.stop(ModelError("input", str(error)))
+        progress.count_row(row)
+        pool.changed(progress)
 
 
-def _over(crew: Crew) -> bool:
-    return crew.engine.stopped is not None
+def _over(pool: WorkerPool) -> bool:
+    return pool.engine.stopped is not None
 
 
-def _stored(crew: Crew, task: Task[Any], row: dict[str, Any]) -> dict[str, Any]:
+def _stored(pool: WorkerPool, task: Task[Any], row: dict[str, Any]) -> dict[str, Any]:
     return {
-        "run": crew.run,
+        "run": pool.run,
         "id": task.id,
         "position": task.position,
         "row_key": task.key,

@@ -15,7 +15,7 @@ from typing import Any
 
 from pearl.answer import Answer, answer, heading, holds
 from pearl.jobs.batch import Asking, Questions, Setup
-from pearl.jobs.job import TOGETHER, Job
+from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import Index, Question, read_questions
 from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan
@@ -117,7 +117,7 @@ def refine_job(index: Index, setup: Setup, rounds: int = ROUNDS) -> Job:
             "library": ", ".join(setup.library.names),
         },
         {"questions": str(index.path.resolve()), "setup": setup.digest(), "rounds": rounds},
-        Questions(index, ahead=TOGETHER),
+        Questions(index, ahead=CONCURRENT_TASKS),
         Refining(setup, rounds),
         setup.context,
     )

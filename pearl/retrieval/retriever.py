@@ -57,7 +57,7 @@ class Retriever(Protocol):
         ...
 
 
-def told_passages(passages: Iterable[Passage]) -> list[str]:
+def passage_texts(passages: Iterable[Passage]) -> list[str]:
     """Passages as texts for a model: each to the letter, its title and a colon before it.
 
     Args:

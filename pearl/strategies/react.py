@@ -19,7 +19,7 @@ from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, as_text
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
-from pearl.retrieval.retriever import DocumentRetriever, Retriever, told_passages
+from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.retrieval.terms import sentences
 from pearl.run.calls import Caller, SchemaError, fill
 from pearl.run.executor import Handlers, SolverError
@@ -141,7 +141,7 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
             raise SolverError("solver", str(error)) from None
         if not found:
             raise SolverError("no-answer", f"Search[{words}]: no paragraph has any of these words.")
-        return told_passages(found)[0]
+        return passage_texts(found)[0]
 
     return Handlers(
         MappingProxyType({"react_search": search, "react_lookup": _lookup, "react_finish": _finish})

@@ -41,7 +41,7 @@ from pearl.models.middleware.cache import ReplyCache
 from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import Field, FillSchema, Schema
 from pearl.prompts.render import load_schema
-from pearl.retrieval.retriever import DocumentRetriever, Retriever, told_passages
+from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.run.calls import Caller, Check, SchemaError, fill
 from pearl.run.executor import Solve, SolverError
 from pearl.run.journal import Journal
@@ -248,7 +248,7 @@ class _Searching:
         found = await asyncio.to_thread(self.retriever.search, query, PASSAGES)
         if not found:
             raise ToolError("input", "No paragraph has one of these words: use others.")
-        text = "\n\n".join(told_passages(found))
+        text = "\n\n".join(passage_texts(found))
         return ToolReply(text[:LONGEST], max(0, len(text) - LONGEST))
 
 

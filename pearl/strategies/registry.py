@@ -26,7 +26,7 @@ from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, as_text
 from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
-from pearl.retrieval.retriever import DocumentRetriever, Retriever, told_passages
+from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.run.calls import CALLS, Caller, at_most
 from pearl.run.context import UNLIMITED, Context
 from pearl.run.executor import DEPTH, NONE, WIDTH, Handlers, Solve, SolverError
@@ -143,7 +143,7 @@ def retrieving(document: Source, retriever: Retriever | None = None) -> Solve:
             found = await asyncio.to_thread(searched.search, query, most)
         except InputError as error:
             raise SolverError("solver", str(error)) from None
-        return list(told_passages(found))
+        return list(passage_texts(found))
 
     return solve
 
