@@ -1,6 +1,6 @@
-"""The document of a run, read again: a store holds its name and its hash, not its text.
+"""The document of a run, read again, and the quotes in it.
 
-Quotes in their places: every one that a run's steps gave, and the document cut at them.
+A store holds a document's name and its hash, not its text.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from pearl.lang.ast import Plan
 from pearl.lang.source import InputError, Source, Span, read_source
 from pearl.lang.values import Value
 from pearl.run.evidence import Quote, evidence
-from pearl.viewer.text import lines, shown
 
-_TOLD = re.compile(r"(.*) \((\d+) characters, sha256 ([0-9a-f]{64})\)", re.DOTALL)
+_NAMED = re.compile(r"(.*) \((\d+) characters, sha256 ([0-9a-f]{64})\)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,74 +52,62 @@ class Found:
     trouble: str = ""
 
 
-def named_document(head: Mapping[str, Any]) -> Named | None:
-    """The document that a journal's head names, or None."""
-    told = head.get("document")
-    if not isinstance(told, str):
-        return None
-    found = _TOLD.fullmatch(told)
-    return Named(found[1], int(found[2]), found[3]) if found else Named(told)
+def read_name(text: str) -> Named:
+    """A document's name, with its size and hash where a journal's head gives them."""
+    match = _NAMED.fullmatch(text)
+    return Named(match[1], int(match[2]), match[3]) if match else Named(text)
 
 
-def find_document(
-    named: Named | None, head: Mapping[str, Any], item: str = "", folder: str = ""
-) -> Found:
+def find_document(head: Mapping[str, Any], run: Mapping[str, Any], item: str, folder: str) -> Found:
     """Read a run's document again, and make sure that it is the one that was read.
 
     Args:
-        named: what the journal says of it.
-        head: what the run says of itself: where its questions and documents are.
-        item: the id of the question in a job.
+        head: what the journal says first of itself.
+        run: what the run says of itself: where its questions and documents are.
+        item: the id of the question in a job; empty for a run that is no job.
         folder: where else documents are; empty for nowhere.
     """
-    if named is None:
+    text = head.get("document")
+    if not isinstance(text, str):
         return Found(None)
+    named = read_name(text)
     if not named.digest:
         return Found(named, None, "The journal does not say which text it was.")
     changed = ""
-    for path in _paths(named, head, folder):
-        text = _read(path, named)
-        if text is not None and text.digest == named.digest:
-            return Found(named, Source(named.name, text.text))
+    for path in _paths(named, run, folder):
+        # A store may name anything: what cannot be the document is not read at all. Four bytes
+        # hold any character, and three more the mark at the beginning.
+        source = read_limited(path, named.name, 4 * (named.size or 0) + 3)
+        if source is not None and source.digest == named.digest:
+            return Found(named, source)
         changed = changed or (str(path) if _is_file(path) else "")
-    inside = _in_questions(named, head, item) if item else None
-    if inside is not None:
-        return Found(named, inside)
-    return Found(named, None, _trouble(named, changed))
-
-
-def _trouble(named: Named, changed: str) -> str:
-    way = "name the folder that it is in with --documents"
+    questions = run.get("questions")
+    if item and isinstance(questions, str) and _is_file(Path(questions)):
+        for source in documents_in(Path(questions), run, item, named):
+            return Found(named, source)
+    remedy = "name the folder that it is in with --documents"
     if changed:
-        return (
+        return Found(
+            named,
+            None,
             f"{changed} is no longer the text that this run read: its hash differs. To see the "
-            f"quotes in their places, bring back the text of then, or {way}."
+            f"quotes in their places, bring back the text of then, or {remedy}.",
         )
-    return f"{named.name} is no longer where it was: {way} to see the quotes in their places."
+    trouble = f"{named.name} is no longer where it was: {remedy} to see the quotes in their places."
+    return Found(named, None, trouble)
 
 
-def _paths(named: Named, head: Mapping[str, Any], folder: str) -> Iterator[Path]:
-    """Where it may be: as it was given, where the job's documents were, and in the folder."""
+def _paths(named: Named, run: Mapping[str, Any], folder: str) -> Iterator[Path]:
+    """Where it may be: in the folder, where the job's documents were, and as it was given."""
     homes = [folder] if folder else []
-    documents, questions = head.get("documents"), head.get("questions")
+    documents, questions = run.get("documents"), run.get("questions")
     if isinstance(documents, str):
         homes.append(documents)
     if isinstance(questions, str):
         homes.append(str(Path(questions).parent))
     names = dict.fromkeys((named.name, re.split(r"[/\\]", named.name)[-1]))
-    seen = [Path(home) / name for home in homes for name in names]
-    yield from dict.fromkeys((*seen, Path(named.name)))
-
-
-def _read(path: Path, named: Named) -> Source | None:
-    """A file's text, where it can be the document at all: a store may name anything."""
-    try:
-        # Four bytes hold any character, and three more the mark at the beginning.
-        if not _is_file(path) or path.stat().st_size > 4 * (named.size or 0) + 3:
-            return None
-        return read_source(str(path), "document")
-    except (InputError, OSError, ValueError):
-        return None
+    candidates = [Path(home) / name for home in homes for name in names]
+    yield from dict.fromkeys((*candidates, Path(named.name)))
 
 
 def _is_file(path: Path) -> bool:
@@ -131,43 +118,65 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _in_questions(named: Named, head: Mapping[str, Any], item: str) -> Source | None:
-    """A document that stands in the file of questions or in the data set itself."""
-    path = head.get("questions")
-    if not isinstance(path, str) or not _is_file(Path(path)):
+def read_limited(path: Path, name: str, most: int) -> Source | None:
+    """A file's text; None where it is no file, no text, or longer than so many bytes.
+
+    Args:
+        path: the file.
+        name: what the document is called.
+        most: bytes.
+    """
+    try:
+        if not _is_file(path) or path.stat().st_size > most:
+            return None
+        return Source(name, read_source(str(path), "document").text)
+    except (InputError, OSError, ValueError):
         return None
-    title = str((head.get("evaluation") or {}).get("title", ""))
-    for dataset in DATASETS:
-        if title.startswith(dataset.title):
-            return _first(named, _examples(path, dataset.read))
-    return _first(named, _asked(path, item))
 
 
-def _first(named: Named, found: Iterator[Source]) -> Source | None:
-    sized = (one for one in found if len(one.text) == named.size)
-    return next((one for one in sized if one.digest == named.digest), None)
+def documents_in(
+    file: Path, run: Mapping[str, Any], item: str, named: Named, home: str = ""
+) -> Iterator[Source]:
+    """A document that stands in a file of questions, or in a data set itself.
+
+    Args:
+        file: the questions or the data set.
+        run: what the run says of itself; an evaluation names its data set.
+        item: the question's id.
+        named: which document.
+        home: the folder of the data set's documents; empty for its own.
+    """
+    title = str((run.get("evaluation") or {}).get("title", ""))
+    dataset = next((known for known in DATASETS if title.startswith(known.title)), None)
+    texts = _of_questions(file, item)
+    if dataset is not None:
+        texts = _of_examples(dataset.read(str(file), home))
+    for text in texts:
+        source = Source(named.name, text)
+        if named.size in (None, len(text)) and source.digest == named.digest:
+            yield source
 
 
-def _examples(path: str, read: Any) -> Iterator[Source]:  # noqa: ANN401 - a data set's reader
+def _of_examples(examples: Iterable[Any]) -> Iterator[str]:
     last = None
     try:
-        for example in read(path):
+        for example in examples:
             if example.document is not last:
                 last = example.document
-                yield last
+                yield last.text
     except InputError:
         return
 
 
-def _asked(path: str, item: str) -> Iterator[Source]:
-    with Path(path).open("rb") as lines:
+def _of_questions(file: Path, item: str) -> Iterator[str]:
+    with file.open("rb") as lines:
         for line in lines:
             try:
-                question = parse_question(line.decode("utf-8-sig"), path)
+                question = parse_question(line.decode("utf-8-sig"), file.name)
             except (InputError, ValueError):
                 continue
             if question.id == item and question.text:
-                yield Source(f"document of {item}", question.text)
+                yield question.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +215,12 @@ class Piece:
     kind: str = ""
 
 
-def passages(
-    plan: Plan, values: Mapping[str, Value], ends: Sequence[str], document: Source | None
+def find_passages(
+    plan: Plan,
+    values: Mapping[str, Value],
+    ends: Sequence[str],
+    document: Source | None,
+    first: int = 1,
 ) -> list[Passage]:
     """Every quote of a run, those behind its answer first.
 
@@ -217,47 +230,43 @@ def passages(
         ends: the steps that make up the answer; none where there is no answer.
         document: what they quote; None where it is not at hand, and then no
             quote has a place.
+        first: the number of the first quote.
     """
     text = document or Source("", "")
-    final = evidence(plan, values, ends, text)
-    alone = Plan()
-    every = [(one, True) for one in final]
+    every = [(quote, True) for quote in evidence(plan, values, ends, text)]
     for name, value in values.items():
-        every += ((one, False) for one in evidence(alone, {name: value}, [name], text))
-    found: dict[tuple[str, Span | None], tuple[Quote, bool, list[str]]] = {}
+        every += ((quote, False) for quote in evidence(Plan(), {name: value}, [name], text))
+    merged: dict[tuple[str, Span | None], tuple[Quote, bool, list[str]]] = {}
     for quote, answers in every:
-        known = found.setdefault((quote.text, quote.span), (quote, answers, []))
-        if quote.step not in known[2]:
-            known[2].append(quote.step)
+        _, _, steps = merged.setdefault((quote.text, quote.span), (quote, answers, []))
+        if quote.step not in steps:
+            steps.append(quote.step)
     return [
         Passage(
             number,
-            shown(" ".join(quote.text.split())),
+            " ".join(quote.text.split()),
             quote.span,
             text.position(quote.span.start)[0] if quote.span else None,
             tuple(steps),
             answers,
         )
-        for number, (quote, answers, steps) in enumerate(found.values(), 1)
+        for number, (quote, answers, steps) in enumerate(merged.values(), first)
     ]
 
 
-def cut(document: Source, found: Iterable[Passage]) -> list[Piece]:
+def cut(document: Source, quotes: Iterable[Passage]) -> list[Piece]:
     """The document in pieces, cut where quotes begin and end.
 
     Args:
         document: the text.
-        found: its quotes; those without a place are left out.
+        quotes: its quotes; those without a place are left out.
     """
-    placed = [(one, one.span) for one in found if one.span is not None]
-    ends = {0, len(document.text)}
-    for _, span in placed:
-        ends |= {span.start, span.end}
-    places = sorted(ends)
+    placed = [(quote, quote.span) for quote in quotes if quote.span is not None]
+    ends = {0, len(document.text)}.union(*((span.start, span.end) for _, span in placed))
     pieces: list[Piece] = []
-    for start, end in pairwise(places):
-        over = [one for one, span in placed if span.start <= start and end <= span.end]
-        starts = tuple(one.number for one, span in placed if span.start == start)
-        kind = "final" if any(one.answers for one in over) else "quoted" if over else ""
-        pieces.append(Piece(lines(document.text[start:end]), starts, kind))
+    for start, end in pairwise(sorted(ends)):
+        over = [quote for quote, span in placed if span.start <= start and end <= span.end]
+        starts = tuple(quote.number for quote, span in placed if span.start == start)
+        kind = "final" if any(quote.answers for quote in over) else "quoted" if over else ""
+        pieces.append(Piece(document.text[start:end], starts, kind))
     return pieces

@@ -1,18 +1,16 @@
-"""What a journal says of a run: its frames, what was planned, and what each step came to.
-
-The calls of a journal, each with the tries that came to nothing before it.
-"""
+"""A run's journal as a tree: the run and each try of a refinement, their steps, every call."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pearl.lang.ast import Plan
+from pearl.lang.ast import Plan, Step
+from pearl.lang.graph import dependencies, outputs
 from pearl.lang.parser import parse
-from pearl.lang.values import DecodeError, Value, from_json
+from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json, from_json, to_json
 from pearl.models.base import Usage
 from pearl.run.journal import Entry
 
@@ -22,9 +20,18 @@ PLANNING = "planning"
 MAPPING = "option"
 """The stage of the call that maps the answer to an option."""
 
+_TITLES = {PLANNING: "Planning", MAPPING: "Choice of an option"}
+_TRY = re.compile(r"(try/\d+)/(.+)", re.DOTALL)
+_REPLY = re.compile(r"plan/(\d+)")
+_NOTE = re.compile(r"plan/(\d+)/(aside|rejected)")
+_PLACED = frozenset(
+    {"answer", "option", "failed", "judgement", "plan/passes", "plan/fallback", "context"}
+)
+"""Decisions that have places of their own on a page."""
+
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Call:
     """A call: its reply or why there is none, and every try at it that came to nothing.
 
     Args:
@@ -40,7 +47,23 @@ class Made:
     @property
     def stage(self) -> str:
         """What it belongs to: a step's name, `PLANNING`, `MAPPING`, or the path's first part."""
-        return stage_of(self.path)
+        head, _, rest = self.path.partition("/")
+        if head == "step":
+            return rest.partition("/")[0].partition("[")[0]
+        return {"plan": PLANNING, "map": MAPPING}.get(head, head)
+
+    @property
+    def item(self) -> int | None:
+        """Which item of a list it is for, counted from 0; None where it is for the whole step."""
+        _, _, number = self.path.removeprefix("step/").partition("/")[0].partition("[")
+        return int(number.rstrip("]")) if number.rstrip("]").isdigit() else None
+
+    @property
+    def label(self) -> str:
+        """The item it is for, counted from 1, and what it was for within the step."""
+        label = "the whole step" if self.item is None else f"item {self.item + 1}"
+        _, _, below = self.path.removeprefix("step/").partition("/")
+        return f"{label}, {below}" if below else label
 
     @property
     def done(self) -> bool:
@@ -49,15 +72,18 @@ class Made:
 
     @property
     def kept(self) -> bool:
-        """Whether its reply was there already, so that nothing was sent."""
+        """Whether its reply was in the cache, so that nothing was sent."""
         return self.done and self.entry.kept
+
+    @property
+    def reply(self) -> str:
+        """What the model wrote, to the letter; empty where it failed."""
+        return str(self.entry.value or "") if self.done else ""
 
     @property
     def started(self) -> float | None:
         """When it began, in seconds since 1970; None where the journal does not say."""
-        if self.done or not self.tries:
-            return self.entry.started
-        return self.tries[0].started
+        return self.entry.started if self.done or not self.tries else self.tries[0].started
 
     @property
     def seconds(self) -> float:
@@ -66,59 +92,52 @@ class Made:
         if self.done or not self.tries:
             return last.seconds
         if first is None or last.started is None:
-            return sum(one.seconds for one in self.tries)
+            return sum(attempt.seconds for attempt in self.tries)
         return last.started + last.seconds - first
 
     @property
     def spent(self) -> Usage:
-        """Tokens of all that was sent for it; none where it was kept."""
-        vain = sum((one.usage for one in self.tries), Usage())
-        return vain + self.entry.usage if self.done and not self.entry.kept else vain
+        """Tokens of all that was sent for it; none where the reply was in the cache."""
+        failed = sum((attempt.usage for attempt in self.tries), Usage())
+        return failed + self.entry.usage if self.done and not self.entry.kept else failed
 
 
-def made_calls(entries: Iterable[Entry]) -> list[Made]:
-    """A journal's calls, in the order in which they ended.
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What some calls came to.
 
     Args:
-        entries: of one frame, in order.
+        made: calls that were sent and answered.
+        kept: calls that needed no sending.
+        failed: tries that got no usable answer.
+        spent: tokens of everything that was sent.
+        seconds: how long they took; None where that is not known.
+        begun: when the first began, in seconds since 1970; None where that is not known.
     """
-    found: list[Made] = []
-    pending: dict[tuple[str, str], list[Entry]] = {}
-    for entry in entries:
-        if entry.kind != "call":
-            continue
-        place = (entry.path, entry.call_key)
-        tries = pending.get(place, [])
-        if tries and entry.attempt <= tries[-1].attempt:
-            # The same was asked again after it had been given up.
-            found.append(Made(entry.path, tries[-1], tuple(tries)))
-            tries = []
-        if entry.status == "done":
-            pending.pop(place, None)
-            found.append(Made(entry.path, entry, tuple(tries)))
-        else:
-            pending[place] = [*tries, entry]
-    found += (Made(path, tries[-1], tuple(tries)) for (path, _), tries in pending.items())
-    return found
+
+    made: int = 0
+    kept: int = 0
+    failed: int = 0
+    spent: Usage = field(default_factory=Usage)
+    seconds: float | None = None
+    begun: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.spent.prompt_tokens + self.spent.completion_tokens
 
 
-def stage_of(path: str) -> str:
-    """What a path belongs to: a step's name, or a stage of the work around the steps."""
-    head, _, rest = path.partition("/")
-    if head == "step":
-        return rest.partition("/")[0].partition("[")[0]
-    return {"plan": PLANNING, "map": MAPPING}.get(head, head)
-
-
-def item_of(path: str) -> int | None:
-    """Which item of a list a step's call is for, counted from 0; None where it is the step's."""
-    _, _, number = path.removeprefix("step/").partition("/")[0].partition("[")
-    return int(number.rstrip("]")) if number.rstrip("]").isdigit() else None
-
-
-_FRAME = re.compile(r"(try/\d+)/(.+)", re.DOTALL)
-_REPLY = re.compile(r"plan/(\d+)")
-_NOTE = re.compile(r"plan/(\d+)/(aside|rejected)")
+def count_calls(calls: Iterable[Call]) -> Counts:
+    """What some calls came to; the seconds are their times, added up."""
+    every = list(calls)
+    return Counts(
+        sum(call.done and not call.kept for call in every),
+        sum(call.kept for call in every),
+        sum(len(call.tries) for call in every),
+        sum((call.spent for call in every), Usage()),
+        sum(call.seconds for call in every),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +152,79 @@ class Draft:
     """
 
     number: int
-    call: Made
+    call: Call
     rejected: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What a step of the plan came to.
+
+    Args:
+        number: counted from 1.
+        step: as the plan has it.
+        state: ``done``, ``failed``, ``skipped`` or ``not run``.
+        cause: why it has no output; empty where it has one.
+        value: its output; None where it has none.
+        calls: what was asked for it.
+        inner: what was decided in the frames within it.
+    """
+
+    number: int
+    step: Step
+    state: str
+    cause: str
+    value: Value | None
+    calls: tuple[Call, ...]
+    inner: tuple[Entry, ...]
+
+    @property
+    def items(self) -> list[tuple[str, str]]:
+        """Its output's items, each with its key, or its number; none where it is no list."""
+        if isinstance(self.value, Pairs):
+            return [(as_text(key), as_text(item)) for key, item in self.value]
+        if isinstance(self.value, list):
+            return [(str(at), as_text(item)) for at, item in enumerate(self.value, 1)]
+        return []
+
+    @property
+    def text(self) -> str:
+        """Its output where it is no list with items; empty where there is none."""
+        if self.value is None or self.items:
+            return ""
+        if isinstance(self.value, list | Pairs):
+            return "nothing: an empty list"
+        return as_text(self.value) or "an empty text"
+
+    def reply_of(self, call: Call) -> str:
+        """What the model wrote; empty where the step's output, or the item in it, says as much."""
+        value: Value | None = self.value
+        if isinstance(value, Pairs) and call.item is not None:
+            value = dict(enumerate(pair[1] for pair in value)).get(call.item)
+        if value is None:
+            return call.reply
+        same = call.reply.strip() in (as_text(value).strip(), canonical_json(to_json(value)))
+        return "" if same else call.reply
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Calls that belong together: planning, or one step.
+
+    Args:
+        key: unique in the run.
+        title: as a reader sees it.
+        calls: in any order.
+        after: the keys of the stages whose results it needs.
+        decided: when its value was there, in seconds since 1970; None where that is not known.
+    """
+
+    key: str
+    title: str
+    calls: tuple[Call, ...]
+    after: tuple[str, ...] = ()
+    decided: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,26 +237,24 @@ class Frame:
         plan: the same, read.
         calls: in the order in which they ended.
         drafts: the replies of planning.
-        values: what steps came to.
+        steps: what the steps of the plan came to.
+        values: what steps came to, by name; also such as the plan no longer has.
         decided: when they had come to it, where that is known.
-        skipped: steps that did not run, and why.
         passages: for a step's call, what it was given of the document.
-        told: the other decisions of the loop, by path: ``answer``, ``option``,
+        decisions: the other decisions of the loop, by path: ``answer``, ``option``,
             ``failed``, ``context``, ``plan/passes`` and so on.
-        inner: what stands below steps: the frames of actions that have steps of their own.
     """
 
-    name: str = ""
-    text: str = ""
-    plan: Plan = field(default_factory=Plan)
-    calls: tuple[Made, ...] = ()
-    drafts: tuple[Draft, ...] = ()
-    values: Mapping[str, Value] = field(default_factory=dict)
-    decided: Mapping[str, float] = field(default_factory=dict)
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    passages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    told: Mapping[str, Any] = field(default_factory=dict)
-    inner: tuple[Entry, ...] = ()
+    name: str
+    text: str
+    plan: Plan
+    calls: tuple[Call, ...]
+    drafts: tuple[Draft, ...]
+    steps: tuple[StepRecord, ...]
+    values: Mapping[str, Value]
+    decided: Mapping[str, float]
+    passages: Mapping[str, Mapping[str, Any]]
+    decisions: Mapping[str, Any]
 
     @property
     def title(self) -> str:
@@ -176,20 +263,42 @@ class Frame:
         return f"Try {int(number) + 1}" if number else ""
 
     @property
-    def answer(self) -> tuple[tuple[str, ...], str] | None:
-        """The steps that make up the answer, and its text; None where there is none."""
-        found = self.told.get("answer")
-        if not isinstance(found, dict):
-            return None
-        return tuple(map(str, found.get("outputs", ()))), str(found.get("text", ""))
+    def answer(self) -> str | None:
+        """The answer, quotes and all; None where there is none."""
+        answer = self.decisions.get("answer")
+        return str(answer.get("text", "")) if isinstance(answer, dict) else None
 
     @property
-    def shown(self) -> str:
+    def ends(self) -> tuple[str, ...]:
+        """The steps that make up the answer, as far as their outputs are known."""
+        answer = self.decisions.get("answer")
+        names = map(str, answer.get("outputs", ())) if isinstance(answer, dict) else ()
+        return tuple(name for name in names if name in self.values)
+
+    @property
+    def written(self) -> str:
         """The plan to show: the one that ran, else the last one that was written."""
         if self.text:
             return self.text
         last = self.drafts[-1] if self.drafts else None
-        return str(last.call.entry.value) if last and last.call.done and not last.rejected else ""
+        return last.call.reply if last and not last.rejected else ""
+
+    @property
+    def others(self) -> dict[str, Any]:
+        """Decisions that have no place of their own on a page, by path."""
+        return {path: value for path, value in self.decisions.items() if path not in _PLACED}
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to show of it."""
+        some = (self.decisions.get("failed"), self.written, self.drafts, self.steps, self.others)
+        return self.answer is None and not any(some)
+
+
+def head_of(entries: Sequence[Entry]) -> dict[str, Any]:
+    """What a journal says first of itself; empty where it says nothing."""
+    value = next((entry.value for entry in entries if entry.path == "run"), None)
+    return value if isinstance(value, dict) else {}
 
 
 def read_frames(entries: Sequence[Entry]) -> list[Frame]:
@@ -201,72 +310,145 @@ def read_frames(entries: Sequence[Entry]) -> list[Frame]:
     own: list[Entry] = []
     tries: dict[str, list[Entry]] = {}
     for entry in entries:
-        found = _FRAME.fullmatch(entry.path)
-        if found:
-            tries.setdefault(found[1], []).append(replace(entry, path=found[2]))
+        if match := _TRY.fullmatch(entry.path):
+            tries.setdefault(match[1], []).append(replace(entry, path=match[2]))
         else:
             own.append(entry)
-    return [_frame("", own), *(_frame(name, some) for name, some in tries.items())]
+    return [_read_frame("", own), *(_read_frame(name, some) for name, some in tries.items())]
 
 
-def heading_of(entries: Sequence[Entry]) -> dict[str, Any]:
-    """What a journal says first of itself; empty where it says nothing."""
-    value = next((one.value for one in entries if one.path == "run"), None)
-    return value if isinstance(value, dict) else {}
+def read_calls(entries: Iterable[Entry]) -> list[Call]:
+    """A journal's calls, in the order in which they ended.
+
+    Args:
+        entries: of one frame, in order.
+    """
+    calls: list[Call] = []
+    pending: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        if entry.kind != "call":
+            continue
+        place = (entry.path, entry.call_key)
+        tries = pending.get(place, [])
+        if tries and entry.attempt <= tries[-1].attempt:
+            # The same was asked again after it had been given up.
+            calls.append(Call(entry.path, tries[-1], tuple(tries)))
+            tries = []
+        if entry.status == "done":
+            pending.pop(place, None)
+            calls.append(Call(entry.path, entry, tuple(tries)))
+        else:
+            pending[place] = [*tries, entry]
+    calls += (Call(path, tries[-1], tuple(tries)) for (path, _), tries in pending.items())
+    return calls
 
 
-def _frame(name: str, entries: Sequence[Entry]) -> Frame:
+def _read_frame(name: str, entries: Sequence[Entry]) -> Frame:
     values: dict[str, Value] = {}
     decided: dict[str, float] = {}
     skipped: dict[str, str] = {}
     passages: dict[str, Mapping[str, Any]] = {}
-    told: dict[str, Any] = {}
+    decisions: dict[str, Any] = {}
     inner: list[Entry] = []
-    for one in entries:
-        if one.kind == "call":
+    for entry in entries:
+        head, _, rest = entry.path.partition("/")
+        if entry.kind == "call" or entry.path == "run":
             continue
-        head, _, rest = one.path.partition("/")
-        if head == "step" and one.status == "skipped" and "/" not in rest:
-            skipped[rest] = one.cause
+        if head == "step" and entry.status == "skipped" and "/" not in rest:
+            skipped[rest] = entry.cause
         elif head == "step":
-            inner.append(one)
+            inner.append(entry)
         elif head == "value":
-            _take(values, rest, one.value)
-            if one.started is not None:
-                decided[rest] = one.started
-        elif head == "context" and rest and isinstance(one.value, dict):
-            passages[rest] = one.value
-        elif one.path != "run":
-            told[one.path] = one.value
-    text = str(told.pop("plan", "") or "")
-    calls = tuple(made_calls(entries))
-    drafts = _drafts(calls, told)
+            try:
+                values[rest] = from_json(entry.value)
+            except DecodeError:
+                # A later Pearl may know values that this one does not.
+                values[rest] = str(entry.value)
+            if entry.started is not None:
+                decided[rest] = entry.started
+        elif head == "context" and rest and isinstance(entry.value, dict):
+            passages[rest] = entry.value
+        else:
+            decisions[entry.path] = entry.value
+    text = str(decisions.pop("plan", "") or "")
+    calls = tuple(read_calls(entries))
+    drafts = tuple(_drafts(calls, decisions))
     plan = parse(text, "plan").plan
+    steps = []
+    for number, step in enumerate(plan.steps, 1):
+        own = tuple(call for call in calls if call.stage == step.name)
+        if step.name in values:
+            state, cause = "done", ""
+        elif step.name in skipped:
+            state, cause = "skipped", skipped[step.name]
+        else:
+            state, cause = _failure(step.name, own, str(decisions.get("failed", "")))
+        under = (f"step/{step.name}/", f"step/{step.name}[")
+        within = tuple(entry for entry in inner if entry.path.startswith(under))
+        steps.append(StepRecord(number, step, state, cause, values.get(step.name), own, within))
     return Frame(
-        name, text, plan, calls, drafts, values, decided, skipped, passages, told, tuple(inner)
+        name, text, plan, calls, drafts, tuple(steps), values, decided, passages, decisions
     )
 
 
-def _take(values: dict[str, Value], name: str, data: Any) -> None:  # noqa: ANN401 - any JSON
-    try:
-        values[name] = from_json(data)
-    except DecodeError:
-        # A later Pearl may know values that this one does not.
-        values[name] = str(data)
+def _failure(step: str, calls: Sequence[Call], failed: str) -> tuple[str, str]:
+    """How a step without an output ended, and why."""
+    cause = next((call.entry.cause for call in calls if not call.done), "")
+    if not cause and failed.startswith(f"Step {step} has no output: "):
+        cause = failed
+    if cause or calls:
+        return "failed", cause or "Its reply held no value of the kind that was wanted."
+    return "not run", "The run ended before it."
 
 
-def _drafts(calls: Sequence[Made], told: dict[str, Any]) -> tuple[Draft, ...]:
-    """The replies of planning, with what was said of each; that is taken out of ``told``."""
+def _drafts(calls: Iterable[Call], decisions: dict[str, Any]) -> list[Draft]:
+    """The replies of planning; what was said of each is taken out of ``decisions``."""
     notes: dict[tuple[int, str], tuple[str, ...]] = {}
-    for path in list(told):
-        found = _NOTE.fullmatch(path)
-        if found and isinstance(told[path], list):
-            notes[int(found[1]), found[2]] = tuple(map(str, told.pop(path)))
-    drafts: list[Draft] = []
+    for path in list(decisions):
+        match = _NOTE.fullmatch(path)
+        if match and isinstance(decisions[path], list):
+            notes[int(match[1]), match[2]] = tuple(map(str, decisions.pop(path)))
+    drafts = []
     for call in calls:
-        found = _REPLY.fullmatch(call.path)
-        if found and call.stage == PLANNING:
-            number = int(found[1])
+        if match := _REPLY.fullmatch(call.path):
+            number = int(match[1])
             rejected, aside = (notes.get((number, kind), ()) for kind in ("rejected", "aside"))
             drafts.append(Draft(number, call, rejected, aside))
-    return tuple(sorted(drafts, key=lambda one: one.number))
+    return sorted(drafts, key=lambda draft: draft.number)
+
+
+def read_stages(frames: Iterable[Frame]) -> list[Stage]:
+    """Every frame's stages, in the order in which they may run.
+
+    A try begins after all of the one before.
+    """
+    stages: list[Stage] = []
+    before: tuple[str, ...] = ()
+    for frame in frames:
+        some = list(_stages(frame, before))
+        stages += some
+        before = tuple(stage.key for stage in some) or before
+    return stages
+
+
+def _stages(frame: Frame, start: tuple[str, ...]) -> Iterator[Stage]:
+    head = f"{frame.name}/" if frame.name else ""
+    calls: dict[str, list[Call]] = {}
+    for call in frame.calls:
+        calls.setdefault(call.stage, []).append(call)
+
+    def stage(name: str, title: str, after: tuple[str, ...]) -> Stage:
+        own = tuple(calls.pop(name, ()))
+        title = f"{frame.title}: {title}" if head else title
+        return Stage(head + name, title, own, after, frame.decided.get(name))
+
+    if PLANNING in calls:
+        yield stage(PLANNING, _TITLES[PLANNING], start)
+        start = (head + PLANNING,)
+    needs = dependencies(frame.plan.steps)
+    for number, step in enumerate(frame.plan.steps, 1):
+        after = tuple(head + name for name in needs[step.name])
+        yield stage(step.name, f"{number}. {step.name}", after or start)
+    last = tuple(head + name for name in outputs(frame.plan))
+    for name in list(calls):
+        yield stage(name, _TITLES.get(name, name), last or start)

@@ -1,30 +1,54 @@
-"""One file for a browser: no script, nothing from elsewhere, light and dark, readable aloud."""
+"""A run, or a job, as one file for a browser: no script, nothing from elsewhere, all escaped."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import time
-from collections.abc import Mapping
-from functools import cache
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from pearl.lang.source import InputError
-from pearl.models.prices import Price, Prices
-from pearl.report.document import percent
-from pearl.store.history import RunRow, Totals, read_entries, read_rows, since_last_start, totals
-from pearl.viewer.documents import Found, find_document, named_document
-from pearl.viewer.frames import view_run
-from pearl.viewer.items import read_counts, view_job
-from pearl.viewer.journal import heading_of
-from pearl.viewer.text import count, counted, lines, moment, money, short, shown, took
+from sqlalchemy import and_, case, func, select
+
+from pearl.lang.diagnostics import has_errors
+from pearl.lang.graph import dependencies, outputs
+from pearl.lang.library import Library, load_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import print_call
+from pearl.lang.source import InputError, Source, shipped_actions
+from pearl.lang.text import printable_lines
+from pearl.lang.values import canonical_json
+from pearl.lint.checker import check
+from pearl.models.base import Usage
+from pearl.models.prices import Prices, dollars
+from pearl.report.document import NONE, number, percent
+from pearl.run.evidence import without_quotes
+from pearl.run.journal import Entry
+from pearl.store.database import reading
+from pearl.store.history import RunRow, read_entries, read_rows, since_last_start, totals
+from pearl.store.tables import entries as entries_table
+from pearl.viewer.documents import Passage, cut, find_document, find_passages
+from pearl.viewer.journal import Call, Counts, Stage, count_calls, head_of, read_frames, read_stages
+from pearl.viewer.plans import Line, picture, plan_lines
+from pearl.viewer.timeline import Timeline, timeline
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from sqlalchemy import Engine
+    from sqlalchemy import Engine, Select
 
-Facts = list[tuple[str, str]]
+MOST = 5000
+"""Rows on a page, at most: a browser shows no more of them with ease."""
+
+SLOWEST = 10
+"""Items that are named as the slowest."""
+
+_NO_CHARACTERS = str.maketrans({"\ufffe": "�", "\uffff": "�"})
 
 
 def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str = "") -> str:
@@ -44,34 +68,144 @@ def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str
     if not every and item:
         raise InputError(f"The run {run.name} has no question {item}.")
     entries = since_last_start(every)
-    head = heading_of(entries) or run.head
-    document = find_document(named_document(head), run.head, item, folder)
-    price = prices.get(str(head.get("model", "")))
-    total = totals(engine, run.name, item)
-    starts = sum(one.path == "run" for one in every)
-    ends = [one.started + one.seconds for one in entries if one.started is not None]
+    head = head_of(entries) or run.head
+    document = find_document(head, run.head, item, folder)
+    ends = [entry.started + entry.seconds for entry in entries if entry.started is not None]
     ended = max(ends, default=None)
-    span = (entries[0].started, ended) if item else (run.started, run.ended or ended)
-    failed = any(one.path == "failed" for one in entries) and not item
-    state = "ended without an answer" if failed else _state(run)
-    row = _row_of(engine, run, item) if item else {}
-    name = f"{run.name}/{item}" if item else run.name
-    return _rendered(
+    failed = any(entry.path == "failed" for entry in entries) and not item
+    rows = read_rows(engine, run.name) if item else iter(())
+    frames = read_frames(entries)
+    quotes: list[list[Passage]] = []
+    for frame in frames:
+        first = 1 + sum(map(len, quotes))
+        quotes.append(find_passages(frame.plan, frame.values, frame.ends, document.text, first))
+    stages = read_stages(frames)
+    calls = [(stage, call) for stage in stages for call in stage.calls]
+    line = timeline(stages)
+    return _render(
         "run",
-        title=short(shown(head.get("question") or name), 300),
-        name=name,
-        facts=[
-            ("run", f"{run.name} ({run.kind}, {state})"),
-            *_run_facts(head, document),
-            *_times(*span),
-            *_spent(total, price),
-            *_origin(head, starts),
-        ],
-        view=view_run(entries, head, document, price),
+        name=f"{run.name}/{item}" if item else run.name,
+        run=run,
+        state="ended without an answer" if failed else _state(run),
+        head=head,
         document=document,
-        row=row,
-        state=state,
+        pieces=cut(document.text, chain(*quotes)) if document.text else (),
+        row=next((row for name, row in rows if name == item), {}),
+        span=(entries[0].started, ended) if item else (run.started, run.ended or ended),
+        begun=sum(entry.path == "run" for entry in every),
+        total=totals(engine, run.name, item),
+        price=prices.get(str(head.get("model", ""))),
+        frames=[pair for pair in zip(frames, quotes, strict=True) if not pair[0].empty],
+        stages=[(stage.title, count_calls(stage.calls)) for stage in stages if stage.calls],
+        sum=count_calls(call for _, call in calls),
+        line=line,
+        calls=line.calls if line else [(stage, call, None) for stage, call in calls],
+        checked=partial(_checked, _find_library(head)),
     )
+
+
+def _state(run: RunRow) -> str:
+    if run.ended is not None:
+        return "ended"
+    return "running" if run.alive else "stopped on the way"
+
+
+def _find_library(head: Mapping[str, Any]) -> Library | None:
+    """The library that a journal's head names, as it is here and now; None where it is not here."""
+    text = head.get("library")
+    names = text.split(", ") if isinstance(text, str) and text else []
+    shipped = shipped_actions()
+    try:
+        if not names or not all(name in shipped or Path(name).is_file() for name in names):
+            return None
+        return load_library(*names)
+    except (InputError, OSError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A plan's text with what the checker says of it today.
+
+    Args:
+        lines: coloured, each with the findings on it; none where there is no plan.
+        findings: how many there are.
+        remark: what to know of them; empty for nothing.
+    """
+
+    lines: Sequence[Line] = ()
+    findings: int = 0
+    remark: str = ""
+
+
+def _checked(library: Library | None, text: str, *, ran: bool) -> Checked:
+    if not text.strip():
+        return Checked()
+    source = Source("plan", text)
+    if library is None:
+        remark = "Its library is not at hand, so the plan was not checked again."
+        return Checked(plan_lines(source), 0, remark)
+    findings = check(parse(source), library)
+    remark = ""
+    if ran and has_errors(findings):
+        remark = "It passed the checker when it ran: the library, or a rule, has changed since."
+    return Checked(plan_lines(source, findings), len(findings), remark)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row of a job.
+
+    Args:
+        row: as the store has it.
+        counts: what its calls came to; its seconds are from when it was begun last to its
+            last call's end.
+    """
+
+    row: Mapping[str, Any]
+    counts: Counts
+
+    def get(self, key: str) -> Any:  # noqa: ANN401 - any JSON
+        """What the row says, or the result in it; an empty text for nothing."""
+        return self.row.get(key) or (self.row.get("result") or {}).get(key) or ""
+
+    @property
+    def id(self) -> str:
+        """The item's id."""
+        return str(self.row.get("id", ""))
+
+    @property
+    def answered(self) -> bool:
+        """Whether it has an answer."""
+        return self.row.get("status") == "answered"
+
+    @property
+    def verdict(self) -> str:
+        """``right``, ``wrong``, or empty where that is not known."""
+        return {"True": "right", "False": "wrong"}.get(str(self.row.get("correct")), "")
+
+    @property
+    def method(self) -> str:
+        """Of an evaluation's row, whose id is that, and the question's behind it; else empty."""
+        if "example" not in self.row:
+            return ""
+        method = (self.row.get("result") or {}).get("method")
+        return str(method or self.id.partition("/")[0])
+
+    @property
+    def answer(self) -> str:
+        """What came of it in a line: an option, an answer, actions, tries, labels."""
+        if not self.answered:
+            return ""
+        option = self.row.get("option")
+        if isinstance(option, dict):
+            return f"{option.get('letter')}. {option.get('text')}"
+        for key, noun in (("actions", "action"), ("tries", "plan")):
+            if isinstance(self.row.get(key), list):
+                return _counted(len(self.row[key]), noun)
+        if isinstance(self.row.get("labels"), list):
+            return ", ".join(map(str, self.row["labels"]))
+        return str(self.row.get("words") or self.get("answer"))
 
 
 def job_page(engine: Engine, run: RunRow, prices: Prices) -> str:
@@ -82,88 +216,101 @@ def job_page(engine: Engine, run: RunRow, prices: Prices) -> str:
         run: which run.
         prices: what models cost.
     """
-    price = prices.get(str(run.head.get("model", "")))
-    rows = (row for _, row in read_rows(engine, run.name))
-    view = view_job(rows, read_counts(engine, run.name), price)
-    total = totals(engine, run.name)
-    evaluation = run.head.get("evaluation") or {}
-    title = evaluation.get("title") or f"{run.kind} of {run.head.get('questions', '')}"
-    return _rendered(
+    counts = _read_counts(engine, run.name)
+    items = [Item(row, counts.get(name, Counts())) for name, row in read_rows(engine, run.name)]
+    return _render(
         "job",
-        title=short(shown(title), 300),
         name=run.name,
-        facts=_job_facts(run, total, price, sum(one.items for one in view.groups)),
-        view=view,
+        run=run,
         state=_state(run),
+        total=totals(engine, run.name),
+        price=prices.get(str(run.head.get("model", ""))),
+        **sum_up(items),
     )
 
 
-def _row_of(engine: Engine, run: RunRow, item: str) -> Mapping[str, Any]:
-    return next((row for name, row in read_rows(engine, run.name) if name == item), {})
+def sum_up(items: Sequence[Item]) -> dict[str, Any]:
+    """What a job came to, for its template.
+
+    Args:
+        items: its rows, in order.
+
+    Returns:
+        ``items``, where there are too many those that failed or are wrong first; ``all`` of them;
+        ``groups`` by method; ``reasons`` why items failed, the commonest first; the ``slowest``,
+        each with its place in ``items``; the ``line`` of items in time, where that is known.
+    """
+    listed = list(items)
+    if len(items) > MOST:
+        listed.sort(key=lambda item: item.answered and item.verdict != "wrong")
+    places = {id(item): at for at, item in enumerate(listed[:MOST])}
+    timed = [item for item in items if item.counts.seconds is not None]
+    slowest = sorted(timed, key=lambda item: -(item.counts.seconds or 0.0))[:SLOWEST]
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(item.method, []).append(item)
+    failures = Counter(
+        str((item.row.get("error") or {}).get("reason", "")) for item in items if not item.answered
+    )
+    return {
+        "items": listed[:MOST],
+        "all": items,
+        "groups": groups,
+        "reasons": failures.most_common(),
+        "slowest": [(item, places.get(id(item))) for item in slowest],
+        "line": _in_time(items) if len(timed) == len(items) <= MOST else None,
+    }
 
 
-def _run_facts(head: Mapping[str, Any], document: Found) -> Facts:
-    facts = [(key, str(head[key])) for key in ("method", "model", "library") if head.get(key)]
-    named = document.named
-    if named is not None:
-        size = "" if named.size is None else f", {named.size:,} characters"
-        facts.append(("document", f"{named.name}{size}"))
-        if named.digest:
-            facts.append(("sha256", named.digest))
-    return facts
+def _in_time(items: Iterable[Item]) -> Timeline | None:
+    """The items in time, each as one bar."""
+    bars = []
+    for item in items:
+        status: Literal["done", "failed"] = "done" if item.answered else "failed"
+        cause = str((item.row.get("error") or {}).get("message", ""))
+        seconds = item.counts.seconds or 0.0
+        entry = Entry(
+            "call", item.id, status=status, cause=cause, seconds=seconds, started=item.counts.begun
+        )
+        bars.append(Call(item.id, entry))
+    return timeline([Stage("items", _counted(len(bars), "item"), tuple(bars))])
 
 
-def _origin(head: Mapping[str, Any], starts: int) -> Facts:
-    often = f"{starts} times; the page shows the last, the sums are of all"
-    facts = [("begun", often)] if starts > 1 else []
-    return [*facts, ("Pearl", str(head["pearl"]))] if head.get("pearl") else facts
+def _read_counts(engine: Engine, run: str) -> dict[str, Counts]:
+    """What the calls of each item of a job came to, over all the times that it was begun."""
+    columns = entries_table.c
+    call, done = columns.kind == "call", columns.status == "done"
+    sorts = (
+        and_(call, done, ~columns.kept),
+        and_(call, done, columns.kept),
+        and_(call, columns.status == "failed"),
+    )
+    tokens = (columns.prompt_tokens, columns.completion_tokens, columns.cached_tokens)
+    query: Select[Any] = (
+        select(
+            columns.item,
+            *(func.sum(case((where, 1), else_=0)) for where in sorts),
+            *(func.sum(case((and_(call, ~columns.kept), sent), else_=0)) for sent in tokens),
+            func.max(case((columns.path == "run", columns.started))),
+            func.max(columns.started + columns.seconds),
+        )
+        .where(columns.run == run)
+        .group_by(columns.item)
+    )
+    counts: dict[str, Counts] = {}
+    with reading(engine) as connection:
+        for item, *numbers, begun, ended in connection.execute(query):
+            made, kept, failed, *spent = map(int, numbers)
+            seconds = None if begun is None or ended is None else max(0.0, ended - begun)
+            counts[str(item)] = Counts(made, kept, failed, Usage(*spent), seconds, begun)
+    return counts
 
 
-def _job_facts(run: RunRow, total: Totals, price: Price | None, rows: int) -> Facts:
-    head = run.head
-    facts = [("run", f"{run.name} ({run.kind}, {_state(run)})")]
-    wanted = ("questions", "documents", "split", "methods", "model", "library", "output")
-    facts += [(key, str(head[key])) for key in wanted if head.get(key)]
-    if run.kind != "eval":
-        facts.append(("rows", f"{rows:,} of {count(head.get('count'))}"))
-    return facts + _times(run.started, run.ended) + _spent(total, price)
-
-
-def _times(started: float | None, ended: float | None) -> Facts:
-    if started is None:
-        return []
-    told = "it has not ended" if ended is None else took(ended - started)
-    return [("started", moment(started)), ("took", told)]
-
-
-def _spent(total: Totals, price: Price | None) -> Facts:
-    spent = total.spent
-    cost = None if price is None else price.cost(spent)
-    return [
-        ("calls", f"{total.made:,} made, {total.kept:,} kept, {total.failed:,} in vain"),
-        (
-            "tokens",
-            f"{spent.prompt_tokens:,} read ({spent.cached_tokens:,} of them from the endpoint's "
-            f"cache), {spent.completion_tokens:,} written",
-        ),
-        ("cost", money(cost) if cost is not None else "not known: no price for this model"),
-    ]
-
-
-def _state(run: RunRow) -> str:
-    if run.ended is not None:
-        return "ended"
-    return "running" if run.alive else "stopped on the way"
-
-
-def _rendered(template: str, **values: Any) -> str:  # noqa: ANN401 - template values
+def _render(template: str, **values: Any) -> str:  # noqa: ANN401 - template values
     style = _file("style.css")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return (
-        _environment()
-        .get_template(f"{template}.html.jinja")
-        .render(style=style, digest=digest, written=moment(time.time()), **values)
-    )
+    page = _environment().get_template(f"{template}.html.jinja")
+    return page.render(style=style, digest=digest, written=time.time(), **values)
 
 
 def _file(name: str) -> str:
@@ -180,20 +327,63 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=True,
-        finalize=_harmless,
+        finalize=harmless,
     )
     environment.filters.update(
         percent=percent,
-        count=count,
-        counted=counted,
-        money=money,
-        took=took,
-        moment=moment,
-        short=short,
+        count=number,
+        counted=_counted,
+        took=_took,
+        moment=_moment,
+        short=_short,
+        money=_money,
+        plain=_plain,
+        own_words=without_quotes,
+        call=print_call,
+        read_plan=lambda text: parse(text, "plan").plan,
+        picture=picture,
+        dependencies=dependencies,
+        outputs=outputs,
     )
     return environment
 
 
-def _harmless(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
-    """Texts without what could hide other text, whoever made them; markup stays markup."""
-    return lines(value) if type(value) is str else value
+def harmless(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
+    """A text without what could hide other text, or is no character; markup stays markup."""
+    return printable_lines(value).translate(_NO_CHARACTERS) if type(value) is str else value
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def _counted(value: int, noun: str) -> str:
+    """``1 call``, ``1,000 calls``."""
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
+def _short(text: str, length: int) -> str:
+    """A text's beginning on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[:length].rstrip()} …"
+
+
+def _money(millionths: int | None) -> str:
+    """An amount in millionths of a dollar; a dash where no price is known."""
+    return NONE if millionths is None else dollars(millionths)
+
+
+def _moment(seconds: float) -> str:
+    """``2026-11-21 10:15:00 UTC``, of seconds since 1970."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def _took(seconds: float | None) -> str:
+    """``0.42 s``, ``12.3 s``, ``3 min 20 s``: a time that something took."""
+    if seconds is None:
+        return NONE
+    if seconds >= 120:
+        minutes, rest = divmod(round(seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
+    return f"{seconds:.{2 if seconds < 10 else 1}f} s"

@@ -1,41 +1,26 @@
 """When each call ran: beside which, after what, and which of them the run was as long as.
 
-The timeline as an SVG picture: as wide as the page, and as high as there are rows.
+Times are seconds since the run's first call. In the picture a place across is a share of its
+width in percent, so that it fits any page, and a place down is in pixels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from markupsafe import Markup
+from pearl.viewer.journal import Call, Stage
 
-from pearl.viewer.journal import Made
-from pearl.viewer.text import shown, took
+TOP, TITLE, GAP, BOTTOM = 24, 18, 10, 6
+_LANE_HEIGHTS = ((8, 14), (16, 8), (10**9, 5))
+"""Lanes of a stage up to a number, and the pixels of each: where there are many, they are low."""
 
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Calls that belong together: planning, or one step.
-
-    Args:
-        key: unique in the run.
-        title: as a reader sees it.
-        calls: in any order.
-        after: the keys of the stages whose results it needs.
-        decided: when its value was there, in seconds since 1970; None where that is not known.
-    """
-
-    key: str
-    title: str
-    calls: tuple[Made, ...]
-    after: tuple[str, ...] = ()
-    decided: float | None = None
+_TICKS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A call on the time axis; times in seconds since the run's first call.
+    """A call on the time axis.
 
     Args:
         call: the call.
@@ -46,7 +31,7 @@ class Bar:
         critical: whether the run would have been shorter without it.
     """
 
-    call: Made
+    call: Call
     start: float
     end: float
     lane: int
@@ -63,6 +48,7 @@ class Row:
         lanes: how many rows they take.
         waited: the key of the stage that it started after; empty for none.
         critical: whether the run would have been shorter without it.
+        top: where its first lane begins.
     """
 
     stage: Stage
@@ -70,16 +56,26 @@ class Row:
     lanes: int
     waited: str = ""
     critical: bool = False
+    top: int = 0
 
     @property
-    def start(self) -> float:
-        """When its first call began."""
-        return min(bar.start for bar in self.bars)
+    def first(self) -> Bar:
+        """The call that began first."""
+        return min(self.bars, key=lambda bar: bar.start)
 
     @property
-    def end(self) -> float:
-        """When its last call ended."""
-        return max(bar.end for bar in self.bars)
+    def last(self) -> Bar:
+        """The call that ended last."""
+        return max(self.bars, key=lambda bar: bar.end)
+
+    @property
+    def lane_height(self) -> int:
+        """Pixels of a lane."""
+        return next(height for most, height in _LANE_HEIGHTS if self.lanes <= most)
+
+    def middle(self, bar: Bar) -> int:
+        """The middle of a bar, in pixels from the top."""
+        return self.top + bar.lane * self.lane_height + self.lane_height // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +94,39 @@ class Timeline:
     seconds: float
     busy: float
     most: int
-    chain: tuple[tuple[str, float], ...]
+    chain: tuple[tuple[Stage, float], ...]
+
+    @property
+    def height(self) -> int:
+        """Pixels of the picture."""
+        last = self.rows[-1]
+        return last.top + last.lanes * last.lane_height + GAP + BOTTOM
+
+    @property
+    def calls(self) -> list[tuple[Stage, Call, float]]:
+        """Every call with its stage and its beginning, in the order in which they began."""
+        bars = [(row.stage, bar.call, bar.start) for row in self.rows for bar in row.bars]
+        return sorted(bars, key=lambda bar: bar[2])
+
+    @property
+    def links(self) -> list[tuple[Row, Row]]:
+        """Each row that waited for another, behind the one that it waited for."""
+        rows = {row.stage.key: row for row in self.rows}
+        return [(rows[row.waited], row) for row in self.rows if row.waited]
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Round times on the axis, a few, each with its label."""
+        wanted = max(self.seconds, 0.001) / _TICKS
+        size = 10.0 ** _exponent(wanted)
+        step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= wanted)
+        digits = max(0, -_exponent(step))
+        numbers = range(int(self.seconds / step + 1e-9) + 1)
+        return [(number * step, f"{number * step:.{digits}f} s") for number in numbers]
+
+
+def _exponent(value: float) -> int:
+    return int(f"{value:e}".partition("e")[2])
 
 
 def timeline(stages: Sequence[Stage]) -> Timeline | None:
@@ -110,40 +138,45 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
     Returns:
         The axis, or None where a call's beginning is not known, or none was made.
     """
-    starts = [call.started for one in stages for call in one.calls]
-    known = [one for one in starts if one is not None]
+    starts = [call.started for stage in stages for call in stage.calls]
+    known = [start for start in starts if start is not None]
     if not known or len(known) < len(starts):
         return None
     zero = min(known)
-    rows = {one.key: Row(one, *_bars(one.calls, zero)) for one in stages if one.calls}
-    ends = _ends(stages, rows, zero)
+    rows = {stage.key: Row(stage, *_bars(stage.calls, zero)) for stage in stages if stage.calls}
+    ends: dict[str, float] = {}
+    for stage in stages:
+        # A step without calls has its result once its inputs are there.
+        if stage.key in rows:
+            ends[stage.key] = rows[stage.key].last.end
+        elif stage.decided is not None:
+            ends[stage.key] = stage.decided - zero
+        else:
+            ends[stage.key] = max((ends[name] for name in stage.after if name in ends), default=0.0)
     waited = {key: _waited(row, stages, ends) for key, row in rows.items()}
     chain = _chain(rows, waited)
     path = dict(chain)
     bars = [bar for row in rows.values() for bar in row.bars]
+    placed: list[Row] = []
+    at = TOP + TITLE
+    for key, row in rows.items():
+        marked = _marked(row) if key in path else row.bars
+        placed.append(replace(row, bars=marked, waited=waited[key], critical=key in path, top=at))
+        at += row.lanes * row.lane_height + GAP + TITLE
     return Timeline(
-        tuple(
-            Row(
-                row.stage,
-                _marked(row) if key in path else row.bars,
-                row.lanes,
-                waited[key],
-                key in path,
-            )
-            for key, row in rows.items()
-        ),
+        tuple(placed),
         max(bar.end for bar in bars),
         sum(bar.end - bar.start for bar in bars),
         _most(bars),
-        tuple(chain),
+        tuple((rows[key].stage, seconds) for key, seconds in chain),
     )
 
 
-def _bars(calls: Iterable[Made], zero: float) -> tuple[tuple[Bar, ...], int]:
+def _bars(calls: Iterable[Call], zero: float) -> tuple[tuple[Bar, ...], int]:
     """Bars in as few lanes as leave none upon another, and how many those are."""
     free: list[float] = []
     bars: list[Bar] = []
-    for call in sorted(calls, key=lambda one: (one.started or 0.0, one.path)):
+    for call in sorted(calls, key=lambda call: (call.started or 0.0, call.path)):
         start = (call.started or zero) - zero
         end = start + max(call.seconds, 0.0)
         lane = next((at for at, until in enumerate(free) if until <= start), len(free))
@@ -152,44 +185,30 @@ def _bars(calls: Iterable[Made], zero: float) -> tuple[tuple[Bar, ...], int]:
     return tuple(bars), len(free)
 
 
-def _ends(stages: Sequence[Stage], rows: Mapping[str, Row], zero: float) -> dict[str, float]:
-    """When each stage's result was there; a step without calls has it once its inputs are."""
-    ends: dict[str, float] = {}
-    for one in stages:
-        if one.key in rows:
-            ends[one.key] = rows[one.key].end
-        elif one.decided is not None:
-            ends[one.key] = one.decided - zero
-        else:
-            ends[one.key] = max((ends[name] for name in one.after if name in ends), default=0.0)
-    return ends
-
-
 def _waited(row: Row, stages: Sequence[Stage], ends: Mapping[str, float]) -> str:
     """The stage with calls that a stage started after: the last to end of those it needs."""
-    after = {one.key: one for one in stages}
-    with_calls = {one.key for one in stages if one.calls}
-    wanted, seen, found = list(row.stage.after), set[str](), list[str]()
+    known = {stage.key: stage for stage in stages}
+    wanted, seen, needed = list(row.stage.after), set[str](), list[str]()
     while wanted:
         name = wanted.pop()
-        if name in seen or name not in after:
+        if name in seen or name not in known:
             continue
         seen.add(name)
-        if name in with_calls:
-            found.append(name)
+        if known[name].calls:
+            needed.append(name)
         else:
-            wanted += after[name].after
-    return max(found, key=lambda name: ends[name], default="")
+            wanted += known[name].after
+    return max(needed, key=lambda name: ends[name], default="")
 
 
 def _chain(rows: Mapping[str, Row], waited: Mapping[str, str]) -> list[tuple[str, float]]:
     """From the stage that ended last, back through what each one waited for."""
-    key = max(rows, key=lambda name: rows[name].end)
+    key = max(rows, key=lambda name: rows[name].last.end)
     chain: list[tuple[str, float]] = []
     while key and key not in dict(chain):
-        before = waited[key]
-        begun = rows[before].end if before else rows[key].start
-        chain.append((key, max(0.0, rows[key].end - begun)))
+        row, before = rows[key], waited[key]
+        begun = rows[before].last.end if before else row.first.start
+        chain.append((key, max(0.0, row.last.end - begun)))
         key = before
     return chain[::-1]
 
@@ -197,7 +216,7 @@ def _chain(rows: Mapping[str, Row], waited: Mapping[str, str]) -> list[tuple[str
 def _marked(row: Row) -> tuple[Bar, ...]:
     """A critical stage's bars: the last to end is critical, and what it began after, and so on."""
     chain: set[int] = set()
-    last: Bar | None = max(row.bars, key=lambda bar: bar.end)
+    last: Bar | None = row.last
     while last is not None and id(last) not in chain:
         chain.add(id(last))
         start = last.start
@@ -216,148 +235,3 @@ def _most(bars: Iterable[Bar]) -> int:
         now += step
         most = max(most, now)
     return most or 1
-
-
-_TOP, _TITLE, _GAP, _BOTTOM = 24, 18, 10, 6
-_HIGH = ((8, 14), (16, 8), (10**9, 5))
-"""Lanes of a stage up to a number, and the pixels of each: where there are many, they are low."""
-
-_THIN = 0.35
-"""The least that a bar takes of the width, in hundredths, so that it is seen at all."""
-
-_TICKS = 5
-
-
-def draw(line: Timeline, name: str, about: str) -> Markup:
-    """The picture. Across it places are hundredths of its width, so that it fits any page.
-
-    Args:
-        line: what to draw.
-        name: begins the names of its parts; unique on the page, of letters and digits.
-        about: what it shows, for those who cannot see it.
-    """
-    tops, height = _tops(line)
-    scale = 100 / line.seconds if line.seconds else 0.0
-    # Where there is only one stage there is nothing that it could be critical beside.
-    alone = len(line.rows) == 1
-    rows = [replace(row, critical=row.critical and not alone) for row in line.rows]
-    parts = [
-        *_axis(line.seconds, scale, height),
-        *(part for row in rows for part in _links(row, line, tops, scale)),
-        *(part for row in rows for part in _row(row, tops[row.stage.key], scale)),
-    ]
-    body = Markup("").join(parts)
-    return Markup(
-        '<svg class="line" width="100%" height="{height}" role="img" '
-        'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">Timeline of calls</title>'
-        '<desc id="{name}-d">{about}</desc>{body}</svg>'
-    ).format(height=height, name=name, about=about, body=body)
-
-
-def _tops(line: Timeline) -> tuple[dict[str, int], int]:
-    """Where each row's first lane begins, and how high the picture is, in pixels."""
-    tops: dict[str, int] = {}
-    at = _TOP
-    for row in line.rows:
-        tops[row.stage.key] = at + _TITLE
-        at += _TITLE + row.lanes * _lane(row) + _GAP
-    return tops, at + _BOTTOM
-
-
-def _lane(row: Row) -> int:
-    return next(high for most, high in _HIGH if row.lanes <= most)
-
-
-def _axis(seconds: float, scale: float, height: int) -> Iterator[Markup]:
-    step = _step(seconds)
-    digits = max(0, -_exponent(step))
-    for number in range(int(seconds / step + 1e-9) + 1):
-        at = number * step * scale
-        yield Markup('<line class="tick" x1="{0:.3f}%" x2="{0:.3f}%" y1="18" y2="{1}"/>').format(
-            at, height - _BOTTOM
-        )
-        if at <= 94:
-            side = "start" if at < 1 else "middle"
-            yield Markup('<text class="when" x="{:.3f}%" y="12" text-anchor="{}">{}</text>').format(
-                at, side, f"{number * step:.{digits}f} s"
-            )
-
-
-def _step(seconds: float) -> float:
-    """A round number of seconds that goes into a time a few times."""
-    wanted = max(seconds, 0.001) / _TICKS
-    size = 10.0 ** _exponent(wanted)
-    return next((size * one for one in (1, 2, 5) if size * one >= wanted), size * 10)
-
-
-def _exponent(value: float) -> int:
-    return int(f"{value:e}".partition("e")[2])
-
-
-def _links(row: Row, line: Timeline, tops: dict[str, int], scale: float) -> Iterator[Markup]:
-    """From the end of what a stage waited for to its own beginning."""
-    before = next((one for one in line.rows if one.stage.key == row.waited), None)
-    if before is None:
-        return
-    last = max(before.bars, key=lambda bar: bar.end)
-    first = min(row.bars, key=lambda bar: bar.start)
-    kind = "wait path" if row.critical and before.critical else "wait"
-    yield Markup('<line class="{}" x1="{:.3f}%" y1="{}" x2="{:.3f}%" y2="{}"/>').format(
-        kind,
-        last.end * scale,
-        tops[before.stage.key] + last.lane * _lane(before) + _lane(before) // 2,
-        first.start * scale,
-        tops[row.stage.key] + first.lane * _lane(row) + _lane(row) // 2,
-    )
-
-
-def _row(row: Row, top: int, scale: float) -> Iterator[Markup]:
-    mark = " · critical path" if row.critical else ""
-    yield Markup('<text class="stage{}" x="0" y="{}">{}</text>').format(
-        " path" if row.critical else "", top - 5, shown(row.stage.title) + mark
-    )
-    high = _lane(row)
-    for bar in row.bars:
-        yield from _bar(bar, top + bar.lane * high, high, scale, " path" * row.critical)
-
-
-def _bar(bar: Bar, top: int, high: int, scale: float, path: str) -> Iterator[Markup]:
-    wide = max((bar.end - bar.start) * scale, _THIN)
-    left = min(bar.start * scale, 100 - wide)
-    kind = f"call {_kind(bar.call)}{path if bar.critical else ''}"
-    yield Markup(
-        '<g><title>{told}</title><rect class="{kind}" x="{left:.3f}%" y="{top}" '
-        'width="{wide:.3f}%" height="{high}" rx="2"/>'
-    ).format(
-        told=told(bar.call),
-        kind=kind,
-        left=left,
-        top=top + 1,
-        wide=wide,
-        high=high - 1,
-    )
-    for tried in bar.call.tries:
-        if tried.started is None or bar.call.started is None:
-            continue
-        begun = (bar.start + tried.started - bar.call.started) * scale
-        part = max(tried.seconds * scale, _THIN)
-        yield Markup('<rect class="vain" x="{:.3f}%" y="{}" width="{:.3f}%" height="{}"/>').format(
-            min(begun, 100 - part), top + 1, part, high - 1
-        )
-    yield Markup("</g>")
-
-
-def told(call: Made) -> str:
-    """What became of a call, in a line."""
-    tries = len(call.tries)
-    ended = "kept: nothing was sent" if call.kept else took(call.seconds)
-    if not call.done:
-        ended = f"failed after {took(call.seconds)}: {call.entry.cause}"
-    again = f", {tries} {'try' if tries == 1 else 'tries'} in vain" if tries and call.done else ""
-    return shown(f"{call.path}: {ended}{again}")
-
-
-def _kind(call: Made) -> str:
-    if call.kept:
-        return "kept"
-    return "sent" if call.done else "lost"
