@@ -136,7 +136,7 @@ def _failed(error: click.ClickException | InputError) -> int:
         more = error.data
     message = " ".join(message.split())
     if "--json" in sys.argv[1:]:
-        from pearl.cli.options import emit_json
+        from pearl.cli.output import emit_json
 
         emit_json({"error": message, **more})
     _say(message)

@@ -12,24 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import (
-    cache_option,
-    check_output,
-    choose_strategy,
-    context_options,
-    counted,
-    demonstrations_option,
-    emit,
-    emit_json,
-    json_option,
-    library_option,
-    load,
-    model_option,
-    options_option,
-    output_option,
-    store_option,
-    strategy_option,
-)
+from pearl.cli.options import choose_strategy, load, shared
+from pearl.cli.output import check_output, emit, emit_json
+from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.run.context import Policy
@@ -41,19 +26,12 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.argument("document")
 @click.argument("question")
-@options_option
-@strategy_option
+@shared("option", "strategy")
 @click.option(
     "--tools", default="", metavar="FILE",
     help="For rebel: the tools that may be asked, in place of a search of the document.",
 )  # fmt: skip
-@library_option
-@demonstrations_option
-@model_option
-@context_options
-@store_option
-@cache_option
-@json_option
+@shared("library", "demos", "model", "context", "store", "cache", "json")
 def ask_command(
     document: str,
     question: str,
@@ -117,13 +95,7 @@ def ask_command(
     epilog='Example:  pearl plan "Why does Mara leave the lighthouse?" -o mara.plan',
 )  # fmt: skip
 @click.argument("question")
-@output_option
-@library_option
-@demonstrations_option
-@model_option
-@store_option
-@cache_option
-@json_option
+@shared("output", "library", "demos", "model", "store", "cache", "json")
 def plan_command(
     question: str,
     output: str,
@@ -195,13 +167,7 @@ def plan_command(
 )
 @click.argument("plan")
 @click.argument("document")
-@options_option
-@library_option
-@model_option
-@context_options
-@store_option
-@cache_option
-@json_option
+@shared("option", "library", "model", "context", "store", "cache", "json")
 def run_command(
     plan: str,
     document: str,

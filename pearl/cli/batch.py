@@ -13,23 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.jobs import complain, do, job_options, job_settings, tell
-from pearl.cli.options import (
-    Concurrency,
-    check_output,
-    choose_strategy,
-    context_options,
-    counted,
-    demonstrations_option,
-    emit_json,
-    json_option,
-    library_option,
-    load,
-    model_option,
-    price_options,
-    store_option,
-    strategy_option,
-)
+from pearl.cli.jobs import complain, do, job_settings, tell
+from pearl.cli.options import Concurrency, choose_strategy, load, shared
+from pearl.cli.output import check_output, emit_json
+from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.jobs.estimate import Estimate
@@ -37,31 +24,20 @@ if TYPE_CHECKING:
     from pearl.run.context import Policy
 
 
-def documents_option(command: Any) -> Any:  # noqa: ANN401 - as click's
-    """``--documents``."""
-    return click.option(
-        "--documents", default="", metavar="DIR",
-        help="The folder with the documents. Default: the one the questions are in.",
-    )(command)  # fmt: skip
-
-
 @click.command(
     "batch", short_help="Answer a file of questions; stop it any time, it goes on.",
     epilog="Example:  pearl batch questions.jsonl --documents docs/ -o answers.jsonl",
 )  # fmt: skip
 @click.argument("questions")
-@documents_option
+@shared("documents")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file of answers.")
-@strategy_option
-@library_option
-@demonstrations_option
-@context_options
+@shared("strategy", "library", "demos", "context")
 @click.option(
     "--pass", "passes", multiple=True, metavar="NAME",
     help="A rewrite of plans beside those that never change an answer (docs/passes.md). "
     "Repeatable; none takes out all.",
 )  # fmt: skip
-@job_options
+@shared("job")
 def batch_command(
     questions: str,
     documents: str,
@@ -115,16 +91,12 @@ def batch_command(
     epilog="Example:  pearl estimate questions.jsonl --documents docs/ --model gpt-4o-mini",
 )  # fmt: skip
 @click.argument("questions")
-@documents_option
-@library_option
-@model_option
+@shared("documents", "library", "model")
 @click.option(
     "--concurrency", type=Concurrency(), default=32, show_default=True, metavar="N",
     help="Calls at a time, for the time it takes.",
 )  # fmt: skip
-@price_options
-@store_option
-@json_option
+@shared("prices", "store", "json")
 def estimate_command(
     questions: str,
     documents: str,

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import check_output, counted, emit, emit_json, json_option, write
+from pearl.cli.options import shared
+from pearl.cli.output import check_output, emit, emit_json, write
 from pearl.lang.source import InputError
+from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.commaqa.learn import Kind, Learned
@@ -38,7 +40,7 @@ def learn_command() -> None:
     "alone.",
 )  # fmt: skip
 @click.option("-o", "--output", required=True, metavar="FILE", help="The model to write.")
-@json_option
+@shared("json")
 def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
     """Learn from TRAIN, a file of CommaQA's worlds, and write a model.
 
@@ -153,7 +155,7 @@ def _left(kind: Kind) -> dict[str, Any]:
 )  # fmt: skip
 @click.option("-o", "--output", default="", metavar="FILE", help="Write to a file, not the screen.")
 @click.option("--show", is_flag=True, help="Print a shipped schema, to start your own from.")
-@json_option
+@shared("json")
 def generate_command(
     form: str, name: str, split: str, part: str, questions: int, seed: int, output: str,
     show: bool, as_json: bool,

@@ -13,19 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import Stopped
-from pearl.cli.options import (
-    cache_option,
-    check_output,
-    counted,
-    emit,
-    emit_json,
-    json_option,
-    model_option,
-    on_terminal,
-    store_option,
-    write,
-)
-from pearl.lang.text import printable
+from pearl.cli.options import shared
+from pearl.cli.output import check_output, emit, emit_json, on_terminal, write
+from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
     from pearl.lang.ast import Action
@@ -218,10 +208,7 @@ ROUNDS = 4
     "--seed-actions", "seeds", multiple=True, metavar="FILE",
     help="Actions that plans will have beside these: their names stay theirs. Default: core.",
 )  # fmt: skip
-@model_option
-@store_option
-@cache_option
-@json_option
+@shared("model", "store", "cache", "json")
 def condense_command(
     file: str,
     output: str,

@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.jobs import complain, do, job_options, job_settings
-from pearl.cli.options import (
-    check_output,
-    context_options,
-    counted,
-    demonstrations_option,
-    emit_json,
-    equipped,
-    kit_options,
-    library_option,
-    load,
-    write,
-)
+from pearl.cli.jobs import complain, do, job_settings
+from pearl.cli.options import equipped, load, shared
+from pearl.cli.output import check_output, emit_json, write
+from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.evaluate.job import Demonstrations
@@ -75,18 +66,16 @@ class Sizes(click.ParamType[tuple[int, ...]]):
     "--library-sizes", "sizes", type=Sizes(), default="", metavar="NUMBERS",
     help="Also PEARL with the library condensed to so many actions, as 1,20,81.",
 )  # fmt: skip
-@library_option
-@demonstrations_option
+@shared("library", "demos")
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="Only the first N questions of the file."
 )
 @click.option(
     "--reasoning", is_flag=True, help="Have the model label each question's kind of reasoning."
 )
-@kit_options
+@shared("evaluation")
 @click.option("-o", "--output", default="", metavar="FILE", help="Write all results, one a line.")
-@context_options
-@job_options
+@shared("context", "job")
 def eval_command(
     dataset: str,
     data: str,

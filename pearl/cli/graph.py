@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import (
-    check_output,
-    emit,
-    emit_json,
-    json_option,
-    output_option,
-    store_option,
-)
+from pearl.cli.options import shared
+from pearl.cli.output import check_output, emit, emit_json
 
 if TYPE_CHECKING:
     from pearl.lang.ast import Plan
@@ -35,9 +29,7 @@ _RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
     "--format", "form", default="mermaid", show_default=True, help="How it is drawn.",
     type=click.Choice(["mermaid", "svg"]),
 )  # fmt: skip
-@output_option
-@store_option
-@json_option
+@shared("output", "store", "json")
 def graph_command(plan: str, form: str, output: str, store: str, as_json: bool) -> None:
     """Draw PLAN (a file, or - for standard input) as Mermaid text or as an SVG picture.
 

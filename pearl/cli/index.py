@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import counted, emit_json, json_option
-from pearl.cli.output import BAR_EVERY
+from pearl.cli.options import shared
+from pearl.cli.output import BAR_EVERY, emit_json
 from pearl.lang.source import InputError
+from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.retrieval.index_files import IndexInfo
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     "-k", "most", type=click.IntRange(1), default=5, show_default=True, metavar="N",
     help="How many passages to show.",
 )  # fmt: skip
-@json_option
+@shared("json")
 def index_command(path: str, output: str, search: str | None, most: int, as_json: bool) -> None:
     """Index CORPUS: JSON lines with "id", "text" and, where there is one, "title".
 

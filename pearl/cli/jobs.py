@@ -4,45 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pearl.cli import Failure, NoAnswer, Stopped
-from pearl.cli.options import (
-    cache_option,
-    counted,
-    json_option,
-    limits_options,
-    model_option,
-    price_options,
-    store_option,
-)
+from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.jobs.job import Job, JobSettings
     from pearl.jobs.workers import JobProgress
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def job_options(command: _F) -> _F:
-    """``--model``, limits, ``--prices``, ``--scheduler``, ``--store`` and their like."""
-    scheduler = click.option(
-        "--scheduler", default="", metavar="ADDRESS",
-        help="Run on a Dask cluster: tcp://host:8786, or local for one on this machine.",
-    )  # fmt: skip
-    restart = click.option(
-        "--restart", is_flag=True, help="Begin a new run, and leave the last one as it is."
-    )
-    for option in (
-        json_option, restart, cache_option, store_option, scheduler, price_options,
-        limits_options, model_option,
-    ):  # fmt: skip
-        command = option(command)
-    return command
 
 
 def job_settings(

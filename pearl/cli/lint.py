@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import (
-    counted,
-    emit,
-    emit_json,
-    json_option,
-    library_option,
-    load,
-    load_for,
-    on_terminal,
-    write,
-)
+from pearl.cli.options import load, load_for, shared
+from pearl.cli.output import emit, emit_json, on_terminal, write
+from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.cli.inputs import Input
@@ -55,8 +47,7 @@ if TYPE_CHECKING:
     type=click.Choice(["terminal", "prompt", "json", "sarif", "github"]),
 )  # fmt: skip
 @click.option("--statistics", is_flag=True, help="Only count the findings of each rule.")
-@library_option
-@json_option
+@shared("library", "json")
 def lint_command(
     paths: tuple[str, ...],
     safe: bool,
@@ -209,7 +200,7 @@ def _summary(reports: Sequence[Report]) -> None:
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit 1 if a file would.")
 @click.option("--diff", "only_diff", is_flag=True, help="Change nothing; print what would change.")
-@json_option
+@shared("json")
 def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_json: bool) -> None:
     """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
     read standard input and print. Text that is no part of a plan becomes comments. A file with
@@ -296,7 +287,7 @@ def _show_diff(text: str) -> None:
     epilog="Example:  pearl rule PRL201",
 )  # fmt: skip
 @click.argument("code", default="")
-@json_option
+@shared("json")
 def rule_command(code: str, as_json: bool) -> None:
     """Explain the rule CODE (PRL201, or its name); without CODE, list all rules."""
     if not code:
@@ -352,8 +343,7 @@ def _summary_rule(rule: Rule) -> dict[str, object]:
     epilog="Example:  pearl actions --search conflict",
 )  # fmt: skip
 @click.option("--search", default="", metavar="WORDS", help="Only actions that match, best first.")
-@library_option
-@json_option
+@shared("library", "json")
 def actions_command(search: str, libraries: tuple[str, ...], as_json: bool) -> None:
     """List every action that plans may call, with its definition."""
     from pearl.lang.library import search_actions

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli.options import emit_json, library_option
+from pearl.cli.options import shared
+from pearl.cli.output import emit_json
 
 if TYPE_CHECKING:
     from pearl.lsp.session import Settings
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     "lsp", short_help="Serve an editor, by the Language Server Protocol.",
     epilog="Example:  pearl lsp --library my.actions",
 )  # fmt: skip
-@library_option
+@shared("library")
 @click.option(
     "--json", "as_json", is_flag=True, help="Only print what the server answers, for machines."
 )

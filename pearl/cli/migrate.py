@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.options import (
-    check_output,
-    counted,
-    emit,
-    emit_json,
-    json_option,
-    library_option,
-    load,
-    output_option,
-    write,
-)
+from pearl.cli.options import load, shared
+from pearl.cli.output import check_output, emit, emit_json, write
+from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.cli.inputs import Input
@@ -31,10 +23,9 @@ if TYPE_CHECKING:
     epilog="Example:  pearl migrate old.plan --library small.actions -o new.plan",
 )  # fmt: skip
 @click.argument("paths", nargs=-1, required=True)
-@library_option
-@output_option
+@shared("library", "output")
 @click.option("--write", "in_place", is_flag=True, help="Write each plan back to its own file.")
-@json_option
+@shared("json")
 def migrate_command(
     paths: tuple[str, ...], libraries: tuple[str, ...], output: str, in_place: bool, as_json: bool
 ) -> None:

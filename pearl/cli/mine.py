@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.jobs import complain, do, job_options, job_settings, tell
-from pearl.cli.options import check_output, counted, emit_json, write
+from pearl.cli.jobs import complain, do, job_settings, tell
+from pearl.cli.options import shared
+from pearl.cli.output import check_output, emit_json, write
+from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.jobs.job import JobSettings
@@ -50,7 +52,7 @@ _KINDS = {
     help="How often a batch is looked at.",
 )  # fmt: skip
 @click.option("--notes", metavar="FILE", default="", help="Write every note, as JSON lines.")
-@job_options
+@shared("job")
 def mine_command(
     questions: str,
     output: str,

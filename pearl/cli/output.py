@@ -1,20 +1,21 @@
-"""What ``ask`` and ``run`` have in common: running, showing, failing.
-
-What a person sees while a model works: bars on a terminal's error stream.
-"""
+"""What commands write: texts and JSON, files whole or not at all, answers, and progress."""
 
 from __future__ import annotations
 
+import os
+import secrets
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pearl.cli import NoAnswer, Stopped
-from pearl.cli.options import emit_json
+from pearl.lang.source import InputError
+from pearl.lang.text import json_text, printable_lines
 
 if TYPE_CHECKING:
     from pearl.answer import Answer
@@ -23,6 +24,89 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
+
+
+def emit(text: str, output: str = "") -> None:
+    """Print a text, or write it to a file as a whole or not at all.
+
+    On a terminal nothing in the text can steer it; elsewhere every character arrives.
+    """
+    if output and output != "-":
+        write(output, text)
+        return
+    text = text if text.endswith("\n") else f"{text}\n"
+    if on_terminal():
+        click.echo(printable_lines(text), nl=False)
+    else:
+        # Without `color`, click would take out what looks like a colour.
+        click.echo(text, nl=False, color=True)
+
+
+def on_terminal() -> bool:
+    """Whether a person reads what is printed."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def emit_json(data: Any) -> None:  # noqa: ANN401 - any JSON
+    """Print JSON data."""
+    click.echo(json_text(data), nl=False, color=True)
+
+
+def check_output(path: str, *read: str) -> None:
+    """Make sure that a file can be written, before work is done for it.
+
+    Args:
+        path: the file; empty or ``-`` for the screen.
+        read: files that are read, which it would take the place of.
+
+    Raises:
+        InputError: it cannot.
+    """
+    target = Path(path)
+    if path in ("", "-"):
+        return
+    for one in read:
+        if one and Path(one).exists() and target.exists() and target.samefile(one):
+            raise InputError(f"{path} is what is read: name another file to write.")
+    if target.is_dir():
+        raise InputError(f"{path} is a directory: name a file in it.")
+    if not target.parent.is_dir():
+        raise InputError(f"The folder {target.parent} does not exist: make it, or name another.")
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise InputError(f"{path} cannot be written: name a file in a folder of your own.")
+
+
+def write(path: str, text: str) -> None:
+    """Write a file so that it is there as a whole or as it was.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    data = text.encode("utf-8", "replace")
+    given = Path(path)
+    try:
+        if given.exists() and not given.is_file():
+            # A pipe or a device is written to, not replaced; a directory says that it is one.
+            given.write_bytes(data)
+        else:
+            _replace(given.resolve(), data)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written ({error.strerror}): name a file in a folder of your own."
+        ) from None
+
+
+def _replace(target: Path, data: bytes) -> None:
+    part = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}")
+    try:
+        with part.open("xb") as file:
+            file.write(data)
+        if target.exists():
+            part.chmod(target.stat().st_mode & 0o777)
+        part.replace(target)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> _T:

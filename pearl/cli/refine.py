@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.batch import documents_option
-from pearl.cli.jobs import complain, do, job_options, job_settings, tell
-from pearl.cli.options import (
-    check_output,
-    context_options,
-    counted,
-    demonstrations_option,
-    emit_json,
-    library_option,
-    load,
-)
+from pearl.cli.jobs import complain, do, job_settings, tell
+from pearl.cli.options import load, shared
+from pearl.cli.output import check_output, emit_json
+from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.run.context import Policy
@@ -28,16 +21,13 @@ if TYPE_CHECKING:
     epilog="Example:  pearl refine questions.jsonl --documents docs/ -o plans/demos/",
 )  # fmt: skip
 @click.argument("questions")
-@documents_option
+@shared("documents")
 @click.option("-o", "--output", required=True, metavar="DIR", help="The folder for the plans.")
 @click.option(
     "--rounds", type=click.IntRange(0), default=3, show_default=True, metavar="N",
     help="How often a plan whose answer is wrong may be refined.",
 )  # fmt: skip
-@library_option
-@demonstrations_option
-@context_options
-@job_options
+@shared("library", "demos", "context", "job")
 def refine_command(
     questions: str,
     documents: str,

@@ -13,18 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli.options import (
-    check_output,
-    counted,
-    emit,
-    emit_json,
-    json_option,
-    on_terminal,
-    output_option,
-    price_options,
-    store_option,
-)
+from pearl.cli.options import shared
+from pearl.cli.output import check_output, emit, emit_json, on_terminal
 from pearl.lang.source import InputError
+from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.evaluate.results import Evaluation
@@ -56,10 +48,7 @@ _ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
     "--labelled", default="", metavar="FILE",
     help="Add the shares of a file that --errors wrote and a person filled in.",
 )  # fmt: skip
-@output_option
-@price_options
-@store_option
-@json_option
+@shared("output", "prices", "store", "json")
 def report_command(
     evaluation: str | None,
     form: str | None,
@@ -177,8 +166,7 @@ def _draw(evaluation: Evaluation, count: int, method: str, output: str, *, as_js
     "--format", "form", type=click.Choice(FORM_NAMES),
     help="What to write. Default: what the file's ending says, else terminal.",
 )  # fmt: skip
-@output_option
-@json_option
+@shared("output", "json")
 def replicate_command(file: str, form: str | None, output: str, as_json: bool) -> None:
     """Show what the recorded outcomes in FILE come to: accuracy with intervals, and paired tests.
 

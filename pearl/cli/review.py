@@ -10,20 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.inputs import open_existing
-from pearl.cli.options import (
-    check_output,
-    counted,
-    emit,
-    emit_json,
-    json_option,
-    library_option,
-    load,
-    output_option,
-    store_option,
-)
+from pearl.cli.options import load, shared
+from pearl.cli.output import check_output, emit, emit_json
 from pearl.cli.report import FORM_NAMES, show
 from pearl.lang.source import InputError
-from pearl.lang.text import printable
+from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -84,9 +75,7 @@ class Review(click.Command):
 @click.option(
     "--no-tokens", is_flag=True, help="Anybody on this machine may come in, as any annotator."
 )
-@library_option
-@store_option
-@json_option
+@shared("library", "store", "json")
 def review_command(
     names: tuple[str, ...],
     annotators: str,
@@ -142,9 +131,7 @@ def review_command(
 
 
 @click.command("export", epilog="Example:  pearl review export -o verdicts.csv")
-@output_option
-@store_option
-@json_option
+@shared("output", "store", "json")
 def export(output: str, store: str, as_json: bool) -> None:
     """Write every verdict as a row of CSV, or as JSON.
 
@@ -165,9 +152,7 @@ def export(output: str, store: str, as_json: bool) -> None:
     "--format", "form", type=click.Choice(FORM_NAMES),
     help="What to write. Default: what the file's ending says, else terminal.",
 )  # fmt: skip
-@output_option
-@store_option
-@json_option
+@shared("output", "store", "json")
 def agreement(form: str | None, output: str, store: str, as_json: bool) -> None:
     """Say how plans were judged, and how far the annotators agree: Cohen's and Fleiss' kappa,
     Krippendorff's alpha."""

@@ -17,20 +17,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.inputs import open_existing, open_run
-from pearl.cli.options import (
-    check_output,
-    counted,
-    emit,
-    emit_json,
-    json_option,
-    library_option,
-    load_for,
-    output_option,
-    store_option,
-    write,
-)
+from pearl.cli.options import load_for, shared
+from pearl.cli.output import check_output, emit, emit_json, write
 from pearl.lang.source import InputError
-from pearl.lang.text import printable
+from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -45,8 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Runs to list."
 )
-@store_option
-@json_option
+@shared("store", "json")
 @click.pass_context
 def runs_command(ctx: click.Context, limit: int, store: str, as_json: bool) -> None:
     """List the runs of a store, the last one first."""
@@ -78,8 +67,7 @@ def runs_command(ctx: click.Context, limit: int, store: str, as_json: bool) -> N
     "--documents", default="", metavar="DIR",
     help="Where to look for the document of the page, beside where the run read it.",
 )  # fmt: skip
-@store_option
-@json_option
+@shared("store", "json")
 def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None:
     """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
     from pearl.store.history import totals
@@ -136,8 +124,7 @@ def _write_page(name: str, item: str, html: str, documents: str, store: str) -> 
 @runs_command.command("diff", epilog="Example:  pearl runs diff 20261121-101500-ab12cd last")
 @click.argument("first")
 @click.argument("second")
-@store_option
-@json_option
+@shared("store", "json")
 def diff(first: str, second: str, store: str, as_json: bool) -> None:
     """Show where the batches FIRST and SECOND answered differently."""
     from pearl.store.history import totals
@@ -304,8 +291,7 @@ def cache_command() -> None:
 
 
 @cache_command.command("stats", epilog="Example:  pearl cache stats")
-@store_option
-@json_option
+@shared("store", "json")
 def stats(store: str, as_json: bool) -> None:
     """Count what the store holds."""
     from pearl.store import cache
@@ -332,8 +318,7 @@ def stats(store: str, as_json: bool) -> None:
     "--older-than", "age", required=True, metavar="AGE",
     help="As 12h, 30d or 8w: runs last at work before that go, with every reply only they used.",
 )  # fmt: skip
-@store_option
-@json_option
+@shared("store", "json")
 def prune(age: str, store: str, as_json: bool) -> None:
     """Let go of old runs and their replies."""
     from pearl.store import cache
@@ -349,9 +334,7 @@ def prune(age: str, store: str, as_json: bool) -> None:
 
 @cache_command.command("export", epilog="Example:  pearl cache export last -o replies.jsonl")
 @click.argument("run", default="")
-@output_option
-@store_option
-@json_option
+@shared("output", "store", "json")
 def export(run: str, output: str, store: str, as_json: bool) -> None:
     """Write the replies as JSON lines (with or without --json): all, or those of RUN.
 
@@ -382,9 +365,7 @@ def _seconds(age: str) -> float:
     epilog="Example:  pearl trace last -o mara.trace.plan",
 )  # fmt: skip
 @click.argument("run")
-@output_option
-@store_option
-@json_option
+@shared("output", "store", "json")
 def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
     """Print RUN (its name, the start of it, or last) as a plan with every step's value.
 
@@ -432,8 +413,7 @@ def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
     epilog="Example:  pearl replay recorded.jsonl --library paper.txt --json",
 )  # fmt: skip
 @click.argument("recorded")
-@library_option
-@json_option
+@shared("library", "json")
 def replay_command(recorded: str, libraries: tuple[str, ...], as_json: bool) -> None:
     """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
     there are any; or a trace. Exits 1 if an answer differs."""

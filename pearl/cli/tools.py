@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import emit, emit_json, json_option
+from pearl.cli.options import shared
+from pearl.cli.output import emit, emit_json
 from pearl.lang.source import InputError
 from pearl.lang.text import printable
 
@@ -30,7 +31,7 @@ def tools_command() -> None:
 
 @tools_command.command("check", epilog="Example:  pearl tools check tools.toml")
 @click.argument("path", metavar="TOOLS")
-@json_option
+@shared("json")
 def check(path: str, as_json: bool) -> None:
     """Show every tool of the file TOOLS, and what is wrong with it. Nothing is called."""
     from pearl.tools.declared import read_tools
@@ -56,7 +57,7 @@ def check(path: str, as_json: bool) -> None:
     "--arguments", default="", metavar="JSON",
     help="All arguments as one object, as {\"place\": \"Ulm\"}.",
 )  # fmt: skip
-@json_option
+@shared("json")
 def call(path: str, name: str, given: tuple[str, ...], arguments: str, as_json: bool) -> None:
     """Call TOOL of the file TOOLS once, and print its reply as a prompt would hold it."""
     # Nothing else on the way to a command's help needs it.
