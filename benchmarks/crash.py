@@ -117,19 +117,14 @@ def uninterrupted(batch: Batch) -> Reference:
     """Run a batch in this process, with nobody to kill it."""
     from pearl.jobs.batch import Setup, batch_job
     from pearl.jobs.job import JobSettings, start
-    from pearl.lang.library import load_library
     from pearl.models.choose import choose_model
     from pearl.session import context_for
-    from pearl.strategies.planner import choose_demonstrations, load_demonstrations
+    from pearl.strategies.registry import prepare
 
     with patch.dict(os.environ, batch.environment(), clear=True):
         spy = _Spy(choose_model("stub"))
         questions = str(batch.folder / "questions.jsonl")
-        setup = Setup(
-            load_library(),
-            choose_demonstrations(load_demonstrations(), load_library()),
-            context_for(spy),  # type: ignore[arg-type]
-        )
+        setup = Setup(prepare("pearl", "stub"), context_for(spy))  # type: ignore[arg-type]
         place = batch.store if "://" in batch.store else str(batch.folder / batch.store)
         progress = start(
             batch_job(questions, "", str(batch.answers), setup), JobSettings(spy, place)

@@ -26,9 +26,8 @@ from benchmarks.workload import documents, plans
 from pearl.jobs.batch import Setup, batch_job
 from pearl.jobs.job import Job, JobSettings, start
 from pearl.jobs.workers import JobProgress
-from pearl.lang.library import load_library
 from pearl.models.choose import choose_model
-from pearl.strategies.planner import choose_demonstrations, load_demonstrations
+from pearl.strategies.registry import prepare
 
 
 def main() -> None:
@@ -57,8 +56,7 @@ def main() -> None:
 
 def job_in(home: Path, scheduler: str = "") -> tuple[Job, JobSettings]:
     """The batch of a folder that `write_questions` filled."""
-    library = load_library()
-    setup = Setup(library, choose_demonstrations(load_demonstrations(), library))
+    setup = Setup(prepare("pearl", "gpt-4o-mini"))
     job = batch_job(str(home / "questions.jsonl"), "", str(home / "answers.jsonl"), setup)
     model = choose_model("gpt-4o-mini")
     return job, JobSettings(model, str(home / "store.db"), scheduler=scheduler)

@@ -1,33 +1,27 @@
-"""The main job: a strategy, run on a document, gives an answer with its evidence.
+"""A question answered: a prepared strategy, run on a document, gives an answer with its evidence.
 
-From an open answer to one of several options (PEARL, section 3).
+Where options are given, the open answer is mapped to one of them (PEARL, section 3).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from pearl.lang.ast import Parsed
-from pearl.lang.diagnostics import Severity
 from pearl.lang.library import Library
-from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, Source
-from pearl.lint.checker import check
 from pearl.models.base import Model, ModelError, Usage
 from pearl.prompts.calls import MapAnswer, letter
-from pearl.run.calls import Caller
+from pearl.run.calls import Caller, Watch
 from pearl.run.evidence import Quote, evidence, passages_given, without_quotes
-from pearl.run.executor import NONE
-from pearl.run.journal import Journal
-from pearl.run.loop import Finished, RunError, Strategy
+from pearl.run.loop import RunError
 from pearl.session import Session
-from pearl.strategies.registry import Prepared, run_prepared, with_retriever
+from pearl.strategies.registry import Prepared, RunInputs, Runnable
 
 if TYPE_CHECKING:
     from pearl.tools.base import Tools
@@ -88,10 +82,6 @@ def holds(answer: str, gold: str) -> bool:
     return f" {wanted} " in f" {said} "
 
 
-Watch: TypeAlias = Callable[[str, bool], None]
-"""Told the path of each call when it starts (False) and when it ends (True)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A run's answer and what it rests on.
@@ -135,75 +125,79 @@ class Answer:
         return without_quotes(self.text)
 
 
-async def answer(
-    strategy: Callable[[Caller], Strategy],
-    question: str,
+def start(
+    prepared: Prepared,
     document: Source,
-    options: Sequence[str],
-    library: Library,
     session: Session,
     watch: Watch | None = None,
-) -> Answer:
-    """`answer_prepared`, for a strategy whose actions need the model, and at most a retriever.
+    tools: Tools | None = None,
+) -> Runnable:
+    """Put a strategy together for one question of a session.
 
     Args:
-        strategy: makes the strategy, given what it asks the model with.
-        question: what is asked.
-        document: what ``CTX`` is.
-        options: answers to choose from, or none.
-        library: the actions steps may call.
+        prepared: the strategy.
+        document: what is asked of.
         session: the model in its layers, and the journal.
         watch: told of each call.
-
-    Raises:
-        InputError: options that cannot be chosen from.
-        ModelError: the model gave no usable answer.
-        RunError: a step has no output, or no option was named.
+        tools: what may be asked beside the document.
     """
-    return await answer_prepared(
-        lambda caller: Prepared(strategy(caller), library, with_retriever(NONE, document)),
-        question,
-        document,
-        options,
-        session,
-        watch,
-    )
+    caller = session.caller(watch)
+    replies = session.engine.replies
+    return prepared.start(RunInputs(caller, document, session.context, tools, replies))
 
 
-async def answer_prepared(
-    prepare: Callable[[Caller], Prepared],
+async def answer(
+    prepared: Prepared,
     question: str,
     document: Source,
     options: Sequence[str],
     session: Session,
     watch: Watch | None = None,
+    tools: Tools | None = None,
 ) -> Answer:
     """Run a strategy and put its answer together.
 
     Args:
-        prepare: makes the strategy and what it needs, given what it asks the model with.
+        prepared: the strategy.
         question: what is asked.
         document: what ``CTX`` is.
-        options: answers to choose from, or none.
+        options: answers to choose from (see `check_options`), or none.
         session: the model in its layers, and the journal.
         watch: told of each call.
+        tools: what may be asked beside the document.
 
     Raises:
-        InputError: options that cannot be chosen from.
+        InputError: the strategy's settings cannot be used.
         ModelError: the model gave no usable answer.
         RunError: a step has no output, or no option was named.
     """
-    check_options(options)
-    journal = session.journal
-    caller = Caller(session.engine.ask, session.engine.identity, journal, watch)
-    prepared = prepare(caller)
+    journal, model = session.journal, session.engine.model
+    runnable = start(prepared, document, session, watch, tools)
     try:
-        finished = await run_prepared(prepared, question, document, caller, session.context)
-        option = await map_answer(question, finished.text, options, caller) if options else None
+        finished = await runnable.run(question)
+        option = None
+        if options:
+            option = await map_answer(question, finished.text, options, session.caller(watch))
     except (RunError, ModelError) as error:
         journal.decide("failed", str(error))
         raise
-    return _result(finished, question, document, option, journal, session.engine.model)
+    calls = [entry for entry in journal.entries if entry.kind == "call" and entry.status == "done"]
+    quotes = evidence(finished.plan, finished.values, finished.outputs, document)
+    quotes = quotes or passages_given(journal.entries, finished.text, document)
+    return Answer(
+        question=question,
+        text=finished.text,
+        evidence=tuple(quotes),
+        plan=print_plan(finished.plan),
+        option=option,
+        fallback=any(entry.path == "plan/fallback" for entry in journal.entries),
+        run=journal.name,
+        model=model.name,
+        notice=model.notice,
+        calls=len(calls),
+        kept=sum(entry.kept for entry in calls),
+        usage=sum((entry.usage for entry in calls), Usage()),
+    )
 
 
 def kept(tools: Tools, session: Session, question: str) -> Tools:
@@ -218,23 +212,6 @@ def kept(tools: Tools, session: Session, question: str) -> Tools:
 
     replies, run = session.engine.replies, session.journal.name
     return CachedTools(tools, replies, run, question) if replies and run else tools
-
-
-def whole_plan(text: str, library: Library) -> Parsed:
-    """Read a plan that is to be run.
-
-    Raises:
-        RunError: it has errors.
-    """
-    parsed = parse(text)
-    errors = [one for one in check(parsed, library) if one.severity is Severity.ERROR]
-    if errors:
-        raise RunError(
-            f"The plan has {len(errors)} error{'s'[: len(errors) != 1]}: {errors[0].message} "
-            f"{errors[0].help}".rstrip(),
-            diagnostics=tuple(errors),
-        )
-    return parsed
 
 
 def check_options(options: Sequence[str]) -> None:
@@ -257,41 +234,11 @@ def heading(
         head["document"] = f"{document.name} ({size} characters, sha256 {document.digest})"
     head["library"] = ", ".join(library.names)
     head["model"] = model.name
-    head["pearl"] = _version()
+    head["pearl"] = _version("pearl")
     return head
 
 
-@cache
-def _version() -> str:
-    # The package's metadata is read from the disk each time.
-    return version("pearl")
-
-
-def _result(
-    finished: Finished,
-    question: str,
-    document: Source,
-    option: Option | None,
-    journal: Journal,
-    model: Model,
-) -> Answer:
-    calls = [entry for entry in journal.entries if entry.kind == "call" and entry.status == "done"]
-    quotes = evidence(finished.plan, finished.values, finished.outputs, document)
-    quotes = quotes or passages_given(journal.entries, finished.text, document)
-    return Answer(
-        question=question,
-        text=finished.text,
-        evidence=tuple(quotes),
-        plan=print_plan(finished.plan),
-        option=option,
-        fallback=any(entry.path == "plan/fallback" for entry in journal.entries),
-        run=journal.name,
-        model=model.name,
-        notice=model.notice,
-        calls=len(calls),
-        kept=sum(entry.kept for entry in calls),
-        usage=sum((entry.usage for entry in calls), Usage()),
-    )
+_version = cache(version)  # The package's metadata is read from the disk each time.
 
 
 def as_object(answer: Answer, document: Source) -> dict[str, Any]:
@@ -300,9 +247,7 @@ def as_object(answer: Answer, document: Source) -> dict[str, Any]:
         "question": answer.question,
         "answer": answer.text,
         "words": answer.words,
-        "option": {"letter": answer.option.letter, "text": answer.option.text}
-        if answer.option
-        else None,
+        "option": asdict(answer.option) if answer.option else None,
         "evidence": [
             {
                 "text": quote.text,

@@ -9,16 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pearl.answer import (
-    Answer,
-    Watch,
-    answer,
-    answer_prepared,
-    check_options,
-    heading,
-    kept,
-    whole_plan,
-)
+from pearl.answer import Answer, answer, check_options, heading, kept
 from pearl.lang.ast import Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.library import Library, load_library
@@ -31,13 +22,12 @@ from pearl.lint.checker import fix as _fix
 from pearl.models.base import Model
 from pearl.models.choose import choose_model
 from pearl.prompts.calls import Demonstration
-from pearl.run.calls import Caller
+from pearl.run.calls import Watch
 from pearl.run.context import Context
 from pearl.session import Began, context_for, open_session
-from pearl.strategies.pearl import GivenPlan
-from pearl.strategies.planner import Planned, choose_demonstrations, load_demonstrations
+from pearl.strategies.planner import Planned
 from pearl.strategies.planner import write_plan as _write_plan
-from pearl.strategies.registry import Setting, check_own, find_strategy
+from pearl.strategies.registry import prepare, prepare_plan
 
 if TYPE_CHECKING:
     from pearl.tools.toolbox import Toolbox
@@ -83,7 +73,7 @@ async def write_plan(
     question: str,
     *,
     library: Library | None = None,
-    demonstrations: Sequence[Demonstration] | None = None,
+    demonstrations: Sequence[Demonstration] | str | None = None,
     model: Model | None = None,
     store: str | None = None,
     cache: bool = True,
@@ -95,8 +85,8 @@ async def write_plan(
     Args:
         question: what the plan is to answer.
         library: the actions it may call; by default those Pearl ships.
-        demonstrations: example plans; by default those Pearl ships that the
-            library can run.
+        demonstrations: example plans, or the folder they are in; by default those
+            Pearl ships that the library can run.
         model: who writes it; by default what the environment says.
         store: where the run and its replies are kept, a file's path or a
             database's address; None keeps nothing.
@@ -109,12 +99,12 @@ async def write_plan(
         ModelError: the model gave no usable answer.
     """
     question = _question(question)
-    library, model = library or load_library(), model or choose_model()
+    model = model or choose_model()
+    prepared = prepare("pearl", model.name, library, demonstrations)
+    library, shown = prepared.library, prepared.demonstrations
     head = heading(question, None, library, model)
     async with open_session(model, head, "plan", store, cache=cache, began=began) as session:
-        journal, engine = session.journal, session.engine
-        shown = _demonstrations(demonstrations, library)
-        caller = Caller(engine.ask, engine.identity, journal, watch)
+        journal, caller = session.journal, session.caller(watch)
         planned = await _write_plan(question, library, caller, journal.decide, shown)
         if planned.plan:
             journal.decide("plan", print_plan(planned.plan))
@@ -127,7 +117,7 @@ async def ask(
     *,
     options: Sequence[str] = (),
     library: Library | None = None,
-    demonstrations: Sequence[Demonstration] | None = None,
+    demonstrations: Sequence[Demonstration] | str | None = None,
     model: Model | None = None,
     context: Context | None = None,
     store: str | None = None,
@@ -145,8 +135,8 @@ async def ask(
         options: answers to choose from, at least two; the answer is mapped to one.
         library: the actions a plan may call; by default those Pearl ships for the
             strategy.
-        demonstrations: example plans for the planner; by default those Pearl ships
-            for the strategy that the library can run.
+        demonstrations: example plans for the planner, or the folder they are in; by
+            default those Pearl ships for the strategy that the library can run.
         model: who plans and reads; by default what the environment says.
         context: how much fits a prompt, and what to do with a longer document;
             by default `context_for` the model.
@@ -164,36 +154,18 @@ async def ask(
         ModelError: the model gave no usable answer.
         RunError: a step has no output.
     """
-    named = find_strategy(strategy)
-    check_own(named, library, demonstrations, tools)
-    library, model = library or load_library(*named.libraries), model or choose_model()
-    shown = _demonstrations(demonstrations, library, named.demonstrations)
+    model = model or choose_model()
+    prepared = prepare(strategy, model.name, library, demonstrations, tools=tools)
     question, source = _question(question), _document(document)
     check_options(options)
-    head, context = heading(question, source, library, model), context or context_for(model)
+    head = heading(question, source, prepared.library, model)
+    context = context or context_for(model)
     async with (
         _opened(tools) as toolbox,
         open_session(model, head, "ask", store, context=context, cache=cache, began=began) as here,
     ):
         asked = kept(toolbox, here, question) if toolbox else None
-        return await answer_prepared(
-            lambda caller: named.make(
-                Setting(
-                    caller,
-                    source,
-                    library,
-                    shown,
-                    tools=asked,
-                    context=context,
-                    replies=here.engine.replies,
-                )
-            ),
-            question,
-            source,
-            options,
-            here,
-            watch,
-        )
+        return await answer(prepared, question, source, options, here, watch, asked)
 
 
 async def run(
@@ -231,18 +203,17 @@ async def run(
         RunError: the plan has errors, or a step has no output.
     """
     library = library or load_library()
-    parsed = whole_plan(print_plan(plan) if isinstance(plan, Plan) else plan, library)
+    parsed = parse(print_plan(plan) if isinstance(plan, Plan) else plan)
+    prepared = prepare_plan(parsed, library)
     if options and not parsed.plan.question:
         raise InputError("Options need a question: put a line question: … at the plan's head.")
     question, source, model = parsed.plan.question, _document(document), model or choose_model()
     check_options(options)
-    head = heading(question, source, library, model)
+    head, context = heading(question, source, library, model), context or context_for(model)
     async with open_session(
-        model, head, "run", store, context=context or context_for(model), cache=cache, began=began
+        model, head, "run", store, context=context, cache=cache, began=began
     ) as session:
-        return await answer(
-            lambda _: GivenPlan(parsed.plan), question, source, options, library, session, watch
-        )
+        return await answer(prepared, question, source, options, session, watch)
 
 
 @asynccontextmanager
@@ -265,14 +236,6 @@ def _question(text: str) -> str:
     if not question:
         raise InputError("The question is empty: write it in quotes.")
     return question
-
-
-def _demonstrations(
-    given: Sequence[Demonstration] | None, library: Library, shipped: str = "demos"
-) -> tuple[Demonstration, ...]:
-    if given is not None or not shipped:
-        return tuple(given or ())
-    return choose_demonstrations(load_demonstrations("", shipped), library)
 
 
 def _document(document: str | Path | Source) -> Source:

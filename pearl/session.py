@@ -11,6 +11,7 @@ from pearl.models.base import Model
 from pearl.models.middleware.stack import Engine, read_reply, read_window, start_engine
 from pearl.models.prices import load_prices
 from pearl.models.tokens import counter
+from pearl.run.calls import Caller, Watch
 from pearl.run.context import REPLY, UNLIMITED, Context, Policy
 from pearl.run.journal import Journal
 
@@ -25,6 +26,14 @@ class Session:
     engine: Engine
     journal: Journal
     context: Context = UNLIMITED
+
+    def caller(self, watch: Watch | None = None) -> Caller:
+        """Asks the model, and keeps the journal.
+
+        Args:
+            watch: told of each call.
+        """
+        return Caller(self.engine.ask, self.engine.identity, self.journal, watch)
 
 
 def context_for(model: Model, policy: Policy = "auto", window: int | None = None) -> Context:

@@ -148,18 +148,18 @@ def test_keys_do_not_travel(tmp_path: Path):
 
     from pearl.jobs.batch import AnswerRows, Setup
     from pearl.jobs.cluster import Order
-    from pearl.lang.library import load_library
     from pearl.models.choose import choose_model
     from pearl.models.middleware.stack import EngineLimits
     from pearl.run.context import UNLIMITED
+    from pearl.strategies.registry import prepare
 
     key = "sk-feedfeedfeedfeed"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", key)
         model = choose_model("m")
-        setup = Setup(load_library(), (), UNLIMITED)
+        setup = Setup(prepare("pearl", "m", demonstrations=()), UNLIMITED)
         work = AnswerRows(setup)
         order = Order("run", "s.db", "", "m", model.identity, work, UNLIMITED, EngineLimits(), None)
     sent = pickle.dumps(order)
     assert key.encode() not in sent
-    assert pickle.loads(sent).work.setup.library.actions == setup.library.actions
+    assert pickle.loads(sent).work.setup.prepared.library.actions == setup.prepared.library.actions

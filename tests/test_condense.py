@@ -21,7 +21,6 @@ from pearl.mining.condense import GENERAL, Condensed, condense
 from pearl.mining.rounds import Rounds, condense_with, read_reply, shards
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CondenseActions
-from pearl.run.calls import Caller
 from pearl.run.context import Context
 from pearl.session import open_session
 from tests.runs import runs
@@ -345,7 +344,7 @@ def with_model(
     async def work() -> Rounds:
         place = str(store) if store else None
         async with open_session(model, {}, "condense", place) as session:
-            caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+            caller = session.caller()
             return await condense_with(actions(text), target, caller, rounds=rounds)
 
     return asyncio.run(work())

@@ -43,7 +43,7 @@ from pearl.run.trace import export_trace
 from pearl.store.store import open_store
 from pearl.strategies.rebel import rebel
 from pearl.strategies.rebel_calls import CachedTools
-from pearl.strategies.registry import STRATEGIES, Named, Prepared, Setting
+from pearl.strategies.registry import STRATEGIES, RunInputs, StrategySpec, prepare
 from pearl.tools.toolbox import load_tools
 from tests.conftest import ROOT
 from tests.mind import Box, Mind, tool
@@ -173,14 +173,14 @@ def _obeyed(schema: Mapping[str, Any], text: str) -> Any:
     return text[: schema.get("maxLength", len(text))]
 
 
-def ran(one: Named, model: Any, document: str) -> tuple[list[Step], Journal, Library, str]:
+def ran(one: StrategySpec, model: Any, document: str) -> tuple[list[Step], Journal, Library, str]:
     """The steps of a run, also of one that came to no answer; with its trace."""
-    library = load_library("core") if one.name == "decomp" else load_library(*one.libraries)
+    library = load_library("core") if one.name == "decomp" else None
     journal = Journal()
     journal.decide("run", {"question": QUESTION})
     caller = Caller(model.answer, model.identity, journal)
     source = Source("story", document)
-    ready: Prepared = one.make(Setting(caller, source, library))
+    ready = prepare(one.name, "obeying", library, ()).start(RunInputs(caller, source))
     try:
         asyncio.run(
             run_strategy(
@@ -208,7 +208,7 @@ def every_step(journal: Journal) -> Iterator[Step]:
 
 
 @pytest.mark.parametrize("one", STRATEGIES, ids=[one.name for one in STRATEGIES])
-def test_a_document_adds_no_step_to_a_strategy(one: Named):
+def test_a_document_adds_no_step_to_a_strategy(one: StrategySpec):
     """Where all steps are decided before the document is read, they are the same.
 
     Where a step is decided after an earlier one's output was seen, a model that

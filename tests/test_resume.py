@@ -39,7 +39,7 @@ from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
 from pearl.strategies.decomp import worked
 from pearl.strategies.pearl import GivenPlan, direct_plan
 from pearl.strategies.planner import choose_demonstrations, load_demonstrations
-from pearl.strategies.registry import STRATEGIES, Prepared, Setting, find_strategy
+from pearl.strategies.registry import STRATEGIES, RunInputs, Runnable, prepare
 from tests.server import Server, completion
 from tests.shell import STORY, call
 
@@ -65,7 +65,8 @@ Quistholm is a town on the river Arle.
 """
 AWARDS = "What did those born in 1907 win?"
 
-Make: TypeAlias = Callable[[Caller], Prepared]
+Make: TypeAlias = Callable[[Caller], Runnable]
+NOTHING = Source("d", "-")
 
 
 @dataclass
@@ -103,31 +104,26 @@ class Came:
     trace: str
 
 
-def decomposing(name: str, caller: Caller) -> Prepared:
-    library = load_library(name)
-    shown = choose_demonstrations(load_demonstrations("", name), library)
-    return find_strategy("decomp").make(Setting(caller, Source("d", "-"), library, shown))
+def decomposing(name: str, caller: Caller) -> Runnable:
+    prepared = prepare("decomp", "counted", load_library(name), name)
+    return prepared.start(RunInputs(caller, NOTHING))
 
 
-def named(name: str, caller: Caller) -> Prepared:
-    one = find_strategy(name)
-    library = load_library(*one.libraries)
-    sources = load_demonstrations("", one.demonstrations) if one.demonstrations else ()
-    shown = choose_demonstrations(sources, library)
-    return one.make(Setting(caller, Source("paragraphs", PARAGRAPHS), library, shown))
+def named(name: str, caller: Caller) -> Runnable:
+    return prepare(name, "counted").start(RunInputs(caller, Source("paragraphs", PARAGRAPHS)))
 
 
-def given(plan: Any, caller: Caller) -> Prepared:
-    del caller
-    return Prepared(GivenPlan(plan), load_library())
+def given(plan: Any, caller: Caller) -> Runnable:
+    return Runnable(GivenPlan(plan), RunInputs(caller, NOTHING), load_library())
 
 
-def plan_shown(caller: Caller) -> Prepared:
-    shown: tuple[Demonstration, ...] = choose_demonstrations(load_demonstrations(), load_library())
-    return Prepared(PlanShown(load_library(), caller, shown), load_library())
+def plan_shown(caller: Caller) -> Runnable:
+    library = load_library()
+    shown: tuple[Demonstration, ...] = choose_demonstrations(load_demonstrations(), library)
+    return Runnable(PlanShown(library, caller, shown), RunInputs(caller, NOTHING), library)
 
 
-def searching(caller: Caller) -> Prepared:
+def searching(caller: Caller) -> Runnable:
     agents = Agents(world())
     hops = parse_hops(
         '(select) [text] "Who was born in 1911?"\n(project_values_flat) [text] "What did #1 win?"'
@@ -135,7 +131,8 @@ def searching(caller: Caller) -> Prepared:
     shown = to_plan(hops, "What did those born in 1911 win?")
     library = load_library("commaqa")
     search = partial(Searching().by, ByModel(caller, library, (shown,), 5))
-    return Prepared(Tmn(agents, search, caller.journal), library, handlers(agents))
+    strategy = Tmn(agents, search, caller.journal)
+    return Runnable(strategy, RunInputs(caller, NOTHING), library, handlers(agents))
 
 
 def world() -> World:
@@ -186,7 +183,7 @@ async def start(name: str, store: Path, model: Counted) -> Came | None:
     """Run a case in a store; None where the model stalls, and the run is cut off."""
     make, question, text = cases()[name]
     async with open_session(model, {"question": question}, "ask", str(store)) as session:
-        caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+        caller = session.caller()
 
         async def work() -> str:
             one = make(caller)

@@ -26,10 +26,10 @@ from pearl.strategies import registry as assembly
 from pearl.strategies.registry import (
     STRATEGIES,
     Limits,
-    Named,
-    Setting,
+    RunInputs,
+    StrategySpec,
     find_strategy,
-    run_prepared,
+    prepare,
 )
 from tests.shell import call
 
@@ -92,10 +92,6 @@ class Endless:
         return
 
 
-def library_of(one: Named) -> Library:
-    return load_library(*(one.libraries or ("core",)))
-
-
 @dataclass
 class Ran:
     """A run to its end, with the journal."""
@@ -105,13 +101,13 @@ class Ran:
     journal: Journal
 
 
-def ran(one: Named, model: Endless, limits: Limits, library: Library | None = None) -> Ran:
+def ran(one: StrategySpec, model: Endless, limits: Limits, library: Library | None = None) -> Ran:
     journal = Journal()
     caller = Caller(model.answer, model.identity, journal)
-    setting = Setting(caller, DOCUMENT, library or library_of(one), limits=limits)
+    prepared = prepare(one.name, "endless", library, (), limits=limits)
     error = ""
     try:
-        asyncio.run(run_prepared(one.make(setting), QUESTION, DOCUMENT, caller))
+        asyncio.run(prepared.start(RunInputs(caller, DOCUMENT)).run(QUESTION))
     except (RunError, ModelError) as raised:
         error = str(raised)
     return Ran(model, error, journal)
@@ -129,7 +125,7 @@ def stepwise(folder: Path) -> Library:
 
 @pytest.mark.parametrize("one", STRATEGIES, ids=[one.name for one in STRATEGIES])
 def test_a_model_that_never_ends_is_ended(
-    one: Named, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    one: StrategySpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(assembly, "PLANNED", 12)
     own = stepwise(tmp_path) if one.demonstrations else None

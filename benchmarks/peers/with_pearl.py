@@ -14,10 +14,10 @@ from benchmarks.workload import Plan, documents
 from pearl.jobs.batch import Setup, batch_job
 from pearl.jobs.job import run_tasks
 from pearl.jobs.workers import JobProgress, WorkerPool
-from pearl.lang.library import load_library
 from pearl.models.choose import choose_model
 from pearl.models.middleware.stack import start_engine
 from pearl.store.store import open_store
+from pearl.strategies.registry import prepare
 
 
 @asynccontextmanager
@@ -28,7 +28,7 @@ async def with_pearl(url: str) -> AsyncIterator[Run]:
     that both share saves nothing.
     """
     os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": KEY}
-    model, setup = choose_model(MODEL), Setup(load_library())
+    model, setup = choose_model(MODEL), Setup(prepare("pearl", MODEL, demonstrations=()))
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for number, text in enumerate(documents()):

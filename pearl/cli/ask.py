@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import choose_strategy, load, shared
+from pearl.cli.options import library_for, load, shared
 from pearl.cli.output import check_output, emit, emit_json
 from pearl.lang.text import counted
 
@@ -64,7 +64,7 @@ def ask_command(
         raise InputError("Only one of the document and the question can be standard input.")
     if not question.strip():
         raise InputError("The question is empty: write it in quotes after the document.")
-    named, library, demonstrations = choose_strategy(strategy, libraries, demos)
+    library = library_for(strategy, libraries)
     chosen = choose_model(model)
     source = read_source(document, "document")
     if question == "-":
@@ -75,8 +75,8 @@ def ask_command(
                 source,
                 question,
                 options=options,
-                library=library if named.demonstrations else None,
-                demonstrations=demonstrations,
+                library=library,
+                demonstrations=demos,
                 model=chosen,
                 context=context_for(chosen, context, window),
                 store=address(store),
@@ -117,20 +117,18 @@ def plan_command(
     from pearl.lint.render.report import Report
     from pearl.models.choose import choose_model
     from pearl.store.database import address
-    from pearl.strategies.planner import choose_demonstrations, load_demonstrations
 
     check_output(output)
     if question == "-":
         question = read_source("-", "question").text
     library = load(libraries)
-    demonstrations = choose_demonstrations(load_demonstrations(demos), library)
     chosen = choose_model(model)
     with progress(quiet=as_json) as watch:
         planned = settle(
             lambda began: write_plan(
                 question,
                 library=library,
-                demonstrations=demonstrations,
+                demonstrations=demos,
                 model=chosen,
                 store=address(store),
                 cache=not no_cache,

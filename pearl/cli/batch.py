@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.jobs import complain, do, job_settings, tell
-from pearl.cli.options import Concurrency, choose_strategy, load, shared
+from pearl.cli.options import Concurrency, library_for, load, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.text import counted
 
@@ -62,18 +62,21 @@ def batch_command(
     from pearl.lang.source import InputError
     from pearl.passes import chosen_passes
     from pearl.session import context_for
+    from pearl.strategies.registry import prepare
 
     if output == "-":
         raise InputError("The answers need a file of their own: name one with -o.")
     check_output(output)
     given = job_settings(**options)
-    _, library, demonstrations = choose_strategy(strategy, libraries, demos)
     setup = Setup(
-        library,
-        demonstrations,
+        prepare(
+            strategy,
+            given.model.name,
+            library_for(strategy, libraries),
+            demos,
+            passes=chosen_passes(passes),
+        ),
         context_for(given.model, context, window),
-        chosen_passes(passes),
-        strategy,
         load(libraries),
     )
     # A cluster's chunks are documents: there is nothing to set out ahead of.
@@ -116,12 +119,11 @@ def estimate_command(
     from pearl.jobs.estimate import estimate
     from pearl.jobs.questions import read_index
     from pearl.models.prices import load_prices
-    from pearl.strategies.planner import choose_demonstrations, load_demonstrations
+    from pearl.strategies.registry import prepare
 
     name = model or _named()
     price = load_prices(Path(prices) if prices else None).get(name)
-    library = load(libraries)
-    setup = Setup(library, choose_demonstrations(load_demonstrations(), library))
+    setup = Setup(prepare("pearl", name, load(libraries)))
     found = estimate(read_index(questions, documents), setup, name)
     pace, at_once = _seconds_a_call(store, name), concurrency or 32
     seconds = found.calls / at_once * pace if pace else None

@@ -11,15 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pearl.lang.source import InputError
-
 if TYPE_CHECKING:
     from pearl.commaqa.search import Way
     from pearl.evaluate.methods.base import Kit
     from pearl.lang.library import Library
     from pearl.lang.source import Source
-    from pearl.prompts.calls import Demonstration
-    from pearl.strategies.registry import Named
 
 _OF_TRACE = re.compile(r"(?:#[^\n]*\n){1,8}?# library: ([^\n]+)")
 """How a trace says which actions it calls."""
@@ -343,32 +339,23 @@ def load_for(source: Source, libraries: tuple[str, ...]) -> Library:
     return load(names if own else libraries)
 
 
-def choose_strategy(
-    name: str, libraries: tuple[str, ...], demonstrations: str
-) -> tuple[Named, Library, tuple[Demonstration, ...]]:
-    """A strategy, the actions it works with, and the plans it is shown.
+def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
+    """The library that a person chose for a strategy: by ``--library``, or in ``[tool.pearl]``.
 
     Args:
-        name: as after ``--strategy``.
+        strategy: as after ``--strategy``.
         libraries: as after ``--library``.
-        demonstrations: as after ``--demos``.
+
+    Returns:
+        None for the strategy's own.
 
     Raises:
-        InputError: there is no such strategy, or it takes none of these.
+        InputError: there is no such strategy, or no such library.
     """
-    from pearl.strategies.planner import choose_demonstrations, load_demonstrations
     from pearl.strategies.registry import find_strategy
 
-    named = find_strategy(name)
-    if not named.demonstrations:
-        if libraries:
-            raise InputError(f"{named.name} has actions of its own: leave --library out.")
-        if demonstrations:
-            raise InputError(f"{named.name} is shown no plans: leave --demos out.")
-        return named, load(named.libraries), ()
-    library = load(libraries or named.libraries)
-    shown = load_demonstrations(demonstrations, named.demonstrations)
-    return named, library, choose_demonstrations(shown, library)
+    own = find_strategy(strategy).libraries
+    return load(libraries) if libraries or not own else None
 
 
 def equipped(

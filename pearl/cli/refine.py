@@ -51,16 +51,15 @@ def refine_command(
     from pearl.lang.source import InputError
     from pearl.mining.refine import refine_job, write_demonstrations
     from pearl.session import context_for
-    from pearl.strategies.planner import choose_demonstrations, load_demonstrations
+    from pearl.strategies.registry import prepare
 
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{output} is a file: name a folder for the plans.")
     check_output(str(folder / "plan") if folder.is_dir() else output)
     given = job_settings(**options)
-    library = load(libraries)
-    shown = choose_demonstrations(load_demonstrations(demos), library)
-    setup = Setup(library, shown, context_for(given.model, context, window))
+    prepared = prepare("pearl", given.model.name, load(libraries), demos)
+    setup = Setup(prepared, context_for(given.model, context, window))
     job = refine_job(read_index(questions, documents), setup, rounds)
     progress = do(job, given, quiet=as_json)
     rows = list(read_results(given.store, progress.run))

@@ -16,7 +16,7 @@ from pearl.lang.library import Library
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.index import CorpusRetriever
-from pearl.run.calls import Caller, SchemaError, fill
+from pearl.run.calls import SchemaError, fill
 from pearl.run.loop import RunError
 from pearl.session import Session
 from pearl.strategies.registry import STRATEGIES, Limits
@@ -175,7 +175,7 @@ async def shortened(outcome: Outcome, question: str, session: Session) -> Outcom
     """
     if outcome.answer is None:
         return outcome
-    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+    caller = session.caller()
     given = (("question", question), ("answer", outcome.answer))
     try:
         found = await fill(caller, FillSchema(load_schema("short_answer"), given), "short")

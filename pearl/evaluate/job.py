@@ -48,7 +48,6 @@ from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import LabelQuestion
 from pearl.retrieval.index import CorpusRetriever
 from pearl.retrieval.retriever import Retriever
-from pearl.run.calls import Caller
 from pearl.run.context import Context
 from pearl.run.journal import Journal
 from pearl.run.loop import RunError
@@ -261,7 +260,7 @@ def _finished(result: Result, labels: tuple[str, ...], price: Price | None) -> R
 
 
 async def _label(trial: Trial, session: Session) -> list[str]:
-    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+    caller = session.caller()
     reply = await caller(LabelQuestion(trial.example.question, REASONING), "label")
     found = read_labels(reply.text)
     session.journal.decide("labels", list(found))

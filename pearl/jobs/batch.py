@@ -7,32 +7,28 @@ The questions of a file as tasks, with their documents, which are read when they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import Answer, Watch, answer_prepared, as_object, heading, whole_plan
+from pearl.answer import Answer, answer, as_object, heading
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.output import Output
 from pearl.jobs.questions import Index, Place, Question, read_document, read_index, read_questions
 from pearl.jobs.workers import Task
 from pearl.lang.library import Library
+from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import digest
 from pearl.models.base import ModelError, Usage
 from pearl.models.embeddings import choose_embedding
-from pearl.passes import DEFAULT_PASSES
-from pearl.prompts.calls import Demonstration
-from pearl.run.calls import Caller
 from pearl.run.context import UNLIMITED, Context
-from pearl.run.executor import NONE
 from pearl.run.journal import Journal
 from pearl.run.loop import RunError
 from pearl.session import Session
-from pearl.strategies.pearl import GivenPlan, rewritten
-from pearl.strategies.registry import Known, Prepared, Setting, find_strategy, with_retriever
+from pearl.strategies.registry import Known, Prepared, prepare_plan
 
 
 @dataclass(frozen=True)
@@ -40,19 +36,13 @@ class Setup:
     """How the questions of a batch are answered.
 
     Args:
-        library: the actions the strategy's steps may call.
-        demonstrations: example plans for the planner.
+        prepared: the strategy.
         context: how much fits a prompt, and what to do with a longer document.
-        passes: names of rewrites that plans go through.
-        strategy: the name of how.
-        plans: the actions that a question's own plan may call; None for ``library``.
+        plans: the actions that a question's own plan may call; None for the strategy's.
     """
 
-    library: Library
-    demonstrations: tuple[Demonstration, ...] = ()
+    prepared: Prepared
     context: Context = UNLIMITED
-    passes: tuple[str, ...] = DEFAULT_PASSES
-    strategy: str = "pearl"
     plans: Library | None = None
 
     def digest(self) -> str:
@@ -61,14 +51,15 @@ class Setup:
         Raises:
             InputError: the strategy embeds, and the embedding of the environment cannot be used.
         """
-        shown = [[one.question, one.plan] for one in self.demonstrations]
+        prepared, spec = self.prepared, self.prepared.spec
+        shown = [[one.question, one.plan] for one in prepared.demonstrations]
         fitting = [self.context.policy, self.context.window, self.context.reply]
-        how = [] if self.strategy == "pearl" else [self.strategy]
+        how = [] if spec.name == "pearl" else [spec.name]
         known: Known = {"tools": str, "embedding": lambda: choose_embedding().identity}
-        how += find_strategy(self.strategy).decisive(known)
-        if self.plans and self.plans.digest != self.library.digest:
+        how += spec.decisive(known)
+        if self.plans and self.plans.digest != prepared.library.digest:
             how.append(self.plans.digest)
-        return digest([self.library.digest, shown, fitting, self.passes, *how])
+        return digest([prepared.library.digest, shown, fitting, prepared.passes, *how])
 
 
 def row_key(question: Question, document: Source) -> str:
@@ -78,11 +69,7 @@ def row_key(question: Question, document: Source) -> str:
 
 
 async def answer_row(
-    question: Question,
-    document: Source,
-    setup: Setup,
-    session: Session,
-    watch: Watch | None = None,
+    question: Question, document: Source, setup: Setup, session: Session
 ) -> dict[str, Any]:
     """Answer one question.
 
@@ -91,58 +78,22 @@ async def answer_row(
         document: its document.
         setup: how to answer.
         session: the model in its layers, and the question's journal.
-        watch: told of each call.
 
     Returns:
         The row of the output, as JSON data. Where there is no answer it says
         why, and counts as wrong.
     """
-    library = _plans(setup) if question.plan else setup.library
+    prepared = setup.prepared
+    library = (setup.plans or prepared.library) if question.plan else prepared.library
     head = heading(question.question, document, library, session.engine.model)
     session.journal.decide("run", head)
     try:
-        found = await answer_prepared(
-            _prepare(question, document, setup, session),
-            question.question,
-            document,
-            question.options,
-            session,
-            watch,
-        )
+        if question.plan:
+            prepared = prepare_plan(parse(question.plan), library, prepared.passes)
+        found = await answer(prepared, question.question, document, question.options, session)
     except (RunError, ModelError, InputError) as error:
         return _failed(question, session.journal, error)
     return _answered(question, found, document)
-
-
-def _prepare(
-    question: Question, document: Source, setup: Setup, session: Session
-) -> Callable[[Caller], Prepared]:
-    shown, passes = setup.demonstrations, setup.passes
-    if not question.plan:
-        make = find_strategy(setup.strategy).make
-        return lambda caller: make(
-            Setting(
-                caller,
-                document,
-                setup.library,
-                shown,
-                passes,
-                context=session.context,
-                replies=session.engine.replies,
-            )
-        )
-    library = _plans(setup)
-    parsed = whole_plan(question.plan, library)
-
-    def given(caller: Caller) -> Prepared:
-        plan = rewritten(parsed.plan, library, passes, caller.journal)
-        return Prepared(GivenPlan(plan), library, with_retriever(NONE, document))
-
-    return given
-
-
-def _plans(setup: Setup) -> Library:
-    return setup.plans or setup.library
 
 
 def _answered(question: Question, found: Answer, document: Source) -> dict[str, Any]:
@@ -297,7 +248,7 @@ def batch_job(
             "count": len(index.places),
             "documents": str(index.folder),
             "output": output,
-            "library": ", ".join(setup.library.names),
+            "library": ", ".join(setup.prepared.library.names),
         },
         {
             "questions": str(index.path.resolve()),

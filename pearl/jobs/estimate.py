@@ -65,7 +65,7 @@ def estimate(index: Index, setup: Setup, model: str) -> Estimate:
     Raises:
         InputError: a document cannot be read.
     """
-    writing = _tokens(WritePlan("?", setup.library, setup.demonstrations), model)
+    writing = _tokens(WritePlan("?", setup.prepared.library, setup.prepared.demonstrations), model)
     calls = read = kept = said = 0.0
     planned, sizes = 0, dict[str, int]()
     for document, question, size in _sized(index, model):
@@ -103,7 +103,7 @@ def _steps(plan: Plan | None, setup: Setup) -> tuple[float, float]:
     """How many calls a plan makes, and how many of them read the document."""
     if plan is None:
         return STEPS, STEPS
-    library = setup.library.with_declared(plan.declares)
+    library = setup.prepared.library.with_declared(plan.declares)
     actions = {step.name: library.get(step.action) for step in plan.steps}
     asked = [step for step in plan.steps if not (one := actions[step.name]) or not one.is_builtin]
     return len(asked), sum(reads_document(step) for step in asked)

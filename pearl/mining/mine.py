@@ -27,7 +27,6 @@ from pearl.lang.values import digest
 from pearl.lint.checker import check_library
 from pearl.models.base import ModelError
 from pearl.prompts.calls import MineActions
-from pearl.run.calls import Caller
 from pearl.session import Session
 
 
@@ -237,7 +236,7 @@ class MineQuestions:
         asked = {"id": task.id, "question": task.what.question}
         head = heading(task.what.question, None, self.seeds, session.engine.model)
         session.journal.decide("run", head)
-        caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+        caller = session.caller()
         try:
             reply = await caller(MineActions(task.what.question, self.seeds), "mine")
         except ModelError as error:

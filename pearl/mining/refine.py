@@ -23,12 +23,12 @@ from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, RefinePlan, WritePlan
-from pearl.run.calls import Caller
 from pearl.run.journal import Journal
 from pearl.run.loop import RunError
 from pearl.session import Session
 from pearl.strategies.pearl import GivenPlan
 from pearl.strategies.planner import CORRECTIONS, Planned, write_plan
+from pearl.strategies.registry import prepare_own
 
 ROUNDS = 3
 """How often a plan may be refined."""
@@ -55,7 +55,7 @@ class Refining:
     async def __call__(self, task: Task[Asking], session: Session) -> dict[str, Any]:
         """Write, execute, score, and refine up to the limit, for one question."""
         asked = {"id": task.id, "question": task.what.question.question}
-        document, library = task.what.document, self.setup.library
+        document, library = task.what.document, self.setup.prepared.library
         head = heading(asked["question"], document, library, session.engine.model)
         session.journal.decide("run", head)
         tries: list[dict[str, Any]] = []
@@ -70,7 +70,7 @@ class Refining:
 
     async def _tried(self, what: Asking, session: Session, tries: list[dict[str, Any]]) -> None:
         setup, question = self.setup, what.question.question
-        write = WritePlan(question, setup.library, setup.demonstrations)
+        write = WritePlan(question, setup.prepared.library, setup.prepared.demonstrations)
         call: Call = write
         earlier: list[Call] = []
         for number in range(self.rounds + 1):
@@ -114,7 +114,7 @@ def refine_job(index: Index, setup: Setup, rounds: int = ROUNDS) -> Job:
         {
             "questions": str(index.path),
             "count": len(index.places),
-            "library": ", ".join(setup.library.names),
+            "library": ", ".join(setup.prepared.library.names),
         },
         {"questions": str(index.path.resolve()), "setup": setup.digest(), "rounds": rounds},
         Questions(index, ahead=CONCURRENT_TASKS),
@@ -151,11 +151,10 @@ def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterat
 
 
 async def _planned(write: WritePlan, call: Call, earlier: list[Call], session: Session) -> Planned:
-    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
     return await write_plan(
         write.question,
         write.library,
-        caller,
+        session.caller(),
         session.journal.decide,
         write.demonstrations,
         CORRECTIONS,
@@ -169,11 +168,10 @@ async def _judged(plan: Plan, what: Asking, setup: Setup, session: Session) -> s
     question = what.question
     try:
         found = await answer(
-            lambda _: GivenPlan(plan),
+            prepare_own(lambda _: GivenPlan(plan), setup.prepared.library),
             question.question,
             what.document,
             question.options,
-            setup.library,
             session,
         )
     except RunError as error:

@@ -16,6 +16,9 @@ from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, Sc
 from pearl.prompts.render import render, stable_part
 from pearl.run.journal import Entry, Journal
 
+Watch: TypeAlias = Callable[[str, bool], None]
+"""Told the path of each call when it starts (False) and when it ends (True)."""
+
 CALLS = 500
 """Calls of one question, at most, where its steps are written one at a time."""
 
@@ -34,7 +37,7 @@ class Caller:
     ask: Ask
     identity: str
     journal: Journal
-    watch: Callable[[str, bool], None] | None = None
+    watch: Watch | None = None
 
     async def __call__(self, call: Call, path: str, sample: int = 0) -> Reply:
         """Ask. The reply is in the journal before it is returned.

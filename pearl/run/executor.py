@@ -29,6 +29,9 @@ from pearl.run.context import UNLIMITED, Context, ContextError, fit_call
 from pearl.run.journal import Entry
 from pearl.run.parts import LabelError, part
 
+STEPS = 24
+"""Steps of one decomposition, at most."""
+
 DEPTH = 8
 """Frames within each other, at most."""
 

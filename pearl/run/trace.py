@@ -106,7 +106,7 @@ def _flat(tree: Branch, prefix: str) -> Iterator[Step]:
         yield replace(
             step,
             name=f"{prefix}{step.name}",
-            action=f"{step.action}{_told_tree(step)}",
+            action=f"{step.action}{_first_text(step)}",
             args=(*args, *ends),
             note=step.note or print_call(step),
         )
@@ -129,7 +129,7 @@ def _ref(ref: Ref, prefix: str) -> Ref:
     return ref if ref.name == DOCUMENT else replace(ref, name=f"{prefix}{ref.name}")
 
 
-def _told_tree(step: Step) -> str:
+def _first_text(step: Step) -> str:
     first = next(iter(step.args), None)
     if not isinstance(first, Literal) or not isinstance(first.value, str):
         return ""

@@ -25,11 +25,8 @@ from pearl.lint.rules import duplicate_step, no_steps
 from pearl.models.base import Reply
 from pearl.prompts.calls import Call, CorrectPlan, NextStep, Worked
 from pearl.run.calls import Caller
-from pearl.run.executor import Frame, SolverError
+from pearl.run.executor import STEPS, Frame, SolverError
 from pearl.run.loop import Return, Run, RunError, Steps, run_in_frame
-
-STEPS = 24
-"""Steps of one decomposition, at most."""
 
 CORRECTIONS = 3
 """How often a step that the checker rejects may be corrected."""

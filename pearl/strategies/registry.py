@@ -1,14 +1,8 @@
-"""Every strategy by its name, put together for one question about one document.
+"""Strategies by name, and the one preparation: from a name to something that runs.
 
-A strategy with all that a run of it needs.
-
-How far a strategy may go for one question.
-
-A retriever as a handler, so that plans can look passages up.
-
-Khot et al., "Decomposed Prompting", ICLR 2023, section 4.4: the decomposer
-asks a retriever, a reader of what was found, and in the end a reader of all
-that was found.
+`prepare` checks what a person chose, before anything is sent; every command and the Python
+interface call it, and nobody checks again. `Prepared.start` then puts the strategy together for
+one question about one document. Modules of strategies are loaded when one is started.
 """
 
 from __future__ import annotations
@@ -19,20 +13,23 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from pearl.lang.builtins import MOST as MOST_GIVEN
+from pearl.lang.ast import Parsed
+from pearl.lang.builtins import MOST as MOST_PARTS
 from pearl.lang.builtins import Given
+from pearl.lang.diagnostics import Severity
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, as_text
+from pearl.lint.checker import check
 from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.run.calls import CALLS, Caller, at_most
 from pearl.run.context import UNLIMITED, Context
-from pearl.run.executor import DEPTH, NONE, WIDTH, Handlers, Solve, SolverError
-from pearl.run.loop import Finished, Strategy, run_strategy
-from pearl.strategies.decomp import STEPS, Decomp, decompose, worked
-from pearl.strategies.pearl import Pearl, shown_plans
+from pearl.run.executor import DEPTH, NONE, STEPS, WIDTH, Handlers, Solve, SolverError
+from pearl.run.loop import Finished, RunError, Strategy, run_strategy
+from pearl.strategies.pearl import GivenPlan, Pearl, rewritten, shown_plans
+from pearl.strategies.planner import choose_demonstrations, load_demonstrations
 
 if TYPE_CHECKING:
     from pearl.models.embeddings import Embed
@@ -40,54 +37,15 @@ if TYPE_CHECKING:
     from pearl.strategies.fsm_states import Machine
     from pearl.tools.base import Tools
 
+OFFLINE = "offline"
+"""The name of the reader that is no language model."""
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A strategy for one run, and what the run is started with.
+NEEDS_MODEL = "needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME."
+"""What is said, behind a name, where the offline reader would have to be a language model."""
 
-    Args:
-        strategy: writes the steps.
-        library: the actions they call.
-        handlers: who carries out those that are neither the model's nor builtins.
-        caller: who asks the model for the steps' values, where the strategy and they share a
-            limit; None for the one it was prepared with.
-    """
-
-    strategy: Strategy
-    library: Library
-    handlers: Handlers = NONE
-    caller: Caller | None = None
-
-
-async def run_prepared(
-    ready: Prepared,
-    question: str,
-    document: Source,
-    caller: Caller,
-    context: Context = UNLIMITED,
-) -> Finished:
-    """`run_strategy`, with what was prepared.
-
-    Args:
-        ready: for this run.
-        question: what is asked.
-        document: what ``CTX`` is.
-        caller: the one it was prepared with.
-        context: the model's window, and what to do with a document that is longer.
-
-    Raises:
-        RunError: a step was rejected, does not fit the window, or has no output.
-        ModelError: the strategy's own calls got no usable answer.
-    """
-    return await run_strategy(
-        ready.strategy,
-        question,
-        document,
-        ready.library,
-        ready.caller or caller,
-        context,
-        ready.handlers,
-    )
+PLANNED = 10_000
+"""Calls of a question whose plan is written first, at most: its steps are known before they run,
+and may have to read every part of a long document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +65,213 @@ class Limits:
     width: int = WIDTH
 
 
-USUAL = Limits()
-"""Where nobody said."""
+DEFAULT_LIMITS = Limits()
+
+Uses: TypeAlias = Literal["tools", "embedding"]
+"""What a strategy may use beside the model, the document and its library."""
+
+Known: TypeAlias = Mapping[Uses, Callable[[], str]]
+"""The digest or the identity of each of these, found out only where it is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What a strategy is started with for one question.
+
+    Args:
+        caller: asks the model and keeps the journal.
+        document: what is asked of.
+        context: the model's window, and what to do with a document that is longer.
+        tools: what can be asked beside the document; None for a search of it.
+        replies: where an endpoint's vectors are kept; None for nowhere.
+    """
+
+    caller: Caller
+    document: Source
+    context: Context = UNLIMITED
+    tools: Tools | None = None
+    replies: ReplyCache | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """A strategy for one question, and all that its run needs.
+
+    Args:
+        strategy: writes the steps.
+        inputs: what it was started with; the caller is the one that asks for the steps' values,
+            within the strategy's limit.
+        library: the actions that steps call.
+        handlers: who carries out those that are neither the model's nor builtins.
+    """
+
+    strategy: Strategy
+    inputs: RunInputs
+    library: Library
+    handlers: Handlers = NONE
+
+    async def run(self, question: str) -> Finished:
+        """Run to the answer.
+
+        Raises:
+            RunError: a step was rejected, does not fit the window, or has no output.
+            ModelError: the strategy's own calls got no usable answer.
+        """
+        inputs, library, handlers = self.inputs, self.library, self.handlers
+        return await run_strategy(
+            self.strategy, question, inputs.document, library, inputs.caller, inputs.context,
+            handlers,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StrategySpec:
+    """A strategy as a person chooses it.
+
+    Args:
+        name: as on the command line.
+        about: what it does, in one sentence.
+        make: puts it together for one question, within the prepared limits.
+        libraries: names of the action libraries it works with; none leaves the choice.
+        demonstrations: the folder in ``plans/`` whose plans are shown where no other is named;
+            empty for a strategy that is shown none, and has actions of its own.
+        uses: what else decides its answers.
+        needs_model: whether it asks for next steps, or for replies in a demanded form, which
+            the offline reader does not write.
+    """
+
+    name: str
+    about: str
+    make: Callable[[Prepared, RunInputs], Runnable]
+    libraries: tuple[str, ...] = ()
+    demonstrations: str = ""
+    uses: tuple[Uses, ...] = ()
+    needs_model: bool = True
+
+    def decisive(self, known: Known) -> list[str]:
+        """What else decides its answers, of what there is.
+
+        Args:
+            known: what identifies each thing that a strategy may use.
+        """
+        return [known[one]() for one in self.uses]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A strategy with what it works with, checked: it can be started for any question.
+
+    Args:
+        spec: the strategy.
+        library: the actions that steps may call.
+        demonstrations: examples for whoever writes steps.
+        passes: names of rewrites that plans go through.
+        limits: how far it goes, where its steps are written one at a time.
+        retriever: where passages come from; None for the document.
+        embed: tells whether two questions are the same; None for `choose_embedding`.
+    """
+
+    spec: StrategySpec
+    library: Library
+    demonstrations: tuple[Demonstration, ...] = ()
+    passes: tuple[str, ...] = DEFAULT_PASSES
+    limits: Limits = DEFAULT_LIMITS
+    retriever: Retriever | None = None
+    embed: Embed | None = None
+
+    def start(self, inputs: RunInputs) -> Runnable:
+        """Put the strategy together for one question about one document."""
+        return self.spec.make(self, inputs)
+
+
+def prepare(
+    name: str,
+    model: str,
+    library: Library | None = None,
+    demonstrations: Sequence[Demonstration] | str | None = None,
+    *,
+    tools: str = "",
+    passes: tuple[str, ...] = DEFAULT_PASSES,
+    limits: Limits = DEFAULT_LIMITS,
+    retriever: Retriever | None = None,
+    embed: Embed | None = None,
+) -> Prepared:
+    """Prepare a strategy by its name.
+
+    Args:
+        name: the strategy's.
+        model: the name of the model that is to answer.
+        library: the actions that were chosen; None for the strategy's own, or those Pearl ships.
+        demonstrations: plans to show, or the folder they are in; None or an empty name for those
+            Pearl ships for the strategy that the library can run.
+        tools: the file with what may be called; empty where there is none.
+        passes: as `Prepared` has them.
+        limits: as `Prepared` has them.
+        retriever: as `Prepared` has it.
+        embed: as `Prepared` has it.
+
+    Raises:
+        InputError: there is no such strategy, it would pass over what it is given, it needs a
+            language model where there is none, or a library or a folder cannot be used.
+    """
+    spec = find_strategy(name)
+    if library and not spec.demonstrations:
+        raise InputError(f"{name} has actions of its own: leave the library out.")
+    if demonstrations and not spec.demonstrations:
+        raise InputError(f"{name} is shown no plans: leave the demonstrations out.")
+    if tools and "tools" not in spec.uses:
+        raise InputError(f"{name} asks no tools: take the strategy rebel.")
+    if spec.needs_model and model == OFFLINE:
+        raise InputError(f"{name} {NEEDS_MODEL}")
+    library = library or load_library(*spec.libraries)
+    if not spec.demonstrations:
+        shown: tuple[Demonstration, ...] = ()
+    elif demonstrations is None or isinstance(demonstrations, str):
+        plans = load_demonstrations(demonstrations or "", spec.demonstrations)
+        shown = choose_demonstrations(plans, library)
+    else:
+        shown = tuple(demonstrations)
+    return Prepared(spec, library, shown, passes, limits, retriever, embed)
+
+
+def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -> Prepared:
+    """Prepare a plan that somebody wrote.
+
+    Args:
+        plan: the plan, as it was read.
+        library: the actions it may call.
+        passes: names of rewrites that it goes through.
+
+    Raises:
+        RunError: it has errors.
+    """
+    errors = [one for one in check(plan, library) if one.severity is Severity.ERROR]
+    if errors:
+        raise RunError(
+            f"The plan has {len(errors)} error{'s'[: len(errors) != 1]}: {errors[0].message} "
+            f"{errors[0].help}".rstrip(),
+            diagnostics=tuple(errors),
+        )
+
+    def given(caller: Caller) -> Strategy:
+        return GivenPlan(rewritten(plan.plan, library, passes, caller.journal))
+
+    return prepare_own(given, library)
+
+
+def prepare_own(make: Callable[[Caller], Strategy], library: Library) -> Prepared:
+    """Prepare a strategy that has no name, and whose actions need a model, or a retriever.
+
+    Args:
+        make: puts it together, given what it asks the model with.
+        library: the actions that steps may call.
+    """
+
+    def start(prepared: Prepared, inputs: RunInputs) -> Runnable:
+        handlers = with_retriever(NONE, inputs.document, prepared.retriever)
+        return Runnable(make(inputs.caller), inputs, library, handlers)
+
+    return Prepared(StrategySpec("", "", start, needs_model=False), library)
 
 
 RETRIEVE = "retrieve"
@@ -128,6 +291,8 @@ def retrieving(document: Source, retriever: Retriever | None = None) -> Solve:
     passages are wanted. Its value is a list of texts, best first, each the
     passage to the letter with its title and a colon before it.
 
+    Khot et al., "Decomposed Prompting", ICLR 2023, section 4.4.
+
     Args:
         document: where to look.
         retriever: where to look instead, as an index of a corpus; None for
@@ -137,13 +302,18 @@ def retrieving(document: Source, retriever: Retriever | None = None) -> Solve:
 
     async def solve(path: str, given: Sequence[Given]) -> Value:
         del path
-        query, most = as_text(given[0].value), _most(given[1:])
+        query = as_text(given[0].value)
+        most = given[1].value if len(given) > 1 else PASSAGES
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise SolverError(
+                "solver", f"A retriever gives a whole number of passages, not {most!r}."
+            )
         try:
             # Reading an index takes its time, and other steps have theirs.
-            found = await asyncio.to_thread(searched.search, query, most)
+            passages = await asyncio.to_thread(searched.search, query, min(most, MOST))
         except InputError as error:
             raise SolverError("solver", str(error)) from None
-        return list(passage_texts(found))
+        return list(passage_texts(passages))
 
     return solve
 
@@ -162,205 +332,112 @@ def with_retriever(
     return replace(handlers, solvers=MappingProxyType(solvers))
 
 
-def _most(given: Sequence[Given]) -> int:
-    if not given:
-        return PASSAGES
-    value = given[0].value
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise SolverError("solver", f"A retriever gives a whole number of passages, not {value!r}.")
-    return min(value, MOST)
-
-
-PLANNED = 10_000
-"""Calls of a question whose plan is written first, at most: its steps are known before they run,
-and may have to read every part of a long document."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a strategy works with.
-
-    Args:
-        caller: asks the model and keeps the journal.
-        document: what is asked of.
-        library: the actions that steps may call, where the strategy leaves the choice.
-        demonstrations: examples for whoever writes steps.
-        passes: names of rewrites that plans go through.
-        tools: what can be asked beside the document; None for a search of it.
-        retriever: where passages come from; None for the document.
-        limits: how far it goes, where its steps are written one at a time.
-        context: the model's window, and what to do with a document that is longer.
-        embed: tells whether two questions are the same; None for `choose_embedding`.
-        replies: where an endpoint's vectors are kept; None for nowhere.
-    """
-
-    caller: Caller
-    document: Source
-    library: Library
-    demonstrations: tuple[Demonstration, ...] = ()
-    passes: tuple[str, ...] = DEFAULT_PASSES
-    tools: Tools | None = None
-    retriever: Retriever | None = None
-    limits: Limits = USUAL
-    context: Context = UNLIMITED
-    embed: Embed | None = None
-    replies: ReplyCache | None = None
-
-
-Uses: TypeAlias = Literal["tools", "embedding"]
-"""What a strategy may use beside the model, the document and its library."""
-
-Known: TypeAlias = Mapping[Uses, Callable[[], str]]
-"""The digest or the identity of each of these, found out only where it is wanted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A strategy as a person chooses it.
-
-    Args:
-        name: as on the command line.
-        about: what it does, in one sentence.
-        make: puts it together for one run, within the setting's limits.
-        libraries: names of the action libraries it works with; none leaves the choice.
-        demonstrations: the folder in ``plans/`` whose plans are shown where no other is named;
-            empty for a strategy that is shown none, and has actions of its own.
-        uses: what else decides its answers.
-    """
-
-    name: str
-    about: str
-    make: Callable[[Setting], Prepared]
-    libraries: tuple[str, ...] = ()
-    demonstrations: str = ""
-    uses: tuple[Uses, ...] = ()
-
-    def decisive(self, known: Known) -> list[str]:
-        """What else decides its answers, of what there is.
-
-        Args:
-            known: what identifies each thing that a strategy may use.
-        """
-        return [known[one]() for one in self.uses]
-
-
-def _pearl(one: Setting) -> Prepared:
-    caller = at_most(one.caller, PLANNED)
-    strategy = Pearl(one.library, caller, one.demonstrations, passes=one.passes)
-    handlers = Handlers(depth=one.limits.depth, width=max(one.limits.width, MOST_GIVEN))
-    retrieving = with_retriever(handlers, one.document, one.retriever)
-    return Prepared(strategy, one.library, retrieving, caller)
-
-
-def _decomp(one: Setting) -> Prepared:
-    caller = at_most(one.caller, one.limits.calls)
-    shown = tuple(map(worked, shown_plans(one.demonstrations)))
-    strategy = Decomp(one.library, caller, shown, one.limits.steps)
-    handlers = with_retriever(Handlers(decompose=decompose), one.document, one.retriever)
-    return Prepared(strategy, one.library, _limited(handlers, one.limits), caller)
-
-
-def _fsm1(one: Setting) -> Prepared:
-    from pearl.strategies.fsm_states import FSM1
-
-    return _machine(FSM1, one)
-
-
-def _fsm2(one: Setting) -> Prepared:
-    from pearl.strategies.fsm_states import FSM2
-
-    return _machine(FSM2, one)
-
-
-def _machine(machine: Machine, one: Setting) -> Prepared:
-    from pearl.strategies.fsm import Fsm
-    from pearl.strategies.fsm_states import FsmLimits
-
-    calls = min(FsmLimits().calls, one.limits.calls)
-    caller = at_most(one.caller, calls)
-    found = Fsm(machine, caller, one.document, FsmLimits(calls=calls, context=one.context))
-    return Prepared(found, found.library, _limited(found.handlers, one.limits), caller)
-
-
-def _rebel(one: Setting) -> Prepared:
-    from pearl.strategies.rebel import LIBRARY, rebel
-    from pearl.strategies.rebel_calls import RebelLimits, document_tools, searching_tools
-
-    usual = RebelLimits()
-    depth, calls = min(usual.depth, one.limits.depth), min(usual.calls, one.limits.calls)
-    caller = at_most(one.caller, calls)
-    search = searching_tools(one.retriever) if one.retriever else document_tools(one.document)
-    limits = RebelLimits(depth=depth, calls=calls)
-    found = rebel(caller, one.tools or search, one.embed, limits, one.replies)
-    handlers = replace(found.handlers, width=one.limits.width)
-    return Prepared(found, load_library(LIBRARY), handlers, caller)
-
-
-def _react(one: Setting) -> Prepared:
-    from pearl.strategies.react import LIBRARY, React, reacting
-
-    caller = at_most(one.caller, one.limits.calls)
-    handlers = _limited(reacting(one.document, one.retriever), one.limits)
-    return Prepared(React(caller), load_library(LIBRARY), handlers, caller)
+def _within(inputs: RunInputs, calls: int) -> RunInputs:
+    return replace(inputs, caller=at_most(inputs.caller, calls))
 
 
 def _limited(handlers: Handlers, limits: Limits) -> Handlers:
     return replace(handlers, depth=limits.depth, width=limits.width)
 
 
+def _pearl(prepared: Prepared, inputs: RunInputs) -> Runnable:
+    inputs, limits, library = _within(inputs, PLANNED), prepared.limits, prepared.library
+    strategy = Pearl(library, inputs.caller, prepared.demonstrations, passes=prepared.passes)
+    handlers = Handlers(depth=limits.depth, width=max(limits.width, MOST_PARTS))
+    handlers = with_retriever(handlers, inputs.document, prepared.retriever)
+    return Runnable(strategy, inputs, library, handlers)
+
+
+def _decomp(prepared: Prepared, inputs: RunInputs) -> Runnable:
+    from pearl.strategies.decomp import Decomp, decompose, worked
+
+    limits, library = prepared.limits, prepared.library
+    inputs = _within(inputs, limits.calls)
+    shown = tuple(map(worked, shown_plans(prepared.demonstrations)))
+    handlers = with_retriever(Handlers(decompose=decompose), inputs.document, prepared.retriever)
+    strategy = Decomp(library, inputs.caller, shown, limits.steps)
+    return Runnable(strategy, inputs, library, _limited(handlers, limits))
+
+
+def _fsm1(prepared: Prepared, inputs: RunInputs) -> Runnable:
+    from pearl.strategies.fsm_states import FSM1
+
+    return _machine(FSM1, prepared, inputs)
+
+
+def _fsm2(prepared: Prepared, inputs: RunInputs) -> Runnable:
+    from pearl.strategies.fsm_states import FSM2
+
+    return _machine(FSM2, prepared, inputs)
+
+
+def _machine(machine: Machine, prepared: Prepared, inputs: RunInputs) -> Runnable:
+    from pearl.strategies.fsm import Fsm
+    from pearl.strategies.fsm_states import FsmLimits
+
+    calls = min(FsmLimits().calls, prepared.limits.calls)
+    inputs = _within(inputs, calls)
+    limits = FsmLimits(calls=calls, context=inputs.context)
+    strategy = Fsm(machine, inputs.caller, inputs.document, limits)
+    handlers = _limited(strategy.handlers, prepared.limits)
+    return Runnable(strategy, inputs, prepared.library, handlers)
+
+
+def _rebel(prepared: Prepared, inputs: RunInputs) -> Runnable:
+    from pearl.strategies.rebel import rebel
+    from pearl.strategies.rebel_calls import RebelLimits, document_tools, searching_tools
+
+    usual, given, retriever = RebelLimits(), prepared.limits, prepared.retriever
+    limits = RebelLimits(depth=min(usual.depth, given.depth), calls=min(usual.calls, given.calls))
+    inputs = _within(inputs, limits.calls)
+    search = searching_tools(retriever) if retriever else document_tools(inputs.document)
+    strategy = rebel(inputs.caller, inputs.tools or search, prepared.embed, limits, inputs.replies)
+    handlers = replace(strategy.handlers, width=given.width)
+    return Runnable(strategy, inputs, prepared.library, handlers)
+
+
+def _react(prepared: Prepared, inputs: RunInputs) -> Runnable:
+    from pearl.strategies.react import React, reacting
+
+    inputs = _within(inputs, prepared.limits.calls)
+    handlers = _limited(reacting(inputs.document, prepared.retriever), prepared.limits)
+    return Runnable(React(inputs.caller), inputs, prepared.library, handlers)
+
+
 STRATEGIES = (
-    Named("pearl", "A plan is written, checked and executed.", _pearl, (), "demos"),
-    Named(
+    StrategySpec(
+        "pearl", "A plan is written, checked and executed.", _pearl,
+        demonstrations="demos", needs_model=False,
+    ),
+    StrategySpec(
         "decomp", "Steps are written one at a time, after seeing what the last gave.", _decomp,
         ("open_domain",), "open_domain",
     ),
-    Named("fsm1", "A state machine asks for one sub-question after another.", _fsm1, ("fsm",)),
-    Named("fsm2", "As fsm1, with a review that gives supporting facts.", _fsm2, ("fsm",)),
-    Named(
+    StrategySpec(
+        "fsm1", "A state machine asks for one sub-question after another.", _fsm1, ("fsm",)
+    ),
+    StrategySpec(
+        "fsm2", "As fsm1, with a review that gives supporting facts.", _fsm2, ("fsm",)
+    ),
+    StrategySpec(
         "rebel", "The question is split until a tool, or what is known, answers each part.",
         _rebel, ("rebel",), uses=("tools", "embedding"),
     ),
-    Named(
-        "react", "Thoughts and actions take turns: search, look up, finish.", _react,
-        ("react",),
+    StrategySpec(
+        "react", "Thoughts and actions take turns: search, look up, finish.", _react, ("react",)
     ),
 )  # fmt: skip
-"""By name; a new one is a function that puts it together, and a line here."""
+"""By name; a new one is a function that puts it together, and an entry here."""
 
 
-def find_strategy(name: str) -> Named:
+def find_strategy(name: str) -> StrategySpec:
     """The strategy of a name.
 
     Raises:
         InputError: there is none.
     """
-    for one in STRATEGIES:
-        if one.name == name:
-            return one
-    known = ", ".join(one.name for one in STRATEGIES)
+    for spec in STRATEGIES:
+        if spec.name == name:
+            return spec
+    known = ", ".join(spec.name for spec in STRATEGIES)
     raise InputError(f"There is no strategy {name}: use one of {known}.")
-
-
-def check_own(
-    named: Named,
-    library: Library | None,
-    demonstrations: Sequence[Demonstration] | None,
-    tools: str,
-) -> None:
-    """Make sure that a strategy is given nothing that it would pass over.
-
-    Args:
-        named: the strategy.
-        library: the actions that were chosen for it; None where none were.
-        demonstrations: the plans that it is to be shown.
-        tools: the file with what it may call; empty where there is none.
-
-    Raises:
-        InputError: it takes none of these.
-    """
-    if library and not named.demonstrations:
-        raise InputError(f"{named.name} has actions of its own: leave the library out.")
-    if demonstrations and not named.demonstrations:
-        raise InputError(f"{named.name} is shown no plans: leave the demonstrations out.")
-    if tools and "tools" not in named.uses:
-        raise InputError(f"{named.name} asks no tools: take the strategy rebel.")

@@ -7,21 +7,27 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pearl.answer import Answer, answer
+from pearl.answer import Answer, answer, start
 from pearl.evaluate.context import Searching, Tooling
 from pearl.evaluate.datasets.base import Example
 from pearl.lang.ast import Plan
-from pearl.lang.library import Library, load_library
+from pearl.lang.library import Library
 from pearl.lang.printer import print_plan
 from pearl.models.embeddings import Embed, TfIdf
 from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.retriever import Retriever
-from pearl.run.calls import Caller
 from pearl.run.loop import Finished, Strategy
 from pearl.session import Session
 from pearl.strategies.pearl import GivenPlan
-from pearl.strategies.registry import USUAL, Limits, Named, Setting, find_strategy, run_prepared
+from pearl.strategies.registry import (
+    DEFAULT_LIMITS,
+    Limits,
+    Prepared,
+    find_strategy,
+    prepare,
+    prepare_own,
+)
 
 if TYPE_CHECKING:
     from pearl.tools.base import Tools
@@ -41,6 +47,7 @@ __all__ = [
     "by_plan",
     "by_strategy",
     "outcome",
+    "prepared_by",
     "rotations",
 ]
 
@@ -76,7 +83,7 @@ class Kit:
     passes: tuple[str, ...] = DEFAULT_PASSES
     search: Searching | None = None
     retriever: Retriever | None = None
-    limits: Limits = USUAL
+    limits: Limits = DEFAULT_LIMITS
     tools: Tooling | None = None
     embed: Embed = field(default_factory=TfIdf)
 
@@ -171,53 +178,44 @@ async def by_name(
         ModelError: the model gave no usable answer.
         RunError: the strategy came to no answer.
     """
-    named = find_strategy(name)
-    given = _planning(named, kit)
-    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
-    ready = named.make(
-        Setting(
-            caller,
-            example.document,
-            given.library,
-            given.demonstrations,
-            kit.passes,
-            tools,
-            kit.retriever,
-            kit.limits,
-            session.context,
-            kit.embed,
-            session.engine.replies,
-        )
+    given = None
+    if find_strategy(name).demonstrations:
+        given = kit.plannings.get(STEPWISE) or kit.plannings[LIBRARY]
+    prepared = prepared_by(name, given, kit, session)
+    runnable = start(prepared, example.document, session, tools=tools)
+    return Ran(runnable.strategy, await runnable.run(example.question))
+
+
+def prepared_by(name: str, given: Planning | None, kit: Kit, session: Session) -> Prepared:
+    """A strategy within the kit's limits.
+
+    Args:
+        name: as on the command line.
+        given: what steps are written with; None for a strategy with actions of its own.
+        kit: what methods share.
+        session: the model in its layers.
+    """
+    return prepare(
+        name,
+        session.engine.model.name,
+        given.library if given else None,
+        given.demonstrations if given else None,
+        passes=kit.passes,
+        limits=kit.limits,
+        retriever=kit.retriever,
+        embed=kit.embed,
     )
-    finished = await run_prepared(
-        ready, example.question, example.document, caller, session.context
-    )
-    return Ran(ready.strategy, finished)
 
 
-def _planning(named: Named, kit: Kit) -> Planning:
-    """What steps are written with; a strategy with actions of its own has no choice."""
-    if not named.demonstrations:
-        return Planning(load_library(*named.libraries))
-    return kit.plannings.get(STEPWISE) or kit.plannings[LIBRARY]
-
-
-async def by_strategy(
-    strategy: Callable[[Caller], Strategy],
-    example: Example,
-    library: Library,
-    session: Session,
-) -> Outcome:
+async def by_strategy(prepared: Prepared, example: Example, session: Session) -> Outcome:
     """Answer with a strategy, and map the answer to an option where there are some.
 
     Raises:
         ModelError: the model gave no usable answer.
         RunError: a step has no output, or no option was named.
     """
-    found = await answer(
-        strategy, example.question, example.document, example.options, library, session
-    )
-    return outcome(found)
+    question, document, options = example.question, example.document, example.options
+    return outcome(await answer(prepared, question, document, options, session))
 
 
 async def by_plan(plan: Plan, example: Example, kit: Kit, session: Session) -> Outcome:
@@ -228,7 +226,8 @@ async def by_plan(plan: Plan, example: Example, kit: Kit, session: Session) -> O
         RunError: a step has no output, or no option was named.
     """
     library = kit.plannings[LIBRARY].library
-    found = await by_strategy(lambda _: GivenPlan(plan), example, library, session)
+    prepared = prepare_own(lambda _: GivenPlan(plan), library)
+    found = await by_strategy(prepared, example, session)
     return replace(found, plan="")
 
 

@@ -6,6 +6,7 @@ from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import LIBRARY, Kit, Method, Outcome, by_strategy
 from pearl.session import Session
 from pearl.strategies.least_to_most import LeastToMost
+from pearl.strategies.registry import prepare_own
 
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
@@ -15,8 +16,8 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
         ModelError: the model gave no usable answer.
         RunError: the question could not be reduced, or a step has no output.
     """
-    library = kit.plannings[LIBRARY].library
-    return await by_strategy(LeastToMost, example, library, session)
+    prepared = prepare_own(LeastToMost, kit.plannings[LIBRARY].library)
+    return await by_strategy(prepared, example, session)
 
 
 METHOD = Method(

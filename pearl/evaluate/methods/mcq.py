@@ -38,7 +38,7 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
     orders = rotations(example.options)
     shown = [[example.options[at] for at in order] for order in orders]
     plan = choosing_plan(example.question, shown)
-    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+    caller = session.caller()
     library = kit.plannings[LIBRARY].library
     finished = await run_strategy(
         GivenPlan(plan), example.question, example.document, library, caller, session.context

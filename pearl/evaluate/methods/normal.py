@@ -13,7 +13,6 @@ from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import Kit, Method, Outcome
 from pearl.evaluate.supporting_facts import supported
 from pearl.lang.library import load_library
-from pearl.run.calls import Caller
 from pearl.run.loop import run_strategy
 from pearl.session import Session
 from pearl.strategies.baselines import LIBRARY, OUTPUT, asking, asking_plan, fields_of
@@ -34,7 +33,7 @@ async def answer(example: Example, kit: Kit, session: Session, action: str) -> O
     """
     del kit
     document = None if example.document == NO_DOCUMENT else example.document
-    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+    caller = session.caller()
     finished = await run_strategy(
         GivenPlan(asking_plan(action, example.question)),
         example.question,

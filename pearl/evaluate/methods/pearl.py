@@ -14,10 +14,11 @@ from pearl.evaluate.methods.base import (
     Method,
     Outcome,
     by_strategy,
+    prepared_by,
 )
 from pearl.session import Session
 from pearl.strategies.baselines import PlanShown
-from pearl.strategies.pearl import Pearl
+from pearl.strategies.registry import prepare_own
 
 
 async def answer(example: Example, kit: Kit, session: Session, planning: str) -> Outcome:
@@ -33,13 +34,8 @@ async def answer(example: Example, kit: Kit, session: Session, planning: str) ->
         ModelError: the model gave no usable answer.
         RunError: a step has no output, or no option was named.
     """
-    given = kit.plannings[planning]
-    return await by_strategy(
-        lambda caller: Pearl(given.library, caller, given.demonstrations, passes=kit.passes),
-        example,
-        given.library,
-        session,
-    )
+    prepared = prepared_by("pearl", kit.plannings[planning], kit, session)
+    return await by_strategy(prepared, example, session)
 
 
 async def answer_with_plan_shown(example: Example, kit: Kit, session: Session) -> Outcome:
@@ -50,12 +46,10 @@ async def answer_with_plan_shown(example: Example, kit: Kit, session: Session) -
         RunError: the step has no output, or no option was named.
     """
     given = kit.plannings[LIBRARY]
-    found = await by_strategy(
-        lambda caller: PlanShown(given.library, caller, given.demonstrations),
-        example,
-        given.library,
-        session,
+    prepared = prepare_own(
+        lambda caller: PlanShown(given.library, caller, given.demonstrations), given.library
     )
+    found = await by_strategy(prepared, example, session)
     shown = [one.value for one in session.journal.entries if one.path == "plan/shown"]
     return replace(found, plan="".join(shown), fallback=not shown)
 

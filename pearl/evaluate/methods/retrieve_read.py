@@ -7,7 +7,6 @@ from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import Kit, Method, Outcome
 from pearl.lang.library import load_library
 from pearl.lang.printer import print_plan
-from pearl.run.calls import Caller
 from pearl.run.evidence import without_quotes
 from pearl.run.executor import Handlers
 from pearl.run.loop import run_strategy
@@ -25,7 +24,7 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
         ModelError: the model gave no usable answer.
         RunError: a step has no output, or no option was named.
     """
-    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+    caller = session.caller()
     finished = await run_strategy(
         GivenPlan(retrieve_read_plan(example.question)),
         example.question,

@@ -15,7 +15,7 @@ from pearl.lang.library import load_library
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json, to_json
-from pearl.run.calls import Caller, at_most
+from pearl.run.calls import at_most
 from pearl.run.loop import run_strategy
 from pearl.session import Session
 from pearl.strategies.pearl import shown_plans
@@ -71,7 +71,7 @@ async def answer_by_model(example: Example, kit: Kit, session: Session) -> Outco
         raise InputError(f"tmn-model {lacking}")
     shown = shown_plans(kit.plannings[LIBRARY].demonstrations)
     searching = kit.search or Searching()
-    asking = Caller(session.engine.ask, session.engine.identity, session.journal)
+    asking = session.caller()
     caller = at_most(asking, kit.limits.calls)
     proposer = ByModel(caller, load_library(AGENTS), shown, searching.budget.width)
     return await _answered(partial(searching.by, proposer), example, session)
@@ -80,7 +80,7 @@ async def answer_by_model(example: Example, kit: Kit, session: Session) -> Outco
 async def _answered(search: Search, example: Example, session: Session) -> Outcome:
     assert isinstance(example.data, World)
     agents = Agents(example.data)
-    caller = Caller(session.engine.ask, session.engine.identity, session.journal)
+    caller = session.caller()
     finished = await run_strategy(
         Tmn(agents, search, session.journal),
         example.question,
