@@ -20,8 +20,9 @@ from aiohttp import web
 from pearl.lang.ast import Action, Param, Step
 from pearl.lang.source import InputError, Source
 from pearl.models.base import ModelError, Reply, Request, Usage
-from pearl.models.batch_api import Batches, Gathering, open_batches
-from pearl.models.batch_files import LARGEST_LINE, BatchStatus
+from pearl.models.batch_api import Batches, Gathering, Options, open_batches
+from pearl.models.batch_jobs import BatchStatus
+from pearl.models.batch_store import LARGEST_LINE
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.openai import OpenAI
 from pearl.models.settings import Settings
@@ -60,8 +61,8 @@ def words(count: int) -> list[str]:
 
 def model(provider: Provider, folder: Path, **options: Any) -> Batches:
     settings = options.pop("settings", {})
-    options = {"quiet": 0.05, "interval": 0.02, **options}
-    return Batches("some-model", endpoint(provider.url, **settings), folder, **options)
+    chosen = Options(**{"quiet": 0.05, "interval": 0.02, **options})
+    return Batches("some-model", endpoint(provider.url, **settings), folder, chosen)
 
 
 def endpoint(url: str, **settings: Any) -> Settings:
@@ -153,7 +154,8 @@ def test_a_batch_goes_when_nobody_new_has_come_for_a_while():
         async def work() -> None:
             started = loop.time()
             gathering = Gathering(
-                lambda keys, _: gone.append((loop.time() - started, list(keys))), 2.0, 100, 1000
+                lambda lines: gone.append((loop.time() - started, [key for key, _ in lines])),
+                Options(quiet=2.0),
             )
             for word in "abc":
                 gathering.add(word, b"x")
@@ -677,8 +679,8 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.test_batch_api import KEY, endpoint, told, words
-from pearl.models.batch_api import Batches
-model = Batches("some-model", endpoint({url!r}), Path({folder!r}), quiet=0.05, interval=0.02)
+from pearl.models.batch_api import Batches, Options
+model = Batches("some-model", endpoint({url!r}), Path({folder!r}), Options(0.05, 0.02))
 asyncio.run(told(model, words({count})))
 """
 

@@ -153,9 +153,6 @@ def _weighed(counts: Sequence[Counter[str]]) -> list[list[float]]:
     return [[part / length for part in one] for one, length in zip(vectors, lengths, strict=True)]
 
 
-OPENAI = "https://api.openai.com/v1"
-"""The endpoint where none is named."""
-
 LARGEST = 1e30
 """No part of a vector is as large: it would not be kept as it is."""
 
@@ -208,7 +205,7 @@ class OpenAIEmbedding:
         settings = self._settings
         body = json.dumps({"model": self.name, "input": list(texts)}).encode()
         # Splits are far apart: a connection kept open would only be one to forget.
-        transport = Transport(settings.base_url or OPENAI, settings, ("embeddings",))
+        transport = Transport(settings, "embeddings")
         limit = settings.timeout
         try:
             async with asyncio.timeout(limit):
@@ -218,12 +215,9 @@ class OpenAIEmbedding:
         finally:
             await transport.close()
         if answer.status >= 300:
-            raise failure(answer.status, answer.headers, read_complaint(answer.body, self._hidden))
+            complaint = read_complaint(answer.body, settings.redact)
+            raise failure(answer.status, answer.headers, complaint)
         return _embedded(answer.body, len(texts))
-
-    def _hidden(self, text: str) -> str:
-        secret = self._settings.api_key.get_secret_value()
-        return text.replace(secret, "***") if secret else text
 
 
 def _embedded(body: bytes, count: int) -> Embedded:

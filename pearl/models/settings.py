@@ -8,6 +8,12 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+OPENAI = "https://api.openai.com/v1"
+"""The endpoint where none is named."""
+
+SECRET_LENGTH = 8
+"""A shorter key ("none", "ollama") is a stand-in, and an ordinary word of many texts."""
+
 
 class Settings(BaseSettings):
     """Read from the environment.
@@ -30,6 +36,16 @@ class Settings(BaseSettings):
     timeout: float = Field(300.0, gt=0)
     max_tokens: int | None = Field(None, gt=0)
     prompt_cache: Literal["auto", "openai", "anthropic", "off"] = "auto"
+
+    @property
+    def url(self) -> str:
+        """The endpoint's address."""
+        return self.base_url or OPENAI
+
+    def redact(self, text: str) -> str:
+        """A text of the endpoint's without the key, which some endpoints repeat."""
+        key = self.api_key.get_secret_value()
+        return text.replace(key, "***") if len(key) >= SECRET_LENGTH else text
 
     @field_validator("api_key")
     @classmethod

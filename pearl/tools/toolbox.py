@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.lang.builtins import Given
 from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value, as_text, to_json
-from pearl.models.transport import Hidden
+from pearl.models.transport import Redact
 from pearl.run.executor import Solve, SolverError
 from pearl.tools.addresses import Resolve, look_up
 from pearl.tools.base import LONGEST, Service, Tool, ToolError, ToolReply, Tools
@@ -84,7 +84,7 @@ class Toolbox:
     """
 
     def __init__(
-        self, tools: Mapping[str, Tool], services: Mapping[str, Service], hidden: Hidden
+        self, tools: Mapping[str, Tool], services: Mapping[str, Service], hidden: Redact
     ) -> None:
         self.tools = tools
         self.hidden = hidden

@@ -28,7 +28,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from pearl.models.transport import Hidden
+from pearl.models.transport import Redact
 from pearl.tools.addresses import Resolve, is_private_literal, is_public, one_form
 from pearl.tools.base import Limits, ToolError
 from pearl.tools.declared import HOLE, Http, filled
@@ -368,7 +368,7 @@ is an ordinary word of many texts, and is taken out where it stands alone."""
 MASK = "***"
 
 
-def hider(secrets: Iterable[str]) -> Hidden:
+def hider(secrets: Iterable[str]) -> Redact:
     """A function that puts ``***`` in the place of secrets.
 
     It knows a secret in any case as it is, with any of its characters escaped as in JSON,

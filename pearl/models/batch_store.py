@@ -1,13 +1,10 @@
-"""What is known of each batch, on disk: a process may end at any moment, and the next one goes on.
+"""What is on disk about each batch, and what came of each request, read with no trust.
 
-Every file is written under another name and put in place when it is whole, so
-what has a file's name is never half of it.
-
-What came of each request of a batch, read with no trust: a bad line costs no other.
-
-A batch as the provider shows it, read with no trust.
-
-What a caller settles, and what a caller is told.
+A folder holds a lock and, for a batch 1, ``0001.jsonl`` (its requests),
+``0001.json`` (how far it has come), ``0001.output.jsonl`` and
+``0001.error.jsonl`` (its results). Every file is written under another name
+and put in place when it is whole, so a process may end at any moment, and the
+next one goes on. A bad line of a result costs no other.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,18 +22,21 @@ from typing import Any, BinaryIO, Literal, get_args
 from pearl.lang.values import canonical_json
 from pearl.models.base import ModelError, Reply
 from pearl.models.openai import reply_of
-from pearl.models.transport import Complaint, Hidden, complaint_of, failure
+from pearl.models.transport import Complaint, Redact, complaint_of, failure
 
 Stage = Literal["written", "uploaded", "submitting", "submitted", "ended"]
 """How far a batch has come. ``submitting`` is recorded before the call, ``submitted`` after it:
 between the two nobody but the provider knows."""
 
+ENDPOINT = "/v1/chat/completions"
+"""Where the provider is to send each request of a batch."""
+
 OPENING = '{"custom_id":'
-"""What each line of an input file opens with."""
+"""What each line of a file of requests opens with."""
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class BatchRecord:
     """What is known of a batch.
 
     Args:
@@ -66,8 +66,21 @@ class State:
     past: tuple[str, ...] = ()
 
 
-class Folder:
+def request_line(key: str, body: bytes) -> bytes:
+    """A line of a file of requests.
+
+    Args:
+        key: the request's.
+        body: as it would be sent to the endpoint.
+    """
+    head = f'{OPENING}{canonical_json(key)},"method":"POST","url":"{ENDPOINT}","body":'
+    return b"".join((head.encode(), body, b"}\n"))
+
+
+class BatchFolder:
     """Where the batches of one or several models are kept, for one process at a time.
+
+    Every method raises a `ModelError` where the disk or a file cannot be used.
 
     Args:
         path: of the folder; it is made where it is missing.
@@ -78,11 +91,7 @@ class Folder:
         self._lock: BinaryIO | None = None
 
     def open(self) -> None:
-        """Take the folder for this process.
-
-        Raises:
-            ModelError: another has it, or it cannot be written.
-        """
+        """Take the folder for this process."""
         with self._disk():
             self._path.mkdir(parents=True, exist_ok=True)
             lock = (self._path / "lock").open("ab")
@@ -100,108 +109,82 @@ class Folder:
             self._lock.close()
             self._lock = None
 
-    def input(self, number: int) -> Path:
+    def requests(self, number: int) -> Path:
         """The file of a batch's requests."""
         return self._path / f"{number:04}.jsonl"
 
-    def output(self, number: int) -> Path:
-        """The file of a batch's answers."""
-        return self._path / f"{number:04}.output.jsonl"
+    def results(self, number: int) -> tuple[Path, Path]:
+        """The files of a batch's answers and of its failures."""
+        name = self._path / f"{number:04}"
+        return name.with_suffix(".output.jsonl"), name.with_suffix(".error.jsonl")
 
-    def errors(self, number: int) -> Path:
-        """The file of a batch's failures."""
-        return self._path / f"{number:04}.error.jsonl"
-
-    def states(self) -> list[State]:
-        """Every batch that is known, by number.
-
-        Raises:
-            ModelError: a file cannot be read.
-        """
+    def records(self) -> list[BatchRecord]:
+        """Every batch that is known, by number."""
         with self._disk():
-            names = sorted(path.stem for path in self._path.glob("*.json"))
-        return sorted(
-            (self.state(int(name)) for name in names if name.isdecimal()),
-            key=lambda state: state.number,
-        )
+            names = [path.stem for path in self._path.glob("*.json")]
+        return [self.record(number) for number in sorted(map(int, filter(str.isdecimal, names)))]
 
-    def state(self, number: int) -> State:
-        """What is known of a batch.
-
-        Raises:
-            ModelError: its file cannot be read.
-        """
-        path = self._state(number)
+    def record(self, number: int) -> BatchRecord:
+        """What is known of a batch."""
+        path = self._record(number)
         with self._disk():
             text = path.read_bytes()
         try:
             data = json.loads(text)
-            state = State(**{**data, "past": tuple(data.get("past", ()))})
+            record = BatchRecord(**{**data, "past": tuple(data.get("past", ()))})
+            valid = record.number == number and record.stage in get_args(Stage)
         except (ValueError, TypeError, AttributeError, RecursionError):
-            raise _damaged(path) from None
-        if state.number != number or state.stage not in get_args(Stage):
-            raise _damaged(path)
-        return state
+            valid = False
+        if not valid:
+            raise ModelError(
+                "store",
+                f"{path} cannot be read: put it back, or remove it to send its requests anew.",
+            )
+        return record
 
-    def save(self, state: State) -> State:
-        """Record what is known of a batch.
+    def save(self, record: BatchRecord) -> BatchRecord:
+        """Write down what is known of a batch."""
+        with self.writing(self._record(record.number)) as file:
+            file.write(canonical_json(asdict(record)).encode() + b"\n")
+        return record
 
-        Raises:
-            ModelError: it cannot be written.
-        """
-        with self.writing(self._state(state.number)) as file:
-            file.write(canonical_json(asdict(state)).encode() + b"\n")
-        return state
-
-    def write(self, identity: str, keys: Sequence[str], lines: Iterable[bytes]) -> State:
+    def add(self, identity: str, lines: Sequence[tuple[str, bytes]]) -> BatchRecord:
         """Begin a batch.
 
         Args:
             identity: of the model that is asked.
-            keys: the requests', in order.
-            lines: the requests, likewise.
-
-        Raises:
-            ModelError: it cannot be written.
+            lines: the requests' keys, each with its `request_line`.
         """
-        number = max((state.number for state in self.states()), default=0) + 1
+        number = max((record.number for record in self.records()), default=0) + 1
         with self._disk():
-            # Of a batch whose state a person has removed.
-            self.output(number).unlink(missing_ok=True)
-            self.errors(number).unlink(missing_ok=True)
-        with self.writing(self.input(number)) as file:
-            file.writelines(lines)
-        return self.save(State(number, identity, len(keys), _hash(keys)))
+            # Of a batch whose record a person has removed.
+            for path in self.results(number):
+                path.unlink(missing_ok=True)
+        with self.writing(self.requests(number)) as file:
+            file.writelines(line for _, line in lines)
+        return self.save(BatchRecord(number, identity, len(lines), _hash(key for key, _ in lines)))
 
-    def keys(self, state: State) -> list[str]:
-        """The keys of a batch's requests, in order.
-
-        Raises:
-            ModelError: the file is not the one that was written.
-        """
-        path = self.input(state.number)
+    def keys(self, record: BatchRecord) -> list[str]:
+        """The keys of a batch's requests, in order."""
+        path = self.requests(record.number)
         decoder = json.JSONDecoder()
         with self._disk(), path.open("rb") as file:
             try:
                 keys = [decoder.raw_decode(line.decode(), len(OPENING))[0] for line in file]
-                same = _hash(keys) == state.keys
+                same = _hash(keys) == record.keys
             except (ValueError, TypeError, RecursionError):
                 same = False
         if not same:
             raise ModelError(
                 "store",
                 f"{path} is not as it was written: put it back, or remove "
-                f"{self._state(state.number).name} to send its requests anew.",
+                f"{self._record(record.number).name} to send its requests anew.",
             )
         return keys
 
     @contextmanager
     def writing(self, path: Path) -> Iterator[BinaryIO]:
-        """A file that takes its name when the block ends well.
-
-        Raises:
-            ModelError: it cannot be written.
-        """
+        """A file that takes its name when the block ends well."""
         part = path.with_name(f".{path.name}.part")
         with self._disk():
             try:
@@ -213,7 +196,7 @@ class Folder:
             finally:
                 part.unlink(missing_ok=True)
 
-    def _state(self, number: int) -> Path:
+    def _record(self, number: int) -> Path:
         return self._path / f"{number:04}.json"
 
     @contextmanager
@@ -246,12 +229,7 @@ def _hash(keys: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(keys).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _damaged(path: Path) -> ModelError:
-    return ModelError(
-        "store",
-        f"{path} cannot be read: put it back, or remove it to send its requests anew.",
-    )
-
+# --- a batch as the provider shows it ---
 
 ENDS = frozenset({"completed", "failed", "expired", "cancelled"})
 """What the provider calls a batch that is over."""
@@ -263,7 +241,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProviderBatch:
     """A batch as the provider shows it.
 
     Args:
@@ -287,68 +265,60 @@ class Seen:
     complaint: Complaint | None = None
 
     @property
-    def over(self) -> bool:
-        """Whether nothing more comes of it."""
-        return self.status in ENDS
-
-    @property
     def crowded_out(self) -> bool:
         """Whether it failed for want of room, and for nothing in it."""
         complaint = self.complaint
         return self.status == "failed" and complaint is not None and NO_ROOM in complaint.codes
 
 
-def read_seen(data: dict[str, Any], hidden: Hidden) -> Seen:
-    """A batch.
-
-    Args:
-        data: what the provider sent.
-        hidden: takes the key out of a text.
+def read_batch(data: dict[str, Any], redact: Redact) -> ProviderBatch:
+    """A batch, from what the provider sent.
 
     Raises:
         ModelError: it is no batch.
     """
-    name, status = named(data.get("id")), named(data.get("status"))
+    name, status = read_name(data.get("id")), read_name(data.get("status"))
     if not name or not status:
-        raise unread()
+        raise no_batch_api()
     counts = data.get("request_counts")
     counts = counts if isinstance(counts, dict) else {}
-    return Seen(
+    errors = data.get("errors")
+    errors = errors.get("data") if isinstance(errors, dict) else errors
+    complaint = None
+    if isinstance(errors, list) and errors and isinstance(errors[0], dict):
+        complaint = complaint_of(errors[0], redact)
+        line = _whole(errors[0].get("line"))
+        if line:
+            complaint = Complaint(f"line {line}: {complaint.words}", complaint.codes)
+    return ProviderBatch(
         name,
         status,
-        named(data.get("input_file_id")),
-        named(data.get("output_file_id")),
-        named(data.get("error_file_id")),
+        read_name(data.get("input_file_id")),
+        read_name(data.get("output_file_id")),
+        read_name(data.get("error_file_id")),
         _whole(counts.get("completed")),
         _whole(counts.get("failed")),
-        _complaint(data.get("errors"), hidden),
+        complaint,
     )
 
 
-def named(text: object) -> str:
+def read_name(text: object) -> str:
     """A name or a word of the provider's, which goes into addresses; empty where it is none."""
     return text if isinstance(text, str) and _NAME.fullmatch(text) else ""
 
 
-def unread() -> ModelError:
+def no_batch_api() -> ModelError:
     """What is raised where an answer is none of a Batch API's."""
     return ModelError(
         "reply", "The endpoint does not answer as a Batch API does: check OPENAI_BASE_URL."
     )
 
 
-def _complaint(errors: object, hidden: Hidden) -> Complaint | None:
-    found = errors.get("data") if isinstance(errors, dict) else errors
-    if not isinstance(found, list) or not found or not isinstance(found[0], dict):
-        return None
-    said = complaint_of(found[0], hidden)
-    line = _whole(found[0].get("line"))
-    return Complaint(f"line {line}: {said.words}" if line else said.words, said.codes)
-
-
 def _whole(number: object) -> int:
     return number if type(number) is int and number > 0 else 0
 
+
+# --- what came of each request ---
 
 LARGEST_LINE = 16 << 20
 """Bytes of a line beyond which it holds no reply that could be used."""
@@ -358,93 +328,57 @@ PASSING_CODES = ("server", "internal", "timeout", "unavailable", "overloaded")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a line stands: in a file, from a byte, for so many."""
-
-    path: Path
-    start: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a request: a reply or an error.
+    """What came of a request: a reply or an error, and the line of a file that says so.
 
     Args:
         key: the request's.
-        place: where it says so.
+        path: of the file.
+        start: the byte at which the line starts.
+        size: the line's bytes.
         reply: the model's.
         error: why there is none.
         complaint: the endpoint's words where it did not take the request as it was written.
     """
 
     key: str
-    place: Place
+    path: Path
+    start: int
+    size: int
     reply: Reply | None = None
     error: ModelError | None = None
     complaint: str = ""
 
 
-def read_outcomes(path: Path, hidden: Hidden) -> Iterator[Outcome]:
-    """Every line of a file that can be read.
-
-    Args:
-        path: of answers or of failures; nothing where there is no such file.
-        hidden: takes the key out of a text.
-    """
+def read_outcomes(path: Path, redact: Redact) -> Iterator[Outcome]:
+    """What every line of a file says that can be read; nothing where there is no such file."""
     if not path.is_file():
         return
     with path.open("rb") as file:
-        for start, line in _lines(file):
-            outcome = _outcome(line, Place(path, start, len(line)), hidden)
+        start = 0
+        # Of a line that is too long, its beginning.
+        while line := file.readline(LARGEST_LINE):
+            outcome = _outcome(line, path, start, redact)
             if outcome is not None:
                 yield outcome
+            while line and not line.endswith(b"\n"):
+                line = file.readline(LARGEST_LINE)
+            start = file.tell()
 
 
-def read_outcome(place: Place, hidden: Hidden) -> Outcome | None:
-    """A line that was read before; None where it is no longer there.
-
-    Args:
-        place: where it stands.
-        hidden: takes the key out of a text.
-    """
+def reread(outcome: Outcome, redact: Redact) -> Reply | None:
+    """A reply that was read before; None where its line is no longer there."""
     try:
-        with place.path.open("rb") as file:
-            file.seek(place.start)
-            return _outcome(file.read(place.size), place, hidden)
+        with outcome.path.open("rb") as file:
+            file.seek(outcome.start)
+            line = file.read(outcome.size)
     except OSError:
         return None
+    found = _outcome(line, outcome.path, outcome.start, redact)
+    return found.reply if found is not None and found.key == outcome.key else None
 
 
-def left_out(seen: Seen) -> ModelError:
-    """Why a batch says nothing of a request.
-
-    Args:
-        seen: the batch at its end.
-    """
-    match seen.status:
-        case "failed":
-            return _failed(seen)
-        case "expired":
-            return _expired()
-        case "cancelled":
-            return _cancelled()
-        case _:
-            return ModelError("reply", f"The batch {seen.id} says nothing of this request.")
-
-
-def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Lines, or the beginnings of those that are too long, each with where it starts."""
-    start = 0
-    while line := file.readline(LARGEST_LINE):
-        yield start, line
-        rest = line
-        while rest and not rest.endswith(b"\n"):
-            rest = file.readline(LARGEST_LINE)
-        start = file.tell()
-
-
-def _outcome(line: bytes, place: Place, hidden: Hidden) -> Outcome | None:
+def _outcome(line: bytes, path: Path, start: int, redact: Redact) -> Outcome | None:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
@@ -452,26 +386,29 @@ def _outcome(line: bytes, place: Place, hidden: Hidden) -> Outcome | None:
     key = data.get("custom_id") if isinstance(data, dict) else None
     if not isinstance(key, str):
         return None
+    reply, error, refused = None, None, ""
     response = data.get("response")
     if not isinstance(response, dict):
-        return Outcome(key, place, error=_unsent(data.get("error"), hidden))
-    status, body = response.get("status_code"), response.get("body")
-    if type(status) is int and not 200 <= status < 300:
-        complaint = complaint_of(body, hidden)
-        error = failure(status if 400 <= status < 600 else 500, {}, complaint)
-        refused = status in (400, 422)
-        return Outcome(key, place, error=error, complaint=complaint.text if refused else "")
-    try:
-        return Outcome(key, place, reply=reply_of(body, hidden))
-    except ModelError as error:
-        return Outcome(key, place, error=error)
+        error = _unsent(data.get("error"), redact)
+    else:
+        status, body = response.get("status_code"), response.get("body")
+        if type(status) is int and not 200 <= status < 300:
+            complaint = complaint_of(body, redact)
+            error = failure(status if 400 <= status < 600 else 500, {}, complaint)
+            refused = complaint.text if status in (400, 422) else ""
+        else:
+            try:
+                reply = reply_of(body, redact)
+            except ModelError as unusable:
+                error = unusable
+    return Outcome(key, path, start, len(line), reply, error, refused)
 
 
-def _unsent(error: Any, hidden: Hidden) -> ModelError:  # noqa: ANN401 - any JSON
+def _unsent(error: Any, redact: Redact) -> ModelError:  # noqa: ANN401 - any JSON
     """Why the provider did not get to a request."""
     if not error:
         return ModelError("reply", "The batch holds neither a reply to this request nor an error.")
-    complaint = complaint_of({"error": error}, hidden)
+    complaint = complaint_of({"error": error}, redact)
     code = str(error.get("code") if isinstance(error, dict) else error).lower()
     if len(code) == 3 and code.isdecimal() and 400 <= int(code) < 600:
         return failure(int(code), {}, complaint)
@@ -484,10 +421,20 @@ def _unsent(error: Any, hidden: Hidden) -> ModelError:  # noqa: ANN401 - any JSO
     return failure(500 if any(part in code for part in PASSING_CODES) else 400, {}, complaint)
 
 
-def _failed(seen: Seen) -> ModelError:
-    said = seen.complaint or Complaint()
-    words = f"the batch {seen.id} failed: {said.words or 'it says no more'}"
-    return failure(429 if seen.crowded_out else 400, {}, Complaint(words, said.codes))
+def left_out(batch: ProviderBatch) -> ModelError:
+    """Why a batch that is over says nothing of a request."""
+    match batch.status:
+        case "failed":
+            complaint = batch.complaint or Complaint()
+            words = f"the batch {batch.id} failed: {complaint.words or 'it says no more'}"
+            status = 429 if batch.crowded_out else 400
+            return failure(status, {}, Complaint(words, complaint.codes))
+        case "expired":
+            return _expired()
+        case "cancelled":
+            return _cancelled()
+        case _:
+            return ModelError("reply", f"The batch {batch.id} says nothing of this request.")
 
 
 def _expired() -> ModelError:
@@ -498,42 +445,3 @@ def _cancelled() -> ModelError:
     return ModelError(
         "request", "The batch was cancelled at the provider: run it again to send what is missing."
     )
-
-
-@dataclass(frozen=True, slots=True)
-class BatchStatus:
-    """How a batch stands, for a person who waits.
-
-    Args:
-        batch: its number in the folder.
-        requests: how many it has.
-        completed: those that were answered.
-        failed: those that failed.
-        status: the provider's word, ``submitting`` before it has one, or ``unreachable`` where it
-            could not be asked.
-    """
-
-    batch: int
-    requests: int
-    completed: int
-    failed: int
-    status: str
-
-
-@dataclass(frozen=True)
-class Terms:
-    """When batches go, and who is told of them.
-
-    Args:
-        quiet: seconds without a new request after which a batch goes.
-        interval: seconds between two looks at a batch.
-        most: requests of a batch at most.
-        most_bytes: bytes of a batch's file at most.
-        progress: is told how batches stand.
-    """
-
-    quiet: float
-    interval: float
-    most: int
-    most_bytes: int
-    progress: Callable[[BatchStatus], None]
