@@ -32,7 +32,7 @@ from pearl.lang.text import cells
 from pearl.models.base import Usage
 from pearl.report import FORMS, terminal
 from pearl.report.document import Chart, Column, Point, Report, Series, Table, Text, parts, wide
-from pearl.report.plots import drawn
+from pearl.report.terminal import text_chart
 from tests.shell import call, on_terminal, one_line
 
 HOSTILE = (
@@ -490,7 +490,7 @@ class TestBars:
     def test_a_bar_is_as_long_as_its_value(self):
         points = tuple(Point(name, y, 0, y - 5, y + 5) for name, y in (("a", 25.0), ("bb", 50.0)))
         chart = Chart("bars", "Trial", (Series("", points),), "%", top=100.0, unit=" %")
-        one, two = drawn(chart, 100)
+        one, two = text_chart(chart, 100)
         assert one.count("█") * 2 == two.count("█") == 22
         assert one.endswith("25.0 %  20.0–30.0")
         assert one.index("25.0") == two.index("50.0")
@@ -498,7 +498,7 @@ class TestBars:
     def test_points_stand_in_a_frame(self):
         points = (Point("low", 0.0, 0.0), Point("high", 100.0, 100.0), Point("too", 100.0, 100.0))
         chart = Chart("scatter", "Trial", (Series("", points),), "%", "calls", top=100.0)
-        lines = drawn(chart, 80)
+        lines = text_chart(chart, 80)
         assert lines[0].rstrip().endswith("*")
         assert "│a" in lines[11]
         assert [line.split()[:2] for line in lines[14:17]] == [
@@ -510,7 +510,12 @@ class TestBars:
     def test_series_have_their_names_over_them(self):
         series = tuple(Series(name, (Point("", 5.0, 20.0),)) for name in ("one", "two"))
         chart = Chart("line", "Trial", series, "%", "size")
-        assert [line.split()[0] for line in drawn(chart, 60) if line] == ["one", "20", "two", "20"]
+        assert [line.split()[0] for line in text_chart(chart, 60) if line] == [
+            "one",
+            "20",
+            "two",
+            "20",
+        ]
 
 
 class TestMarkdown:

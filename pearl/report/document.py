@@ -1,10 +1,7 @@
-"""A report: what every form of it takes.
+"""A report, which every form of it takes: tables from rows of numbers, charts, and words.
 
-Tables from rows of numbers: the cells for a reader, the numbers for a program.
-
-Numbers as a reader sees them, alike in every report.
-
-Which columns of a wide table stand side by side, and which go on below.
+A table's cells are for a reader, and written alike in every report; its rows
+keep the numbers for a program.
 """
 
 from __future__ import annotations
@@ -70,6 +67,13 @@ class Point:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def spread(self) -> tuple[float, float]:
+        """How far its interval goes below and above the value; 0 where it has none."""
+        low = self.y if self.low is None else self.low
+        high = self.y if self.high is None else self.high
+        return max(0.0, self.y - low), max(0.0, high - self.y)
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
@@ -106,6 +110,12 @@ class Chart:
     unit: str = ""
     digits: int = 1
 
+    @property
+    def heading(self) -> str:
+        """Its title where it stands without labels at its sides."""
+        over = f" by {self.x_label}" if self.kind == "line" else ""
+        return f"{self.title} ({self.y_label}{over})"
+
     def shown(self, value: float) -> str:
         """A value as a reader sees it."""
         return f"{value:,.{self.digits}f}{self.unit}"
@@ -113,14 +123,16 @@ class Chart:
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels of all points, each once, in order."""
-        return tuple(dict.fromkeys(point.label for one in self.series for point in one.points))
+        return tuple(
+            dict.fromkeys(point.label for series in self.series for point in series.points)
+        )
 
     @property
     def end(self) -> float:
         """Where the axis of the values ends."""
         if self.top is not None:
             return self.top
-        ends = [point.high or point.y for one in self.series for point in one.points]
+        ends = [point.high or point.y for series in self.series for point in series.points]
         return max(ends, default=0.0) * 1.05 or 1.0
 
 
@@ -147,17 +159,17 @@ def described(chart: Chart) -> str:
     kinds = {"bars": "Bars", "line": "Lines", "scatter": "Points"}
     over = f" over {chart.x_label}" if chart.x_label else ""
     values = [
-        f"{name}{chart.shown(point.y)}"
-        for one in chart.series
-        for point in one.points
-        if (name := f"{_named(one.name, point.label)}: ")
+        f"{point_name(series, point)}: {chart.shown(point.y)}"
+        for series in chart.series
+        for point in series.points
     ]
     shown = "; ".join(values[:12]) + ("; …" if len(values) > 12 else "")
     return f"{kinds[chart.kind]}: {chart.y_label}{over}. {shown}."
 
 
-def _named(series: str, label: str) -> str:
-    return ", ".join(part for part in (series, label) if part)
+def point_name(series: Series, point: Point) -> str:
+    """A point's label, behind its series' name where that has one."""
+    return ", ".join(part for part in (series.name, point.label) if part)
 
 
 Row = Mapping[str, Any]

@@ -1,141 +1,239 @@
-"""One file for a browser: no script, nothing from elsewhere, light and dark, readable aloud."""
+"""One file for a browser: no script, nothing from elsewhere, light and dark, readable aloud.
+
+Charts are drawn by matplotlib. The page allows no style but its own, so that a
+drawing has plain attributes in place of styles, and the page's variables for
+colours, which it sets for light and for dark.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+import io
+import re
 from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from pearl.lang.text import printable
-from pearl.report.document import Block, Chart, Column, Report, Table
-from pearl.report.plots import drawn
+from pearl.report.document import Chart, Point, Report, described, point_name
+from pearl.report.terminal import text_chart
 
-
-def render(report: Report) -> str:
-    """The report as a page.
-
-    Raises:
-        InputError: it has charts, and matplotlib is not installed.
-    """
-    digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    about = "".join(
-        f"<div><dt>{_text(name)}</dt><dd>{_text(told)}</dd></div>" for name, told in report.about
-    )
-    body = "\n".join(
-        part for at, block in enumerate(report.blocks, 1) for part in _block(block, at)
-    )
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{_text(report.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{_text(report.title)}</h1>\n"
-        + (f"<dl>{about}</dl>\n" if about else "")
-        + f"{body}\n</main>\n</body>\n</html>\n"
-    )
-
-
-def _block(block: Block, number: int) -> Iterator[str]:
-    if isinstance(block, Table):
-        yield _table(block, number)
-    elif isinstance(block, Chart):
-        yield (
-            f'<figure aria-labelledby="f{number}"><figcaption id="f{number}">{_text(block.title)}'
-            f'</figcaption><div class="wide" tabindex="0" role="group" '
-            f'aria-labelledby="f{number}">{_drawn(block, number)}</div></figure>'
-        )
-    else:
-        yield from (f"<p>{_text(one)}</p>" for one in block.paragraphs)
-
-
-def _drawn(chart: Chart, number: int) -> str:
-    """A chart as a picture, or as bars of text where there is nothing to draw with."""
-    try:
-        from pearl.report.plots import svg
-
-        return svg(chart, f"c{number}")
-    except ImportError:
-        lines = "\n".join(map(_text, drawn(chart, _COLUMNS)))
-        return f'<pre>{lines}</pre><p class="note">{_MISSING}</p>'
-
-
-def _table(table: Table, number: int) -> str:
-    heads = "".join(
-        f'<th scope="col"{_side(column)}>{_text(column.title)}</th>' for column in table.columns
-    )
-    rows = "\n".join(f"<tr>{''.join(_cells(row, table.columns))}</tr>" for row in table.rows)
-    note = f'<p class="note">{_text(table.note)}</p>' if table.note else ""
-    # What is wider than the screen is moved by keys as well as by hand.
-    return (
-        f'<section><h2 id="t{number}">{_text(table.title)}</h2>'
-        f'<div class="wide" tabindex="0" role="group" aria-labelledby="t{number}">'
-        f'<table aria-labelledby="t{number}"><thead><tr>{heads}</tr></thead>\n'
-        f"<tbody>\n{rows}\n</tbody></table></div>{note}</section>"
-    )
-
-
-def _cells(row: tuple[str, ...], columns: tuple[Column, ...]) -> Iterator[str]:
-    for at, (cell, column) in enumerate(zip(row, columns, strict=True)):
-        if at:
-            yield f"<td{_side(column)}>{_text(cell)}</td>"
-        else:
-            yield f'<th scope="row"{_side(column)}>{_text(cell)}</th>'
-
-
-def _side(column: Column) -> str:
-    return ' class="right"' if column.align == "right" else ""
-
-
-def _text(text: str) -> str:
-    # What `printable` takes out is no character of HTML, nor are these two.
-    return escape(printable(text).replace("\ufffe", "�").replace("\uffff", "�"))
-
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _COLUMNS = 76
 """Characters a line of a chart in text."""
 
 _MISSING = "Drawn as text, as matplotlib is not installed: pip install matplotlib."
 
-_STYLE = """
-:root{--page:#fff;--ink:#1c2333;--dim:#566079;--line:#d9dee8;--soft:#f5f7fa;
---c1:#4c6a9c;--c2:#b3763a;--c3:#4f8a6b;--c4:#96577f;--c5:#7f7a35;--c6:#6b7280}
-@media(prefers-color-scheme:dark){:root{--page:#14171f;--ink:#e8ecf5;--dim:#a7b0c4;
---line:#333b4d;--soft:#1b202b;--c1:#7f9fd4;--c2:#d69a5c;--c3:#76b593;--c4:#c487ad;
---c5:#b5ae5f;--c6:#9aa3b2}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--ink);
-font:16px/1.5 system-ui,"Segoe UI","DejaVu Sans",sans-serif}
-main{max-width:66rem;margin:0 auto;padding:2rem 1.25rem 4rem}
-h1{font-size:1.6rem;line-height:1.25;margin:0 0 1rem}
-h2,figcaption{font-size:1.05rem;font-weight:600;line-height:1.35;margin:2.2rem 0 .5rem}
-figcaption{margin-top:0}
-dl{display:grid;gap:.15rem;margin:0 0 1.2rem}
-dl div{display:flex;flex-wrap:wrap;gap:0 .8rem}
-dt{color:var(--dim);min-width:9rem}
-dd{margin:0;overflow-wrap:anywhere;flex:1 1 12rem}
-p{max-width:46rem;margin:.6rem 0;overflow-wrap:anywhere}
-.note{color:var(--dim);font-size:.88rem;margin:.45rem 0 0}
-.wide{overflow-x:auto}
-.wide:focus-visible{outline:2px solid var(--c1);outline-offset:3px}
-table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums;
-border-top:2px solid var(--ink);border-bottom:2px solid var(--ink)}
-th,td{padding:.32rem .55rem;text-align:left;vertical-align:baseline;white-space:nowrap}
-thead th{vertical-align:bottom;border-bottom:1px solid var(--ink);white-space:normal;
-font-weight:600;max-width:11rem}
-tbody th{font-weight:400;background:var(--page)}
-tr th:first-child{position:sticky;left:0}
-thead th:first-child{background:var(--page)}
-tbody tr:nth-child(even),tbody tr:nth-child(even) th{background:var(--soft)}
-th:first-child,td:first-child{padding-left:.2rem}
-.right{text-align:right}
-figure{margin:2.2rem 0 0}
-svg{display:block;width:100%;min-width:26rem;max-width:44rem;height:auto;
-font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;stroke-linejoin:round}
-@media(max-width:40rem){main{padding:1.2rem .9rem 3rem}body{font-size:15px}
-th,td{padding:.3rem .5rem}}
-@media print{.wide{overflow:visible}section,figure{break-inside:avoid}}
-"""
+# Stand-ins while matplotlib draws: it knows no variables.
+_INK, _DIM, _LINE = "#010101", "#020202", "#030303"
+_FILLS = [f"#05050{number}" for number in range(1, 7)]
+_PAINT = {
+    _INK: "var(--ink)",
+    _DIM: "var(--dim)",
+    _LINE: "var(--line)",
+    **{fill: f"var(--c{number})" for number, fill in enumerate(_FILLS, 1)},
+}
+_MARKS = "osD^vP*X"
+_LABEL = 34
+"""Characters that a label in a chart may take."""
+
+_LOOK: dict[str, Any] = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.size": 10.0,
+    "font.family": "DejaVu Sans",
+    "axes.axisbelow": True,
+    "axes.edgecolor": _LINE,
+    "axes.labelcolor": _DIM,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "xtick.color": _LINE,
+    "xtick.labelcolor": _DIM,
+    "ytick.color": _LINE,
+    "ytick.labelcolor": _INK,
+    "text.color": _INK,
+    "grid.color": _LINE,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "legend.handlelength": 1.2,
+}
+
+
+def render(report: Report) -> str:
+    """The report as a page; without matplotlib its charts are bars of text."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    def drawn(chart: Chart, number: int) -> Markup:
+        try:
+            return Markup(svg(chart, f"c{number}"))  # noqa: S704 - `_plain` has made it
+        except ImportError:
+            lines = "\n".join(map(_text, text_chart(chart, _COLUMNS)))
+            return Markup("<pre>{}</pre><p class='note'>{}</p>").format(lines, _MISSING)
+
+    def sha256(style: str) -> str:
+        return base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters |= {"text": _text, "drawn": drawn, "sha256": sha256}
+    page = files("pearl.report").joinpath("page.jinja").read_text("utf-8")
+    return environment.from_string(page).render(report=report)
+
+
+def _text(text: str) -> str:
+    # What `printable` takes out is no character of HTML, nor are these two.
+    return printable(text).replace("\ufffe", "�").replace("\uffff", "�")
+
+
+def svg(chart: Chart, name: str) -> str:
+    """A chart as an SVG element for a page.
+
+    Args:
+        chart: what to draw; its title is left to the page.
+        name: unlike any other chart's on the page.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    drawers = {"bars": _bars, "line": _line, "scatter": _scatter}
+    look: Any = {**_LOOK, "svg.hashsalt": name}
+    with matplotlib.rc_context(look):
+        figure = Figure(figsize=(6.6, _height(chart)), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.add_subplot()
+        drawers[chart.kind](axes, chart)
+        handles, names = axes.get_legend_handles_labels()
+        if len(names) > 1 and chart.kind == "scatter":
+            figure.legend(handles, names, loc="outside right upper")
+        elif len(names) > 1:
+            figure.legend(handles, names, loc="outside upper left", ncols=3)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+    return _plain(out.getvalue(), chart, name)
+
+
+def _height(chart: Chart) -> float:
+    """In inches."""
+    if chart.kind != "bars":
+        return 3.6
+    count = len(chart.series)
+    if count == 1:
+        return max(1.3, len(chart.labels) * 0.27 + 0.75)
+    return max(1.3, len(chart.labels) * (count + 0.7) * 0.27 + 0.75 + 0.24 * -(-count // 3))
+
+
+def _bars(axes: Axes, chart: Chart) -> None:
+    """Lying bars, so that long labels can be read; the first one on top."""
+    places = {label: at for at, label in enumerate(chart.labels)}
+    count = len(chart.series)
+    thick = 0.68 if count == 1 else 0.82 / count
+    for at, series in enumerate(chart.series):
+        for number, point in enumerate(series.points):
+            y = places[point.label] + (at - (count - 1) / 2) * thick
+            label = _label(series.name) if count > 1 and not number else None
+            axes.barh(y, point.y, thick * 0.92, color=_FILLS[at % len(_FILLS)], label=label)
+            _interval(axes, (point.y, y), "xerr", point)
+            axes.annotate(
+                chart.shown(point.y), (point.y if point.high is None else point.high, y), (4, 0),
+                textcoords="offset points", va="center", fontsize=9 if count == 1 else 8,
+            )  # fmt: skip
+    axes.set_yticks(range(len(places)), [_label(label) for label in places])
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(places) - 0.5, -0.5)
+    # Room for the figures behind the bars.
+    axes.set_xlim(0, chart.end * 1.12)
+    axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= chart.end * 1.001])
+    axes.grid(axis="x")
+    axes.set_xlabel(_label(chart.y_label))
+
+
+def _line(axes: Axes, chart: Chart) -> None:
+    for at, series in enumerate(chart.series):
+        points = sorted(series.points, key=lambda point: point.x)
+        colour = _FILLS[at % len(_FILLS)]
+        label = _label(series.name) if len(chart.series) > 1 else None
+        values = [point.y for point in points]
+        axes.plot([point.x for point in points], values, "o-", color=colour, label=label)
+        for point in points:
+            _interval(axes, (point.x, point.y), "yerr", point, colour)
+    axes.grid(axis="y")
+    _frame(axes, chart, 1.06)
+
+
+def _scatter(axes: Axes, chart: Chart) -> None:
+    """Points that the legend names: names beside them would meet."""
+    labelled = [(series, point) for series in chart.series for point in series.points]
+    for at, (series, point) in enumerate(labelled):
+        _interval(axes, (point.x, point.y), "yerr", point, _DIM)
+        axes.plot(
+            [point.x], [point.y], _MARKS[at % len(_MARKS)], color=_FILLS[at % len(_FILLS)],
+            linestyle="none", label=_label(point_name(series, point)),
+        )  # fmt: skip
+    axes.grid()
+    _frame(axes, chart, 1.1)
+
+
+def _frame(axes: Axes, chart: Chart, room: float) -> None:
+    last = max((point.x for series in chart.series for point in series.points), default=0.0)
+    axes.set_xlim(0, last * room or 1)
+    axes.set_ylim(chart.bottom, chart.end)
+    axes.set_xlabel(_label(chart.x_label))
+    axes.set_ylabel(_label(chart.y_label))
+
+
+def _interval(
+    axes: Axes, place: tuple[float, float], axis: str, point: Point, colour: str = _INK
+) -> None:
+    if point.low is not None:
+        spread: Any = {axis: [[length] for length in point.spread]}
+        axes.errorbar(*place, **spread, fmt="none", color=colour, elinewidth=1, capsize=2.5)
+
+
+def _label(text: str) -> str:
+    """A label in one line; what is no character of XML is none of a label."""
+    label = " ".join(_text(text).split())
+    # Names that begin with an underscore are left out of legends.
+    label = f"\u200b{label}" if label.startswith("_") else label
+    return label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…"
+
+
+def _plain(drawing: str, chart: Chart, name: str) -> str:
+    """A drawing without prolog, metadata and styles, its names unlike any other's."""
+    text = drawing[drawing.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<style .*?</style>", "", text, flags=re.DOTALL)
+    # Labels are text between tags: what stands in them is no attribute.
+    text = re.sub("<[^<>]+>", lambda tag: _plain_tag(tag[0], name), text)
+    head, _, rest = text.partition(">")
+    head = re.sub(r' (?:width|height)="[^"]*"', "", head)
+    said = escape(" ".join(_text(f"{chart.title}. {described(chart)}").split()))
+    return f'{head} role="img" aria-label="{said}">{rest.strip()}'
+
+
+def _plain_tag(tag: str, name: str) -> str:
+    tag = re.sub(' style="([^"]*)"', lambda match: _attributes(match[1]), tag)
+    return re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", tag)
+
+
+def _attributes(style: str) -> str:
+    """A style's parts as attributes; the typeface is the page's."""
+    attributes = ""
+    for part in style.split(";"):
+        key, _, value = map(str.strip, part.partition(":"))
+        if key == "font":
+            size = re.search(r"([\d.]+px)", value)
+            key, value = "font-size", size[1] if size else "10px"
+        if key and key != "font-family":
+            attributes += f' {key}="{_PAINT.get(value, value)}"'
+    return attributes

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from pearl.lang.text import printable
-from pearl.report.document import Block, Chart, Point, Report, Table, parts
+from pearl.report.document import Block, Chart, Point, Report, Table, parts, point_name
 
 WIDTH = 130
 """Characters of a row above which a table's columns go on below."""
@@ -150,13 +150,12 @@ def _scatter(chart: Chart) -> Iterator[str]:
         legend=False,
     )
     marks = ("*", "square*", "triangle*", "diamond*", "pentagon*", "o", "square", "triangle")
-    named = [(one.name, point) for one in chart.series for point in one.points]
-    for at, (name, point) in enumerate(named):
+    labelled = [(series, point) for series in chart.series for point in series.points]
+    for at, (series, point) in enumerate(labelled):
         yield _plot(at, f"only marks, mark={marks[at % len(marks)]}", "y")
         yield f"({point.x:.6g},{point.y:.6g}){_spread(point, 'y')}"
         yield "};"
-        label = ", ".join(part for part in (name, point.label) if part)
-        yield rf"\addlegendentry{{{_text(label)}}}"
+        yield rf"\addlegendentry{{{_text(point_name(series, point))}}}"
 
 
 def _axis(chart: Chart, *settings: str, legend: bool = True) -> Iterator[str]:
@@ -177,9 +176,9 @@ def _plot(at: int, how: str, axis: str) -> str:
 
 
 def _spread(point: Point, axis: str) -> str:
-    if point.low is None or point.high is None:
+    if point.low is None:
         return ""
-    up, down = max(0.0, point.high - point.y), max(0.0, point.y - point.low)
+    down, up = point.spread
     if axis == "x":
         return f" += ({up:.6g},0) -= ({down:.6g},0)"
     return f" += (0,{up:.6g}) -= (0,{down:.6g})"

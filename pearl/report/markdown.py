@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pearl.lang.text import printable
 from pearl.report.document import Block, Chart, Report, Table
-from pearl.report.plots import drawn
+from pearl.report.terminal import text_chart
 
 WIDTH = 92
 """Columns of a chart: as many as a page of code has."""
@@ -36,9 +36,8 @@ def _block(block: Block) -> Iterator[str]:
         if block.note:
             yield _paragraph(block.note)
     elif isinstance(block, Chart):
-        over = f" by {block.x_label}" if block.kind == "line" else ""
-        yield f"## {_text(f'{block.title} ({block.y_label}{over})')}"
-        lines = "\n".join(drawn(block, WIDTH))
+        yield f"## {_text(block.heading)}"
+        lines = "\n".join(text_chart(block, WIDTH))
         # A fence longer than any run of its mark within.
         fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", lines)), default=0))
         yield f"{fence}text\n{lines}\n{fence}"

@@ -1,4 +1,4 @@
-"""For a person at a terminal: aligned columns, and bars of characters."""
+"""For a person at a terminal: aligned columns, and charts of characters, which Markdown has too."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from pearl.lang.text import cells, printable
-from pearl.report.document import Block, Chart, Column, Report, Table, parts, wide
-from pearl.report.plots import drawn, fit, pad
+from pearl.report.document import Block, Chart, Point, Report, Table, parts, point_name, wide
 
 WIDTH = 100
 """Columns where nobody says how many there are."""
@@ -18,6 +17,18 @@ _HEAD = 8
 
 _CELL = 44
 """Columns that a cell may take."""
+
+_LABEL = 34
+"""Columns that a label of a chart may take."""
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_BAR = range(10, 45)
+"""Columns that a bar of 100 % may take."""
+
+_HIGH = 12
+"""Lines of a frame with points."""
+
+_MARKS = "abcdefghijklmnopqrstuvwxyz"
 
 Style = Callable[[str], str]
 
@@ -38,9 +49,9 @@ def render(report: Report, width: int = WIDTH, bold: Style = _plain, dim: Style 
     """
     lines = [*(bold(line) for line in _wrapped(report.title, width)), ""]
     margin = max((cells(name) for name, _ in report.about), default=0)
-    for name, told in report.about:
-        first, *more = _wrapped(told, width - margin - 2) or [""]
-        lines.append(f"{dim(pad(printable(name), margin))}  {first}")
+    for name, fact in report.about:
+        first, *more = _wrapped(fact, width - margin - 2) or [""]
+        lines.append(f"{dim(_pad(printable(name), margin))}  {first}")
         lines += (" " * (margin + 2) + line for line in more)
     for block in report.blocks:
         if lines[-1]:
@@ -55,61 +66,133 @@ def _block(block: Block, width: int, bold: Style, dim: Style) -> Iterator[str]:
         yield from _table(block, width, dim)
         yield from (dim(line) for line in _wrapped(block.note, width))
     elif isinstance(block, Chart):
-        yield from (bold(line) for line in _wrapped(_titled(block), width))
-        yield from drawn(block, width)
+        yield from (bold(line) for line in _wrapped(block.heading, width))
+        yield from text_chart(block, width)
     else:
-        for at, paragraph in enumerate(block.paragraphs):
-            yield from ("",) if at else ()
+        for number, paragraph in enumerate(block.paragraphs):
+            yield from ("",) if number else ()
             yield from _wrapped(paragraph, width)
 
 
-def _titled(chart: Chart) -> str:
-    over = f" by {chart.x_label}" if chart.kind == "line" else ""
-    return f"{chart.title} ({chart.y_label}{over})"
-
-
 def _table(table: Table, width: int, dim: Style) -> Iterator[str]:
-    rows = [[fit(cell, _CELL) for cell in row] for row in table.rows]
-    heads = [_title(column, [row[at] for row in rows]) for at, column in enumerate(table.columns)]
-    widths = [
-        max(cells(text) for text in (*heads[at], *(row[at] for row in rows)))
-        for at in range(len(table.columns))
-    ]
+    columns = list(zip(*([_fit(cell, _CELL) for cell in row] for row in table.rows), strict=True))
+    columns = columns or [()] * len(table.columns)
+    heads = []
+    for column, texts in zip(table.columns, columns, strict=True):
+        # No wider than what stands under it, as far as its words allow.
+        widest = max(map(cells, texts), default=0)
+        longest = max(map(cells, column.title.split()), default=0)
+        room = max(_HEAD, min(_CELL, max(longest, widest)))
+        heads.append(_wrapped(column.title, room) or [""])
+    widths = [max(map(cells, (*head, *texts))) for head, texts in zip(heads, columns, strict=True)]
     gap = next((gap for gap in (_GAP, 1) if wide(widths, gap) <= width), _GAP)
+
+    def line(texts: Sequence[str], part: Sequence[int]) -> str:
+        aligned = (
+            _pad(texts[at], widths[at], right=table.columns[at].align == "right") for at in part
+        )
+        return (" " * gap).join(aligned)
+
     for number, part in enumerate(parts(widths, width, gap)):
         if number:
             yield ""
         high = max(len(heads[at]) for at in part)
         # Titles stand on the line below them.
         titles = [[*[""] * high, *head][-high:] for head in heads]
-        yield from (
-            _row([title[line] for title in titles], part, widths, table.columns, gap)
-            for line in range(high)
-        )
+        yield from (line(texts, part) for texts in zip(*titles, strict=True))
         yield dim("─" * wide([widths[at] for at in part], gap))
-        yield from (_row(row, part, widths, table.columns, gap) for row in rows)
-
-
-def _row(
-    texts: Sequence[str],
-    part: Sequence[int],
-    widths: Sequence[int],
-    columns: Sequence[Column],
-    gap: int,
-) -> str:
-    """Some of a row's texts, each under its column."""
-    return (" " * gap).join(
-        pad(texts[at], widths[at], right=columns[at].align == "right") for at in part
-    )
-
-
-def _title(column: Column, shown: Sequence[str]) -> list[str]:
-    """A column's title, in as many lines as keep it no wider than what stands under it."""
-    widest = max((cells(cell) for cell in shown), default=0)
-    longest = min(_CELL, max((cells(word) for word in column.title.split()), default=0))
-    return _wrapped(column.title, max(longest, _HEAD, min(widest, _CELL))) or [""]
+        yield from (line(texts, part) for texts in zip(*columns, strict=True))
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    words = " ".join(printable(text).split(" "))
-    return textwrap.wrap(words, max(1, width), break_on_hyphens=False)
+    return textwrap.wrap(printable(text), max(1, width), break_on_hyphens=False)
+
+
+def _fit(text: str, width: int) -> str:
+    """A text in at most so many columns, cut with ``…``."""
+    text = printable(text).replace("\t", " ")
+    if cells(text) <= width:
+        return text
+    while text and cells(text) > width - 1:
+        text = text[:-1]
+    return f"{text}…"
+
+
+def _pad(text: str, width: int, *, right: bool = False) -> str:
+    """A text in just so many columns."""
+    space = " " * (width - cells(text))
+    return space + text if right else text + space
+
+
+def text_chart(chart: Chart, width: int) -> list[str]:
+    """A chart as lines of text.
+
+    Args:
+        chart: what to draw.
+        width: columns there are.
+    """
+    return list((_scatter if chart.kind == "scatter" else _bars)(chart, width))
+
+
+def _bars(chart: Chart, width: int) -> Iterator[str]:
+    """A bar a point, under its series' name; over numbers, the numbers are the labels."""
+
+    def label(point: Point) -> str:
+        return _fit(f"{point.x:g}" if chart.kind == "line" else point.label, _LABEL)
+
+    points = [point for series in chart.series for point in series.points]
+    margin = max((cells(label(point)) for point in points), default=0)
+    values = max((len(chart.shown(point.y)) for point in points), default=0)
+    spreads = max((len(_interval(chart, point)) for point in points), default=0)
+    room = max(_BAR.start, min(_BAR.stop - 1, width - margin - values - spreads - 6))
+    for number, series in enumerate(chart.series):
+        if len(chart.series) > 1:
+            yield from ("",) if number else ()
+            yield _fit(series.name, width)
+        for point in series.points:
+            eighths = round(max(0.0, min(1.0, point.y / chart.end)) * room * 8)
+            whole, rest = divmod(eighths, 8)
+            bar = _pad("█" * whole + (_EIGHTHS[rest] if rest else ""), room)
+            value = f"{chart.shown(point.y):>{values}}  {_interval(chart, point)}"
+            yield f"{_pad(label(point), margin)}  {bar}  {value}".rstrip()
+
+
+def _interval(chart: Chart, point: Point) -> str:
+    if point.low is None or point.high is None:
+        return ""
+    return f"{point.low:,.{chart.digits}f}–{point.high:,.{chart.digits}f}"
+
+
+def _scatter(chart: Chart, width: int) -> Iterator[str]:
+    """Letters in a frame, and what each stands for."""
+    points = [point for series in chart.series for point in series.points]
+    marks = [*_MARKS, *"·" * len(points)]
+    last = max((point.x for point in points), default=0.0) * 1.05 or 1.0
+    top, bottom = chart.shown(chart.end), chart.shown(chart.bottom)
+    margin = max(len(top), len(bottom))
+    room = max(_BAR.start, min(60, width - margin - 4))
+    grid = [[" "] * room for _ in range(_HIGH)]
+    for mark, point in zip(marks, points, strict=False):
+        height = (point.y - chart.bottom) / (chart.end - chart.bottom)
+        line = grid[_HIGH - 1 - round(min(1.0, max(0.0, height)) * (_HIGH - 1))]
+        column = round(min(1.0, max(0.0, point.x / last)) * (room - 1))
+        line[column] = mark if line[column] == " " else "*"
+    scale = [top, *[""] * (_HIGH - 2), bottom]
+    for value, line in zip(scale, grid, strict=True):
+        yield f"{value:>{margin}} │{''.join(line)}".rstrip()
+    yield f"{'':{margin}} └{'─' * room}"
+    end = _number(last)
+    label = _fit(chart.x_label, room - len(end) - 3)
+    yield f"{'':{margin}}  0{label:^{room - len(end) - 1}}{end}"
+    names = [point_name(series, point) for series in chart.series for point in series.points]
+    margin = min(_LABEL, max(map(cells, names), default=0))
+    for mark, point, name in zip(marks, points, names, strict=False):
+        shown = f"{_pad(_fit(name, margin), margin)}  {chart.shown(point.y)}"
+        shown = f"{shown}  {_interval(chart, point)}".rstrip()
+        yield f"  {mark}  {shown}  at {_number(point.x)}"
+    if any("*" in line for line in grid):
+        yield "  *  several"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
