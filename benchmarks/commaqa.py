@@ -22,10 +22,10 @@ if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pearl.commaqa.agents import Agents
-from pearl.commaqa.analogy import ByAnalogy
-from pearl.commaqa.learn import Learned, learn_from_answers, learn_from_gold
+from pearl.commaqa.analogy import AnalogyScorer
+from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold
 from pearl.commaqa.scoring import exact_match, f1
-from pearl.commaqa.search import best_first, brute_force, greedy
+from pearl.commaqa.search import best_first, exhaustive_search, greedy
 from pearl.commaqa.world import World, read_worlds
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data" / "commaqa"
@@ -86,7 +86,7 @@ def _both(name: str, train: Sequence[World], test: Sequence[World]) -> int:
 def _row(
     name: str, source: str, search: str, learned: Learned, training: float, test: Sequence[World]
 ) -> None:
-    scorer, started = ByAnalogy(learned.model), time.perf_counter()
+    scorer, started = AnalogyScorer(learned.model), time.perf_counter()
     exact: list[bool] = []
     shared: list[float] = []
     calls = 0
@@ -133,10 +133,10 @@ def _brute(name: str, worlds: Sequence[World], chosen: argparse.Namespace) -> No
     """The paper's exhaustive search on the first question of some worlds."""
     started = time.perf_counter()
     for world in worlds[: chosen.brute]:
-        question = world.untold().questions[0]
+        question = world.without_gold().questions[0]
         for depth in (2, 3):
-            agents = Agents(world.untold())
-            found = brute_force(question.text, question.answer, agents, depth, chosen.calls)
+            agents = Agents(world.without_gold())
+            found = exhaustive_search(question.text, question.answer, agents, depth, chosen.calls)
             print(
                 f"{name}: depth {depth}, {found.calls:,} calls"
                 f"{'' if found.finished else ' (stopped)'}, {len(found.decompositions)} "

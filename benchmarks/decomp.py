@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from pearl.commaqa.decomposition import to_plan
-from pearl.commaqa.learn import learn_from_gold
-from pearl.commaqa.moves import longest_match
+from pearl.commaqa.learning import learn_from_gold
+from pearl.commaqa.model import longest_match
 from pearl.commaqa.world import read_worlds
 from pearl.lang.printer import print_plan
 

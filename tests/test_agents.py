@@ -26,9 +26,8 @@ from pearl.commaqa.decomposition import (
     to_hops,
     to_plan,
 )
-from pearl.commaqa.language import read_numbers
 from pearl.commaqa.scoring import exact_match, f1
-from pearl.commaqa.world import World, read_world, read_worlds
+from pearl.commaqa.world import World, read_numbers, read_world, read_worlds
 from pearl.lang.ast import Mode, Plan, Ref
 from pearl.lang.diagnostics import has_errors
 from pearl.lang.library import load_library
@@ -156,7 +155,7 @@ def test_every_gold_decomposition_is_a_plan_and_comes_back(worlds: Iterator[Worl
 
 
 def test_a_world_can_be_stripped_of_its_decompositions(worlds: Iterator[World]):
-    bare = next(worlds).untold()
+    bare = next(worlds).without_gold()
     assert bare.questions
     assert all(not (one.hops or one.answers or one.facts) for one in bare.questions)
     assert all(one.text and one.answer is not None for one in bare.questions)

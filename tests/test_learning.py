@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from pearl.commaqa.agents import Agents, run_hops
-from pearl.commaqa.analogy import ByAnalogy
+from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.decomposition import Hop, parse_hops
-from pearl.commaqa.learn import Learned, learn_from_answers, learn_from_gold
-from pearl.commaqa.learned import Model, parts_of, phrases_of, read_model, write_model
-from pearl.commaqa.moves import (
+from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold
+from pearl.commaqa.model import (
+    Model,
+    features_of,
     fits,
     fitted,
     hop_of,
@@ -28,10 +29,13 @@ from pearl.commaqa.moves import (
     longest_match,
     move_of,
     opened,
+    parts_of,
+    read_model,
     strange_entities,
+    write_model,
 )
 from pearl.commaqa.scoring import exact_match
-from pearl.commaqa.search import Budget, Choice, NextStep, best_first, brute_force, greedy
+from pearl.commaqa.search import Budget, Candidate, Scorer, best_first, exhaustive_search, greedy
 from pearl.commaqa.world import World, read_world, read_worlds
 from pearl.lang.source import InputError
 from pearl.lang.values import Value
@@ -65,9 +69,9 @@ def dev(shared: Path, name: str) -> list[World]:
 
 def score(model: Model, test: Iterable[World]) -> float:
     """Exact match of best-first search, in percent."""
-    scorer, right = ByAnalogy(model), []
+    scorer, right = AnalogyScorer(model), []
     for world in test:
-        agents = Agents(world.untold())
+        agents = Agents(world.without_gold())
         for question in world.questions:
             found = best_first(question.text, agents, scorer)
             right.append(exact_match(found.answer, question.answer))
@@ -122,10 +126,10 @@ def test_gold_is_not_read_where_answers_are_learned_from(shared: Path, name: str
     some = train(shared, name)[:12]
     models = {
         write_model(learn_from_answers(given).model)
-        for given in (some, map(World.untold, some), map(poisoned, some))
+        for given in (some, map(World.without_gold, some), map(poisoned, some))
     }
     assert len(models) == 1
-    assert learn_from_gold(map(World.untold, some)).explained == 0
+    assert learn_from_gold(map(World.without_gold, some)).explained == 0
     assert write_model(learn_from_gold(map(poisoned, some)).model) not in models
 
 
@@ -237,7 +241,7 @@ def combined(world: World, name: str) -> Iterator[tuple[str, Value]]:
 @pytest.mark.parametrize("name", COMBINED)
 @pytest.mark.parametrize("learn", [learn_from_answers])
 def test_hops_that_were_never_seen_together(shared: Path, name: str, learn: Any):
-    scorer, right = ByAnalogy(taught(shared, name, learn).model), []
+    scorer, right = AnalogyScorer(taught(shared, name, learn).model), []
     for world in dev(shared, name)[:5]:
         for text, answer in combined(world, name):
             found = best_first(text, Agents(world), scorer)
@@ -307,7 +311,7 @@ def test_strange_words_are_entities():
 def test_a_question_is_taken_apart_at_its_entities():
     assert parts_of("From {1} to {2} by air", 2) == ("From {1}", " to {2} by air")
     assert parts_of("Who are from {1}?", 1) == ("Who are from {1}?",)
-    assert {"from {}", "to {} $", "^ from"} <= phrases_of("From {1} to {2}?")
+    assert {"from {}", "to {} $", "^ from"} <= features_of("From {1} to {2}?")
 
 
 # -- search, whoever proposes ---------------------------------------------------------------------
@@ -353,10 +357,10 @@ class Scripted:
 
     def choices(
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
-    ) -> Iterator[Choice]:
+    ) -> Iterator[Candidate]:
         for score, line in self.told:
             number = str(len(hops))
-            yield Choice(score, parse_hops(line.replace("#-1", f"#{number}")).hops[0]
+            yield Candidate(score, parse_hops(line.replace("#-1", f"#{number}")).hops[0]
                          if line else None)  # fmt: skip
 
 
@@ -365,9 +369,9 @@ class Endless:
 
     def choices(self, question: str, hops: Sequence[Hop], answers: Sequence[Value]) -> Any:
         for number in itertools.count():
-            yield Choice(-0.001, Hop("select", "text", "Who is there?" + " " * number))
-            yield Choice(-0.001, Hop("select", "text", "Who is there?"))
-            yield Choice(-0.002, Hop("project", "text", f"What did #{number % 3 + 1} win?"))
+            yield Candidate(-0.001, Hop("select", "text", "Who is there?" + " " * number))
+            yield Candidate(-0.001, Hop("select", "text", "Who is there?"))
+            yield Candidate(-0.002, Hop("project", "text", f"What did #{number % 3 + 1} win?"))
 
 
 REPEATING = Scripted((-0.1, '(select) [text] "Who is there?"'))
@@ -381,7 +385,7 @@ LISTS = Scripted((0.5, '(select) [text] "Who is there?"'),
 @pytest.mark.parametrize("scorer", [Endless(), REPEATING, UNKNOWN, ODD, LISTS],
                          ids=["endless", "repeating", "unknown", "odd", "lists"])  # fmt: skip
 @pytest.mark.parametrize("search", [greedy, best_first])
-def test_budgets_hold_under_any_scorer(agents: Agents, scorer: NextStep, search: Any):
+def test_budgets_hold_under_any_scorer(agents: Agents, scorer: Scorer, search: Any):
     budget = Budget(width=5, depth=4, calls=30, hops=50)
     found = search("Who?", agents, scorer, budget)
     assert found.answer is None
@@ -407,11 +411,11 @@ def test_the_search_goes_on_where_an_agent_has_no_answer(agents: Agents):
 
 
 def test_a_filter_that_keeps_nothing_is_an_answer_and_nothing_found_is_none(agents: Agents):
-    def path(*lines: str) -> NextStep:
+    def path(*lines: str) -> Scorer:
         class Straight:
             def choices(self, question: str, hops: Sequence[Hop], answers: Sequence[Value]) -> Any:
                 told = parse_hops("\n".join(lines)).hops
-                return [Choice(-0.1, told[len(hops)] if len(hops) < len(told) else None)]
+                return [Candidate(-0.1, told[len(hops)] if len(hops) < len(told) else None)]
 
         return Straight()
 
@@ -430,21 +434,23 @@ def test_the_cheapest_whole_wins(agents: Agents):
     class Two:
         def choices(self, question: str, hops: Sequence[Hop], answers: Sequence[Value]) -> Any:
             if not hops:
-                return [Choice(-0.1, Hop("select", "text", "Who was born in 1911?")),
-                        Choice(-0.5, Hop("select", "text", "Who was born in 1907?"))]  # fmt: skip
-            return [Choice(-1.0 if "1911" in hops[0].question else -0.1, None)]
+                return [
+                    Candidate(-0.1, Hop("select", "text", "Who was born in 1911?")),
+                    Candidate(-0.5, Hop("select", "text", "Who was born in 1907?")),
+                ]
+            return [Candidate(-1.0 if "1911" in hops[0].question else -0.1, None)]
 
     assert best_first("Who?", agents, Two()).answer == ["Ines", "Ada"]
     assert greedy("Who?", agents, Two()).answer == ["Tom"]
 
 
 def test_brute_force_finds_every_way_and_counts_each_call(agents: Agents):
-    found = brute_force("What did those born in 1907 win?", ["Medal"], agents, 2, 10_000)
+    found = exhaustive_search("What did those born in 1907 win?", ["Medal"], agents, 2, 10_000)
     assert found.finished
     assert found.calls == agents.calls
     lines = [[hop.question for hop in hops] for hops in found.decompositions]
     assert ["Who was born in 1907?", "What did #1 win?"] in lines
-    short = brute_force("What did those born in 1907 win?", ["Medal"], agents, 3, 20)
+    short = exhaustive_search("What did those born in 1907 win?", ["Medal"], agents, 3, 20)
     assert not short.finished
     assert short.calls <= 30
 

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from pearl.commaqa.agents import Agents, handlers
-from pearl.commaqa.by_model import ByModel
 from pearl.commaqa.decomposition import Hop, parse_hops, to_plan
-from pearl.commaqa.search import Budget, Choice, best_first, greedy, search
-from pearl.commaqa.tmn import Tmn
+from pearl.commaqa.search import Budget, Candidate, best_first, greedy, search
+from pearl.commaqa.tmn import LanguageModelScorer, Tmn
 from pearl.commaqa.world import World, read_world, read_worlds
 from pearl.evaluate.context import Searching
 from pearl.lang.library import load_library
@@ -106,7 +105,7 @@ def run(model: Any, question: str = QUESTION, **options: Any) -> tuple[Any, Agen
     async def work() -> Any:
         caller = Caller(model.answer, model.identity, journal)
         searching = Searching(**options)
-        proposer = ByModel(caller, LIBRARY, (SHOWN,), searching.budget.width)
+        proposer = LanguageModelScorer(caller, LIBRARY, (SHOWN,), searching.budget.width)
         try:
             return await run_strategy(
                 Tmn(agents, partial(searching.by, proposer), journal), question,
@@ -203,8 +202,8 @@ class Both:
         told = parse_hops(
             '(select) [text] "Who was born in 1907?"\n(project_values) [text] "What did #1 win?"'
         ).hops
-        wrong = Choice(-0.1, Hop("select", "text", "Why?"))
-        return [wrong, Choice(-0.2, told[len(hops)] if len(hops) < len(told) else None)]
+        wrong = Candidate(-0.1, Hop("select", "text", "Why?"))
+        return [wrong, Candidate(-0.2, told[len(hops)] if len(hops) < len(told) else None)]
 
 
 class Waited:

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from pearl.commaqa.agents import Agents, handlers
-from pearl.commaqa.by_model import ByModel
+from pearl.commaqa.tmn import LanguageModelScorer
 from pearl.commaqa.decomposition import parse_hops, to_plan
 from pearl.commaqa.tmn import Tmn
 from pearl.commaqa.world import World, read_world
@@ -130,7 +130,7 @@ def searching(caller: Caller) -> Runnable:
     ).hops
     shown = to_plan(hops, "What did those born in 1911 win?")
     library = load_library("commaqa")
-    search = partial(Searching().by, ByModel(caller, library, (shown,), 5))
+    search = partial(Searching().by, LanguageModelScorer(caller, library, (shown,), 5))
     strategy = Tmn(agents, search, caller.journal)
     return Runnable(strategy, RunInputs(caller, NOTHING), library, handlers(agents))
 

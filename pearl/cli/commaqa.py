@@ -19,7 +19,7 @@ from pearl.lang.source import InputError
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:
-    from pearl.commaqa.learn import Kind, Learned
+    from pearl.commaqa.learning import Kind, Learned
 
 
 @click.group(
@@ -47,8 +47,8 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
     Learned from answers, no decomposition in TRAIN is looked at: agents are asked, and programs
     are sought that explain all answers of a kind of question.
     """
-    from pearl.commaqa.learn import learn_from_answers, learn_from_gold
-    from pearl.commaqa.learned import write_model
+    from pearl.commaqa.learning import learn_from_answers, learn_from_gold
+    from pearl.commaqa.model import write_model
     from pearl.commaqa.world import read_worlds
     from pearl.lang.source import InputError
 

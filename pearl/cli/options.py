@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from pearl.commaqa.search import Way
+    from pearl.commaqa.search import SearchMode
     from pearl.evaluate.methods.base import Kit
     from pearl.lang.library import Library
     from pearl.lang.source import Source
@@ -361,7 +361,7 @@ def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
 def equipped(
     kit: Kit,
     learned: str,
-    search: Way,
+    search: SearchMode,
     index: str,
     tools: str,
     width: int | None,

@@ -1,1 +1,1 @@
-"""CommaQA: agents, decompositions that talk to them, worlds made from a schema, learning."""
+"""CommaQA (Khot et al., 2022): agents, decompositions, worlds from a schema, search and learning."""

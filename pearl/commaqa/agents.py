@@ -19,8 +19,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from pearl.commaqa.decomposition import Hop, HopError, Operation, asked, carried_out, name_of
-from pearl.commaqa.language import Lookup, Reading, reckoned
-from pearl.commaqa.world import Fact, World
+from pearl.commaqa.world import Fact, Lookup, Reading, World, reckoned
 from pearl.lang.ast import Arg, Ref, refs
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text

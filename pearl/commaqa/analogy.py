@@ -25,10 +25,13 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from pearl.commaqa.decomposition import Hop
-from pearl.commaqa.learned import Model, Pattern, Strategy
-from pearl.commaqa.moves import (
+from pearl.commaqa.logistic import LogisticScorer
+from pearl.commaqa.model import (
     Form,
+    Model,
     Move,
+    Pattern,
+    Strategy,
     fits,
     hop_of,
     longest_match,
@@ -36,8 +39,7 @@ from pearl.commaqa.moves import (
     strange_entities,
     words_of,
 )
-from pearl.commaqa.search import Choice
-from pearl.commaqa.wording import ByWording
+from pearl.commaqa.search import Candidate
 from pearl.lang.values import Value
 
 
@@ -323,13 +325,13 @@ class _Lined(NamedTuple):
     options: tuple[tuple[_Option, ...], ...]
 
 
-class ByAnalogy:
-    """Proposes hops as a model has them (a `NextStep`)."""
+class AnalogyScorer:
+    """Proposes hops as a model has them (a `Scorer`)."""
 
     def __init__(self, model: Model, weights: Weights = Weights()) -> None:
         self.model, self.weights = model, weights
         self._known = Known(model, weights)
-        self._wording = ByWording(model, weights.stranger)
+        self._wording = LogisticScorer(model, weights.stranger)
         self._lined = lru_cache(maxsize=256)(self._lined_up)
         self._asked = lru_cache(maxsize=8192)(self._in_words)
         self._by_blanks: dict[int, list[Form]] = {}
@@ -338,7 +340,7 @@ class ByAnalogy:
 
     def choices(
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
-    ) -> list[Choice]:
+    ) -> list[Candidate]:
         """Proposals, best first.
 
         A proposal's score is what it adds to the least that the whole
@@ -360,7 +362,7 @@ class ByAnalogy:
             score = choice.score - (self.weights.reworded if best else 0.0)
             found[choice.hop] = max(score, found.get(choice.hop, -math.inf))
         ordered = sorted(found.items(), key=lambda one: (-one[1], str(one[0])))
-        return [Choice(score, hop) for hop, score in ordered]
+        return [Candidate(score, hop) for hop, score in ordered]
 
     def _lined_up(self, question: str) -> tuple[_Lined, ...]:
         return tuple(
@@ -449,7 +451,7 @@ class ByAnalogy:
                 yield agent, self.weights.stranger
 
 
-def _whole(scorer: ByAnalogy, lined: _Lined, asked: Sequence[_Option]) -> float:
+def _whole(scorer: AnalogyScorer, lined: _Lined, asked: Sequence[_Option]) -> float:
     """The least that a decomposition costs that begins with what was asked.
 
     What is to come is taken at its best, each hop for itself, and a word that

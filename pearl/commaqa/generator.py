@@ -17,7 +17,6 @@ from typing import Any
 
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import Hop, Operation, carried_out, print_operation, references
-from pearl.commaqa.language import reckoned
 from pearl.commaqa.schema import HOLE, Ask, Schema
 from pearl.commaqa.theories import (
     Call,
@@ -36,7 +35,7 @@ from pearl.commaqa.theories import (
     predicate_of,
     theories_of,
 )
-from pearl.commaqa.world import read_world
+from pearl.commaqa.world import read_world, reckoned
 from pearl.lang.ast import Mode
 from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json

@@ -18,14 +18,14 @@ from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
 from pearl.commaqa.decomposition import Hop, Operation, carried_out
-from pearl.commaqa.moves import Form, Move, fits, forms_of, hop_of, is_empty, who_answers
+from pearl.commaqa.model import Form, Move, fits, forms_of, hop_of, is_empty, who_answers
 from pearl.lang.ast import Mode, Ref
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
 from pearl.run.binding import Item
 
 
-class Remembered(Agents):
+class CachingAgents(Agents):
     """Agents that are asked each question once; what they said is kept.
 
     `calls` counts the questions that were really asked.
@@ -66,7 +66,7 @@ class Case:
     entities: tuple[str, ...]
     text: str
     answer: Value
-    agents: Remembered
+    agents: CachingAgents
 
 
 Values: TypeAlias = "tuple[Value | None, ...]"

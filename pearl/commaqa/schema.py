@@ -31,7 +31,7 @@ from random import Random
 from typing import Any, NoReturn
 
 from pearl.commaqa.decomposition import Operation, read_operation
-from pearl.commaqa.language import OF_LIST, OF_TWO
+from pearl.commaqa.world import OF_LIST, OF_TWO
 from pearl.lang.ast import Mode
 from pearl.lang.source import InputError, read_source
 

@@ -14,7 +14,7 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-from pearl.commaqa.language import read_number
+from pearl.commaqa.world import read_number
 from pearl.lang.values import Value, as_text
 
 _ARTICLES = frozenset(("a", "an", "the"))

@@ -3,8 +3,8 @@
 CommaQA (Khot et al., section 4) has a model that proposes next questions, and
 agents that answer them or do not. The greedy way asks the best proposal, come
 what may; the search keeps several and goes on with the best that was answered.
-Who proposes is not known here: budgets hold for any `NextStep`, and for any
-`Proposer`, who may have to wait for a model.
+Who proposes is not known here: budgets hold for any `Scorer`, and for any
+`AsyncScorer`, who may have to wait for a model.
 
 The paper's way to learn without decompositions, to compare with (CommaQA, appendix B).
 
@@ -27,13 +27,13 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
 from pearl.commaqa.decomposition import Hop, read_operation, references
-from pearl.commaqa.moves import Form, forms_of, is_empty, known_entities, opened
+from pearl.commaqa.model import Form, forms_of, is_empty, known_entities, opened
 from pearl.commaqa.scoring import exact_match
 from pearl.lang.ast import Mode
 from pearl.lang.values import Value
 
 
-class Choice(NamedTuple):
+class Candidate(NamedTuple):
     """A proposal for the next hop.
 
     Args:
@@ -45,22 +45,22 @@ class Choice(NamedTuple):
     hop: Hop | None
 
 
-class NextStep(Protocol):
+class Scorer(Protocol):
     """Proposes what to ask next."""
 
     def choices(
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
-    ) -> Iterable[Choice]:
+    ) -> Iterable[Candidate]:
         """Proposals, best first, given the hops so far and what they gave."""
 
 
-class Proposer(Protocol):
+class AsyncScorer(Protocol):
     """Proposes what to ask next, and may have to wait for it."""
 
     async def choices(
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
-    ) -> Iterable[Choice]:
-        """As `NextStep.choices`."""
+    ) -> Iterable[Candidate]:
+        """As `Scorer.choices`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What came of a question.
 
     Args:
@@ -136,11 +136,13 @@ class _Waiting:
     hop: Hop | None = field(compare=False)
 
 
-Course: TypeAlias = "Generator[_State, Iterable[Choice], Found]"
+Course: TypeAlias = "Generator[_State, Iterable[Candidate], SearchResult]"
 """A search that says where it wants proposals, and is sent them."""
 
 
-def greedy(question: str, agents: Agents, scorer: NextStep, budget: Budget = Budget()) -> Found:
+def greedy(
+    question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
+) -> SearchResult:
     """TMN-G: the best proposal at each hop (CommaQA, section 4.3).
 
     A proposal that has no answer ends it, without an answer.
@@ -149,8 +151,8 @@ def greedy(question: str, agents: Agents, scorer: NextStep, budget: Budget = Bud
 
 
 def best_first(
-    question: str, agents: Agents, scorer: NextStep, budget: Budget = Budget()
-) -> Found:  # fmt: skip
+    question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
+) -> SearchResult:  # fmt: skip
     """TMN-S: best-first search over proposals that agents answer (CommaQA, section 4.3).
 
     A proposal is asked only when none that waits is better, so that calls go
@@ -167,8 +169,8 @@ def best_first(
 
 
 async def search(
-    way: Way, question: str, agents: Agents, proposer: Proposer, budget: Budget = Budget()
-) -> Found:  # fmt: skip
+    way: SearchMode, question: str, agents: Agents, proposer: AsyncScorer, budget: Budget = Budget()
+) -> SearchResult:  # fmt: skip
     """`greedy` or `best_first`, with somebody who has to be waited for.
 
     Args:
@@ -184,17 +186,17 @@ async def search(
         while True:
             state = course.send(await proposer.choices(question, state.hops, state.answers))
     except StopIteration as ended:
-        found: Found = ended.value
+        found: SearchResult = ended.value
         return found
 
 
-def _at_once(course: Course, question: str, scorer: NextStep) -> Found:
+def _at_once(course: Course, question: str, scorer: Scorer) -> SearchResult:
     try:
         state = next(course)
         while True:
             state = course.send(scorer.choices(question, state.hops, state.answers))
     except StopIteration as ended:
-        found: Found = ended.value
+        found: SearchResult = ended.value
         return found
 
 
@@ -203,16 +205,16 @@ def _greedy(agents: Agents, budget: Budget) -> Course:
     for tried in range(min(budget.depth, budget.hops) + 1):
         best = next(iter(_usable((yield state), state, 1)), None)
         if best is None:
-            return Found(None, *_told(state, metered, tried))
+            return SearchResult(None, *_told(state, metered, tried))
         if best.hop is None:
-            return Found(state.answers[-1], *_told(state, metered, tried))
+            return SearchResult(state.answers[-1], *_told(state, metered, tried))
         if tried == min(budget.depth, budget.hops):
             break
         answer = _answered(best.hop, state, metered)
         if answer is None:
-            return Found(None, *_told(state, metered, tried + 1))
+            return SearchResult(None, *_told(state, metered, tried + 1))
         state = state.after(best.hop, answer)
-    return Found(None, *_told(state, metered, len(state.hops)))
+    return SearchResult(None, *_told(state, metered, len(state.hops)))
 
 
 def _best_first(agents: Agents, budget: Budget) -> Course:
@@ -222,7 +224,7 @@ def _best_first(agents: Agents, budget: Budget) -> Course:
     while waiting.heap:
         one = heapq.heappop(waiting.heap)
         if one.hop is None:
-            return Found(one.state.answers[-1], *_told(one.state, metered, tried))
+            return SearchResult(one.state.answers[-1], *_told(one.state, metered, tried))
         if tried >= budget.hops or metered.calls >= budget.calls:
             continue  # What came to an end already may still be taken.
         tried += 1
@@ -230,12 +232,12 @@ def _best_first(agents: Agents, budget: Budget) -> Course:
         if answer is not None and not _is_dead(answer, one.hop):
             state = one.state.after(one.hop, answer)
             waiting.add(_usable((yield state), state, budget.width), state, one.cost)
-    return Found(None, calls=metered.calls, tried=tried)
+    return SearchResult(None, calls=metered.calls, tried=tried)
 
 
-Way: TypeAlias = Literal["greedy", "best-first"]
+SearchMode: TypeAlias = Literal["greedy", "best-first"]
 
-_COURSES: Mapping[Way, Callable[[Agents, Budget], Course]] = MappingProxyType(
+_COURSES: Mapping[SearchMode, Callable[[Agents, Budget], Course]] = MappingProxyType(
     {"greedy": _greedy, "best-first": _best_first}
 )
 
@@ -248,7 +250,7 @@ class _Queue:
     heap: list[_Waiting] = field(default_factory=list)
     added: int = 0
 
-    def add(self, choices: Iterable[Choice], state: _State, cost: float) -> None:
+    def add(self, choices: Iterable[Candidate], state: _State, cost: float) -> None:
         """Let what is proposed after some hops wait; a hop is not asked twice."""
         full = len(state.hops) >= self.budget.depth
         for choice in choices:
@@ -264,7 +266,7 @@ def _told(
     return state.hops, state.answers, metered.calls, tried
 
 
-def _usable(choices: Iterable[Choice], state: _State, width: int) -> list[Choice]:
+def _usable(choices: Iterable[Candidate], state: _State, width: int) -> list[Candidate]:
     """The best proposals that can be used: an end needs an answer, and a score is a number."""
     usable = [
         one for one in islice(choices, 100 * width)
@@ -292,7 +294,7 @@ OPERATORS = ("select", "project", "project_values_flat_unique", "filter", "proje
 
 
 @dataclass(frozen=True, slots=True)
-class Brute:
+class ExhaustiveResult:
     """What the search came to for one question.
 
     Args:
@@ -306,7 +308,9 @@ class Brute:
     finished: bool
 
 
-def brute_force(text: str, answer: Value, agents: Agents, depth: int, calls: int) -> Brute:
+def exhaustive_search(
+    text: str, answer: Value, agents: Agents, depth: int, calls: int
+) -> ExhaustiveResult:
     """Try all decompositions of one question, shorter ones first.
 
     Args:
@@ -328,7 +332,7 @@ def brute_force(text: str, answer: Value, agents: Agents, depth: int, calls: int
         for hops, answers in level:
             for hop in _all_hops(forms, entities, len(hops)):
                 if agents.calls - before >= calls:
-                    return Brute(agents.calls - before, tuple(found), finished=False)
+                    return ExhaustiveResult(agents.calls - before, tuple(found), finished=False)
                 value = run_hop(hop, answers, agents)
                 if value is None or is_empty(value):
                     continue
@@ -336,7 +340,7 @@ def brute_force(text: str, answer: Value, agents: Agents, depth: int, calls: int
                 if exact_match(value, answer):
                     found.append((*hops, hop))
         level = longer
-    return Brute(agents.calls - before, tuple(found), finished=True)
+    return ExhaustiveResult(agents.calls - before, tuple(found), finished=True)
 
 
 def _all_hops(

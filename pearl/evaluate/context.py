@@ -12,9 +12,17 @@ from functools import cached_property
 from typing import Any
 
 from pearl.commaqa.agents import Agents
-from pearl.commaqa.analogy import ByAnalogy
-from pearl.commaqa.learned import Model, read_model, write_model
-from pearl.commaqa.search import Budget, Found, Proposer, Way, best_first, greedy, search
+from pearl.commaqa.analogy import AnalogyScorer
+from pearl.commaqa.model import Model, read_model, write_model
+from pearl.commaqa.search import (
+    AsyncScorer,
+    Budget,
+    SearchMode,
+    SearchResult,
+    best_first,
+    greedy,
+    search,
+)
 from pearl.lang.source import InputError, read_source
 from pearl.lang.values import digest
 from pearl.tools.declared import Search, read_tools
@@ -33,11 +41,11 @@ class Searching:
     """
 
     model: Model | None = None
-    way: Way = "best-first"
+    way: SearchMode = "best-first"
     budget: Budget = field(default_factory=Budget)
     learned: str = ""
 
-    async def by_analogy(self, question: str, agents: Agents) -> Found:
+    async def with_model(self, question: str, agents: Agents) -> SearchResult:
         """Search for a decomposition of one question, with what was learned.
 
         Raises:
@@ -46,15 +54,15 @@ class Searching:
         found = greedy if self.way == "greedy" else best_first
         return found(question, agents, self._scorer, self.budget)
 
-    async def by(self, proposer: Proposer, question: str, agents: Agents) -> Found:
+    async def by(self, proposer: AsyncScorer, question: str, agents: Agents) -> SearchResult:
         """Search for a decomposition of one question, with somebody else's proposals."""
         return await search(self.way, question, agents, proposer, self.budget)
 
     @cached_property
-    def _scorer(self) -> ByAnalogy:
+    def _scorer(self) -> AnalogyScorer:
         if self.model is None:
             raise InputError("tmn needs what was learned: name it with --learned FILE.")
-        return ByAnalogy(self.model)
+        return AnalogyScorer(self.model)
 
     @cached_property
     def digest(self) -> str:
@@ -63,7 +71,7 @@ class Searching:
         return digest([learned, self.way, repr(self.budget)])
 
 
-def load_search(path: str, way: Way, budget: Budget | None = None) -> Searching:
+def load_search(path: str, way: SearchMode, budget: Budget | None = None) -> Searching:
     """The search, with a file that ``pearl learn`` wrote where one is named.
 
     Raises:

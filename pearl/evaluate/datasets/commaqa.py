@@ -29,7 +29,7 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
         InputError: the file cannot be used.
     """
     for number, world in enumerate(read_worlds(path), 1):
-        bare = world.untold()
+        bare = world.without_gold()
         document = Source(f"world {number}", world.context)
         for at, question in enumerate(world.questions, 1):
             yield Example(

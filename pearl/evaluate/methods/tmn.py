@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pearl.commaqa.agents import Agents, handlers
-from pearl.commaqa.by_model import ByModel
-from pearl.commaqa.tmn import Search, Tmn
+from pearl.commaqa.tmn import LanguageModelScorer, Search, Tmn
 from pearl.commaqa.world import World
 from pearl.evaluate.context import Searching
 from pearl.evaluate.datasets.base import Example
@@ -34,7 +33,7 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
     lacking = _lacks(kit, example)
     if kit.search is None or lacking:
         raise InputError(f"tmn {lacking}")
-    return await _answered(kit.search.by_analogy, example, session)
+    return await _answered(kit.search.with_model, example, session)
 
 
 def _lacks(kit: Kit, example: Example) -> str:
@@ -73,7 +72,7 @@ async def answer_by_model(example: Example, kit: Kit, session: Session) -> Outco
     searching = kit.search or Searching()
     asking = session.caller()
     caller = at_most(asking, kit.limits.calls)
-    proposer = ByModel(caller, load_library(AGENTS), shown, searching.budget.width)
+    proposer = LanguageModelScorer(caller, load_library(AGENTS), shown, searching.budget.width)
     return await _answered(partial(searching.by, proposer), example, session)
 
 

@@ -17,9 +17,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from pearl.commaqa.decomposition import Hop
-from pearl.commaqa.learned import ALL, OWN, Model, Telltale, parts_of, phrases_of, placed, rests_on
-from pearl.commaqa.moves import Move, fits, hop_of, opened, strange_entities, words_of
-from pearl.commaqa.search import Choice
+from pearl.commaqa.model import (
+    ALL,
+    OWN,
+    HopClassifier,
+    Model,
+    Move,
+    features_of,
+    fits,
+    hop_of,
+    opened,
+    parts_of,
+    placed,
+    rests_on,
+    strange_entities,
+    words_of,
+)
+from pearl.commaqa.search import Candidate
 from pearl.lang.values import Value
 
 _SPARE = 1e-4
@@ -56,8 +70,8 @@ class _Path:
         return _Path((*self.moves, move), (*self.rests, rests), (*self.places, place))
 
 
-class ByWording:
-    """Proposes hops by the words that tell of them (a `NextStep`)."""
+class LogisticScorer:
+    """Proposes hops by the words that tell of them (a `Scorer`)."""
 
     def __init__(self, model: Model, stranger: float) -> None:
         self.model, self.stranger = model, stranger
@@ -65,7 +79,7 @@ class ByWording:
 
     def choices(
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
-    ) -> list[Choice]:
+    ) -> list[Candidate]:
         """Proposals, best first; a score is a logarithm of a chance."""
         if not self.model.telltales:
             return []
@@ -78,16 +92,16 @@ class ByWording:
             for move, cost in self._moves(asked, path)
             for hop, more in self._hops(move, asked, len(hops) + 1)
         }
-        choices = [Choice(-cost, hop) for hop, cost in found.items()]
+        choices = [Candidate(-cost, hop) for hop, cost in found.items()]
         if hops:
-            choices.append(Choice(-self._end(asked, path), None))
+            choices.append(Candidate(-self._end(asked, path), None))
         return sorted(choices, key=lambda one: (-one.score, str(one.hop)))
 
     def _taken_apart(self, question: str) -> _Asked:
         pattern, entities = opened(question, strange_entities(question, self._vocabulary))
         chances: dict[Place, float] = {}
-        parts = [phrases_of(one) for one in parts_of(pattern, len(entities))]
-        whole = phrases_of(pattern)
+        parts = [features_of(one) for one in parts_of(pattern, len(entities))]
+        whole = features_of(pattern)
         for telltale in self.model.telltales:
             if telltale.scope == ALL:
                 chances[telltale.move, ALL, 0] = telltale.likely(whole)
@@ -181,7 +195,7 @@ class ByWording:
         return long, short
 
 
-def _instances(telltale: Telltale, entities: int) -> Iterator[Move]:
+def _instances(telltale: HopClassifier, entities: int) -> Iterator[Move]:
     move = telltale.move
     if telltale.scope == ALL or entities < 2:
         yield move

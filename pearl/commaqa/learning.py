@@ -7,23 +7,42 @@ as CommaQA-I asks the same of worlds that know different things: what one
 program leaves, the next one is sought for.
 
 Whether programs hold for questions that they were not found on.
+
+Learning to decompose: from gold decompositions, or from answers alone.
+
+From gold, the entities of a question are what its hops ask about, and the
+decomposition is what is left of them. From answers, programs are sought that
+explain the answers of all questions of a kind (`pearl.learning.explain`), and
+what was found takes gold's place; that way sees `World.without_gold` and nothing else.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pearl.commaqa.moves import Move
-from pearl.commaqa.programs import Bank, Case, Term, Types, hops_of, moves_of
+from pearl.commaqa.agents import Agents
+from pearl.commaqa.decomposition import REFERENCE
+from pearl.commaqa.model import (
+    Form,
+    Model,
+    Move,
+    forms_of,
+    gathered,
+    known_entities,
+    move_of,
+    opened,
+)
+from pearl.commaqa.programs import Bank, CachingAgents, Case, Term, Types, hops_of, moves_of
 from pearl.commaqa.scoring import exact_match
+from pearl.commaqa.world import Question, World
 from pearl.lang.values import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Program:
     """A program for questions of a kind.
 
     Args:
@@ -55,7 +74,7 @@ def _equal(value: Value, answer: Value) -> bool:
 
 def verified(
     moves: tuple[Move, ...], left: Sequence[Case], support: int, errors: float
-) -> Iterator[Way]:
+) -> Iterator[Program]:
     """A program and its variants, those that hold for questions.
 
     Args:
@@ -87,7 +106,7 @@ def _variants(moves: tuple[Move, ...]) -> Iterator[tuple[Move, ...]]:
     return itertools.islice(itertools.product(*either), 16)
 
 
-def counted(moves: tuple[Move, ...], cases: Sequence[Case]) -> Way:
+def counted(moves: tuple[Move, ...], cases: Sequence[Case]) -> Program:
     """A program, with how many questions it answers as recorded, and how many otherwise."""
     right = wrong = 0
     for case in cases:
@@ -97,7 +116,7 @@ def counted(moves: tuple[Move, ...], cases: Sequence[Case]) -> Way:
         agrees = _equal(found[1], case.answer)
         right += agrees
         wrong += not agrees
-    return Way(moves, right, wrong)
+    return Program(moves, right, wrong)
 
 
 def is_right(moves: tuple[Move, ...], case: Case) -> bool:
@@ -143,7 +162,7 @@ class Explained:
         stopped: for what is left, where the search ended, in words; or empty.
     """
 
-    ways: tuple[Way, ...]
+    ways: tuple[Program, ...]
     left: tuple[Case, ...]
     stopped: str = ""
 
@@ -156,7 +175,7 @@ def explain(
     types: Types,
     effort: Effort,
     told: Told,
-    known: Sequence[Way] = (),
+    known: Sequence[Program] = (),
 ) -> Explained:
     """Find programs until all questions of one kind are explained, or nothing more is found.
 
@@ -189,9 +208,9 @@ def explain(
     return Explained(needed(ways, cases), tuple(left), stopped if left else "")
 
 
-def recalled(cases: Sequence[Case], known: Sequence[Way], effort: Effort) -> list[Way]:
+def recalled(cases: Sequence[Case], known: Sequence[Program], effort: Effort) -> list[Program]:
     """Programs of other kinds of question that hold for this one too."""
-    ways: list[Way] = []
+    ways: list[Program] = []
     left = list(cases)
     for way in sorted(known, key=lambda way: -way.right):
         found = next(verified(way.moves, left, effort.support, effort.errors), None)
@@ -201,11 +220,11 @@ def recalled(cases: Sequence[Case], known: Sequence[Way], effort: Effort) -> lis
     return ways
 
 
-def _any_right(ways: Sequence[Way], case: Case) -> bool:
+def _any_right(ways: Sequence[Program], case: Case) -> bool:
     return any(is_right(way.moves, case) for way in ways)
 
 
-def needed(ways: Sequence[Way], cases: Sequence[Case]) -> tuple[Way, ...]:
+def needed(ways: Sequence[Program], cases: Sequence[Case]) -> tuple[Program, ...]:
     """Programs that together explain all that can be, the one that explains most first.
 
     One that was found early, on questions whose answers have little to tell, may
@@ -215,7 +234,7 @@ def needed(ways: Sequence[Way], cases: Sequence[Case]) -> tuple[Way, ...]:
         at: {number for number, case in enumerate(cases) if is_right(way.moves, case)}
         for at, way in enumerate(ways)
     }
-    chosen: list[Way] = []
+    chosen: list[Program] = []
     covered: set[int] = set()
     while right:
         at = max(right, key=lambda at: (len(right[at] - covered), -at))
@@ -256,7 +275,7 @@ def _sample(
 
 def _searched(
     sample: Sequence[Case], left: Sequence[Case], types: Types, effort: Effort
-) -> Way | str:
+) -> Program | str:
     """The shortest program that explains the sample and holds for the others; or where it ends."""
     bank = Bank(sample, types, min(effort.agree, len(sample)))
     kept = 0
@@ -354,7 +373,7 @@ def _is_single(term: Term) -> bool:
     )  # fmt: skip
 
 
-def _best(goals: Sequence[Term], left: Sequence[Case], effort: Effort) -> Way | None:
+def _best(goals: Sequence[Term], left: Sequence[Case], effort: Effort) -> Program | None:
     """Of programs that explain a sample, the one that explains most of what is left."""
     tried = [
         way
@@ -362,3 +381,156 @@ def _best(goals: Sequence[Term], left: Sequence[Case], effort: Effort) -> Way | 
         for way in verified(moves_of(term), left, effort.support, effort.errors)
     ]
     return max(tried, key=lambda way: (way.right - way.wrong, -len(way.moves)), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What was found for one kind of question.
+
+    Args:
+        pattern: its text with holes.
+        questions: how many there are.
+        found: programs, and what they do not explain.
+    """
+
+    pattern: str
+    questions: int
+    found: Explained
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A model, and what it cost.
+
+    Args:
+        model: to write to a file, or to search with.
+        questions: of the training.
+        explained: those that the model was made of.
+        calls: questions that agents were asked.
+        kinds: learned from answers: what was found for each kind of question.
+    """
+
+    model: Model
+    questions: int
+    explained: int
+    calls: int
+    kinds: tuple[Kind, ...] = ()
+
+
+def learn_from_gold(worlds: Iterable[World]) -> Learned:
+    """A model of gold decompositions; no agent is asked.
+
+    Args:
+        worlds: with decompositions. A question without one is left out.
+    """
+    examples: list[tuple[str, tuple[Move, ...]]] = []
+    forms: dict[Form, dict[str, int]] = {}
+    questions = 0
+    for world in worlds:
+        _count_forms(world, forms)
+        for question in world.questions:
+            questions += 1
+            example = _example(question, world)
+            if example is not None:
+                examples.append(example)
+                for hop, move in zip(question.hops, example[1], strict=True):
+                    forms.setdefault(move.form, {}).setdefault(hop.agent, 1)
+    return Learned(gathered("gold", forms, examples), questions, len(examples), 0)
+
+
+def _count_forms(world: World, forms: dict[Form, dict[str, int]]) -> None:
+    for form, names in forms_of(world).items():
+        seen = forms.setdefault(form, {})
+        for name in names:
+            seen[name] = seen.get(name, 0) + 1
+
+
+def _example(question: Question, world: World) -> tuple[str, tuple[Move, ...]] | None:
+    """A question's pattern and moves; None where a hop cannot be read."""
+    asked: list[str] = []
+    for hop in question.hops:
+        for _, words in world.language.readings(hop.agent, hop.question):
+            asked += [one for one in words if not REFERENCE.search(one)]
+    pattern, entities = opened(question.text, asked)
+    moves = [move_of(hop, at, entities, world) for at, hop in enumerate(question.hops, 1)]
+    readable = tuple(move for move in moves if move is not None)
+    return (pattern, readable) if readable and len(readable) == len(moves) else None
+
+
+def learn_from_answers(
+    worlds: Iterable[World],
+    effort: Effort = Effort(),
+    told: Callable[[str], None] = lambda _: None,
+) -> Learned:
+    """A model of questions, answers and agents alone (the paper's open challenge).
+
+    Args:
+        worlds: what is used of them is their agents, examples of valid inputs,
+            and the questions' texts and answers.
+        effort: how far the search goes.
+        told: is told what is found, a line at a time.
+    """
+    forms: dict[Form, dict[str, int]] = {}
+    kinds: dict[str, list[Case]] = {}
+    asked: list[CachingAgents] = []
+    for world in worlds:
+        bare = world.without_gold()
+        _count_forms(bare, forms)
+        asked.append(CachingAgents(Agents(bare)))
+        for case in _cases(bare, asked[-1]):
+            kinds.setdefault(case.pattern, []).append(case)
+    found = _searched_learn(kinds, effort, told)
+    examples = [one for kind in found for one in _explained(kind, kinds[kind.pattern])]
+    return Learned(
+        gathered("answers", forms, examples),
+        sum(map(len, kinds.values())),
+        len(examples),
+        sum(agents.calls for agents in asked),
+        found,
+    )
+
+
+def _searched_learn(
+    kinds: Mapping[str, Sequence[Case]], effort: Effort, told: Callable[[str], None]
+) -> tuple[Kind, ...]:
+    """Programs for all kinds of question, those with the most questions first.
+
+    What explains one kind is tried on the next, and at the end on what was left.
+    """
+    types = Types()
+    found: list[Kind] = []
+    known: dict[tuple[Move, ...], Program] = {}
+    for pattern, cases in sorted(kinds.items(), key=lambda one: (-len(one[1]), one[0])):
+        told(f"{pattern} ({len(cases)})")
+        one = explain(cases, types, effort, told, tuple(known.values()))
+        found.append(Kind(pattern, len(cases), one))
+        known |= {way.moves: way for way in one.ways}
+    return tuple(_once_more(kind, kinds[kind.pattern], known, effort) for kind in found)
+
+
+def _once_more(
+    kind: Kind, cases: Sequence[Case], known: Mapping[tuple[Move, ...], Program], effort: Effort
+) -> Kind:
+    if not kind.found.left:
+        return kind
+    more = recalled(kind.found.left, tuple(known.values()), effort)
+    ways = needed((*kind.found.ways, *more), cases)
+    left = [case for case in kind.found.left if not any(is_right(way.moves, case) for way in more)]
+    stopped = kind.found.stopped if left else ""
+    return Kind(kind.pattern, kind.questions, Explained(ways, tuple(left), stopped))
+
+
+def _cases(world: World, agents: CachingAgents) -> Iterable[Case]:
+    valid = frozenset().union(*world.entities.values())
+    for question in world.questions:
+        pattern, entities = opened(question.text, known_entities(question.text, valid))
+        yield Case(pattern, entities, question.text, question.answer, agents)
+
+
+def _explained(kind: Kind, cases: Sequence[Case]) -> Iterable[tuple[str, tuple[Move, ...]]]:
+    """For each question that is explained, the program that does."""
+    for case in cases:
+        for way in kind.found.ways:
+            if is_right(way.moves, case):
+                yield kind.pattern, way.moves
+                break
