@@ -77,9 +77,9 @@ def _both(name: str, train: Sequence[World], test: Sequence[World]) -> int:
     seconds = time.perf_counter() - started
     _row(name, "answers", "TMN-S", learned, seconds, test)
     for kind in learned.kinds:
-        if kind.found.left:
-            print(f"  {kind.pattern}: {len(kind.found.left)} of {kind.questions} not explained; "
-                  f"{kind.found.stopped}")  # fmt: skip
+        if kind.left:
+            print(f"  {kind.pattern}: {len(kind.left)} of {kind.questions} not explained; "
+                  f"{kind.stopped}")  # fmt: skip
     return learned.calls
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pearl.commaqa.agents import Agents, NoAnswer, run_hop, run_hops, solver
+from pearl.commaqa.agents import Agents, run_hop, run_hops
 from pearl.commaqa.decomposition import (
     CHANGES,
     MODES,
@@ -353,15 +353,6 @@ def test_slots_are_filled_in_every_way_the_words_allow():
     agents = Agents(read_world(data, "here:1", "here/1"))
     assert agents.ask("table", "What of Salt and Pepper and Ada is it?") is None  # both ways fit
     assert agents.ask("table", "What of Salt and Ada is it?") == ["Pepper and Ada"]
-
-
-def test_a_solver_says_that_there_is_no_answer(agents: Agents):
-    ask = solver(agents)
-    assert ask("table", "Who directed Alba?") == ["Ines"]
-    with pytest.raises(NoAnswer, match='table has no answer to "Who directed Nobody\\?"'):
-        ask("table", "Who directed\nNobody?")
-    with pytest.raises(NoAnswer, match="There is no agent web: ask table, text, math_special"):
-        ask("web", "Who?")
 
 
 # -- running -------------------------------------------------------------------------------------

@@ -40,10 +40,10 @@ class Watched(Agents):
         super().__init__(world)
         self.found: set[str] = set()
 
-    def _facts(self, predicate: str, places: Sequence[str]) -> Iterator[Fact]:
-        for fact in super()._facts(predicate, places):
-            self.found.add(f"{predicate}({', '.join(fact)})")
-            yield fact
+    def facts(self, predicate: str, places: Sequence[str]) -> list[Fact]:
+        facts = super().facts(predicate, places)
+        self.found.update(f"{predicate}({', '.join(fact)})" for fact in facts)
+        return facts
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,21 +15,20 @@ from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import Hop, parse_hops, to_plan
 from pearl.commaqa.search import Budget, Candidate, best_first, greedy, search
 from pearl.commaqa.tmn import LanguageModelScorer, Tmn
-from pearl.commaqa.world import World, read_world, read_worlds
+from pearl.commaqa.world import Question, World, read_world, read_worlds
 from pearl.evaluate.context import Searching
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
-from pearl.lang.printer import print_plan
+from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import Source
 from pearl.lang.values import Value
 from pearl.models.choose import choose_model
-from pearl.models.offline import Offline
 from pearl.run.calls import Caller
 from pearl.run.journal import Journal
 from pearl.run.loop import RunError, run_strategy
 from pearl.run.trace import export_trace
 from tests.server import Server
-from tests.shell import call
+from tests.shell import Result, call
 
 LIBRARY = load_library("commaqa")
 QUESTION = "What did those born in 1907 win?"
@@ -219,73 +218,71 @@ def test_waiting_changes_nothing(way: Any, at_once: Any, budget: Budget):
     assert found == asyncio.run(search(way, "?", Agents(world()), Waited(), budget))
 
 
-def test_offline_proposals_come_from_the_examples_shown():
-    finished, agents, journal = run(Offline(), "What did those born in 1907 win?")
-    assert finished.text == "Cup\nMedal"
-    assert agents.calls > 0
-    assert sum(one.kind == "call" for one in journal.entries) == 3
+# -- as a method of pearl eval --------------------------------------------------------------------
 
 
-def test_as_a_method_with_decompositions_of_its_data_set(tmp_path: Path):
-    data, shown = tmp_path / "g.jsonl", tmp_path / "shown"
-    made = call("generate", "commaqa", "--schema", "numeric", "--questions", "20", "--seed", "3",
-                "-o", data)  # fmt: skip
-    assert made.code == 0, made.err
-    shown.mkdir()
-    questions = [one for world in read_worlds(str(data)) for one in world.questions]
-    for at, one in enumerate(questions[:9]):
-        (shown / f"{at}.plan").write_text(print_plan(to_plan(one.hops, one.text)), "utf-8")
-    found = call("eval", "commaqa", "--data", data, "--methods", "tmn-model", "--json",
-                 "--model", "offline", "--demonstrations", shown, "--width", "3", "--depth", "9",
-                 "--calls", "2000", "--limit", "8")  # fmt: skip
-    # A question whose own decomposition is among the examples is not shown it.
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[Path, list[Question]]:
+    """A generated file of 20 questions."""
+    data = tmp_path / "made.jsonl"
+    told = ("--schema", "numeric", "--questions", "20", "--seed", "3")
+    assert call("generate", "commaqa", *told, "-o", data).code == 0
+    return data, [one for world in read_worlds(str(data)) for one in world.questions]
+
+
+def knowing(questions: Iterable[Question]) -> Callable[[dict[str, Any]], str]:
+    """A model that writes the recorded hop that comes after the steps so far."""
+    recorded = {one.text: one.hops for one in questions}
+
+    def reply(body: dict[str, Any]) -> str:
+        asked, steps = body["messages"][1]["content"].rsplit("<steps>", 1)
+        question = max((text for text in recorded if text in asked[-2000:]), key=asked.rindex)
+        done = steps.count("# value")
+        before = len(to_plan(recorded[question][:done]).steps)
+        following = to_plan(recorded[question][: done + 1]).steps[before:]
+        return hops(("\n".join(map(print_call, following)) or f"return a{done}", 0.9))
+
+    return reply
+
+
+def demonstrations(folder: Path, questions: Iterable[Question]) -> Path:
+    folder.mkdir()
+    for at, one in enumerate(questions):
+        (folder / f"{at}.plan").write_text(print_plan(to_plan(one.hops, one.text)), "utf-8")
+    return folder
+
+
+def evaluated(data: Path, *options: str | Path) -> Result:
+    return call("eval", "commaqa", "--data", data, "--methods", "tmn-model", "--json", *options)
+
+
+def test_a_question_is_not_shown_its_own_decomposition(
+    model: Any, made: tuple[Path, list[Question]], tmp_path: Path
+):
+    data, questions = made
+    _, server = model(knowing(questions))
+    shown = demonstrations(tmp_path / "shown", questions[:9])
+    found = evaluated(data, "--model", "some-model", "--demonstrations", shown, "--width", "3",
+                      "--depth", "9", "--calls", "2000", "--limit", "8")  # fmt: skip
     assert "8 demonstrations left out" in json.dumps(found.json)
-
-
-def test_as_a_method_it_needs_decompositions(tmp_path: Path):
-    data = tmp_path / "g.jsonl"
-    call("generate", "commaqa", "--schema", "explicit", "--questions", "2", "-o", data)
-    found = call("eval", "commaqa", "--data", data, "--methods", "tmn-model", "--json",
-                 "--model", "offline", "--library", "core")  # fmt: skip
-    assert found.code == 2
-    assert "tmn-model needs decompositions to show" in found.err
-
-
-def test_its_calls_of_the_model_come_to_an_end(tmp_path: Path):
-    data, shown = tmp_path / "g.jsonl", tmp_path / "shown"
-    call(
-        "generate", "commaqa", "--schema", "numeric", "--questions", "20", "--seed", "3", "-o", data
-    )
-    shown.mkdir()
-    questions = [one for world in read_worlds(str(data)) for one in world.questions]
-    for at, one in enumerate(questions[10:]):
-        (shown / f"{at}.plan").write_text(print_plan(to_plan(one.hops, one.text)), "utf-8")
-    asked = ("eval", "commaqa", "--data", data, "--methods", "tmn-model", "--json", "--model",
-             "offline", "--demonstrations", shown, "--limit", "5")  # fmt: skip
-    found = call(*asked, "--calls", "1")
-    assert found.json["failed"] == {"calls": 5}
-
-
-def test_decompositions_of_training_questions_answer_the_others(shared: Path, tmp_path: Path):
-    data, shown = shared / "commaqa", tmp_path / "shown"
-    shown.mkdir()
-    dev = data / "numeric_dev_20kb.jsonl"
-    asked = {one.text for world in read_worlds(str(dev)) for one in world.questions}
-    seen: set[tuple[str, ...]] = set()
-    for one in (
-        one
-        for world in read_worlds(str(data / "numeric_train_100kb.jsonl"))
-        for one in world.questions
-        if one.text not in asked
-    ):
-        # Questions of one kind begin and go alike.
-        way = (*one.text.split()[:3], *(f"{hop.operator} {hop.agent}" for hop in one.hops))
-        if way not in seen:
-            seen.add(way)
-            (shown / f"{len(seen)}.plan").write_text(
-                print_plan(to_plan(one.hops, one.text)), "utf-8"
-            )
-    found = call("eval", "commaqa", "--data", dev, "--methods", "tmn-model", "--json",
-                 "--model", "offline", "--demonstrations", shown, "--limit", "20")  # fmt: skip
     assert found.json["exact_match"] == 1.0
     assert found.json["agent_calls"] > 0
+    assert all(f"question: {questions[8].text}" in one.text for one in server.asked)
+    assert not any(f"question: {questions[0].text}" in one.text for one in server.asked)
+
+
+def test_its_calls_of_the_model_come_to_an_end(
+    model: Any, made: tuple[Path, list[Question]], tmp_path: Path
+):
+    data, questions = made
+    _, server = model(knowing(questions))
+    shown = demonstrations(tmp_path / "shown", questions[10:])
+    options = ("--model", "some-model", "--demonstrations", shown, "--limit", "5")
+    assert evaluated(data, *options, "--calls", "1").json["failed"] == {"calls": 5}
+    assert len(server.asked) == 5
+
+
+def test_it_needs_decompositions(made: tuple[Path, list[Question]]):
+    found = evaluated(made[0], "--model", "offline", "--library", "core")
+    assert found.code == 2
+    assert "tmn-model needs decompositions to show" in found.err

@@ -60,7 +60,7 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
         learned = learn_from_gold(read_worlds(worlds))
     else:
         quiet = as_json or sys.stderr is None or not sys.stderr.isatty()
-        learned = learn_from_answers(read_worlds(worlds), told=_nothing if quiet else _tell)
+        learned = learn_from_answers(read_worlds(worlds), report=_nothing if quiet else _tell)
     seconds = time.monotonic() - started
     if not learned.explained:
         raise NoAnswer(f"{worlds} has no {_LACKING[source]}: nothing was learned.")
@@ -96,10 +96,10 @@ def _show(learned: Learned, output: str, seconds: float) -> None:
         f"agents, {seconds:.1f} s"
     )
     for kind in learned.kinds:
-        if kind.found.left:
+        if kind.left:
             click.echo(
-                f"  {printable(kind.pattern)}: {len(kind.found.left)} of {kind.questions} not "
-                f"explained; {kind.found.stopped or 'too few to go on'}"
+                f"  {printable(kind.pattern)}: {len(kind.left)} of {kind.questions} not "
+                f"explained; {kind.stopped or 'too few to go on'}"
             )
 
 
@@ -114,16 +114,16 @@ def _as_object(learned: Learned, output: str, seconds: float) -> dict[str, Any]:
             {"question": one.question, "seen": one.seen, "strategies": len(one.strategies)}
             for one in learned.model.patterns
         ],
-        "left": [_left(kind) for kind in learned.kinds if kind.found.left],
+        "left": [_left(kind) for kind in learned.kinds if kind.left],
     }
 
 
 def _left(kind: Kind) -> dict[str, Any]:
     return {
         "question": kind.pattern,
-        "left": len(kind.found.left),
+        "left": len(kind.left),
         "of": kind.questions,
-        "stopped": kind.found.stopped,
+        "stopped": kind.stopped,
     }
 
 

@@ -1,1 +1,1 @@
-"""CommaQA (Khot et al., 2022): agents, decompositions, worlds from a schema, search and learning."""
+"""CommaQA (Khot et al., 2022): worlds and their agents, decompositions, search and learning."""

@@ -1,34 +1,24 @@
 """Agents that answer questions over a world, exactly and in their own language alone.
 
-In CommaQA an agent knows some facts and answers the questions of its
-templates for its valid inputs. Anything else has no answer.
-
-Agents as solvers, so that plans can ask them.
-
-Decompositions run on agents without a plan, as search does it many times a second.
-
-The question becomes the same template that `pearl.agents.text` puts in a plan,
-and is filled by `pearl.runtime.bind`: what runs here and what the executor runs
+In CommaQA an agent knows some facts and answers the questions of its templates for its valid
+inputs. Anything else has no answer. Plans ask agents through `handlers`; search, which asks many
+times a second, runs hops without a plan. Both fill questions by `pearl.run.binding`, so that they
 cannot differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
-from pearl.commaqa.decomposition import Hop, HopError, Operation, asked, carried_out, name_of
-from pearl.commaqa.world import Fact, Lookup, Reading, World, reckoned
-from pearl.lang.ast import Arg, Ref, refs
+from pearl.commaqa.decomposition import Hop, HopError, Operation, asked, name_of, run_operation
+from pearl.commaqa.world import Fact, Lookup, World, calculate
+from pearl.lang.ast import Arg, refs
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
 from pearl.run.binding import Item, value_of
 from pearl.run.executor import Handlers, Solve, SolverError
-
-
-class NoAnswer(Exception):  # noqa: N818 - the paper's words for it
-    """A question that the agent does not answer: not its language, or not a valid input."""
 
 
 class Agents:
@@ -48,9 +38,9 @@ class Agents:
     def ask(self, agent: str, question: str) -> Value | None:
         """The answer to one question.
 
-        A valid input about which no fact is known has the empty list for an
-        answer. A question that two templates read counts as the one that
-        finds facts; where both do, and they differ, it has no answer.
+        A valid input about which no fact is known has the empty list for an answer. A question
+        that two templates read counts as the one that finds facts; where both do, and they
+        differ, it has no answer.
 
         Args:
             agent: the agent's name, as ``table``.
@@ -60,102 +50,88 @@ class Agents:
             A list of entities, a number or a truth value; None for "no answer".
         """
         self.calls += 1
-        found: list[Value] = []
-        for reading in self.world.language.readings(agent, question):
-            answer = self._answer(reading)
-            if answer is not None and answer not in found:
-                found.append(answer)
-        told = [answer for answer in found if answer != []]
-        if len(told) > 1:
-            return None
-        return next(iter(told or found), None)
+        answers: list[Value] = []
+        for template, arguments in self.world.language.readings(agent, question):
+            if template.lookups:
+                answer = self._look_up(template.lookups, template.inputs, arguments)
+            else:
+                answer = calculate(template.predicate, arguments)
+            if answer is not None and answer not in answers:
+                answers.append(answer)
+        full = [answer for answer in answers if answer != []]
+        return None if len(full) > 1 else next(iter(full or answers), None)
 
-    def _answer(self, reading: Reading) -> Value | None:
-        template, arguments = reading
-        if not template.lookups:
-            return reckoned(template.predicate, arguments)
-        known = {}
-        for (slot, kind), words in zip(template.inputs, arguments, strict=True):
+    def _look_up(
+        self,
+        lookups: Iterable[Lookup],
+        inputs: Iterable[tuple[str, str]],
+        arguments: Sequence[str],
+    ) -> Value | None:
+        """What the steps of a template find; None for an argument that is no valid input."""
+        fills: dict[str, str] = {}
+        for (slot, kind), words in zip(inputs, arguments, strict=True):
             if words not in self.world.entities.get(kind, ()):
                 return None
-            known[slot] = words
-        answers: list[Value] = []
-        for lookup in template.lookups:
-            answer = self._looked_up(lookup, known, answers)
+            fills[slot] = words
+        earlier: dict[str, Value] = {}
+        answer: Value | None = None
+        for number, lookup in enumerate(lookups, 1):
+            answer = self._run(lookup, fills, earlier)
             if answer is None:
                 return None
-            answers.append(answer)
-        return answers[-1]
+            earlier[f"#{number}"] = answer
+        return answer
 
-    def _looked_up(
-        self, lookup: Lookup, known: Mapping[str, str], answers: Sequence[Value]
+    def _run(
+        self, lookup: Lookup, fills: Mapping[str, str], earlier: Mapping[str, Value]
     ) -> Value | None:
         """One step of a template, for the whole or for the items of an earlier answer."""
-        earlier = {f"#{number}": answer for number, answer in enumerate(answers, 1)}
         # An operator that goes over items has one place with an answer in it.
         over = next((place for place in lookup.places if place.startswith("#")), "")
+        texts = {**fills, **{name: as_text(answer) for name, answer in earlier.items()}}
 
         def ask(item: Item | None) -> Value:
-            fills = {**known, **{name: as_text(answer) for name, answer in earlier.items()}}
-            if item is not None:
-                fills[over] = as_text(item.value)
-            places = [fills.get(place, place) for place in lookup.places]
+            filled = texts if item is None else {**texts, over: as_text(item.value)}
+            places = [filled.get(place, place) for place in lookup.places]
             wanted = places.index("?")
-            return [fact[wanted] for fact in self._facts(lookup.predicate, places)]
+            return [fact[wanted] for fact in self.facts(lookup.predicate, places)]
 
-        return carried_out(lookup.operation, earlier.get(over), ask)
+        return run_operation(lookup.operation, earlier.get(over), ask)
 
-    def _facts(self, predicate: str, places: Sequence[str]) -> Iterator[Fact]:
-        fixed = [(at, told) for at, told in enumerate(places) if told not in ("?", "_")]
-        candidates = self.world.facts.get(predicate, ())
+    def facts(self, predicate: str, places: Sequence[str]) -> list[Fact]:
+        """The facts that have what stands at each place; ``?`` and ``_`` are anything."""
+        fixed = [(at, place) for at, place in enumerate(places) if place not in ("?", "_")]
+        candidates: Sequence[Fact] = self.world.facts.get(predicate, ())
         if fixed:
-            at, told = fixed[0]
-            candidates = self.world.index.get((predicate, at), {}).get(told, ())
-        for fact in candidates:
-            if len(fact) == len(places) and all(fact[at] == told for at, told in fixed):
-                yield fact
-
-
-def solver(agents: Agents) -> Callable[[str, str], Value]:
-    """A function that asks, for those who take no answer as an error.
-
-    Returns:
-        ``(agent, question) -> answer``; it raises `NoAnswer` where there is none.
-    """
-
-    def ask(agent: str, question: str) -> Value:
-        answer = agents.ask(agent, question)
-        if answer is not None:
-            return answer
-        known = ", ".join(agents.world.language.agents)
-        if agent not in agents.world.language.agents:
-            raise NoAnswer(f"There is no agent {agent}: ask {known}.")
-        raise NoAnswer(f'The agent {agent} has no answer to "{" ".join(question.split())[:120]}".')
-
-    return ask
+            at, entity = fixed[0]
+            candidates = self.world.index.get((predicate, at), {}).get(entity, ())
+        return [
+            fact
+            for fact in candidates
+            if len(fact) == len(places) and all(fact[at] == entity for at, entity in fixed)
+        ]
 
 
 def handlers(agents: Agents) -> Handlers:
     """What a run is handed so that its steps can ask a world's agents.
 
     Args:
-        agents: the agents; the actions that ask them have ``body: solver`` and
-            the agent's name.
+        agents: the agents; the actions that ask them have ``body: solver`` and the agent's name.
     """
+
+    def solver(name: str) -> Solve:
+        async def solve(_: str, given: Sequence[Given]) -> Value:
+            question = as_text(given[0].value)
+            answer = agents.ask(name, question)
+            if answer is None:
+                message = f"The agent {name} has no answer to: {question[:80]}"
+                raise SolverError("no-answer", message)
+            return answer
+
+        return solve
+
     names = agents.world.language.agents
-    return Handlers(MappingProxyType({name: _solver(agents, name) for name in names}))
-
-
-def _solver(agents: Agents, name: str) -> Solve:
-    async def solve(path: str, given: Sequence[Given]) -> Value:
-        del path
-        question = as_text(given[0].value)
-        answer = agents.ask(name, question)
-        if answer is None:
-            raise SolverError("no-answer", f"The agent {name} has no answer to: {question[:80]}")
-        return answer
-
-    return solve
+    return Handlers(MappingProxyType({name: solver(name) for name in names}))
 
 
 def run_hops(hops: Iterable[Hop], agents: Agents) -> list[Value]:
@@ -177,8 +153,8 @@ def run_hops(hops: Iterable[Hop], agents: Agents) -> list[Value]:
 def run_hop(hop: Hop, answers: Sequence[Value], agents: Agents) -> Value | None:
     """One hop's answer, given the answers before it; None for "no answer".
 
-    A hop that cannot be asked has none: an unknown operator, an answer that is
-    not there yet, a value of another kind than the operator goes over.
+    A hop that cannot be asked has none: an unknown operator, an answer that is not there yet, a
+    value of another kind than the operator goes over.
     """
     read = _read(hop.operator, hop.question)
     if read is None:
@@ -192,7 +168,7 @@ def run_hop(hop: Hop, answers: Sequence[Value], agents: Agents) -> Value | None:
         filled = value_of(question, values, item)
         return agents.ask(hop.agent, filled) if isinstance(filled, str) else None
 
-    return carried_out(operation, values[over] if over else None, ask)
+    return run_operation(operation, values[over] if over else None, ask)
 
 
 @lru_cache(maxsize=65536)
@@ -203,5 +179,5 @@ def _read(operator: str, question: str) -> tuple[Operation, Arg, tuple[str, ...]
     except HopError:
         return None
     named = list(refs(argument))
-    over: Ref | None = next((ref for ref in named if ref.mode), None)
-    return operation, argument, tuple(ref.name for ref in named), over.name if over else ""
+    over = next((ref.name for ref in named if ref.mode), "")
+    return operation, argument, tuple(ref.name for ref in named), over

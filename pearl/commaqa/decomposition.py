@@ -1,33 +1,22 @@
-"""One step of a decomposition in the paper's own text (CommaQA, section 3).
+"""Decompositions: operators, the paper's text of them, and plans (CommaQA, section 3, Tables 1, 2).
 
-A line is ``(operator) [agent] "question with #1"``, where ``#1`` is the answer
-of the first line. The operator says how the question is asked, and what is
-made of the answers: ``project_values_flat_unique`` asks it for every item,
-takes the answers without their items, makes one list of them, and keeps the
-first of equal ones.
-
-Decompositions in the plan language, and back (CommaQA, Tables 1 and 2; DESIGN, section 2).
-
-A hop is one step that asks, and one builtin step for each transformation:
-
-    (project_values_flat_unique) [table] "Which movies has #1 directed?"
+A line ``(project_values_flat_unique) [table] "Which movies has #1 directed?"`` is a hop. As a plan
+it is one step that asks, and one builtin step for each transformation:
 
     2. a2_1 = ASK_TABLE("Which movies has {each a1} directed?")
     3. a2_2 = VALUES(a2_1)
     4. a2_3 = FLAT(a2_2)
     5. a2 = UNIQUE(a2_3)
 
-The operators and transformations of CommaQA's Tables 1 and 2 over Pearl's values.
-
-They are the modes of `pearl.runtime.bind` and the builtins of the same names,
-so that a decomposition gives the same whether it runs here or as a plan.
+Operators are the modes of `pearl.run.binding` and transformations are builtins, so that a
+decomposition gives the same whether it runs here or as a plan.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -54,6 +43,7 @@ CHANGES = ("flat", "unique", "keys", "values")
 REFERENCE = re.compile(r"#([1-9][0-9]{0,3})(?![0-9])")
 """The answer of an earlier line, counted from 1."""
 
+_OPERATORS = {mode: name for name, mode in MODES.items()}
 _OPERATOR = re.compile(r"([a-zA-Z]+)(?:\(#([1-9][0-9]{0,3})\))?((?:_[a-z]+)*)")
 _LINE = re.compile(
     r"\s*(?:[0-9]+[.)]\s*)?\((?P<operator>[^\[\]]*)\)\s*\[(?P<agent>[^\[\]]*)\]\s*"
@@ -61,7 +51,11 @@ _LINE = re.compile(
     re.DOTALL,
 )
 _ESCAPED = re.compile(r'\\([\\nr"])')
-_NAMED = {"\\": "\\", "n": "\n", "r": "\r", '"': '"'}
+_ESCAPES = {"\\": "\\", "n": "\n", "r": "\r", '"': '"'}
+
+
+class HopError(ValueError):
+    """Hops that are no plan, or a plan that is no hops; the message says why, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +79,7 @@ class Operation:
 
     Args:
         mode: how the question is asked: once, or for the items of an answer.
-        of: the answer whose items they are; None for the first that the
-            question names.
+        of: the answer whose items they are; None for the first that the question names.
         then: the transformations, in order, out of `CHANGES`.
     """
 
@@ -100,15 +93,86 @@ class Operation:
         return not self.then and self.mode not in (Mode.PLAIN, Mode.WHERE)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A line that is no hop.
+@lru_cache(maxsize=4096)
+def read_operation(operator: str) -> Operation | None:
+    """What an operator says; None for one that the paper does not have.
+
+    The first word is one of Table 1's. What follows an underscore is a transformation, so that
+    ``project_values`` is ``project`` and then ``values``, and ``projectValues`` is the operator
+    over pairs.
+    """
+    match = _OPERATOR.fullmatch(operator)
+    if not match or match[1] not in MODES:
+        return None
+    mode, of = MODES[match[1]], int(match[2]) if match[2] else None
+    then = tuple(match[3].split("_")[1:])
+    if any(change not in CHANGES for change in then) or (of and mode is Mode.PLAIN):
+        return None
+    return Operation(mode, of, then)
+
+
+def print_operation(operation: Operation) -> str:
+    """The operator as the paper writes it; the inverse of `read_operation`."""
+    of = f"(#{operation.of})" if operation.of else ""
+    return _OPERATORS[operation.mode] + of + "".join(f"_{change}" for change in operation.then)
+
+
+def run_operation(
+    operation: Operation, over: Value | None, ask: Callable[[Item | None], Value | None]
+) -> Value | None:
+    """Ask once, or for every item, and transform what comes back.
 
     Args:
-        line: its number, counted from 1.
-        text: the line.
-        message: one fact, and what to write.
+        operation: what the operator says.
+        over: the value whose items are asked for; None for ``select``.
+        ask: puts the question, for one item or for none; None is "no answer".
+
+    Returns:
+        The value, or None where an item has no answer or a value has no items of the kind that is
+        needed.
     """
+    mode = operation.mode
+    try:
+        if mode is Mode.PLAIN:
+            value = ask(None)
+        elif over is None:
+            return None
+        else:
+            items = items_of(Ref("answer", mode), {"answer": over})
+            answers: list[Value] = []
+            for item in items:
+                answer = ask(item)
+                if answer is None:
+                    return None
+                answers.append(answer)
+            value = together(mode, items, answers)
+        return None if value is None else transformed(value, operation.then)
+    except (BindError, BuiltinError):
+        return None
+
+
+def transformed(value: Value, changes: Iterable[str]) -> Value:
+    """A value after transformations of Table 2.
+
+    Raises:
+        BuiltinError: one of them does not take such a value.
+    """
+    for change in changes:
+        value = FUNCTIONS[change]([Given(Ref("answer"), value)])
+    return value
+
+
+def references(question: str) -> list[int]:
+    """The earlier answers that a question names, in order, as often as it does."""
+    return [int(number) for number in REFERENCE.findall(question)]
+
+
+# The paper's text.
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A line that is no hop: its number from 1, its text, and what to write instead."""
 
     line: int
     text: str
@@ -123,69 +187,38 @@ class ParsedHops:
     problems: tuple[Problem, ...]
 
 
-@lru_cache(maxsize=4096)
-def read_operation(operator: str) -> Operation | None:
-    """What an operator says; None for one that the paper does not have.
-
-    The first word is one of Table 1's. What follows an underscore is a
-    transformation, so that ``project_values`` is ``project`` and then
-    ``values``, and ``projectValues`` is the operator over pairs.
-    """
-    found = _OPERATOR.fullmatch(operator)
-    if not found or found[1] not in MODES:
-        return None
-    mode, of = MODES[found[1]], int(found[2]) if found[2] else None
-    then = tuple(found[3].split("_")[1:])
-    if any(change not in CHANGES for change in then) or (of and mode is Mode.PLAIN):
-        return None
-    return Operation(mode, of, then)
-
-
-def print_operation(operation: Operation) -> str:
-    """The operator as the paper writes it; the inverse of `read_operation`."""
-    name = next(name for name, mode in MODES.items() if mode is operation.mode)
-    of = f"(#{operation.of})" if operation.of else ""
-    return name + of + "".join(f"_{change}" for change in operation.then)
-
-
-def references(question: str) -> list[int]:
-    """The earlier answers that a question names, in order, as often as it does."""
-    return [int(number) for number in REFERENCE.findall(question)]
-
-
 def parse_hops(text: str) -> ParsedHops:
     """Read a decomposition, one hop a line; a bad line costs no good one.
 
     Args:
-        text: any text at all. Empty lines count for nothing, and a number
-            before a line is left out.
+        text: any text at all. Empty lines count for nothing, and a number before a line is left
+            out.
     """
     hops: list[Hop] = []
     problems: list[Problem] = []
     for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        read = _hop(line)
-        if isinstance(read, Hop):
-            hops.append(read)
-        else:
-            problems.append(Problem(number, line, read))
+        if line.strip():
+            try:
+                hops.append(_parse_hop(line))
+            except HopError as error:
+                problems.append(Problem(number, line, str(error)))
     return ParsedHops(tuple(hops), tuple(problems))
 
 
-def _hop(line: str) -> Hop | str:
-    found = _LINE.fullmatch(line)
-    if not found:
-        return 'This is no hop: write (operator) [agent] "question".'
-    operator, agent = found["operator"].strip(), found["agent"].strip()
+def _parse_hop(line: str) -> Hop:
+    match = _LINE.fullmatch(line)
+    if not match:
+        raise HopError('This is no hop: write (operator) [agent] "question".')
+    operator, agent = match["operator"].strip(), match["agent"].strip()
     if read_operation(operator) is None:
-        known = ", ".join(MODES)
         changes = ", ".join(f"_{change}" for change in CHANGES)
-        return f"{operator or 'Nothing'} is no operator: use {known}, with {changes} behind it."
+        raise HopError(
+            f"{operator or 'Nothing'} is no operator: use {', '.join(MODES)}, with {changes} "
+            "behind it."
+        )
     if not agent:
-        return "The brackets name no agent: write its name in them."
-    question = _ESCAPED.sub(lambda escape: _NAMED[escape[1]], found["question"])
-    return Hop(operator, agent, question)
+        raise HopError("The brackets name no agent: write its name in them.")
+    return Hop(operator, agent, _ESCAPED.sub(lambda one: _ESCAPES[one[1]], match["question"]))
 
 
 def print_hop(hop: Hop) -> str:
@@ -199,16 +232,12 @@ def print_hops(hops: Iterable[Hop]) -> str:
     return "".join(f"{print_hop(hop)}\n" for hop in hops)
 
 
-ASK = "ASK_"
-"""What the names of the actions that ask an agent start with."""
+# Plans.
 
+_ASK = "ASK_"
 _SHORT = {"math_special": "MATH"}
 _LONG = {short: agent for agent, short in _SHORT.items()}
 _AGENT = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
-
-
-class HopError(ValueError):
-    """Hops that are no plan, or a plan that is no hops; the message says why, in one sentence."""
 
 
 def action_of(agent: str) -> str:
@@ -219,14 +248,14 @@ def action_of(agent: str) -> str:
     """
     if not _AGENT.fullmatch(agent) or agent.upper() in _LONG:
         raise HopError(f"[{agent}] is no agent's name: use small letters, digits and underscores.")
-    return ASK + _SHORT.get(agent, agent.upper())
+    return _ASK + _SHORT.get(agent, agent.upper())
 
 
 def agent_of(action: str) -> str | None:
     """The agent that an action asks; None for an action that asks none."""
-    if not action.startswith(ASK):
+    if not action.startswith(_ASK):
         return None
-    name = action.removeprefix(ASK)
+    name = action.removeprefix(_ASK)
     agent = _LONG.get(name, name.lower())
     return agent if _AGENT.fullmatch(agent) and action_of(agent) == action else None
 
@@ -240,8 +269,8 @@ def asked(hop: Hop) -> tuple[Operation, Arg]:
     """What a hop does, and its question as a step's argument.
 
     Raises:
-        HopError: no such operator, or the question does not name the answer
-            whose items it is asked for.
+        HopError: no such operator, or the question does not name the answer whose items it is
+            asked for.
     """
     operation = read_operation(hop.operator)
     if operation is None:
@@ -253,56 +282,44 @@ def asked(hop: Hop) -> tuple[Operation, Arg]:
         if over not in named:
             wanted = f"#{over}" if over else "an answer such as #1"
             raise HopError(f"({hop.operator}) needs {wanted} in its question: {hop.question}")
-    return operation, _argument(hop.question, over, operation.mode)
-
-
-def _argument(question: str, over: int | None, mode: Mode) -> Arg:
+    if not named:
+        return operation, Literal(hop.question)
     parts: list[str | Ref] = []
-    for at, part in enumerate(REFERENCE.split(question)):
+    for at, part in enumerate(REFERENCE.split(hop.question)):
         if at % 2:
             number = int(part)
-            parts.append(Ref(name_of(number), mode if number == over else Mode.PLAIN))
+            parts.append(Ref(name_of(number), operation.mode if number == over else Mode.PLAIN))
         elif part:
             parts.append(part)
-    if any(isinstance(part, Ref) for part in parts):
-        return Template(tuple(parts))
-    return Literal(question)
+    return operation, Template(tuple(parts))
 
 
-def to_steps(hop: Hop, number: int) -> tuple[Step, ...]:
-    """One hop as steps; the last one's name is `name_of` its number.
-
-    An operator that is spelled otherwise than `to_hops` would spell it is kept
-    in the note, as ``filter(#2)`` is where ``filter`` says the same.
-
-    Raises:
-        HopError: the hop is no step of the plan language.
-    """
-    operation, argument = asked(hop)
-    names = [f"{name_of(number)}_{at}" for at in range(1, len(operation.then) + 1)]
-    names.append(name_of(number))
-    plain = print_operation(_plain(operation, hop.question))
-    note = "" if hop.operator == plain else hop.operator
-    steps = [Step(names[0], action_of(hop.agent), (argument,), note)]
-    for before, name, change in zip(names, names[1:], operation.then, strict=False):
-        steps.append(Step(name, change.upper(), (Ref(before),)))
-    return tuple(steps)
-
-
-def _plain(operation: Operation, question: str) -> Operation:
+def _normal(operation: Operation, question: str) -> Operation:
     """The operation as `to_hops` spells it: it names an answer only where it must."""
     first = next(iter(references(question)), None)
-    of = None if operation.of == first else operation.of
-    return Operation(operation.mode, of, operation.then)
+    return replace(operation, of=None) if operation.of == first else operation
 
 
 def to_plan(hops: Sequence[Hop], question: str = "") -> Plan:
     """A decomposition as a plan that returns its last answer.
 
+    The last step of a hop has the name `name_of` its number. An operator that is spelled otherwise
+    than `to_hops` would spell it is kept in the note, as ``filter(#2)`` is where ``filter`` says
+    the same.
+
     Raises:
         HopError: a hop is no step of the plan language.
     """
-    steps = [step for number, hop in enumerate(hops, 1) for step in to_steps(hop, number)]
+    steps: list[Step] = []
+    for number, hop in enumerate(hops, 1):
+        operation, argument = asked(hop)
+        names = [f"{name_of(number)}_{at}" for at in range(1, len(operation.then) + 1)]
+        names.append(name_of(number))
+        plain = print_operation(_normal(operation, hop.question))
+        note = "" if hop.operator == plain else hop.operator
+        steps.append(Step(names[0], action_of(hop.agent), (argument,), note))
+        for before, name, change in zip(names, names[1:], operation.then, strict=False):
+            steps.append(Step(name, change.upper(), (Ref(before),)))
     returns = (Ref(steps[-1].name),) if steps else ()
     return Plan(tuple(steps), question, returns=returns)
 
@@ -311,14 +328,13 @@ def to_hops(plan: Plan) -> tuple[Hop, ...]:
     """The inverse of `to_plan`, for any names of steps.
 
     Raises:
-        HopError: the plan has a step that is neither a question to an agent nor
-            a transformation of the step before it, or does not return the last
-            hop's answer.
+        HopError: the plan has a step that is neither a question to an agent nor a transformation
+            of the step before it, or does not return the last hop's answer.
     """
     hops: list[Hop] = []
     numbers: dict[str, int] = {}
     for chain in _chains(plan.steps):
-        hops.append(_read(chain, numbers))
+        hops.append(_hop_of_chain(chain, numbers))
         numbers[chain[-1].name] = len(hops)
     if outputs(plan) != tuple(step.name for step in plan.steps[-1:]):
         raise HopError("A decomposition's answer is its last hop's: return that one alone.")
@@ -326,6 +342,7 @@ def to_hops(plan: Plan) -> tuple[Hop, ...]:
 
 
 def _chains(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """The steps of each hop: one that asks, and the transformations behind it."""
     chain: list[Step] = []
     for step in steps:
         if chain and step.action.lower() in CHANGES and step.args == (Ref(chain[-1].name),):
@@ -340,15 +357,14 @@ def _chains(steps: Sequence[Step]) -> Iterator[list[Step]]:
         yield chain
 
 
-def _read(chain: Sequence[Step], numbers: Mapping[str, int]) -> Hop:
+def _hop_of_chain(chain: Sequence[Step], numbers: Mapping[str, int]) -> Hop:
     first = chain[0]
     question, over, mode = _question(first, numbers)
     then = tuple(step.action.lower() for step in chain[1:])
-    operation = _plain(Operation(mode, over, then), question)
-    operator = print_operation(operation)
+    operation = _normal(Operation(mode, over, then), question)
     noted = read_operation(first.note)
-    if noted and _plain(noted, question) == operation:
-        operator = first.note
+    spelled = noted is not None and _normal(noted, question) == operation
+    operator = first.note if spelled else print_operation(operation)
     return Hop(operator, agent_of(first.action) or "", question)
 
 
@@ -362,6 +378,7 @@ def _question(step: Step, numbers: Mapping[str, int]) -> tuple[str, int | None, 
     else:
         raise HopError(f"{step.name} asks no question: {step.action} needs one text.")
     texts: list[str] = []
+    named: list[int] = []
     modes: dict[int, set[Mode]] = {}
     for part in parts:
         if isinstance(part, str):
@@ -369,10 +386,11 @@ def _question(step: Step, numbers: Mapping[str, int]) -> tuple[str, int | None, 
             continue
         if part.name not in numbers:
             raise HopError(f"{step.name} uses {part.name}, which is no hop's answer.")
-        modes.setdefault(numbers[part.name], set()).add(part.mode)
-        texts.append(f"#{numbers[part.name]}")
+        named.append(numbers[part.name])
+        modes.setdefault(named[-1], set()).add(part.mode)
+        texts.append(f"#{named[-1]}")
     question = "".join(texts)
-    if references(question) != [numbers[part.name] for part in parts if isinstance(part, Ref)]:
+    if references(question) != named:
         raise HopError(f"{step.name} has a # in its words that would read as an answer.")
     mapped = [number for number, kinds in modes.items() if kinds != {Mode.PLAIN}]
     if not mapped:
@@ -380,48 +398,3 @@ def _question(step: Step, numbers: Mapping[str, int]) -> tuple[str, int | None, 
     if len(mapped) > 1 or len(modes[mapped[0]]) > 1:
         raise HopError(f"{step.name} takes its answers in more ways than one operator says.")
     return question, mapped[0], modes[mapped[0]].pop()
-
-
-_OVER = "answer"
-
-
-def carried_out(
-    operation: Operation, over: Value | None, ask: Callable[[Item | None], Value | None]
-) -> Value | None:
-    """Ask once, or for every item, and transform what comes back.
-
-    Args:
-        operation: what the operator says.
-        over: the value whose items are asked for; None for ``select``.
-        ask: puts the question, for one item or for none; None is "no answer".
-
-    Returns:
-        The value, or None where an item has no answer or a value has no items
-        of the kind that is needed.
-    """
-    try:
-        value = _asked(operation.mode, over, ask)
-        if value is None:
-            return None
-        for change in operation.then:
-            value = FUNCTIONS[change]([Given(Ref(_OVER), value)])
-    except (BindError, BuiltinError):
-        return None
-    return value
-
-
-def _asked(
-    mode: Mode, over: Value | None, ask: Callable[[Item | None], Value | None]
-) -> Value | None:
-    if mode is Mode.PLAIN:
-        return ask(None)
-    if over is None:
-        return None
-    items = items_of(Ref(_OVER, mode), {_OVER: over})
-    answers: list[Value] = []
-    for item in items:
-        answer = ask(item)
-        if answer is None:
-            return None
-        answers.append(answer)
-    return together(mode, items, answers)

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from pearl.commaqa.agents import Agents, run_hops
-from pearl.commaqa.decomposition import Hop, Operation, carried_out, print_operation, references
+from pearl.commaqa.decomposition import Hop, Operation, print_operation, references, run_operation
 from pearl.commaqa.schema import HOLE, Ask, Schema
 from pearl.commaqa.theories import (
     Call,
@@ -35,7 +35,7 @@ from pearl.commaqa.theories import (
     predicate_of,
     theories_of,
 )
-from pearl.commaqa.world import read_world, reckoned
+from pearl.commaqa.world import calculate, read_world
 from pearl.lang.ast import Mode
 from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
@@ -193,7 +193,7 @@ def _answer(
                 value = item.value
             told.append(as_text(value))
         if ask.total:
-            return reckoned(ask.total, told)
+            return calculate(ask.total, told)
         found = made.facts[ask.relation]
         if told:
             found = tuple(index.get((ask.relation, ask.places.index("$1"), told[0]), ()))
@@ -201,7 +201,7 @@ def _answer(
         wanted: list[Value] = [fact[ask.places.index("?")] for fact in found]
         return list(dict.fromkeys(wanted)) if ask.unique else wanted
 
-    return carried_out(call.operation, answers[call.over - 1] if call.over else None, one)
+    return run_operation(call.operation, answers[call.over - 1] if call.over else None, one)
 
 
 def _hop(call: Call, things: Sequence[str], ask: Ask, made: Made, turns: Turns) -> Hop:

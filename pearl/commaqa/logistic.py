@@ -1,10 +1,12 @@
 """The next hop by the words that tell of it, and by what tends to follow what.
 
-For questions that no single known question is like: each hop is as likely as
-the question's words say (`pearl.learning.telltales`), what is asked twice or
-not at all is paid for at the end, and how one operator follows another is taken
-from the decompositions that were learned. Whether a hop fits what came before
-it is left to the agents, who do not answer what makes no sense.
+Each hop that was learned has a logistic model of its own: given the words and short phrases of a
+question, how likely is it that the hop is part of its decomposition? A question with several
+entities is taken apart at them, so that what is said of the one is no evidence for what is asked
+of the other. Nothing is fitted to pairs of hops, so that hops that were never seen together are as
+likely as their words say. What is asked twice or not at all is paid for at the end, and how one
+operator follows another is taken from the decompositions. Whether a hop fits what came before it
+is left to the agents, who do not answer what makes no sense.
 """
 
 from __future__ import annotations
@@ -15,203 +17,288 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any, TypeAlias
 
 from pearl.commaqa.decomposition import Hop
-from pearl.commaqa.model import (
-    ALL,
-    OWN,
-    HopClassifier,
-    Model,
-    Move,
-    features_of,
-    fits,
-    hop_of,
-    opened,
-    parts_of,
-    placed,
-    rests_on,
-    strange_entities,
-    words_of,
-)
+from pearl.commaqa.model import HopClassifier, Model, Pattern
+from pearl.commaqa.patterns import HOLE, Move, fits, hop_of
 from pearl.commaqa.search import Candidate
 from pearl.lang.values import Value
 
-_SPARE = 1e-4
+ENOUGH = 30
+"""Fewer kinds of question do not tell apart which of their words mean what."""
+
+OWN, ALL = "own", "all"
+"""What a hop rests on: one entity, by its part of the question, or on more or none, by all of it.
+
+A question with at most one entity has its whole text for its one part.
+"""
+
+_TOKEN = re.compile(r"\{[1-9][0-9]?\}|\w+")
+_LONGEST = 3
+_RIDGE, _RIDGE_OF_BIAS = 0.02, 0.001
+_UNSEEN = 1e-4
 """The chance of a hop after one that it never followed."""
 
-Place = tuple[Move, str, int]
-"""A hop as telltales know it, its scope, and its part of the question."""
+Place: TypeAlias = tuple[Move, str, int]
+"""A hop as classifiers know it, its scope, and its part of the question."""
+
+
+def features_of(text: str) -> frozenset[str]:
+    """A text's words and runs of up to three words; holes are all alike."""
+    words = ("{}" if word.startswith("{") else word.casefold() for word in _TOKEN.findall(text))
+    tokens = ["^", *words, "$"]
+    return frozenset(
+        " ".join(tokens[at : at + length])
+        for length in range(1, _LONGEST + 1)
+        for at in range(len(tokens) - length + 1)
+    )
+
+
+def parts_of(pattern: str, entities: int) -> tuple[str, ...]:
+    """A question's text for each of its entities: from the one before up to itself.
+
+    What follows the last entity is part of the last; with one entity or none there is one part.
+    """
+    if entities < 2:
+        return (pattern,)
+    holes = [f"{{{number}}}" for number in range(1, entities)]
+    ends = [pattern.index(hole) + len(hole) for hole in holes]
+    return tuple(pattern[start:end] for start, end in zip([0, *ends], [*ends, None], strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A question taken apart.
+class _Path:
+    """Hops as moves, the entities that each rests on, itself or through earlier ones, and places.
 
     Args:
-        entities: what it names.
-        chances: how likely each hop is, in each place.
+        entities: how many the question has.
     """
+
+    entities: int
+    moves: tuple[Move, ...] = ()
+    rests: tuple[frozenset[int], ...] = ()
+    places: tuple[Place, ...] = ()
+
+    def after(self, move: Move) -> _Path:
+        rests: frozenset[int] = frozenset()
+        for one in (*move.arguments, move.over):
+            if isinstance(one, int):
+                rests |= {one} if one > 0 else self.rests[one]
+        place = move, OWN, 0
+        if self.entities > 1 and len(rests) != 1:
+            place = move, ALL, 0
+        elif self.entities > 1:
+            (own,) = rests
+            arguments = tuple(1 if one == own else one for one in move.arguments)
+            place = replace(move, arguments=arguments), OWN, own - 1
+        return _Path(
+            self.entities, (*self.moves, move), (*self.rests, rests), (*self.places, place)
+        )
+
+
+# Fitting.
+
+
+def fit_classifiers(patterns: Sequence[Pattern]) -> tuple[HopClassifier, ...]:
+    """Classifiers of all hops; none where there are fewer than `ENOUGH` kinds of question."""
+    if len(patterns) < ENOUGH:
+        return ()
+    examples: dict[str, list[tuple[frozenset[str], frozenset[Move]]]] = {OWN: [], ALL: []}
+    for pattern in patterns:
+        entities = len(HOLE.findall(pattern.question))
+        texts = {(OWN, at): one for at, one in enumerate(parts_of(pattern.question, entities))}
+        if entities > 1:
+            texts[ALL, 0] = pattern.question
+        for strategy in pattern.strategies:
+            path = _Path(entities)
+            for move in strategy.moves:
+                path = path.after(move)
+            for (scope, part), text in texts.items():
+                moves = frozenset(move for move, *place in path.places if place == [scope, part])
+                examples[scope].append((features_of(text), moves))
+    return tuple(one for scope in (OWN, ALL) for one in _fitted(scope, examples[scope]))
+
+
+def _fitted(
+    scope: str, examples: Sequence[tuple[frozenset[str], frozenset[Move]]]
+) -> Iterator[HopClassifier]:
+    """One logistic model for each hop, by ridge-penalised likelihood."""
+    moves = sorted({move for _, hops in examples for move in hops}, key=str)
+    counted = Counter(feature for features, _ in examples for feature in features)
+    known = sorted(feature for feature, times in counted.items() if times > 1)
+    if not moves:
+        return
+    fitted = _regressed(
+        [[feature in features for feature in known] for features, _ in examples],
+        [[move in hops for move in moves] for _, hops in examples],
+    )
+    for at, move in enumerate(moves):
+        *column, bias = [round(float(weight), 2) for weight in fitted[:, at]]
+        weights = {
+            feature: weight
+            for feature, weight in zip(known, column, strict=True)
+            if abs(weight) >= 0.05
+        }
+        yield HopClassifier(move, scope, bias, weights)
+
+
+def _regressed(present: Sequence[Sequence[bool]], used: Sequence[Sequence[bool]]) -> Any:  # noqa: ANN401 - numpy's
+    """Weights of logistic regressions, all at once.
+
+    Args:
+        present: which features each example has, of shape examples × features.
+        used: which moves each example has, of shape examples × moves.
+
+    Returns:
+        An array of features and a bias (last) × moves.
+    """
+    import numpy as np
+    from scipy.optimize import minimize
+
+    inputs = np.hstack([np.array(present, float), np.ones((len(present), 1))])
+    wanted = np.array(used, float)
+    shape = (inputs.shape[1], wanted.shape[1])
+    ridge = np.full(shape, _RIDGE)
+    ridge[-1] = _RIDGE_OF_BIAS
+
+    def loss(flat: Any) -> tuple[float, Any]:  # noqa: ANN401 - numpy's
+        weights = flat.reshape(shape)
+        sums = inputs @ weights
+        value = np.logaddexp(0, sums).sum() - (wanted * sums).sum()
+        chances = 1 / (1 + np.exp(-np.clip(sums, -500, 500)))
+        slope = inputs.T @ (chances - wanted) + ridge * weights
+        return float(value + 0.5 * (ridge * weights**2).sum()), slope.ravel()
+
+    start = np.zeros(shape[0] * shape[1])
+    fitted = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return fitted.x.reshape(shape)
+
+
+# Proposing.
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A question's entities, and how likely each hop is in each place."""
 
     entities: tuple[str, ...]
     chances: dict[Place, float]
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """The hops so far, as moves, the entities that each rests on, and their places."""
-
-    moves: tuple[Move, ...] = ()
-    rests: tuple[frozenset[int], ...] = ()
-    places: tuple[Place, ...] = ()
-
-    def after(self, move: Move, entities: int) -> _Path:
-        rests = rests_on(move, len(self.moves) + 1, self.rests)
-        place = placed(move, rests, entities)
-        return _Path((*self.moves, move), (*self.rests, rests), (*self.places, place))
+_Shape: TypeAlias = tuple[object, ...]
+_START, _END = ("start",), ("end",)
 
 
 class LogisticScorer:
-    """Proposes hops by the words that tell of them (a `Scorer`)."""
+    """Proposes hops by the words that tell of them (a `Scorer`).
 
-    def __init__(self, model: Model, stranger: float) -> None:
-        self.model, self.stranger = model, stranger
-        self._taken = lru_cache(maxsize=256)(self._taken_apart)
+    Args:
+        model: what was learned; nothing is proposed where it has no classifiers.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._opened = lru_cache(maxsize=256)(self._open)
+        self._moves = lru_cache(maxsize=16)(self._all_moves)
 
     def choices(
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
     ) -> list[Candidate]:
         """Proposals, best first; a score is a logarithm of a chance."""
-        if not self.model.telltales:
+        if not self.model.classifiers:
             return []
-        asked = self._taken(question)
-        path = self._path(asked, hops)
+        opened = self._opened(question)
+        path = self._path(opened.entities, hops)
         if path is None:
             return []
-        found = {
-            hop: cost + more
-            for move, cost in self._moves(asked, path)
-            for hop, more in self._hops(move, asked, len(hops) + 1)
-        }
-        choices = [Candidate(-cost, hop) for hop, cost in found.items()]
+        costs: dict[Hop, float] = {}
+        for move in self._moves(path.entities):
+            if not fits(move, path.entities, len(hops)):
+                continue
+            place = path.after(move).places[-1]
+            chance = opened.chances.get(place)
+            if chance is None or place in path.places:
+                continue
+            cost = _excess(chance) - math.log(self._follows(path.moves, _shape(move)))
+            for agent, more in self.model.agent_costs(move.form):
+                costs[hop_of(move, agent, opened.entities, len(hops) + 1)] = cost + more
+        candidates = [Candidate(-cost, hop) for hop, cost in costs.items()]
         if hops:
-            choices.append(Candidate(-self._end(asked, path), None))
-        return sorted(choices, key=lambda one: (-one.score, str(one.hop)))
+            # Ending costs the hops that the words tell of, and that were not asked.
+            missed = (
+                _excess(1 - chance)
+                for place, chance in opened.chances.items()
+                if place not in path.places
+            )
+            end = sum(missed) - math.log(self._follows(path.moves, _END))
+            candidates.append(Candidate(-end, None))
+        return sorted(candidates, key=lambda one: (-one.score, str(one.hop)))
 
-    def _taken_apart(self, question: str) -> _Asked:
-        pattern, entities = opened(question, strange_entities(question, self._vocabulary))
+    def _open(self, question: str) -> _Opened:
+        pattern, entities = self.model.opened(question)
         chances: dict[Place, float] = {}
         parts = [features_of(one) for one in parts_of(pattern, len(entities))]
-        whole = features_of(pattern)
-        for telltale in self.model.telltales:
-            if telltale.scope == ALL:
-                chances[telltale.move, ALL, 0] = telltale.likely(whole)
-            else:
-                for at, phrases in enumerate(parts):
-                    chances[telltale.move, OWN, at] = telltale.likely(phrases)
-        if len(entities) < 2:
-            chances = {place: chance for place, chance in chances.items() if place[1] == OWN}
-        return _Asked(entities, chances)
+        for one in self.model.classifiers:
+            if one.scope == OWN:
+                for at, features in enumerate(parts):
+                    chances[one.move, OWN, at] = one.probability(features)
+            elif len(entities) > 1:
+                chances[one.move, ALL, 0] = one.probability(features_of(pattern))
+        return _Opened(entities, chances)
 
-    @cached_property
-    def _vocabulary(self) -> frozenset[str]:
-        patterns = (word for one in self.model.patterns for word in words_of(one.question))
-        forms = (word for form in self.model.forms for one in form.phrasings
-                 for word in words_of(one))  # fmt: skip
-        return frozenset((*patterns, *forms))
+    def _all_moves(self, entities: int) -> tuple[Move, ...]:
+        """The moves of all classifiers, for each entity that they may be asked of."""
+        moves: dict[Move, None] = {}
+        for one in self.model.classifiers:
+            own = one.scope == OWN and entities > 1
+            for number in range(1, entities + 1) if own else (1,):
+                arguments = (number if at == 1 else at for at in one.move.arguments)
+                moves[replace(one.move, arguments=tuple(arguments))] = None
+        return tuple(moves)
 
-    def _moves(self, asked: _Asked, path: _Path) -> Iterator[tuple[Move, float]]:
-        for move in self._known(len(asked.entities)):
-            if not fits(move, len(asked.entities), len(path.moves)):
-                continue
-            longer = path.after(move, len(asked.entities))
-            chance = asked.chances.get(longer.places[-1])
-            if chance is None or longer.places[-1] in path.places:
-                continue
-            cost = _excess(chance) - math.log(self._follows(path.moves, move))
-            yield move, cost
-
-    def _known(self, entities: int) -> tuple[Move, ...]:
-        """The moves of all telltales, for each entity that they may be asked of."""
-        found: dict[Move, None] = {}
-        for telltale in self.model.telltales:
-            found.update(dict.fromkeys(_instances(telltale, entities)))
-        return tuple(found)
-
-    def _hops(self, move: Move, asked: _Asked, number: int) -> Iterator[tuple[Hop, float]]:
-        seen = self.model.forms.get(move.form, {})
-        total = sum(seen.values())
-        for agent in self.model.agents:
-            more = -math.log(seen[agent] / total) if seen.get(agent) else self.stranger
-            yield hop_of(move, agent, asked.entities, number), more
-
-    def _path(self, asked: _Asked, hops: Sequence[Hop]) -> _Path | None:
+    def _path(self, entities: Sequence[str], hops: Sequence[Hop]) -> _Path | None:
         """What the hops are as moves; None where one is none that is known."""
-        path = _Path()
+        path = _Path(len(entities))
         for number, hop in enumerate(hops, 1):
-            move = next(
-                (
-                    one
-                    for one in self._known(len(asked.entities))
-                    if fits(one, len(asked.entities), number - 1)
-                    and hop_of(one, hop.agent, asked.entities, number) == hop
-                ),
-                None,
+            known = (
+                move
+                for move in self._moves(len(entities))
+                if fits(move, len(entities), number - 1)
+                and hop_of(move, hop.agent, entities, number) == hop
             )
+            move = next(known, None)
             if move is None:
                 return None
-            path = path.after(move, len(asked.entities))
+            path = path.after(move)
         return path
 
-    def _end(self, asked: _Asked, path: _Path) -> float:
-        """What it costs to end here: hops that the words tell of, and that were not asked."""
-        missed = (
-            _excess(1 - chance) for place, chance in asked.chances.items()
-            if place not in path.places
-        )  # fmt: skip
-        return sum(missed) - math.log(self._follows(path.moves, None))
-
-    # What follows what.
-
-    def _follows(self, moves: Sequence[Move], move: Move | None) -> float:
-        """How often a shape, or an end, follows the two shapes before it."""
-        before = ["", "", *(_shape(one) for one in moves)]
-        shapes = (before[-2], before[-1])
-        new = _shape(move) if move is not None else "end"
-        long, short = self._followed
-        of_long, of_short = long.get(shapes, Counter()), short.get(shapes[-1], Counter())
-        chance = 0.8 * _share(of_long, new) + 0.2 * _share(of_short, new)
-        return max(chance, _SPARE)
+    def _follows(self, moves: Sequence[Move], shape: _Shape) -> float:
+        """How often a shape follows the two shapes before it."""
+        before = (_START, _START, *map(_shape, moves))[-2:]
+        chance = 0.0
+        for weight, context in ((0.8, before), (0.2, before[1:])):
+            counted = self._followed.get(context)
+            chance += weight * (counted[shape] / counted.total()) if counted else 0.0
+        return max(chance, _UNSEEN)
 
     @cached_property
-    def _followed(self) -> tuple[dict[tuple[str, str], Counter[str]], dict[str, Counter[str]]]:
-        long: dict[tuple[str, str], Counter[str]] = {}
-        short: dict[str, Counter[str]] = {}
+    def _followed(self) -> dict[tuple[_Shape, ...], Counter[_Shape]]:
+        """What follows each shape, and each two shapes, in the decompositions that were learned."""
+        counted: dict[tuple[_Shape, ...], Counter[_Shape]] = {}
         for pattern in self.model.patterns:
             for strategy in pattern.strategies:
-                shapes = ["", "", *(_shape(one) for one in strategy.moves), "end"]
+                shapes = [_START, _START, *map(_shape, strategy.moves), _END]
                 for first, second, third in zip(shapes, shapes[1:], shapes[2:], strict=False):
-                    long.setdefault((first, second), Counter())[third] += strategy.seen
-                    short.setdefault(second, Counter())[third] += strategy.seen
-        return long, short
+                    for context in ((first, second), (second,)):
+                        counted.setdefault(context, Counter())[third] += strategy.seen
+        return counted
 
 
-def _instances(telltale: HopClassifier, entities: int) -> Iterator[Move]:
-    move = telltale.move
-    if telltale.scope == ALL or entities < 2:
-        yield move
-        return
-    for number in range(1, entities + 1):
-        yield replace(move, arguments=tuple(number if one == 1 else one for one in move.arguments))
-
-
-def _shape(move: Move) -> str:
+def _shape(move: Move) -> _Shape:
     """How a move is asked, with entities all alike."""
-    arguments = [one if isinstance(one, int) and one < 0 else "{}" for one in move.arguments]
-    return re.sub(r"\s", "", f"{move.mode}{move.then}{arguments}{move.over}")
-
-
-def _share(counted: Counter[str], shape: str) -> float:
-    return counted[shape] / counted.total() if counted else 0.0
+    arguments = (one if isinstance(one, int) and one < 0 else "{}" for one in move.arguments)
+    return move.mode, move.then, tuple(arguments), move.over
 
 
 def _excess(chance: float) -> float:

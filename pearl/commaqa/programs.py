@@ -1,53 +1,48 @@
-"""Programs over a few questions at once, shortest first.
+"""Programs of hops over a few questions at once, shortest first.
 
-The search for decompositions that explain answers builds values from values,
-bottom-up: entities of the question, what agents say of them, what they say of
-that, and so on. A program's value is a vector with one place for each of
-several questions of one kind, so that a program that is right by chance on one
-is found out by the others, and programs with equal vectors are one
-(observational equivalence).
-
-Programs of hops with their values, and the questions that they are to explain.
+The search for decompositions that explain answers builds values from values, bottom-up: entities
+of the question, what agents say of them, what they say of that, and so on. A program's value is a
+vector with one place for each of several questions of one kind, so that a program that is right by
+chance on one is found out by the others, and programs with equal vectors are one (observational
+equivalence).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
-from pearl.commaqa.decomposition import Hop, Operation, carried_out
-from pearl.commaqa.model import Form, Move, fits, forms_of, hop_of, is_empty, who_answers
-from pearl.lang.ast import Mode, Ref
-from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.commaqa.decomposition import Operation, run_operation, transformed
+from pearl.commaqa.patterns import Form, Move, fits, forms_of, hop_of, is_empty
+from pearl.lang.ast import Mode
+from pearl.lang.builtins import BuiltinError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
 from pearl.run.binding import Item
 
 
 class CachingAgents(Agents):
-    """Agents that are asked each question once; what they said is kept.
-
-    `calls` counts the questions that were really asked.
-    """
+    """Agents that are asked each question once; `calls` counts what they were really asked."""
 
     def __init__(self, agents: Agents) -> None:
         super().__init__(agents.world)
         self.agents = agents
-        self.forms = forms_of(agents.world)
-        self._said: dict[tuple[str, str], Value | None] = {}
+        self.forms = forms_of(agents.world.language)
+        self._answers: dict[tuple[str, str], Value | None] = {}
 
     def ask(self, agent: str, question: str) -> Value | None:
         key = (agent, question)
-        if key not in self._said:
+        if key not in self._answers:
             self.calls += 1
-            self._said[key] = self.agents.ask(agent, question)
-        return self._said[key]
+            self._answers[key] = self.agents.ask(agent, question)
+        return self._answers[key]
 
-    def answer(self, form: Form, arguments: Sequence[str]) -> Value | None:
+    def ask_any(self, form: Form, arguments: Sequence[str]) -> Value | None:
         """What the first agent that answers a form says; None where none does."""
-        found = who_answers(form, arguments, self, self.forms.get(form, ()))
-        return found[1] if found else None
+        question = form.fill(arguments)
+        answers = (self.ask(name, question) for name in self.forms.get(form, ()))
+        return next((answer for answer in answers if answer is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +52,12 @@ class Case:
     Args:
         pattern: its text with holes.
         entities: what stands in the holes.
-        text: in words.
         answer: what is recorded.
         agents: of its world.
     """
 
     pattern: str
     entities: tuple[str, ...]
-    text: str
     answer: Value
     agents: CachingAgents
 
@@ -75,122 +68,107 @@ Values: TypeAlias = "tuple[Value | None, ...]"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Term:
-    """A program and its values.
+    """A program and its values: an entity, or a hop of other programs.
 
     Args:
         values: one for each case.
-        made: how it is asked, its form, and what fills it; None for an entity.
-        entity: its number, from 1, for a term that is one.
         origin: where the items come from, as a word for types.
+        entity: its number, from 1; 0 for a hop.
+        mode: how the hop is asked.
+        then: the transformations that follow.
+        form: what is asked; None for an entity.
+        arguments: what fills its blanks.
+        over: the argument whose items are asked for.
     """
 
     values: Values
-    made: Made | None = None
+    origin: str
     entity: int = 0
-    origin: str = ""
+    mode: Mode = Mode.PLAIN
+    then: tuple[str, ...] = ()
+    form: Form | None = None
+    arguments: tuple[Term, ...] = ()
+    over: Term | None = None
 
     @property
     def steps(self) -> tuple[Term, ...]:
         """The hops of the program in order, shared ones once."""
-        found: dict[int, Term] = {}
-        _collect(self, found)
-        return tuple(found.values())
+        if self.form is None:
+            return ()
+        before = dict.fromkeys(step for argument in self.arguments for step in argument.steps)
+        return (*before, self)
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Made:
-    """How a term is made: what is asked, for what, and what becomes of the answers."""
-
-    mode: Mode
-    then: tuple[str, ...]
-    form: Form
-    arguments: tuple[Term, ...]
-    over: Term | None
-
-
-def _collect(term: Term, found: dict[int, Term]) -> None:
-    if term.made is None or id(term) in found:
-        return
-    for argument in term.made.arguments:
-        _collect(argument, found)
-    found[id(term)] = term
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one thing everywhere: a number, or a list with one item."""
+        return all(
+            value is None
+            or isinstance(value, int | float | str)
+            or (isinstance(value, list) and len(value) == 1)
+            for value in self.values
+        )
 
 
 def moves_of(term: Term) -> tuple[Move, ...]:
     """A program as moves."""
     steps = term.steps
-    places = {id(step): number for number, step in enumerate(steps, 1)}
-    moves = []
+    places = {step: number for number, step in enumerate(steps, 1)}
+    moves: list[Move] = []
     for number, step in enumerate(steps, 1):
-        made = step.made
-        assert made is not None
-        arguments = tuple(
-            one.entity if one.made is None else places[id(one)] - number for one in made.arguments
-        )
-        earlier = [one for one in _asked_order(made.form, arguments) if one < 0]
+        assert step.form is not None
+        arguments = tuple(one.entity or places[one] - number for one in step.arguments)
+        asked = (arguments[place] for place in step.form.orders[0])
+        first = next((one for one in asked if one < 0), None)
         over = None
-        if made.mode is not Mode.PLAIN and made.over is not None:
-            over = places[id(made.over)] - number
-        first = earlier[:1]
-        moves.append(
-            Move(made.mode, made.then, made.form, arguments, None if over in first else over)
-        )
+        if step.mode is not Mode.PLAIN and step.over is not None:
+            over = places[step.over] - number
+        over = None if over == first else over
+        moves.append(Move(step.mode, step.then, step.form, arguments, over))
     return tuple(moves)
 
 
-def _asked_order(form: Form, arguments: Sequence[int]) -> list[int]:
-    return [arguments[place] for place in form.orders[0]]
-
-
-def hops_of(moves: Sequence[Move], case: Case) -> tuple[tuple[Hop, ...], Value] | None:
-    """A program as the hops of one question, each asked of the agent that answers it.
+def run_moves(moves: Sequence[Move], case: Case) -> Value | None:
+    """The last answer of a program for one question, each hop asked of the agent that answers it.
 
     Returns:
-        The hops and the last one's answer; None where a hop has no answer, or an empty one.
+        None where a hop has no answer, or an empty one.
     """
-    hops: list[Hop] = []
     answers: list[Value] = []
     for number, move in enumerate(moves, 1):
         if not fits(move, len(case.entities), number - 1):
             return None
-        for agent in case.agents.forms.get(move.form, ()):
-            hop = hop_of(move, agent, case.entities, number)
-            answer = run_hop(hop, answers, case.agents)
-            if answer is not None and not is_empty(answer):
-                hops.append(hop)
-                answers.append(answer)
-                break
-        else:
+        hops = (
+            hop_of(move, agent, case.entities, number)
+            for agent in case.agents.forms.get(move.form, ())
+        )
+        tried = (run_hop(hop, answers, case.agents) for hop in hops)
+        answer = next((one for one in tried if one is not None and not is_empty(one)), None)
+        if answer is None:
             return None
-    return tuple(hops), answers[-1]
-
-
-_OF_LISTS = (("values", "flat", "unique"), ("values", "flat"), ())
-_OF_SINGLE = ((), ("values",))
-_TRUTHS = {Mode.EACH: (Mode.WHERE, ((),)), Mode.EACH_VALUES: (Mode.WHERE_VALUES, (("keys",), ()))}
+        answers.append(answer)
+    return answers[-1]
 
 
 @dataclass
-class Types:
+class Refusals:
     """Which questions were refused for items from where: what agents taught about types.
 
     Attributes:
-        told: for a form, a blank and an origin, how often it was answered and refused.
+        counts: for a form, and the origins and the mode it was asked with, how often it was
+            answered and refused.
     """
 
-    told: dict[tuple[Form, tuple[str, ...]], list[int]] = field(default_factory=dict)
-    enough: int = 3
+    counts: dict[tuple[Form, tuple[str, ...]], tuple[int, int]] = field(default_factory=dict)
 
     def hopeless(self, form: Form, origins: tuple[str, ...]) -> bool:
         """Whether it was refused a few times and never answered."""
-        answered, refused = self.told.get((form, origins), (0, 0))
-        return not answered and refused >= self.enough
+        answered, refused = self.counts.get((form, origins), (0, 0))
+        return not answered and refused >= 3
 
-    def learn(self, form: Form, origins: tuple[str, ...], *, answered: int, refused: int) -> None:
-        """Take down what came of asking."""
-        count = self.told.setdefault((form, origins), [0, 0])
-        count[0] += answered
-        count[1] += refused
+    def add(self, form: Form, origins: tuple[str, ...], answered: int, refused: int) -> None:
+        """Note what came of asking."""
+        before = self.counts.get((form, origins), (0, 0))
+        self.counts[form, origins] = before[0] + answered, before[1] + refused
 
 
 @dataclass
@@ -198,27 +176,25 @@ class Bank:
     """All programs over some questions, up to a depth, by the length of their longest chain.
 
     Args:
-        cases: of one kind, a few.
-        types: shared among banks.
+        cases: of one kind, a few; terms of a bank of more cases may be asked of the first ones.
+        refusals: shared among banks.
         alive: on how many cases a program needs an answer.
     """
 
     cases: Sequence[Case]
-    types: Types
+    refusals: Refusals
     alive: int
 
     def __post_init__(self) -> None:
         self._seen: set[str] = set()
         self.forms = list(dict.fromkeys(form for case in self.cases for form in case.agents.forms))
-        case = self.cases[0]
         self.entities = [
             Term(
-                tuple(one.entities[at] for one in self.cases),
-                None,
+                tuple(case.entities[at] for case in self.cases),
+                f"{{{at + 1}}} of {self.cases[0].pattern}",
                 at + 1,
-                f"{{{at + 1}}} of {case.pattern}",
             )
-            for at in range(len(case.entities))
+            for at in range(len(self.cases[0].entities))
         ]
 
     def first(self) -> Iterator[Term]:
@@ -242,76 +218,85 @@ class Bank:
                 for arguments in ((term, other), (other, term)):
                     yield from self._asked(form, arguments, term)
 
-    def _asked(self, form: Form, arguments: tuple[Term, ...], over: Term | None) -> Iterator[Term]:
-        origins = tuple(argument.origin for argument in arguments)
-        for mode in _modes(over):
-            asked = (*origins, str(mode))
-            if self.types.hopeless(form, asked):
-                continue
-            values = self._values(mode, form, arguments, over)
-            answered = sum(value is not None for value in values)
-            whole = sum(
-                all(one.values[at] is not None for one in arguments)
-                for at in range(len(self.cases))
-            )
-            self.types.learn(form, asked, answered=answered, refused=whole - answered)
-            if answered >= self.alive:
-                yield from self._changed(Made(mode, (), form, arguments, over), values)
-
-    def _values(
-        self, mode: Mode, form: Form, arguments: tuple[Term, ...], over: Term | None
-    ) -> Values:
-        """What a hop gives for each case, given up when too few can be left."""
-        found: list[Value | None] = []
-        left = sum(all(one.values[at] is not None for one in arguments)
-                   for at in range(len(self.cases)))  # fmt: skip
-        answered = 0
-        for at, case in enumerate(self.cases):
-            given = [argument.values[at] for argument in arguments]
-            if answered + left < self.alive or any(one is None for one in given):
-                found.append(None)
-                continue
-            left -= 1
-            value = _one(case, mode, form, arguments, over, given)
-            found.append(value)
-            answered += value is not None
-        return tuple(found)
-
-    def _changed(self, made: Made, values: Values) -> Iterator[Term]:
-        """The term itself and its transformations, without those that are known."""
-        mode, changes = made.mode, _transformations(made.mode, values)
-        if mode in _TRUTHS and all(_are_truths(value) for value in values):
-            mode, changes = _TRUTHS[mode]
-            assert made.over is not None
-            values = tuple(
-                None if value is None else _kept(mode, before, value)
-                for before, value in zip(made.over.values, values, strict=False)
-            )
-        for then in changes:
-            changed = tuple(None if value is None else _after(value, then) for value in values)
-            alive = tuple(None if one is None or is_empty(one) else one for one in changed)
-            if sum(one is not None for one in alive) < self.alive:
-                continue
-            origin = made.form.phrasings[0]
-            if mode in (Mode.WHERE, Mode.WHERE_VALUES) and made.over is not None:
-                origin = made.over.origin
-            if "keys" in then and made.over is not None:
-                origin = f"keys of {made.over.origin}"
-            elif any(isinstance(one, Pairs) for one in alive):
-                origin = f"pairs of {origin}"
-            yield Term(alive, Made(mode, then, made.form, made.arguments, made.over), 0, origin)
-
     def is_new(self, term: Term) -> bool:
         """Whether no term with the same values was seen here; from now on it is seen."""
         key = canonical_json([None if one is None else to_json(one) for one in term.values])
-        if key in self._seen:
-            return False
+        new = key not in self._seen
         self._seen.add(key)
-        return True
+        return new
+
+    def _asked(self, form: Form, arguments: tuple[Term, ...], over: Term | None) -> Iterator[Term]:
+        origins = tuple(argument.origin for argument in arguments)
+        ready = sum(
+            _all_there([one.values[at] for one in arguments]) for at in range(len(self.cases))
+        )
+        for mode in _modes(over):
+            asked = (*origins, str(mode))
+            if self.refusals.hopeless(form, asked):
+                continue
+            term = Term((), form.phrasings[0], 0, mode, (), form, arguments, over)
+            values = self._values(term, ready)
+            answered = sum(value is not None for value in values)
+            self.refusals.add(form, asked, answered, ready - answered)
+            if answered >= self.alive:
+                yield from self._transformed(replace(term, values=values))
+
+    def _values(self, term: Term, left: int) -> Values:
+        """What a hop gives for each case, given up when too few can be left.
+
+        Args:
+            term: the hop.
+            left: on how many cases all of its arguments have values.
+        """
+        values: list[Value | None] = []
+        answered = 0
+        for at, case in enumerate(self.cases):
+            given = [argument.values[at] for argument in term.arguments]
+            value = None
+            if answered + left >= self.alive and _all_there(given):
+                left -= 1
+                value = _value(term, case, given)
+                answered += value is not None
+            values.append(value)
+        return tuple(values)
+
+    def _transformed(self, term: Term) -> Iterator[Term]:
+        """A term and its transformations, where they leave enough values."""
+        mode, over = term.mode, term.over
+        changes = _transformations(mode, term.values)
+        if mode in _FILTERS and all(map(_are_truths, term.values)):
+            assert over is not None
+            mode, changes = _FILTERS[mode]
+            kept = (
+                None if value is None else _filtered(mode, before, value)
+                for before, value in zip(over.values, term.values, strict=False)
+            )
+            term = replace(term, mode=mode, values=tuple(kept))
+        for then in changes:
+            values = tuple(_changed(value, then) for value in term.values)
+            if sum(value is not None for value in values) < self.alive:
+                continue
+            origin = term.origin
+            if mode in (Mode.WHERE, Mode.WHERE_VALUES) and over is not None:
+                origin = over.origin
+            if "keys" in then and over is not None:
+                origin = f"keys of {over.origin}"
+            elif any(isinstance(value, Pairs) for value in values):
+                origin = f"pairs of {origin}"
+            yield replace(term, values=values, then=then, origin=origin)
+
+
+_OF_LISTS = (("values", "flat", "unique"), ("values", "flat"), ())
+_FILTERS = {Mode.EACH: (Mode.WHERE, ((),)), Mode.EACH_VALUES: (Mode.WHERE_VALUES, (("keys",), ()))}
+"""What a question of yes or no becomes, and the transformations of that."""
+
+
+def _all_there(values: Sequence[Value | None]) -> bool:
+    return all(value is not None for value in values)
 
 
 def _modes(over: Term | None) -> tuple[Mode, ...]:
-    if over is None or over.made is None:
+    if over is None or over.form is None:
         return (Mode.PLAIN,)
     value = next(one for one in over.values if one is not None)
     if isinstance(value, Pairs):
@@ -319,25 +304,20 @@ def _modes(over: Term | None) -> tuple[Mode, ...]:
     return (Mode.PLAIN, Mode.EACH) if isinstance(value, list) else (Mode.PLAIN,)
 
 
-def _one(
-    case: Case,
-    mode: Mode,
-    form: Form,
-    arguments: tuple[Term, ...],
-    over: Term | None,
-    given: Sequence[Value | None],
-) -> Value | None:
+def _value(term: Term, case: Case, given: Sequence[Value | None]) -> Value | None:
+    """What a hop gives for one case; None for no answer, or an empty one."""
+    form = term.form
+    assert form is not None
     texts = [as_text(one) for one in given if one is not None]
-    mapped = [at for at, argument in enumerate(arguments) if argument is over]
+    mapped = [at for at, argument in enumerate(term.arguments) if argument is term.over]
 
     def ask(item: Item | None) -> Value | None:
         if item is not None:
             for at in mapped:
                 texts[at] = as_text(item.value)
-        return case.agents.answer(form, texts)
+        return case.agents.ask_any(form, texts)
 
-    value = given[mapped[0]] if mapped else None
-    answer = carried_out(Operation(mode), value, ask)
+    answer = run_operation(Operation(term.mode), given[mapped[0]] if mapped else None, ask)
     return None if answer is None or is_empty(answer) else answer
 
 
@@ -348,7 +328,7 @@ def _transformations(mode: Mode, values: Values) -> tuple[tuple[str, ...], ...]:
     lists = all(isinstance(item, list) for _, item in value)
     if mode is Mode.EACH_VALUES:
         return (("values", "flat", "unique"), ()) if lists else ((), ("values",))
-    return _OF_LISTS if lists else _OF_SINGLE
+    return _OF_LISTS if lists else ((), ("values",))
 
 
 def _are_truths(value: Value | None) -> bool:
@@ -357,17 +337,17 @@ def _are_truths(value: Value | None) -> bool:
     )
 
 
-def _kept(mode: Mode, before: Value | None, truths: Value) -> Value:
+def _filtered(mode: Mode, before: Value | None, truths: Value) -> Value:
     assert isinstance(truths, Pairs)
     answers = iter(truth for _, truth in truths)
-    kept = carried_out(Operation(mode), before, lambda _: next(answers))
+    kept = run_operation(Operation(mode), before, lambda _: next(answers))
     return [] if kept is None else kept
 
 
-def _after(value: Value, then: Sequence[str]) -> Value | None:
+def _changed(value: Value | None, then: Sequence[str]) -> Value | None:
+    """A value after transformations; None where it takes none, or nothing is left of it."""
     try:
-        for change in then:
-            value = FUNCTIONS[change]([Given(Ref("value"), value)])
+        changed = None if value is None else transformed(value, then)
     except BuiltinError:
         return None
-    return value
+    return None if changed is None or is_empty(changed) else changed

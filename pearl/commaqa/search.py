@@ -1,17 +1,10 @@
-"""Decompositions found hop by hop: greedy (TMN-G), and best-first search (TMN-S).
+"""Searching for decompositions hop by hop: greedy (TMN-G), best first (TMN-S), and exhaustively.
 
-CommaQA (Khot et al., section 4) has a model that proposes next questions, and
-agents that answer them or do not. The greedy way asks the best proposal, come
-what may; the search keeps several and goes on with the best that was answered.
-Who proposes is not known here: budgets hold for any `Scorer`, and for any
-`AsyncScorer`, who may have to wait for a model.
-
-The paper's way to learn without decompositions, to compare with (CommaQA, appendix B).
-
-Every question to every agent, with the entities of the question and all earlier
-answers in its blanks, by every operator, up to a depth; what ends in the
-recorded answer is a decomposition, right or not. Nothing is remembered, shared
-or ruled out, so that the calls are what the paper counts.
+CommaQA (Khot et al., section 4) has a model that proposes next questions, and agents that answer
+them or do not. The greedy search asks the best proposal, come what may; the best-first search
+keeps several and goes on with the best that was answered. Who proposes is not known here: budgets
+hold for any `Scorer`, and for any `AsyncScorer`, who may have to wait for a model. The exhaustive
+search is the paper's way to learn without decompositions, to compare with (appendix B).
 """
 
 from __future__ import annotations
@@ -20,14 +13,13 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
 from pearl.commaqa.decomposition import Hop, read_operation, references
-from pearl.commaqa.model import Form, forms_of, is_empty, known_entities, opened
+from pearl.commaqa.patterns import Form, forms_of, is_empty, known_entities, opened
 from pearl.commaqa.scoring import exact_match
 from pearl.lang.ast import Mode
 from pearl.lang.values import Value
@@ -99,6 +91,72 @@ class SearchResult:
     tried: int = 0
 
 
+SearchMode: TypeAlias = Literal["greedy", "best-first"]
+
+
+def greedy(
+    question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
+) -> SearchResult:
+    """TMN-G: the best proposal at each hop (CommaQA, section 4.3).
+
+    A proposal that has no answer ends it, without an answer.
+    """
+    return _at_once("greedy", question, agents, scorer, budget)
+
+
+def best_first(
+    question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
+) -> SearchResult:
+    """TMN-S: best-first search over proposals that agents answer (CommaQA, section 4.3).
+
+    A proposal is asked only when none that waits is better, so that calls go where they count. One
+    that has no answer, or whose agents find nothing, is given up; a filter that keeps nothing is
+    not.
+
+    Args:
+        question: in words.
+        agents: who is asked.
+        scorer: who proposes.
+        budget: where it ends, whatever is proposed.
+    """
+    return _at_once("best-first", question, agents, scorer, budget)
+
+
+def _at_once(
+    mode: SearchMode, question: str, agents: Agents, scorer: Scorer, budget: Budget
+) -> SearchResult:
+    steps = _SEARCHES[mode](_Metered(agents, budget.calls), budget)
+    try:
+        state = next(steps)
+        while True:
+            state = steps.send(scorer.choices(question, state.hops, state.answers))
+    except StopIteration as ended:
+        result: SearchResult = ended.value
+        return result
+
+
+async def search(
+    mode: SearchMode, question: str, agents: Agents, scorer: AsyncScorer, budget: Budget = Budget()
+) -> SearchResult:
+    """`greedy` or `best_first`, with a scorer who has to be waited for.
+
+    Args:
+        mode: which of them.
+        question: in words.
+        agents: who is asked.
+        scorer: who proposes.
+        budget: where it ends, whatever is proposed.
+    """
+    steps = _SEARCHES[mode](_Metered(agents, budget.calls), budget)
+    try:
+        state = next(steps)
+        while True:
+            state = steps.send(await scorer.choices(question, state.hops, state.answers))
+    except StopIteration as ended:
+        result: SearchResult = ended.value
+        return result
+
+
 class _SpentError(Exception):
     """The budget of calls is used up."""
 
@@ -119,183 +177,105 @@ class _Metered(Agents):
 
 @dataclass(frozen=True, slots=True)
 class _State:
+    """The hops so far, and what they gave."""
+
     hops: tuple[Hop, ...] = ()
     answers: tuple[Value, ...] = ()
 
-    def after(self, hop: Hop, answer: Value) -> _State:
-        return _State((*self.hops, hop), (*self.answers, answer))
+    def after(self, hop: Hop, agents: _Metered) -> _State | None:
+        """The state with one more hop; None where it has no answer, or no call is left."""
+        try:
+            answer = run_hop(hop, self.answers, agents)
+        except _SpentError:
+            return None
+        return None if answer is None else _State((*self.hops, hop), (*self.answers, answer))
+
+    def result(self, agents: _Metered, tried: int, *, ended: bool) -> SearchResult:
+        answer = self.answers[-1] if ended else None
+        return SearchResult(answer, self.hops, self.answers, agents.calls, tried)
 
 
-@dataclass(order=True, slots=True)
-class _Waiting:
-    """A proposal that was not tried yet; of equal ones the earlier goes first."""
-
-    cost: float
-    number: int
-    state: _State = field(compare=False)
-    hop: Hop | None = field(compare=False)
-
-
-Course: TypeAlias = "Generator[_State, Iterable[Candidate], SearchResult]"
+_Steps: TypeAlias = "Generator[_State, Iterable[Candidate], SearchResult]"
 """A search that says where it wants proposals, and is sent them."""
 
 
-def greedy(
-    question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
-) -> SearchResult:
-    """TMN-G: the best proposal at each hop (CommaQA, section 4.3).
-
-    A proposal that has no answer ends it, without an answer.
-    """
-    return _at_once(_greedy(agents, budget), question, scorer)
-
-
-def best_first(
-    question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
-) -> SearchResult:  # fmt: skip
-    """TMN-S: best-first search over proposals that agents answer (CommaQA, section 4.3).
-
-    A proposal is asked only when none that waits is better, so that calls go
-    where they count. One that has no answer, or whose agents find nothing, is
-    given up; a filter that keeps nothing is not.
-
-    Args:
-        question: in words.
-        agents: who is asked.
-        scorer: who proposes.
-        budget: where it ends, whatever is proposed.
-    """
-    return _at_once(_best_first(agents, budget), question, scorer)
-
-
-async def search(
-    way: SearchMode, question: str, agents: Agents, proposer: AsyncScorer, budget: Budget = Budget()
-) -> SearchResult:  # fmt: skip
-    """`greedy` or `best_first`, with somebody who has to be waited for.
-
-    Args:
-        way: which of them.
-        question: in words.
-        agents: who is asked.
-        proposer: who proposes.
-        budget: where it ends, whatever is proposed.
-    """
-    course = _COURSES[way](agents, budget)
-    try:
-        state = next(course)
-        while True:
-            state = course.send(await proposer.choices(question, state.hops, state.answers))
-    except StopIteration as ended:
-        found: SearchResult = ended.value
-        return found
-
-
-def _at_once(course: Course, question: str, scorer: Scorer) -> SearchResult:
-    try:
-        state = next(course)
-        while True:
-            state = course.send(scorer.choices(question, state.hops, state.answers))
-    except StopIteration as ended:
-        found: SearchResult = ended.value
-        return found
-
-
-def _greedy(agents: Agents, budget: Budget) -> Course:
-    state, metered = _State(), _Metered(agents, budget.calls)
-    for tried in range(min(budget.depth, budget.hops) + 1):
+def _greedy(agents: _Metered, budget: Budget) -> _Steps:
+    state, most = _State(), min(budget.depth, budget.hops)
+    while True:
         best = next(iter(_usable((yield state), state, 1)), None)
-        if best is None:
-            return SearchResult(None, *_told(state, metered, tried))
+        tried = len(state.hops)
+        if best is None or (best.hop is not None and tried == most):
+            return state.result(agents, tried, ended=False)
         if best.hop is None:
-            return SearchResult(state.answers[-1], *_told(state, metered, tried))
-        if tried == min(budget.depth, budget.hops):
-            break
-        answer = _answered(best.hop, state, metered)
-        if answer is None:
-            return SearchResult(None, *_told(state, metered, tried + 1))
-        state = state.after(best.hop, answer)
-    return SearchResult(None, *_told(state, metered, len(state.hops)))
+            return state.result(agents, tried, ended=True)
+        after = state.after(best.hop, agents)
+        if after is None:
+            return state.result(agents, tried + 1, ended=False)
+        state = after
 
 
-def _best_first(agents: Agents, budget: Budget) -> Course:
-    metered, waiting, tried = _Metered(agents, budget.calls), _Queue(budget), 0
+def _best_first(agents: _Metered, budget: Budget) -> _Steps:
+    # What waits: its cost, its number (of equal ones the earlier goes first), and a hop.
+    waiting: list[tuple[float, int, _State, Hop | None]] = []
+    numbers, tried = itertools.count(), 0
+
+    def wait(candidates: Iterable[Candidate], state: _State, cost: float) -> None:
+        full = len(state.hops) >= budget.depth
+        for score, hop in _usable(candidates, state, budget.width):
+            # Asked again, a hop would give what it gave.
+            if hop is None or not (full or hop in state.hops):
+                heapq.heappush(waiting, (cost - score, next(numbers), state, hop))
+
     start = _State()
-    waiting.add(_usable((yield start), start, budget.width), start, 0.0)
-    while waiting.heap:
-        one = heapq.heappop(waiting.heap)
-        if one.hop is None:
-            return SearchResult(one.state.answers[-1], *_told(one.state, metered, tried))
-        if tried >= budget.hops or metered.calls >= budget.calls:
+    wait((yield start), start, 0.0)
+    while waiting:
+        cost, _, state, hop = heapq.heappop(waiting)
+        if hop is None:
+            return state.result(agents, tried, ended=True)
+        if tried >= budget.hops or agents.calls >= budget.calls:
             continue  # What came to an end already may still be taken.
         tried += 1
-        answer = _answered(one.hop, one.state, metered)
-        if answer is not None and not _is_dead(answer, one.hop):
-            state = one.state.after(one.hop, answer)
-            waiting.add(_usable((yield state), state, budget.width), state, one.cost)
-    return SearchResult(None, calls=metered.calls, tried=tried)
+        after = state.after(hop, agents)
+        if after is not None and (not is_empty(after.answers[-1]) or _filters(hop)):
+            wait((yield after), after, cost)
+    return SearchResult(None, calls=agents.calls, tried=tried)
 
 
-SearchMode: TypeAlias = Literal["greedy", "best-first"]
-
-_COURSES: Mapping[SearchMode, Callable[[Agents, Budget], Course]] = MappingProxyType(
+_SEARCHES: Mapping[SearchMode, Callable[[_Metered, Budget], _Steps]] = MappingProxyType(
     {"greedy": _greedy, "best-first": _best_first}
 )
 
 
-@dataclass
-class _Queue:
-    """Proposals that wait, the least costly first."""
-
-    budget: Budget
-    heap: list[_Waiting] = field(default_factory=list)
-    added: int = 0
-
-    def add(self, choices: Iterable[Candidate], state: _State, cost: float) -> None:
-        """Let what is proposed after some hops wait; a hop is not asked twice."""
-        full = len(state.hops) >= self.budget.depth
-        for choice in choices:
-            if choice.hop is None or not (full or choice.hop in state.hops):
-                self.added += 1
-                one = _Waiting(cost - choice.score, self.added, state, choice.hop)
-                heapq.heappush(self.heap, one)
-
-
-def _told(
-    state: _State, metered: _Metered, tried: int
-) -> tuple[tuple[Hop, ...], tuple[Value, ...], int, int]:
-    return state.hops, state.answers, metered.calls, tried
-
-
-def _usable(choices: Iterable[Candidate], state: _State, width: int) -> list[Candidate]:
+def _usable(candidates: Iterable[Candidate], state: _State, width: int) -> list[Candidate]:
     """The best proposals that can be used: an end needs an answer, and a score is a number."""
     usable = [
-        one for one in islice(choices, 100 * width)
+        one
+        for one in itertools.islice(candidates, 100 * width)
         if math.isfinite(one.score) and (one.hop is not None or state.answers)
-    ]  # fmt: skip
+    ]
     return sorted(usable, key=lambda one: -one.score)[:width]
 
 
-def _answered(hop: Hop, state: _State, metered: _Metered) -> Value | None:
-    try:
-        return run_hop(hop, state.answers, metered)
-    except _SpentError:
-        return None
-
-
-def _is_dead(answer: Value, hop: Hop) -> bool:
+def _filters(hop: Hop) -> bool:
     operation = read_operation(hop.operator)
-    filters = operation is not None and operation.mode in (Mode.WHERE, Mode.WHERE_VALUES)
-    return is_empty(answer) and not filters
+    return operation is not None and operation.mode in (Mode.WHERE, Mode.WHERE_VALUES)
 
 
-OPERATORS = ("select", "project", "project_values_flat_unique", "filter", "projectValues",
-             "filterValues_keys")  # fmt: skip
-"""The operators that are tried, with the transformations that the data has."""
+# The exhaustive search.
+
+_OPERATORS = (
+    "select",
+    "project",
+    "project_values_flat_unique",
+    "filter",
+    "projectValues",
+    "filterValues_keys",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ExhaustiveResult:
-    """What the search came to for one question.
+    """What the exhaustive search came to for one question.
 
     Args:
         calls: questions to agents.
@@ -313,47 +293,51 @@ def exhaustive_search(
 ) -> ExhaustiveResult:
     """Try all decompositions of one question, shorter ones first.
 
+    Every question goes to every agent, with the entities of the question and all earlier answers
+    in its blanks, by every operator with the transformations that the data has. What ends in the
+    recorded answer is a decomposition, right or not. Nothing is remembered, shared or ruled out,
+    so that the calls are what the paper counts.
+
     Args:
         text: the question.
         answer: what is recorded.
-        agents: of its world; nothing else of the world is used but examples of
-            valid inputs.
+        agents: of its world; nothing else of the world is used but examples of valid inputs.
         depth: hops, at most.
         calls: questions to agents, at most.
     """
     world, before = agents.world, agents.calls
     valid = frozenset().union(*world.entities.values())
     _, entities = opened(text, known_entities(text, valid))
-    forms = forms_of(world)
-    found: list[tuple[Hop, ...]] = []
+    forms = forms_of(world.language)
+    decompositions: list[tuple[Hop, ...]] = []
     level: list[tuple[tuple[Hop, ...], tuple[Value, ...]]] = [((), ())]
     for _ in range(depth):
         longer: list[tuple[tuple[Hop, ...], tuple[Value, ...]]] = []
         for hops, answers in level:
             for hop in _all_hops(forms, entities, len(hops)):
                 if agents.calls - before >= calls:
-                    return ExhaustiveResult(agents.calls - before, tuple(found), finished=False)
+                    spent = agents.calls - before
+                    return ExhaustiveResult(spent, tuple(decompositions), finished=False)
                 value = run_hop(hop, answers, agents)
                 if value is None or is_empty(value):
                     continue
                 longer.append(((*hops, hop), (*answers, value)))
                 if exact_match(value, answer):
-                    found.append((*hops, hop))
+                    decompositions.append((*hops, hop))
         level = longer
-    return ExhaustiveResult(agents.calls - before, tuple(found), finished=True)
+    return ExhaustiveResult(agents.calls - before, tuple(decompositions), finished=True)
 
 
 def _all_hops(
-    forms: dict[Form, tuple[str, ...]], entities: Sequence[str], answers: int
+    forms: Mapping[Form, Sequence[str]], entities: Sequence[str], answers: int
 ) -> Iterator[Hop]:
     """Every hop that can be written; after the first it uses the last answer."""
     fills = [*entities, *(f"#{number}" for number in range(1, answers + 1))]
-    last = f"#{answers}"
-    for form, names in forms.items():
+    for form, agents in forms.items():
         for arguments in itertools.product(fills, repeat=form.blanks):
-            if answers and form.blanks and last not in arguments:
+            if answers and form.blanks and f"#{answers}" not in arguments:
                 continue
-            for at, name in itertools.product(range(len(form.phrasings)), names):
-                question = form.asked(arguments, at)
-                for operator in OPERATORS if references(question) else OPERATORS[:1]:
-                    yield Hop(operator, name, question)
+            for at, agent in itertools.product(range(len(form.phrasings)), agents):
+                question = form.fill(arguments, at)
+                for operator in _OPERATORS if references(question) else _OPERATORS[:1]:
+                    yield Hop(operator, agent, question)

@@ -1,33 +1,22 @@
-"""An agent's language: which questions it answers, and what they look up.
+"""Worlds of CommaQA: facts, questions, and the language of the agents that know the facts.
 
-CommaQA describes an agent by templates (``pred_lang_config``). A
-template has several phrasings, the types of its arguments, and steps that look
-facts up: ``table_directed($1, ?)`` gives what stands at ``?``. A template with
-no steps is arithmetic.
-
-The agent that counts and compares (CommaQA-N: ``math_special``).
-
-It reads numbers as text, which is how answers stand in a question. A number
-with a decimal point stays one, and differences are exact in decimal digits:
-92.4 and 85.8 differ by 6.6.
-
-A world of CommaQA: facts, the agents that know them, and questions.
-
-A file of the published format has one world a line (or one list of them), each
-with ``kb``, ``pred_lang_config``, ``context`` and ``qa_pairs``.
+A file of the published format has one world a line (or one list of them), each with ``kb``,
+``pred_lang_config``, ``context`` and ``qa_pairs``. An agent is described by templates. A template
+has several phrasings, the types of its arguments, and steps that look facts up:
+``table_directed($1, ?)`` gives what stands at ``?``. A template with no steps is arithmetic.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from pearl.commaqa.decomposition import Hop, Operation, read_operation
 from pearl.lang.ast import Mode
@@ -35,6 +24,16 @@ from pearl.lang.source import InputError, read_source
 from pearl.lang.values import DecodeError, Pairs, Value, canonical_json, from_json
 
 _NUMBER = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,12})?")
+_SLOT = re.compile(r"(\$[1-9][0-9]?)(?![0-9])")
+_LOOKUP = re.compile(r"\s*(\w+)\((.*)\)\s*", re.DOTALL)
+_FACT = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
+_KINDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text"}
+
+Fact = tuple[str, ...]
+
+
+# Arithmetic (CommaQA-N's ``math_special``), which reads numbers as text, as answers stand in a
+# question. 66.0 is not 66, and differences are exact: 92.4 and 85.8 differ by 6.6.
 
 
 def read_number(text: str) -> Decimal | None:
@@ -45,43 +44,32 @@ def read_number(text: str) -> Decimal | None:
 def read_numbers(text: str) -> tuple[Decimal, ...] | None:
     """A list of numbers, one a line or as JSON; None for anything else.
 
-    A list in a plan's template stands one item a line, so that nothing at all
-    is the empty list.
+    A list in a plan's template stands one item a line, so that nothing at all is the empty list.
     """
-    if not text:
-        return ()
-    items = _json_list(text) if text.startswith("[") else text.split("\n")
-    numbers = [read_number(item) for item in items]
-    found = tuple(number for number in numbers if number is not None)
-    return found if len(found) == len(numbers) else None
-
-
-def _json_list(text: str) -> list[str]:
-    try:
-        # Digits are kept as written, as 66.0 is not 66.
-        data = json.loads(text, parse_float=str, parse_int=str)
-    except (ValueError, RecursionError):
-        return [""]
-    known = isinstance(data, list) and all(isinstance(item, str) for item in data)
-    return data if known else [""]
+    items: Any = text.split("\n") if text else []
+    if text.startswith("["):
+        try:
+            # Digits are kept as written, as 66.0 is not 66.
+            items = json.loads(text, parse_float=str, parse_int=str)
+        except (ValueError, RecursionError):
+            return None
+    numbers = [read_number(item) if isinstance(item, str) else None for item in items]
+    known = tuple(number for number in numbers if number is not None)
+    return known if len(known) == len(numbers) else None
 
 
 def _value(number: Decimal) -> Value:
     return int(number) if number.as_tuple().exponent == 0 else float(number)
 
 
-def _most(numbers: Sequence[Decimal]) -> Value | None:
-    return _value(max(numbers)) if numbers else None
-
-
-def _least(numbers: Sequence[Decimal]) -> Value | None:
-    return _value(min(numbers)) if numbers else None
-
-
 OF_LIST: Mapping[str, Callable[[Sequence[Decimal]], Value | None]] = MappingProxyType(
-    {"count": len, "max": _most, "min": _least}
+    {
+        "count": len,
+        "max": lambda numbers: _value(max(numbers)) if numbers else None,
+        "min": lambda numbers: _value(min(numbers)) if numbers else None,
+    }
 )
-"""What the agent tells of one list of numbers; None for "no answer"."""
+"""What arithmetic says of one list of numbers; None for "no answer"."""
 
 OF_TWO: Mapping[str, Callable[[Decimal, Decimal], Value]] = MappingProxyType(
     {
@@ -90,10 +78,10 @@ OF_TWO: Mapping[str, Callable[[Decimal, Decimal], Value]] = MappingProxyType(
         "is_smaller": lambda one, other: one < other,
     }
 )
-"""What the agent tells of two numbers."""
+"""What arithmetic says of two numbers."""
 
 
-def reckoned(name: str, arguments: Sequence[str]) -> Value | None:
+def calculate(name: str, arguments: Sequence[str]) -> Value | None:
     """The answer of one operation; None for arguments that are no numbers.
 
     Args:
@@ -107,12 +95,7 @@ def reckoned(name: str, arguments: Sequence[str]) -> Value | None:
     return None if one is None or other is None else OF_TWO[name](one, other)
 
 
-_SLOT = re.compile(r"(\$[1-9][0-9]?)(?![0-9])")
-_LOOKUP = re.compile(r"\s*(\w+)\((.*)\)\s*", re.DOTALL)
-
-
-class LanguageError(ValueError):
-    """A description of an agent that cannot be used; the message says why, in one sentence."""
+# The agents' language.
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +110,33 @@ class Phrasing:
     fixed: tuple[str, ...]
     slots: tuple[str, ...]
 
+    def fillings(self, text: str) -> Iterator[Mapping[str, str]]:
+        """What stands in the slots, for every way the fixed texts fit a question."""
+        head, tail = self.fixed[0], self.fixed[-1]
+        if not self.slots:
+            if text == head:
+                yield {}
+            return
+        end = len(text) - len(tail)
+        if end < len(head) or not (text.startswith(head) and text.endswith(tail)):
+            return
+        for words in _cut(text[len(head) : end], self.fixed[1:-1]):
+            filling = dict(zip(self.slots, words, strict=True))
+            # A slot that comes twice holds the same both times.
+            if all(filling[slot] == word for slot, word in zip(self.slots, words, strict=True)):
+                yield filling
+
+
+def _cut(text: str, between: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if not between:
+        yield (text,)
+        return
+    at = text.find(between[0])
+    while at >= 0:
+        for rest in _cut(text[at + len(between[0]) :], between[1:]):
+            yield (text[:at], *rest)
+        at = text.find(between[0], at + 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
@@ -135,9 +145,8 @@ class Lookup:
     Args:
         operation: how it is asked.
         predicate: whose facts are looked up.
-        places: what stands at each place of a fact: ``?`` what is wanted, ``_``
-            anything, ``$1`` an argument, ``#1`` an earlier step's answer, or
-            the entity itself.
+        places: what stands at each place of a fact: ``?`` what is wanted, ``_`` anything, ``$1``
+            an argument, ``#1`` an earlier step's answer, or the entity itself.
     """
 
     operation: Operation
@@ -154,8 +163,7 @@ class Template:
         predicate: its name.
         phrasings: the ways to ask it.
         inputs: each slot and its type, in the slots' order.
-        lookups: what it looks up; empty for arithmetic, whose operation is
-            the predicate.
+        lookups: what it looks up; empty for arithmetic, whose operation is the predicate.
     """
 
     agent: str
@@ -172,153 +180,33 @@ class Reading(NamedTuple):
     arguments: tuple[str, ...]
 
 
-_Entry = tuple[Phrasing, Template]
-
-
 class Language:
     """The templates of all agents of a world.
 
-    Questions are found by their agent and first word, so that a look-up costs
-    a few comparisons of text.
+    Questions are found by their agent and first word, so that a look-up costs a few comparisons
+    of text.
     """
 
     def __init__(self, templates: Sequence[Template]) -> None:
         self.templates = tuple(templates)
         self.agents = tuple(dict.fromkeys(template.agent for template in templates))
-        self._by_word: dict[tuple[str, str], list[_Entry]] = {}
-        self._open: dict[str, list[_Entry]] = {agent: [] for agent in self.agents}
+        # Phrasings that begin with a slot, or with a word that a slot is part of, have no word.
+        self._phrasings: dict[tuple[str, str | None], list[tuple[Phrasing, Template]]] = {}
         for template in self.templates:
             for phrasing in template.phrasings:
                 word, space, _ = phrasing.fixed[0].partition(" ")
-                whole = space or not phrasing.slots
-                entries = self._by_word.setdefault((template.agent, word), []) if whole else None
-                (self._open[template.agent] if entries is None else entries).append(
-                    (phrasing, template)
-                )
+                key = (template.agent, word if space or not phrasing.slots else None)
+                self._phrasings.setdefault(key, []).append((phrasing, template))
 
     def readings(self, agent: str, question: str) -> Iterator[Reading]:
         """Every way to read a question as one of the agent's templates."""
-        word = question.partition(" ")[0]
-        for entries in (self._by_word.get((agent, word), ()), self._open.get(agent, ())):
-            for phrasing, template in entries:
-                for found in _filled(phrasing, question):
-                    arguments = _in_order(phrasing, found, template)
-                    if arguments is not None:
-                        yield Reading(template, arguments)
+        for word in (question.partition(" ")[0], None):
+            for phrasing, template in self._phrasings.get((agent, word), ()):
+                for filling in phrasing.fillings(question):
+                    yield Reading(template, tuple(filling[slot] for slot, _ in template.inputs))
 
 
-def _filled(phrasing: Phrasing, text: str) -> Iterator[tuple[str, ...]]:
-    """What stands in the slots, for every way the fixed texts fit."""
-    head, tail = phrasing.fixed[0], phrasing.fixed[-1]
-    if not phrasing.slots:
-        if text == head:
-            yield ()
-        return
-    end = len(text) - len(tail)
-    if end >= len(head) and text.startswith(head) and text.endswith(tail):
-        yield from _cut(text[len(head) : end], phrasing.fixed[1:-1])
-
-
-def _cut(text: str, between: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    if not between:
-        yield (text,)
-        return
-    at = text.find(between[0])
-    while at >= 0:
-        for rest in _cut(text[at + len(between[0]) :], between[1:]):
-            yield (text[:at], *rest)
-        at = text.find(between[0], at + 1)
-
-
-def _in_order(
-    phrasing: Phrasing, found: tuple[str, ...], template: Template
-) -> tuple[str, ...] | None:
-    """The words in the order of the template's inputs; None where one slot holds two things."""
-    given: dict[str, str] = {}
-    for slot, words in zip(phrasing.slots, found, strict=True):
-        if given.setdefault(slot, words) != words:
-            return None
-    return tuple(given[slot] for slot, _ in template.inputs)
-
-
-def read_language(config: Mapping[str, Any]) -> Language:
-    """Read ``pred_lang_config``: each agent's templates.
-
-    A phrasing whose slots are not the template's (the published CommaQA-I has
-    ``Who all work as $2?`` for ``$1``) cannot be asked, and is left out.
-
-    Raises:
-        LanguageError: a template is not of the published form.
-    """
-    templates: list[Template] = []
-    for agent, entries in config.items():
-        if not isinstance(entries, list):
-            raise LanguageError(f"the agent {agent} needs a list of templates")
-        templates += [_template(agent, entry) for entry in entries]
-    return Language(templates)
-
-
-def _template(agent: str, entry: Any) -> Template:  # noqa: ANN401 - any JSON
-    if not isinstance(entry, dict):
-        raise LanguageError(f"a template of {agent} is no object")
-    name, questions = entry.get("predicate"), entry.get("questions")
-    inputs, steps = entry.get("init"), entry.get("steps")
-    if not isinstance(name, str) or not isinstance(questions, list) or not isinstance(steps, list):
-        raise LanguageError(f"a template of {agent} needs a predicate, questions and steps")
-    if not isinstance(inputs, dict) or not all(isinstance(one, str) for one in inputs.values()):
-        raise LanguageError(f"{agent}: {name} needs init, the types of its arguments")
-    if not all(_SLOT.fullmatch(slot) for slot in inputs):
-        raise LanguageError(f"{agent}: {name} needs slots such as $1 in init")
-    lookups = tuple(_lookup(step, f"{agent}: {name}") for step in steps)
-    predicate = name.partition("(")[0]
-    if not lookups:
-        _check_sum(agent, predicate, len(inputs))
-    phrasings = (_phrasing(question, f"{agent}: {name}") for question in questions)
-    usable = tuple(one for one in phrasings if set(one.slots) == set(inputs))
-    ordered = sorted(inputs.items(), key=lambda one: int(one[0][1:]))
-    return Template(agent, predicate, usable, tuple(ordered), lookups)
-
-
-def _check_sum(agent: str, predicate: str, inputs: int) -> None:
-    if predicate not in OF_LIST and predicate not in OF_TWO:
-        known = ", ".join((*OF_LIST, *OF_TWO))
-        raise LanguageError(
-            f"{agent}: {predicate} has no steps and is no arithmetic: use {known}, or give it steps"
-        )
-    if inputs != (1 if predicate in OF_LIST else 2):
-        raise LanguageError(f"{agent}: {predicate} has {inputs} arguments in init")
-
-
-def _phrasing(question: Any, where: str) -> Phrasing:  # noqa: ANN401 - any JSON
-    if not isinstance(question, str) or not question:
-        raise LanguageError(f"{where} has a question that is no text")
-    parts = _SLOT.split(question)
-    if "" in parts[2:-2:2]:
-        raise LanguageError(f"{where} has two slots with nothing between them: {question}")
-    return Phrasing(tuple(parts[::2]), tuple(parts[1::2]))
-
-
-def _lookup(step: Any, where: str) -> Lookup:  # noqa: ANN401 - any JSON
-    told = step.get("operation") if isinstance(step, dict) else None
-    asks = step.get("question") if isinstance(step, dict) else None
-    operation = read_operation(told) if isinstance(told, str) else None
-    found = _LOOKUP.fullmatch(asks) if isinstance(asks, str) else None
-    if operation is None or found is None:
-        raise LanguageError(f"{where} has a step that is not an operation with pred($1, ?)")
-    places = tuple(place.strip() for place in found[2].split(","))
-    if places.count("?") != 1:
-        raise LanguageError(f"{where}: a look-up needs one ?, where its answers stand: {asks}")
-    over = [place for place in places if place.startswith("#")]
-    if operation.mode is not Mode.PLAIN and len(over) != 1:
-        raise LanguageError(f"{where}: {told} needs one earlier answer, as #1: {asks}")
-    return Lookup(operation, found[1], places)
-
-
-_FACT = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
-
-_KINDS = {"dict": "an object", "list": "a list", "str": "a text"}
-
-Fact = tuple[str, ...]
+# A world.
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +217,7 @@ class Question:
         id: its name.
         text: its words.
         answer: a list of texts, or a number.
-        hops: the gold decomposition; empty where it is not told.
+        hops: the gold decomposition; empty where it is not recorded.
         answers: what each hop gives, in order.
         facts: the facts that the answer rests on, as written.
     """
@@ -363,35 +251,35 @@ class World:
     questions: tuple[Question, ...] = ()
 
     @cached_property
-    def index(self) -> Mapping[tuple[str, int], Mapping[str, tuple[Fact, ...]]]:
+    def index(self) -> Mapping[tuple[str, int], Mapping[str, Sequence[Fact]]]:
         """Facts by predicate and place (from 0), and the entity that stands there."""
-        found: dict[tuple[str, int], dict[str, list[Fact]]] = {}
+        columns: dict[tuple[str, int], dict[str, list[Fact]]] = {}
         for predicate, facts in self.facts.items():
             for fact in facts:
                 for place, entity in enumerate(fact):
-                    found.setdefault((predicate, place), {}).setdefault(entity, []).append(fact)
-        return {
-            column: {entity: tuple(facts) for entity, facts in entities.items()}
-            for column, entities in found.items()
-        }
+                    columns.setdefault((predicate, place), {}).setdefault(entity, []).append(fact)
+        return columns
 
     @cached_property
     def entities(self) -> Mapping[str, frozenset[str]]:
         """The entities of each type: what stands where a template takes that type."""
-        found: dict[str, set[str]] = {}
+        entities: dict[str, set[str]] = {}
         for template in self.language.templates:
             types = dict(template.inputs)
             for lookup in template.lookups:
-                for place, told in enumerate(lookup.places):
-                    if told in types:
-                        column = self.index.get((lookup.predicate, place), {})
-                        found.setdefault(types[told], set()).update(column)
-        return {kind: frozenset(entities) for kind, entities in found.items()}
+                for at, place in enumerate(lookup.places):
+                    if place in types:
+                        column = self.index.get((lookup.predicate, at), {})
+                        entities.setdefault(types[place], set()).update(column)
+        return {kind: frozenset(names) for kind, names in entities.items()}
 
     def without_gold(self) -> World:
         """The same world with questions and answers alone: no decomposition, no facts used."""
         bare = (Question(one.id, one.text, one.answer) for one in self.questions)
         return replace(self, questions=tuple(bare))
+
+
+# Reading the published format.
 
 
 def read_worlds(path: str) -> Iterator[World]:
@@ -401,22 +289,19 @@ def read_worlds(path: str) -> Iterator[World]:
         path: JSON lines, or one JSON list, in UTF-8.
 
     Raises:
-        InputError: the file or a world in it cannot be used; names the line
-            (of JSON lines) or the number (in a list).
+        InputError: the file or a world in it cannot be used; names the line (of JSON lines) or
+            the number (in a list).
     """
-    source = read_source(path, "file of worlds")
-    languages: dict[str, Language] = {}
-    for number, data in _rows(source.text, path):
-        yield read_world(data, f"{path}:{number}", f"{Path(path).stem}/{number}", languages)
-
-
-def _rows(text: str, path: str) -> Iterator[tuple[int, Any]]:
+    text = read_source(path, "file of worlds").text
+    rows: Iterable[tuple[int, Any]]
     if text.lstrip().startswith("["):
-        yield from enumerate(_json(text, path), 1)
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            yield number, _json(line, f"{path}:{number}")
+        rows = enumerate(_json(text, path), 1)
+    else:
+        lines = enumerate(text.split("\n"), 1)
+        rows = ((at, _json(line, f"{path}:{at}")) for at, line in lines if line.strip())
+    languages: dict[str, Language] = {}
+    for number, data in rows:
+        yield read_world(data, f"{path}:{number}", f"{Path(path).stem}/{number}", languages)
 
 
 def _json(text: str, where: str) -> Any:  # noqa: ANN401 - any JSON
@@ -435,8 +320,8 @@ def read_world(
     """One world from JSON data.
 
     Args:
-        data: an object of the published format; ``decomposition`` and
-            ``facts_used`` may be absent.
+        data: an object of the published format; ``decomposition`` and ``facts_used`` may be
+            absent.
         where: the file and line, for messages.
         name: what the world is called.
         languages: languages read before, which worlds share; new ones are added.
@@ -450,10 +335,7 @@ def read_world(
     config = _of(data, "pred_lang_config", dict, where)
     key = canonical_json(config)
     if key not in known:
-        try:
-            known[key] = read_language(config)
-        except LanguageError as error:
-            raise InputError(f"{where}: {error}.") from None
+        known[key] = _language(config, where)
     return World(
         name,
         _facts(_of(data, "kb", dict, where), where),
@@ -467,30 +349,28 @@ def read_world(
 def _of(data: Any, key: str, kind: type, where: str) -> Any:  # noqa: ANN401 - any JSON
     value = data.get(key) if isinstance(data, dict) else None
     if not isinstance(value, kind):
-        raise InputError(f"{where}: {key} is not there, or is not {_KINDS[kind.__name__]}.")
+        raise InputError(f"{where}: {key} is not there, or is not {_KINDS[kind]}.")
     return value
 
 
 def _facts(kb: Mapping[str, Any], where: str) -> dict[str, tuple[Fact, ...]]:
-    found: dict[str, tuple[Fact, ...]] = {}
-    for predicate, told in kb.items():
-        if not isinstance(told, list):
+    facts: dict[str, tuple[Fact, ...]] = {}
+    for predicate, written in kb.items():
+        if not isinstance(written, list):
             raise InputError(f"{where}: kb: {predicate} is not a list of facts.")
-        facts: list[Fact] = []
-        for one in told:
-            read = _FACT.fullmatch(one) if isinstance(one, str) else None
-            if not read or read[1] != predicate:
-                raise InputError(f"{where}: kb: write a fact as {predicate}(one, other).")
-            facts.append(tuple(read[2].split(", ")))
-        if len({len(fact) for fact in facts}) > 1:
+        matches = [_FACT.fullmatch(fact) if isinstance(fact, str) else None for fact in written]
+        known = [match for match in matches if match and match[1] == predicate]
+        if len(known) < len(written):
+            raise InputError(f"{where}: kb: write a fact as {predicate}(one, other).")
+        facts[predicate] = tuple(tuple(match[2].split(", ")) for match in known)
+        if len(set(map(len, facts[predicate]))) > 1:
             raise InputError(f"{where}: kb: the facts of {predicate} are not all of one length.")
-        found[predicate] = tuple(facts)
-    return found
+    return facts
 
 
 def _question(data: Any, where: str) -> Question:  # noqa: ANN401 - any JSON
-    named = _of(data, "id", str, where)
-    place = f"{where}: question {named}"
+    name = _of(data, "id", str, where)
+    place = f"{where}: question {name}"
     hops: list[Hop] = []
     answers: list[Value] = []
     for step in _of({"decomposition": [], **data}, "decomposition", list, place):
@@ -499,9 +379,8 @@ def _question(data: Any, where: str) -> Question:  # noqa: ANN401 - any JSON
         answers.append(_recorded(operator, step.get("a"), place))
     facts = tuple(map(str, _of({"facts_used": [], **data}, "facts_used", list, place)))
     text = _of(data, "question", str, place)
-    last = hops[-1].operator if hops else ""
-    answer = _recorded(last, data.get("answer"), place)
-    return Question(named, text, answer, tuple(hops), tuple(answers), facts)
+    answer = _recorded(hops[-1].operator if hops else "", data.get("answer"), place)
+    return Question(name, text, answer, tuple(hops), tuple(answers), facts)
 
 
 def _recorded(operator: str, data: Any, where: str) -> Value:  # noqa: ANN401 - any JSON
@@ -513,9 +392,72 @@ def _recorded(operator: str, data: Any, where: str) -> Value:  # noqa: ANN401 - 
     operation = read_operation(operator)
     if operation is None or not operation.gives_pairs or not isinstance(value, list):
         return value
-    pairs: list[tuple[Value, Value]] = []
-    for pair in value:
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise InputError(f"{where}: the answer of ({operator}) is a list of item and answer.")
-        pairs.append((pair[0], pair[1]))
-    return Pairs(tuple(pairs))
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        raise InputError(f"{where}: the answer of ({operator}) is a list of item and answer.")
+    return Pairs(tuple((pair[0], pair[1]) for pair in value if isinstance(pair, list)))
+
+
+def _language(config: Mapping[str, Any], where: str) -> Language:
+    """The templates of ``pred_lang_config``."""
+    templates: list[Template] = []
+    for agent, entries in config.items():
+        if not isinstance(entries, list):
+            raise InputError(f"{where}: the agent {agent} needs a list of templates.")
+        templates += [_template(agent, entry, where) for entry in entries]
+    return Language(templates)
+
+
+def _template(agent: str, entry: Any, where: str) -> Template:  # noqa: ANN401 - any JSON
+    """A template; a phrasing whose slots are not the template's cannot be asked, and is left out.
+
+    The published CommaQA-I has ``Who all work as $2?`` for ``$1``.
+    """
+    if not isinstance(entry, dict):
+        raise InputError(f"{where}: a template of {agent} is no object.")
+    name, questions = entry.get("predicate"), entry.get("questions")
+    inputs, steps = entry.get("init"), entry.get("steps")
+    if not isinstance(name, str) or not isinstance(questions, list) or not isinstance(steps, list):
+        raise InputError(f"{where}: a template of {agent} needs a predicate, questions and steps.")
+
+    def fail(message: str, name: str = name) -> NoReturn:
+        space = "" if message.startswith(":") else " "
+        raise InputError(f"{where}: {agent}: {name}{space}{message}.")
+
+    if not isinstance(inputs, dict) or not all(isinstance(one, str) for one in inputs.values()):
+        fail("needs init, the types of its arguments")
+    if not all(_SLOT.fullmatch(slot) for slot in inputs):
+        fail("needs slots such as $1 in init")
+    lookups = tuple(_lookup(step, fail) for step in steps)
+    predicate = name.partition("(")[0]
+    if not lookups and predicate not in OF_LIST and predicate not in OF_TWO:
+        known = ", ".join((*OF_LIST, *OF_TWO))
+        fail(f"has no steps and is no arithmetic: use {known}, or give it steps", predicate)
+    if not lookups and len(inputs) != (1 if predicate in OF_LIST else 2):
+        fail(f"has {len(inputs)} arguments in init", predicate)
+    phrasings: list[Phrasing] = []
+    for question in questions:
+        if not isinstance(question, str) or not question:
+            fail("has a question that is no text")
+        parts = _SLOT.split(question)
+        if "" in parts[2:-2:2]:
+            fail(f"has two slots with nothing between them: {question}")
+        if set(parts[1::2]) == set(inputs):
+            phrasings.append(Phrasing(tuple(parts[::2]), tuple(parts[1::2])))
+    ordered = sorted(inputs.items(), key=lambda one: int(one[0][1:]))
+    return Template(agent, predicate, tuple(phrasings), tuple(ordered), lookups)
+
+
+def _lookup(step: Any, fail: Callable[..., NoReturn]) -> Lookup:  # noqa: ANN401 - any JSON
+    operator = step.get("operation") if isinstance(step, dict) else None
+    asks = step.get("question") if isinstance(step, dict) else None
+    operation = read_operation(operator) if isinstance(operator, str) else None
+    match = _LOOKUP.fullmatch(asks) if isinstance(asks, str) else None
+    if operation is None or match is None:
+        fail("has a step that is not an operation with pred($1, ?)")
+    places = tuple(place.strip() for place in match[2].split(","))
+    if places.count("?") != 1:
+        fail(f": a look-up needs one ?, where its answers stand: {asks}")
+    over = [place for place in places if place.startswith("#")]
+    if operation.mode is not Mode.PLAIN and len(over) != 1:
+        fail(f": {operator} needs one earlier answer, as #1: {asks}")
+    return Lookup(operation, match[1], places)
