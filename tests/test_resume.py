@@ -19,9 +19,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from pearl.commaqa.agents import Agents, handlers
-from pearl.commaqa.tmn import LanguageModelScorer
 from pearl.commaqa.decomposition import parse_hops, to_plan
-from pearl.commaqa.tmn import Tmn
+from pearl.commaqa.tmn import LanguageModelScorer, Tmn
 from pearl.commaqa.world import World, read_world
 from pearl.evaluate.context import Searching
 from pearl.lang.library import load_library
