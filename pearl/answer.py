@@ -24,7 +24,7 @@ from pearl.session import Session
 from pearl.strategies.registry import Prepared, RunInputs, Runnable
 
 if TYPE_CHECKING:
-    from pearl.tools.base import Tools
+    from pearl.tools.toolbox import Tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ def kept(tools: Tools, session: Session, question: str) -> Tools:
         session: of the run.
         question: names the question in the run.
     """
-    from pearl.strategies.rebel_calls import CachedTools
+    from pearl.tools.toolbox import CachedTools
 
     replies, run = session.engine.replies, session.journal.name
     return CachedTools(tools, replies, run, question) if replies and run else tools

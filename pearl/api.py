@@ -222,7 +222,7 @@ async def _opened(tools: str) -> AsyncIterator[Toolbox | None]:
     if not tools:
         yield None
         return
-    from pearl.tools.toolbox import load_tools
+    from pearl.tools.declared import load_tools
 
     toolbox = load_tools(tools)
     try:

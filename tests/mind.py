@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from pearl.lang.values import Value
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CorrectFilled, FillSchema
-from pearl.tools.base import Parameter, Tool, ToolError, ToolReply
+from pearl.tools.toolbox import Parameter, Tool, ToolError, ToolReply
 
 Said: TypeAlias = dict[str, Any] | str
 """A reply: an object, or a text as it is."""

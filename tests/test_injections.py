@@ -42,9 +42,9 @@ from pearl.run.loop import RunError, run_strategy
 from pearl.run.trace import export_trace
 from pearl.store.store import open_store
 from pearl.strategies.rebel import rebel
-from pearl.strategies.rebel_calls import CachedTools
 from pearl.strategies.registry import STRATEGIES, RunInputs, StrategySpec, prepare
-from pearl.tools.toolbox import load_tools
+from pearl.tools.declared import load_tools
+from pearl.tools.toolbox import CachedTools
 from tests.conftest import ROOT
 from tests.mind import Box, Mind, tool
 from tests.services import Services

@@ -22,7 +22,8 @@ from pearl.run.journal import Journal
 from pearl.run.loop import Attempt, Return, Run, Steps, run_strategy
 from pearl.run.replay import read_records, replay
 from pearl.run.trace import export_trace
-from pearl.strategies.rebel_calls import document_tools, input_schema
+from pearl.strategies.rebel_calls import input_schema
+from pearl.tools.toolbox import document_tools
 from tests.conftest import ROOT
 
 DOCUMENT = Source("town.txt", "Ada lives in Ulm.")

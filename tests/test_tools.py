@@ -31,11 +31,11 @@ from pearl.retrieval.index import build_index
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.run.executor import SolverError
 from pearl.tools.addresses import host_problem, is_public
-from pearl.tools.base import ToolError, ToolReply
 from pearl.tools.calculator import calculate, evaluate
-from pearl.tools.declared import read_tools
-from pearl.tools.toolbox import Toolbox, load_tools, solver
-from pearl.tools.web import hider, page_text, read_text
+from pearl.tools.declared import load_tools, read_tools
+from pearl.tools.redaction import redaction
+from pearl.tools.toolbox import Toolbox, ToolError, ToolReply, solver
+from pearl.tools.web import page_text, read_text
 from tests.conftest import ROOT
 from tests.server import (
     Handler,
@@ -627,7 +627,7 @@ def test_a_secret_is_masked_before_a_reply_is_cut(here: Services):
 )
 @settings(max_examples=60, deadline=None)
 def test_a_secret_is_found_in_every_form(secret: str, before: str, after: str):
-    hidden = hider([secret])
+    hidden = redaction([secret])
     for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1], html.escape(secret)):
         assert hidden(f"<{form}>") == "<***>"
     whole = f"{before}{secret}{after}".encode()
@@ -640,12 +640,12 @@ def test_a_secret_is_found_in_every_form(secret: str, before: str, after: str):
 
 
 def test_short_secrets_and_words():
-    hidden = hider(["metric", "abc", "feedfeed", "feedfeedfeed"])
+    hidden = redaction(["metric", "abc", "feedfeed", "feedfeedfeed"])
     assert hidden("metric, symmetric abc feedfeedfeedX") == "***, symmetric abc ***X"
 
 
 def test_a_secret_is_found_in_a_long_text_in_no_time():
-    hidden = hider(["feedfeedfeedfeedfeedfeedfeed", KEY])
+    hidden = redaction(["feedfeedfeedfeedfeedfeedfeed", KEY])
     for text in ("feedfeed" * 100_000, "&#" * 400_000, "%" * 800_000, "f" * 800_000):
         started = time.process_time()
         hidden(text)

@@ -16,9 +16,8 @@ from pearl.lang.source import InputError
 from pearl.lang.text import printable
 
 if TYPE_CHECKING:
-    from pearl.tools.base import Tool, ToolReply
     from pearl.tools.declared import Declared
-    from pearl.tools.toolbox import Toolbox
+    from pearl.tools.toolbox import Tool, Toolbox, ToolReply
 
 
 @click.group(
@@ -34,8 +33,7 @@ def tools_command() -> None:
 @shared("json")
 def check(path: str, as_json: bool) -> None:
     """Show every tool of the file TOOLS, and what is wrong with it. Nothing is called."""
-    from pearl.tools.declared import read_tools
-    from pearl.tools.toolbox import wrong_with
+    from pearl.tools.declared import read_tools, wrong_with
 
     file = read_tools(path)
     mistakes = [*file.mistakes, *(one for tool in file.tools for one in wrong_with(tool))]
@@ -63,8 +61,8 @@ def call(path: str, name: str, given: tuple[str, ...], arguments: str, as_json: 
     # Nothing else on the way to a command's help needs it.
     import asyncio
 
-    from pearl.tools.base import ToolError
-    from pearl.tools.toolbox import load_tools
+    from pearl.tools.declared import load_tools
+    from pearl.tools.toolbox import ToolError
 
     toolbox = load_tools(path)
     if name not in toolbox.tools:

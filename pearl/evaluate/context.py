@@ -25,8 +25,8 @@ from pearl.commaqa.search import (
 )
 from pearl.lang.source import InputError, read_source
 from pearl.lang.values import digest
-from pearl.tools.declared import Search, read_tools
-from pearl.tools.toolbox import Toolbox, load_tools
+from pearl.tools.declared import Search, load_tools, read_tools
+from pearl.tools.toolbox import Toolbox
 
 
 @dataclass(frozen=True)

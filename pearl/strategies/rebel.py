@@ -1,395 +1,185 @@
 """REBEL: a question is split until a tool, or what is known, answers each part.
 
 Sodani, Moos and Mirman, "LLM Guided Inductive Inference for Solving
-Compositional Problems", 2023 (arXiv 2309.11688), section 3, Algorithm 1.
-
-The strategy of one run.
-
-Which sub-questions are asked: none that is the question again (REBEL, Algorithm 1).
+Compositional Problems", 2023 (arXiv 2309.11688), section 3, Algorithm 1. One
+`Rebel` answers one question; each of its parts is a `Rebel` of its own, which
+shares what the run has spent and what it has found. What the model is asked
+stands in `pearl.strategies.rebel_calls`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeAlias
 from typing import Literal as OneOf
-from typing import TypeAlias
 
-from pearl.lang.ast import Action, Literal, Ref, Step
+from pearl.lang.ast import Action, Arg, Literal, Ref, Step, Template
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
+from pearl.models.base import Ask, ModelError, Reply, Request
 from pearl.models.embeddings import Embed, choose_embedding, cosine
 from pearl.models.middleware.cache import ReplyCache
-from pearl.run.calls import Caller
+from pearl.prompts.calls import FillSchema
+from pearl.run.calls import Caller, Check, SchemaError, fill
 from pearl.run.executor import Frame, Handlers, SolverError
 from pearl.run.loop import Attempt, Move, Return, Run, RunError, Steps, run_in_frame
 from pearl.strategies.rebel_calls import (
-    KEPT,
-    LOOKUP,
-    TOOLS,
-    Desk,
+    NO_TOOL,
     Embedding,
-    Known,
-    Memory,
-    RebelLimits,
-    Spent,
-    Try,
+    choice_of_tool,
     embedding,
-    facts_of,
-    held_for,
-    least,
+    filled_from,
+    flat,
     listed,
+    tool_input,
     written_input,
+    wrong_input,
 )
-from pearl.tools.base import Tools
-from pearl.tools.toolbox import WRONG_INPUT
+from pearl.tools.toolbox import WRONG_INPUT, Tool, Tools, solver
+
+LIBRARY = "rebel"
+"""The action library that a run needs."""
 
 NEAR = 0.98
-"""The cosine above which two questions are one."""
+"""The cosine above which two questions are the same (section 3)."""
 
-Why: TypeAlias = OneOf["parent", "behind", "answered", "width"]
+TOOLS = 2
+"""Tools that one question is put to, at most: the one that is chosen, and one other."""
 
+LOOKUP = 3
+"""Calls that it takes to put a question to a tool: to choose it, fill in its input, and read."""
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A sub-question that is not asked.
-
-    Args:
-        question: its text.
-        why: ``parent`` where it is a question that it is to be a part of, ``behind`` where it
-            comes after such a one, ``answered`` where it is asked already, ``width`` where there
-            are too many.
-    """
-
-    question: str
-    why: Why
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The sub-questions of a question.
-
-    Args:
-        kept: those that are asked, in order.
-        dropped: the others, in order.
-    """
-
-    kept: tuple[str, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
-
-
-async def sifted(
-    found: Sequence[str],
-    above: Sequence[str],
-    answered: Sequence[str],
-    width: int,
-    embed: Embed,
-) -> Parts:
-    """Keep the sub-questions that bring a question further.
-
-    One that is nearer than `NEAR` to its question, or to one that this is a
-    part of, is dropped and ends splitting: what comes after it was to build on
-    the answer.
-
-    Args:
-        found: as the model wrote them.
-        above: the questions they are to be parts of; the last is the one that was split.
-        answered: questions whose answers are known.
-        width: how many are kept, at most.
-        embed: tells whether two questions are the same.
-
-    Raises:
-        ModelError: there are no vectors.
-    """
-    if not found:
-        return Parts()
-    vectors = await embed([*above, *answered, *found])
-    parents, rest = vectors[: len(above)], vectors[len(above) :]
-    known, own = rest[: len(answered)], rest[len(answered) :]
-    kept: list[str] = []
-    dropped: list[Dropped] = []
-    for at, (question, vector) in enumerate(zip(found, own, strict=True)):
-        if _near(vector, parents):
-            dropped.append(Dropped(question, "parent"))
-            dropped += [Dropped(one, "behind") for one in found[at + 1 :]]
-            break
-        if _near(vector, known):
-            dropped.append(Dropped(question, "answered"))
-        elif len(kept) == width:
-            dropped.append(Dropped(question, "width"))
-        else:
-            kept.append(question)
-            known = [*known, vector]
-    return Parts(tuple(kept), tuple(dropped))
-
-
-def _near(vector: Sequence[float], others: Iterable[Sequence[float]]) -> bool:
-    return any(cosine(vector, other) > NEAR for other in others)
-
+RESERVE = LOOKUP + 1
+"""Calls that a question needs which has facts: to be put to a tool, and answered from them."""
 
 GOES_ON = frozenset({"no-answer", "tool", WRONG_INPUT, "reply", "depth"})
 """Reasons for which a step may have no output, and the question goes on without it."""
 
 ANSWER = "answer"
+"""The step that has the answer."""
 
 
-@dataclass(eq=False)
-class Rebel:
-    """Answers one question by Algorithm 1, and its sub-questions by the same.
-
-    It is made for one run: `rebel` makes it, and its `handlers` go into the
-    run that it is the strategy of. Its moves are those of four turns: ask a
-    part, answer from memory, use a tool, end.
+@dataclass(frozen=True, slots=True)
+class RebelLimits:
+    """Where a question's recursion ends.
 
     Args:
-        caller: asks the model and keeps the journal.
-        tools: what can be asked beside the model.
-        embedding: tells whether two questions are the same.
-        limits: where it ends.
-        spent: what all frames of the run have taken.
-        memory: what all frames of the run have found.
-        above: the questions that this one is a part of, the run's own first.
-        facts: what is known at the start: a question and its answer each.
-        held: calls that the frames around this one keep for themselves.
+        depth: sub-questions within each other, at most; 0 splits nothing.
+        width: sub-questions of one question, at most.
+        calls: calls of the model for the whole question, at most; when they come to an end,
+            each question is answered from what it knows. `LOOKUP` is the smallest number with
+            which a question can be put to a tool.
+        tool_calls: calls of tools for the whole question, at most.
+        revisions: how often a reply that does not fit may be mended, a tool's input among them.
     """
 
-    caller: Caller
-    tools: Tools
-    embedding: Embedding
+    depth: int = 3
+    width: int = 5
+    calls: int = 80
+    tool_calls: int = 16
+    revisions: int = 2
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a question has taken, in all its frames.
+
+    Args:
+        limits: what it may take.
+        calls: of the model.
+        tool_calls: of tools.
+        deepest: sub-questions within each other.
+    """
+
     limits: RebelLimits
-    spent: Spent
-    memory: Memory = field(default_factory=Memory)
-    above: tuple[str, ...] = ()
-    facts: tuple[str, ...] = ()
-    held: int = 0
-    _desk: Desk = field(init=False)
-    _question: str = field(default="", init=False)
-    _parts: deque[str] | None = field(default=None, init=False)
-    _asked: int = field(default=0, init=False)
-    _looked: bool = field(default=False, init=False)
-    _hear: Callable[[Run], None] | None = field(default=None, init=False)
-    _why: str = field(default="no tool was chosen.", init=False)
-    _over: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        known = Known(self.facts, self.memory)
-        self._desk = Desk(self.caller, self.tools, self.limits, self.spent, known, self.held)
+    calls: int = 0
+    tool_calls: int = 0
+    deepest: int = 0
 
     @property
-    def handlers(self) -> Handlers:
-        """Who carries out the actions of the library ``rebel`` in this frame."""
-        return Handlers(self._desk.solvers, self._solve, self.limits.depth)
+    def left(self) -> int:
+        """Calls of the model that may still be made."""
+        return self.limits.calls - self.calls
 
-    async def next(self, run: Run) -> Move:
-        """The next move of Algorithm 1.
+    def counted(self, ask: Ask) -> Ask:
+        """The same model, whose calls are counted here."""
 
-        Raises:
-            ModelError: the model gave no usable answer, or no call is left.
-            RunError: there is no answer.
-        """
-        if self._hear is None:
-            self._question = run.question
-            self.spent.deepest = max(self.spent.deepest, len(self.above))
-        else:
-            self._hear(_going_on(run))
-        if self._over:
-            return Return((ANSWER,))
-        if ANSWER in run.values:
-            self._over = True
-            return Steps((), (), (Ref(ANSWER),))
-        for turn in (self._ask_part, self._ask_memory, self._ask_tool):
-            if (move := await turn(run)) is not None:
-                return move
-        return self._end()
+        async def counting(request: Request) -> Reply:
+            if not self.left:
+                raise ModelError(
+                    "calls",
+                    f"The question took its {self.limits.calls} calls and has no answer: allow "
+                    "more, or ask less at once.",
+                )
+            self.calls += 1
+            return await ask(request)
 
-    # --- parts ---
+        return counting
 
-    async def _ask_part(self, run: Run) -> Move | None:
-        """Ask the next sub-question, as long as there can be a look-up of it."""
-        del run
-        if self._parts is None:
-            self._parts = deque(await self._split())
-        if not self._parts:
-            return None
-        if not self._desk.has(least(self._desk.known.facts) + KEPT):
-            self._parts.clear()
-            return None
-        part = self._parts.popleft()
-        self._asked += 1
-        step = Step(f"sub_{self._asked}", "SOLVE", (Literal(part), listed(self._desk.known.args)))
-        self._hear = partial(self._hear_part, part, step.name)
-        return Attempt((step,))
 
-    def _hear_part(self, part: str, name: str, run: Run) -> None:
-        if run.failed is None:
-            self._desk.known.learn(part, name, run.values[name])
-        else:
-            self._why = str(run.failed)
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A question that a frame of the run has answered."""
 
-    async def _split(self) -> Sequence[str]:
-        """The sub-questions that are asked."""
-        decide, looked_up = self.caller.journal.decide, least(self._desk.known.facts)
-        if len(self.above) >= self.limits.depth:
-            decide("split", {"sub_questions": [], "ended": "depth"})
-            return ()
-        if not self._desk.has(1 + looked_up + KEPT):
-            return ()
-        found = await self._desk.asking(looked_up).split(self._question, self.memory.answered)
-        parts = await sifted(
-            found,
-            (*self.above, self._question),
-            self.memory.answered,
-            self.limits.width,
-            self.embedding(self.caller.journal),
-        )
-        dropped = [[one.question, one.why] for one in parts.dropped]
-        decide("split", {"sub_questions": list(parts.kept), "dropped": dropped})
-        return parts.kept
-
-    # --- what is known ---
-
-    async def _ask_memory(self, run: Run) -> Move | None:
-        """Answer from facts, once, where they are enough."""
-        del run
-        facts = self._desk.known.facts
-        if self._looked or not facts:
-            return None
-        self._looked = True
-        # With few calls left the answer itself has to say whether facts are enough.
-        if self._desk.has(1 + KEPT):
-            found = await self._desk.asking(KEPT).answerable(self._question, facts)
-            self.caller.journal.decide("memory", {"answerable": found, "facts": len(facts)})
-            if not found:
-                return None
-        self._desk.told, self._hear = True, self._hear_memory
-        return Attempt((self._ending,))
-
-    def _hear_memory(self, run: Run) -> None:
-        if run.failed is not None:
-            self._why = str(run.failed)
+    question: str
+    answer: str
 
     @property
-    def _ending(self) -> Step:
-        known = listed(self._desk.known.args)
-        return Step(ANSWER, "ANSWER_FROM_FACTS", (Literal(self._question), known))
-
-    # --- tools ---
-
-    async def _ask_tool(self, run: Run) -> Move | None:
-        """Call the tool that is chosen, or read its reply; where that fails, one other."""
-        while True:
-            if not self._desk.tries or self._desk.tries[-1].over:
-                name = await self._chosen()
-                if name is None:
-                    return None
-                self._desk.tries.append(Try(len(self._desk.tries) + 1, self.tools.tools[name]))
-            one = self._desk.tries[-1]
-            move = self._reading(one) if one.replied else await self._calling(one, run)
-            if move is not None:
-                return move
-            one.over = True
-
-    async def _chosen(self) -> str | None:
-        """The tool that the question is put to next; None for none."""
-        tried = {one.tool.name for one in self._desk.tries}
-        left = {name: one for name, one in self.tools.tools.items() if name not in tried}
-        if not left or len(tried) == TOOLS or not self._desk.has(self._desk.own + LOOKUP):
-            return None
-        if not self.spent.has_tool_calls():
-            self.caller.journal.decide("limit", {"tool_calls": self.limits.tool_calls})
-            return None
-        path = f"tool/{len(tried) + 1}"
-        name = await self._desk.asking(self._desk.own + LOOKUP - 1).choose(
-            self._question, left, path
-        )
-        self.caller.journal.decide(path, {"tool": name})
-        return name
-
-    async def _calling(self, one: Try, run: Run) -> Move | None:
-        """A call, with an input that the tool has not refused; None where there is none."""
-        if len(one.refused) > self.limits.revisions or not self._desk.has(self._desk.own + 2):
-            return None
-        given = await self._desk.asking(self._desk.own + 1).input(
-            one.tool, self._question, self._desk.known.facts, one.refused, one.path
-        )
-        if given is None:
-            self._why = f"the tool {one.tool.name} could not be given its input."
-            return None
-        if one.has_refused(given):
-            return None
-        written = written_input(given, self._desk.known.found(run.values))
-        self._hear = partial(self._hear_call, one, given)
-        return Attempt((Step(one.reply, "CALL_TOOL", (Literal(one.tool.name), written)),))
-
-    def _hear_call(self, one: Try, given: dict[str, object], run: Run) -> None:
-        one.replied = run.failed is None
-        if run.failed is not None:
-            self._why = str(run.failed)
-            [failure] = run.failed.failures or (None,)
-            if failure is not None and failure.reason == WRONG_INPUT:
-                one.refused.append((given, failure.cause))
-            else:
-                one.over = True
-
-    def _reading(self, one: Try) -> Move:
-        self._hear = partial(self._hear_reading, one)
-        args = (Literal(self._question), Ref(one.reply), listed(self._desk.known.args))
-        return Attempt((Step(ANSWER, "READ_REPLY", args),))
-
-    def _hear_reading(self, one: Try, run: Run) -> None:
-        one.over = True
-        if run.failed is not None:
-            self._why = str(run.failed)
-
-    # --- the end ---
-
-    def _end(self) -> Move:
-        """Answer from facts after all, or say why there is no answer."""
-        if self._desk.known.facts and not self._desk.told:
-            self._over, self._hear = True, self._hear_memory
-            return Steps((self._ending,), (), (Ref(ANSWER),))
-        short = f" It took its {self.limits.calls} calls: allow more." if self._desk.short else ""
-        raise RunError(f"There is no answer to “{self._question[:120]}”: {self._why}{short}")
-
-    async def _solve(
-        self, action: Action, given: Sequence[tuple[str, Given]], frame: Frame
-    ) -> Value:
-        """Carry out ``SOLVE``: the same for a sub-question, knowing what is known by now."""
-        del action
-        question, facts = (one.value for _, one in given)
-        held = held_for(self._desk.left, self._desk.known.facts, len(self._parts or ()))
-        inner = replace(
-            self,
-            caller=frame.caller,
-            above=(*self.above, self._question),
-            facts=tuple(facts_of(facts)),
-            held=self.held + held,
-        )
-        try:
-            finished = await run_in_frame(
-                inner, as_text(question), replace(frame, handlers=inner.handlers)
-            )
-        except RunError as error:
-            reason = error.failures[0].reason if error.failures else "no-answer"
-            raise SolverError(reason, str(error)) from None
-        return finished.text
+    def line(self) -> str:
+        """Both in one line, as the model is shown it."""
+        return flat(f"{self.question}: {self.answer}")
 
 
-def _going_on(run: Run) -> Run:
-    """A run in which what was tried last succeeded, or failed in a way that ends nothing.
+class Memory:
+    """What one frame knows: the facts it was given, and all that was found since it began.
 
-    Where the model cannot be reached, an answer from what is left would be
-    another answer the next time.
+    What its own steps found is a reference to them; what a frame within one of
+    them found is a text, as no reference reaches into another frame.
+
+    Args:
+        given: facts, a line each, as the frame was called with them.
+        shared: what all frames of the run have found, in order; it only grows.
     """
-    if run.failed and any(one.reason not in GOES_ON for one in run.failed.failures):
-        raise run.failed
-    return run
 
+    def __init__(self, given: Sequence[str], shared: list[Fact]) -> None:
+        self._given = given
+        self._shared = shared
+        self._start = len(shared)
+        self._steps: dict[int, str] = {}
 
-LIBRARY = "rebel"
-"""The action library that a run needs."""
+    def learn(self, question: str, step: str, value: Value) -> None:
+        """A step of this frame has answered a question."""
+        self._steps[len(self._shared)] = step
+        self._shared.append(Fact(question, as_text(value)))
+
+    @property
+    def answered(self) -> list[str]:
+        """The questions that the run has answered: splitting sees these, and no answer."""
+        return [fact.question for fact in self._shared]
+
+    @property
+    def lines(self) -> list[str]:
+        """The facts, a line each."""
+        return [*self._given, *(fact.line for fact in self._shared[self._start :])]
+
+    @property
+    def arg(self) -> Arg:
+        """The facts as an argument of a step."""
+        known: list[Arg] = [Literal(line) for line in self._given]
+        for at, fact in list(enumerate(self._shared))[self._start :]:
+            step = self._steps.get(at)
+            known.append(
+                Template((f"{fact.question}: ", Ref(step))) if step else Literal(fact.line)
+            )
+        return listed(known)
+
+    @property
+    def answers(self) -> Mapping[str, str]:
+        """What this frame's own steps found, by the step's name."""
+        return {step: self._shared[at].answer for at, step in self._steps.items()}
 
 
 def rebel(
@@ -412,5 +202,366 @@ def rebel(
         InputError: the embedding's settings cannot be used.
     """
     limits = limits or RebelLimits()
-    known = embedding(embed or choose_embedding(), replies)
-    return Rebel(caller, tools, known, limits, Spent(limits))
+    return Rebel(caller, tools, embedding(embed or choose_embedding(), replies), Spent(limits))
+
+
+@dataclass(eq=False)
+class Rebel:
+    """Answers one question by Algorithm 1, and its sub-questions by the same.
+
+    It is made for one run: `rebel` makes it, and its `handlers` go into the
+    run that it is the strategy of.
+
+    Args:
+        caller: asks the model and keeps the journal.
+        tools: what can be asked beside the model.
+        embedding: tells whether two questions are the same.
+        spent: what all frames of the run have taken, with their limits.
+        found: what all frames of the run have found.
+        above: the questions that this one is a part of, the run's own first.
+        facts: what is known at the start: a question and its answer each.
+        held: calls that the frames around this one keep for themselves.
+    """
+
+    caller: Caller
+    tools: Tools
+    embedding: Embedding
+    spent: Spent
+    found: list[Fact] = field(default_factory=list)
+    above: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    held: int = 0
+    _run: Run = field(init=False)
+    _question: str = field(default="", init=False)
+    _parts: deque[str] = field(default_factory=deque, init=False)
+    _tried: list[str] = field(default_factory=list, init=False)
+    _recalled: bool = field(default=False, init=False)
+    _short: bool = field(default=False, init=False)
+    _why: str = field(default="no tool was chosen.", init=False)
+
+    def __post_init__(self) -> None:
+        self.limits = self.spent.limits
+        self._memory = Memory(self.facts, self.found)
+        self._moves = self._algorithm()
+
+    async def next(self, run: Run) -> Move:
+        """The next move of Algorithm 1.
+
+        Raises:
+            ModelError: the model gave no usable answer, or no call is left.
+            RunError: there is no answer.
+        """
+        if run.failed:
+            # Where the model cannot be reached, an answer from what is left would be another
+            # answer the next time.
+            if any(failure.reason not in GOES_ON for failure in run.failed.failures):
+                raise run.failed
+            self._why = str(run.failed)
+        if ANSWER in run.values:
+            # The plan is to say what it returns before that is returned.
+            return Return((ANSWER,)) if run.plan.returns else Steps((), (), (Ref(ANSWER),))
+        self._run = run
+        return await anext(self._moves)
+
+    async def _algorithm(self) -> AsyncIterator[Move]:
+        """Algorithm 1: split, answer from memory, use tools; each move ends one of its turns.
+
+        When a turn goes on, `_run` is the run after its move; once that has an answer, no turn
+        goes on any more.
+        """
+        self._question = self._run.question
+        self.spent.deepest = max(self.spent.deepest, len(self.above))
+        for turn in (self._ask_parts, self._recall, self._use_tools):
+            async for move in turn():
+                yield move
+        if self._memory.lines and not self._recalled:
+            yield Steps((self._from_facts(),), (), (Ref(ANSWER),))
+        short = f" It took its {self.limits.calls} calls: allow more." if self._short else ""
+        raise RunError(f"There is no answer to “{self._question[:120]}”: {self._why}{short}")
+
+    # --- the turns ---
+
+    async def _ask_parts(self) -> AsyncIterator[Move]:
+        """Ask the sub-questions in turn, as long as there can be a look-up of each."""
+        self._parts.extend(await self._split())
+        asked = 0
+        while self._parts:
+            if not self._has(self._lookup + RESERVE):
+                self._parts.clear()
+                return
+            part = self._parts.popleft()
+            asked += 1
+            step = Step(f"sub_{asked}", "SOLVE", (Literal(part), self._memory.arg))
+            yield Attempt((step,))
+            if step.name in self._run.values:
+                self._memory.learn(part, step.name, self._run.values[step.name])
+
+    async def _split(self) -> Sequence[str]:
+        """The sub-questions that are asked."""
+        decide = self.caller.journal.decide
+        if len(self.above) >= self.limits.depth:
+            decide("split", {"sub_questions": [], "ended": "depth"})
+            return ()
+        if not self._has(1 + self._lookup + RESERVE):
+            return ()
+        answered = self._memory.answered
+        call = filled_from("rebel_split", question=self._question, answered=list(answered))
+        reply = await self._fill_or_none(call, "split", self._lookup)
+        written = [part for text in reply["sub_questions"] if (part := flat(text))] if reply else []
+        above = (*self.above, self._question)
+        embed = self.embedding(self.caller.journal)
+        kept, dropped = await sift(written, above, answered, self.limits.width, embed)
+        decide("split", {"sub_questions": kept, "dropped": [list(pair) for pair in dropped]})
+        return kept
+
+    async def _recall(self) -> AsyncIterator[Move]:
+        """Answer from facts, where they are enough."""
+        facts = self._memory.lines
+        if not facts:
+            return
+        # With few calls left the answer itself has to say whether facts are enough.
+        if self._has(1 + RESERVE):
+            call = filled_from("rebel_memory", question=self._question, facts=list(facts))
+            reply = await self._fill_or_none(call, "memory", RESERVE)
+            enough = reply is not None and reply["answerable"] is True
+            self.caller.journal.decide("memory", {"answerable": enough, "facts": len(facts)})
+            if not enough:
+                return
+        self._recalled = True
+        yield Attempt((self._from_facts(),))
+
+    def _from_facts(self) -> Step:
+        args = (Literal(self._question), self._memory.arg)
+        return Step(ANSWER, "ANSWER_FROM_FACTS", args)
+
+    async def _use_tools(self) -> AsyncIterator[Move]:
+        """Call the tool that is chosen and read its reply; where that fails, one other."""
+        while tool := await self._choose():
+            self._tried.append(tool.name)
+            reply = f"reply_{len(self._tried)}"
+            async for move in self._call(tool, reply):
+                yield move
+            if reply in self._run.values:
+                args = (Literal(self._question), Ref(reply), self._memory.arg)
+                yield Attempt((Step(ANSWER, "READ_REPLY", args),))
+
+    async def _choose(self) -> Tool | None:
+        """The tool that the question is put to next; None for none."""
+        left = {name: tool for name, tool in self.tools.tools.items() if name not in self._tried}
+        if not left or len(self._tried) == TOOLS or not self._has(self._own + LOOKUP):
+            return None
+        if self.spent.tool_calls >= self.limits.tool_calls:
+            self.caller.journal.decide("limit", {"tool_calls": self.limits.tool_calls})
+            return None
+        path = f"tool/{len(self._tried) + 1}"
+        call = choice_of_tool(self._question, left)
+        reply = await self._fill_or_none(call, path, self._own + LOOKUP - 1)
+        name = None if reply is None or reply["tool"] == NO_TOOL else str(reply["tool"])
+        self.caller.journal.decide(path, {"tool": name})
+        return left[name] if name else None
+
+    async def _call(self, tool: Tool, reply: str) -> AsyncIterator[Move]:
+        """Calls of a tool, until it takes its input, or nothing is left to mend of it."""
+        refused: list[tuple[Mapping[str, Any], str]] = []
+        while len(refused) <= self.limits.revisions and self._has(self._own + 2):
+            again = f"/again/{len(refused)}" if refused else ""
+            arguments = await self._fill_or_none(
+                tool_input(tool, self._question, self._memory.lines, refused),
+                f"tool/{len(self._tried)}/input{again}",
+                self._own + 1,
+                lambda arguments: wrong_input(tool, arguments),
+            )
+            if arguments is None:
+                self._why = f"the tool {tool.name} could not be given its input."
+                return
+            arguments = {name: value for name, value in arguments.items() if value is not None}
+            if any(arguments == earlier for earlier, _ in refused):
+                return
+            written = written_input(arguments, self._memory.answers)
+            yield Attempt((Step(reply, "CALL_TOOL", (Literal(tool.name), written)),))
+            failures = self._run.failed.failures if self._run.failed else ()
+            if not failures or failures[0].reason != WRONG_INPUT:
+                return
+            refused.append((arguments, failures[0].cause))
+
+    # --- calls of the model ---
+
+    @property
+    def _left(self) -> int:
+        """Calls that this question may make."""
+        return self.spent.left - self.held
+
+    @property
+    def _own(self) -> int:
+        """Calls that this question keeps so that facts can answer it."""
+        return 1 if self._memory.lines and not self._recalled else 0
+
+    @property
+    def _lookup(self) -> int:
+        """Calls with which a question can be put to a tool, and still be answered from facts."""
+        return RESERVE if self._memory.lines else LOOKUP
+
+    def _has(self, calls: int) -> bool:
+        """Whether this question may make so many calls; the journal says where it may not."""
+        if self._left >= calls:
+            return True
+        self._short = True
+        self.caller.journal.decide("limit", {"calls": self.limits.calls})
+        return False
+
+    async def _fill(
+        self, call: FillSchema, path: str, keep: int, check: Check = lambda _: ()
+    ) -> dict[str, Any]:
+        """Ask the model; what is mended leaves so many calls for what comes after."""
+        counted = replace(self.caller, ask=self.spent.counted(self.caller.ask))
+        revisions = max(min(self.limits.revisions, self._left - keep - 1), 0)
+        return await fill(counted, call, path, check, revisions)
+
+    async def _fill_or_none(
+        self, call: FillSchema, path: str, keep: int, check: Check = lambda _: ()
+    ) -> dict[str, Any] | None:
+        """An object, or None where the model gives none that fits: the question goes on without."""
+        try:
+            return await self._fill(call, path, keep, check)
+        except SchemaError as error:
+            self.caller.journal.decide(f"{path}/given_up", list(error.problems))
+            return None
+
+    # --- what carries out the steps ---
+
+    @property
+    def handlers(self) -> Handlers:
+        """Who carries out the actions of the library ``rebel`` in this frame."""
+        solvers = {"tool": self._call_tool, "read": self._read, "answer": self._answer}
+        return Handlers(MappingProxyType(solvers), self._solve, self.limits.depth)
+
+    async def _solve(
+        self, action: Action, given: Sequence[tuple[str, Given]], frame: Frame
+    ) -> Value:
+        """Carry out ``SOLVE``: the same for a sub-question, knowing what is known by now."""
+        del action
+        question, facts = (argument.value for _, argument in given)
+        # A question holds calls back for itself and for its parts after the one that is asked,
+        # for as many of them as there can be a look-up of: so more calls never mean fewer
+        # answered parts.
+        room = max(self._left - self._lookup - RESERVE, 0)
+        held = RESERVE * (1 + min(len(self._parts), room // RESERVE))
+        inner = replace(
+            self,
+            caller=frame.caller,
+            above=(*self.above, self._question),
+            facts=tuple(_lines(facts)),
+            held=self.held + held,
+        )
+        try:
+            finished = await run_in_frame(
+                inner, as_text(question), replace(frame, handlers=inner.handlers)
+            )
+        except RunError as error:
+            reason = error.failures[0].reason if error.failures else "no-answer"
+            raise SolverError(reason, str(error)) from None
+        return finished.text
+
+    async def _call_tool(self, path: str, given: Sequence[Given]) -> Value:
+        if self.spent.tool_calls >= self.limits.tool_calls:
+            raise SolverError("tool", f"The {self.limits.tool_calls} calls of tools are used up.")
+        self.spent.tool_calls += 1
+        decide = self.caller.journal.decide
+        return await solver(
+            self.tools,
+            lambda path, reply: reply.cut and decide(f"{path}/cut", {"characters": reply.cut}),
+        )(path, given)
+
+    async def _read(self, path: str, given: Sequence[Given]) -> Value:
+        question, reply, facts = (argument.value for argument in given)
+        # Facts name what the question only describes.
+        known: dict[str, Value] = {"facts": list(lines)} if (lines := _lines(facts)) else {}
+        call = filled_from("rebel_read", question=as_text(question), **known, reply=as_text(reply))
+        return await self._answered(
+            call, path, self._own, "The tool's reply does not answer the question."
+        )
+
+    async def _answer(self, path: str, given: Sequence[Given]) -> Value:
+        question, facts = (argument.value for argument in given)
+        call = filled_from("rebel_answer", question=as_text(question), facts=list(_lines(facts)))
+        # Where facts do not answer it and a tool is left, there is to be a look-up still.
+        keep = LOOKUP if len(self._tried) < TOOLS else 0
+        return await self._answered(call, path, keep, "What is known does not answer the question.")
+
+    async def _answered(self, call: FillSchema, path: str, keep: int, otherwise: str) -> str:
+        """The answer of a reply that has a field for it.
+
+        Raises:
+            SolverError: the reply has none, or none fits its schema.
+        """
+        try:
+            reply = await self._fill(call, path, keep)
+        except SchemaError as error:
+            raise SolverError("reply", str(error)) from None
+        answer = reply["answer"]
+        if not isinstance(answer, str) or not flat(answer):
+            raise SolverError("no-answer", otherwise)
+        return flat(answer)
+
+
+def _lines(facts: Value) -> list[str]:
+    """A list of facts, as a step gives it, a line each."""
+    return [flat(as_text(fact)) for fact in facts] if isinstance(facts, list) else []
+
+
+Why: TypeAlias = OneOf["parent", "behind", "answered", "width"]
+"""Why a sub-question is not asked: it is a question that it is to be a part of (``parent``),
+comes after such a one (``behind``), is asked already (``answered``), or there are too many
+(``width``)."""
+
+
+async def sift(
+    written: Sequence[str],
+    above: Sequence[str],
+    answered: Sequence[str],
+    width: int,
+    embed: Embed,
+) -> tuple[list[str], list[tuple[str, Why]]]:
+    """Keep the sub-questions that bring a question further (Algorithm 1).
+
+    One that is nearer than `NEAR` to its question, or to one that this is a
+    part of, is dropped and ends splitting: what comes after it was to build on
+    the answer.
+
+    Args:
+        written: as the model wrote them.
+        above: the questions they are to be parts of; the last is the one that was split.
+        answered: questions whose answers are known.
+        width: how many are kept, at most.
+        embed: tells whether two questions are the same.
+
+    Returns:
+        Those that are asked, and the others with the reason, in order.
+
+    Raises:
+        ModelError: there are no vectors.
+    """
+    kept: list[str] = []
+    dropped: list[tuple[str, Why]] = []
+    if not written:
+        return kept, dropped
+    vectors = iter(await embed([*above, *answered, *written]))
+    parents = [next(vectors) for _ in above]
+    known = [next(vectors) for _ in answered]
+    for at, (question, vector) in enumerate(zip(written, vectors, strict=True)):
+        if _near(vector, parents):
+            dropped.append((question, "parent"))
+            dropped += [(later, "behind") for later in written[at + 1 :]]
+            break
+        if _near(vector, known):
+            dropped.append((question, "answered"))
+        elif len(kept) == width:
+            dropped.append((question, "width"))
+        else:
+            kept.append(question)
+            known.append(vector)
+    return kept, dropped
+
+
+def _near(vector: Sequence[float], others: Iterable[Sequence[float]]) -> bool:
+    return any(cosine(vector, other) > NEAR for other in others)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pearl.models.embeddings import Embed
     from pearl.models.middleware.cache import ReplyCache
     from pearl.strategies.fsm_states import Machine
-    from pearl.tools.base import Tools
+    from pearl.tools.toolbox import Tools
 
 OFFLINE = "offline"
 """The name of the reader that is no language model."""
@@ -385,12 +385,12 @@ def _machine(machine: Machine, prepared: Prepared, inputs: RunInputs) -> Runnabl
 
 def _rebel(prepared: Prepared, inputs: RunInputs) -> Runnable:
     from pearl.strategies.rebel import rebel
-    from pearl.strategies.rebel_calls import RebelLimits, document_tools, searching_tools
+    from pearl.tools.toolbox import SearchTool, document_tools
 
     usual, given, retriever = RebelLimits(), prepared.limits, prepared.retriever
     limits = RebelLimits(depth=min(usual.depth, given.depth), calls=min(usual.calls, given.calls))
     inputs = _within(inputs, limits.calls)
-    search = searching_tools(retriever) if retriever else document_tools(inputs.document)
+    search = SearchTool(retriever) if retriever else document_tools(inputs.document)
     strategy = rebel(inputs.caller, inputs.tools or search, prepared.embed, limits, inputs.replies)
     handlers = replace(strategy.handlers, width=given.width)
     return Runnable(strategy, inputs, prepared.library, handlers)

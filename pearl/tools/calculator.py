@@ -16,7 +16,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from pearl.tools.base import ToolError
+from pearl.tools.toolbox import ToolError
 
 LONGEST_EXPRESSION = 1000
 """Characters."""

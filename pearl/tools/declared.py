@@ -9,7 +9,9 @@ Reading what ``tools.toml`` says of a service over HTTP.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
 import ssl
 import tomllib
@@ -17,12 +19,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from pearl.lang.source import InputError, read_source
-from pearl.tools.addresses import host_problem, is_private_literal, one_form
-from pearl.tools.base import Limits, Parameter, Tool
+from pearl.tools.addresses import Resolve, host_problem, is_private_literal, look_up, one_form
+from pearl.tools.redaction import redaction
+from pearl.tools.toolbox import Limits, Parameter, Service, Tool, Toolbox
+
+if TYPE_CHECKING:
+    from pearl.retrieval.retriever import Retriever
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """Where a value of the environment stands in a text of the file."""
@@ -493,3 +500,95 @@ def _check_schema(fields: Fields, schema: dict[str, object]) -> None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         fields.wrong(f"{error.message[:200]}.", ".".join(map(str, error.path)))
+
+
+def load_tools(
+    path: str, environment: Mapping[str, str] | None = None, resolve: Resolve = look_up
+) -> Toolbox:
+    """The tools of a file, ready to be called.
+
+    Args:
+        path: the file, in TOML (docs/tools.md).
+        environment: where variables are; None for this process'.
+        resolve: the addresses of a host.
+
+    Raises:
+        InputError: the file cannot be read, it has a mistake (the first is
+            told, the others are counted), a variable is not set, or an index
+            cannot be opened.
+    """
+    file = read_tools(path)
+    values = os.environ if environment is None else environment
+    mistakes = [*file.mistakes, *(one for tool in file.tools for one in wrong_with(tool, values))]
+    if mistakes:
+        more = f" {len(mistakes) - 1} more: pearl tools check {path}" if mistakes[1:] else ""
+        raise InputError(f"{path}: {mistakes[0]}{more}")
+    secrets = {values[name].strip() for one in file.tools for name in one.variables}
+    return Toolbox(
+        MappingProxyType({one.tool.name: one.tool for one in file.tools}),
+        MappingProxyType({one.tool.name: _service(one, values, resolve) for one in file.tools}),
+        redaction(secrets),
+    )
+
+
+def wrong_with(declared: Declared, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What keeps a tool from being called that its file does not show, a line each.
+
+    Args:
+        declared: the tool.
+        environment: where variables are.
+    """
+    name = declared.tool.name
+    wrong = []
+    for variable in declared.variables:
+        value = environment.get(variable, "").strip()
+        if not value:
+            wrong.append(f"{name}: the variable {variable} is not set: set it in the environment.")
+        elif not value.isprintable():
+            wrong.append(f"{name}: the variable {variable} has characters that cannot be sent.")
+    if isinstance(declared.how, Search):
+        from pearl.retrieval.index import open_index
+
+        try:
+            open_index(str(declared.how.index))
+        except InputError as error:
+            wrong.append(f"{name}.index: {error}")
+    return wrong
+
+
+def _service(declared: Declared, environment: Mapping[str, str], resolve: Resolve) -> Service:
+    match declared.how:
+        case Http() as http:
+            from pearl.tools.web import Web
+
+            return Web(http, declared.tool.limits, environment, resolve)
+        case Search() as search:
+            from pearl.retrieval.index import open_index
+
+            return Searching(open_index(str(search.index)), search.passages)
+        case Arithmetic():
+            from pearl.tools.calculator import Calculator
+
+            return Calculator()
+
+
+class Searching:
+    """A search over a corpus as a tool; its parameter is ``query``.
+
+    Args:
+        retriever: finds passages.
+        passages: how many, at most.
+    """
+
+    def __init__(self, retriever: Retriever, passages: int) -> None:
+        self._retriever = retriever
+        self._passages = passages
+
+    async def answer(self, arguments: Mapping[str, Any]) -> str:
+        """Passages, best first, each below its title."""
+        found = await asyncio.to_thread(self._retriever.search, arguments["query"], self._passages)
+        told = [f"# {one.title or one.id}\n\n{one.text}\n" for one in found]
+        return "\n".join(told) or "No passage matches: use other words."
+
+    async def close(self) -> None:
+        """Nothing is open."""

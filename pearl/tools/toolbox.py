@@ -1,32 +1,162 @@
-"""The tools that a run may use, and every call to them.
-
-Whether a call's arguments fit its tool.
-
-Tools as a solver, so that a plan's steps can call them.
-"""
+"""Tools: what one is, how it fails, and every call to it, for a run and as a plan's solver."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from pearl.lang.builtins import Given
-from pearl.lang.source import InputError
-from pearl.lang.values import Pairs, Value, as_text, to_json
-from pearl.models.transport import Redact
+from pearl.lang.values import Pairs, Value, as_text, digest, to_json
+from pearl.models.base import Reply
 from pearl.run.executor import Solve, SolverError
-from pearl.tools.addresses import Resolve, look_up
-from pearl.tools.base import LONGEST, Service, Tool, ToolError, ToolReply, Tools
-from pearl.tools.declared import Arithmetic, Declared, Http, Search, read_tools
-from pearl.tools.web import hider
 
 if TYPE_CHECKING:
+    from pearl.lang.source import Source
+    from pearl.models.middleware.cache import ReplyCache
+    from pearl.models.transport import Redact
     from pearl.retrieval.retriever import Retriever
+
+
+LONGEST = 15_000
+"""Characters of a reply that a prompt holds (REBEL cuts replies there); the rest is counted."""
+
+Reason: TypeAlias = Literal[
+    "input", "host", "address", "redirect", "size", "time", "status", "network", "reply", "budget"
+]
+
+
+class ToolError(Exception):
+    """A call that came to nothing.
+
+    Args:
+        reason: ``input`` (arguments that do not fit, which may be mended), ``host`` (sent on to
+            a host that is not declared), ``address`` (a private one), ``redirect``, ``size``,
+            ``time``, ``status`` (an error of the server's), ``network``, ``reply`` (it cannot be
+            read) or ``budget`` (no call is left).
+        message: one line, without secrets and without words of the server's.
+    """
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a model fills in.
+
+    Args:
+        name: as the tool knows it.
+        about: what it is, for a model and a person.
+        schema: the JSON schema of its values, as JSON.
+        required: whether a call must have it.
+    """
+
+    name: str
+    about: str
+    schema: str
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a tool may go.
+
+    Args:
+        seconds: of one call, with every redirect.
+        bytes: of one reply, unpacked.
+        calls: for one question.
+        private: whether it may be on this machine or in a private network.
+    """
+
+    seconds: float = 10.0
+    bytes: int = 1_000_000
+    calls: int = 20
+    private: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool, as whoever uses it sees it.
+
+    Args:
+        name: of small letters, digits and ``_``.
+        about: what it does, in one line.
+        parameters: what a call fills in.
+        limits: how far it may go.
+    """
+
+    name: str
+    about: str
+    parameters: tuple[Parameter, ...] = ()
+    limits: Limits = Limits()
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON schema of a call's arguments; no others are taken."""
+        return {
+            "type": "object",
+            "properties": {
+                one.name: {"description": one.about, **json.loads(one.schema)}
+                for one in self.parameters
+            },
+            "required": [one.name for one in self.parameters if one.required],
+            "additionalProperties": False,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReply:
+    """What a tool answered: data, whatever it says.
+
+    Args:
+        text: its first `LONGEST` characters, without secrets.
+        cut: characters left out after them.
+    """
+
+    text: str
+    cut: int = 0
+
+
+class Tools(Protocol):
+    """What can be asked beside the model: a toolbox, as far as a run uses it."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Those that may be called, by name; there are no others."""
+        ...
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
+        """Ask one of them.
+
+        Raises:
+            ToolError: it came to nothing.
+        """
+        ...
+
+
+class Service(Protocol):
+    """What carries out a tool's calls."""
+
+    async def answer(self, arguments: Mapping[str, Any]) -> str:
+        """The reply's whole text.
+
+        Args:
+            arguments: they fit the tool's parameters.
+
+        Raises:
+            ToolError: it came to nothing.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
 
 
 LONGEST_CALL = 20_000
@@ -80,20 +210,20 @@ class Toolbox:
     Args:
         tools: by name.
         services: what carries each of them out.
-        hidden: takes secrets out of a text.
+        redact: takes secrets out of a text.
     """
 
     def __init__(
-        self, tools: Mapping[str, Tool], services: Mapping[str, Service], hidden: Redact
+        self, tools: Mapping[str, Tool], services: Mapping[str, Service], redact: Redact
     ) -> None:
         self.tools = tools
-        self.hidden = hidden
+        self.redact = redact
         self._services = services
         self._used: Counter[str] = Counter()
 
     def afresh(self) -> Toolbox:
         """The same tools for another question: their calls are counted anew."""
-        return Toolbox(self.tools, self._services, self.hidden)
+        return Toolbox(self.tools, self._services, self.redact)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
         """Call a tool once.
@@ -110,7 +240,7 @@ class Toolbox:
         try:
             return await self._called(name, arguments)
         except ToolError as error:
-            told = " ".join(self.hidden(str(error)).split())
+            told = " ".join(self.redact(str(error)).split())
             known = f"{name}: " if name in self.tools else ""
             raise ToolError(error.reason, f"{known}{told}") from None
 
@@ -134,111 +264,140 @@ class Toolbox:
         except TimeoutError:
             raise ToolError("time", f"No answer within {tool.limits.seconds:g} seconds.") from None
         # Before it is cut: a secret's beginning is not found any more.
-        text = self.hidden(text)
+        text = self.redact(text)
         return ToolReply(text[:LONGEST], max(0, len(text) - LONGEST))
 
 
-def load_tools(
-    path: str, environment: Mapping[str, str] | None = None, resolve: Resolve = look_up
-) -> Toolbox:
-    """The tools of a file, ready to be called.
+@dataclass(frozen=True, slots=True)
+class CachedTools:
+    """Tools whose replies are kept for one run, so that one that goes on asks nothing again.
+
+    Two calls alike in one run are two calls: a reply of another minute may
+    differ. A later run asks anew. What failed is kept too, and each call
+    counts whether it is kept or not: a run that goes on does what it would
+    have done.
 
     Args:
-        path: the file, in TOML (docs/tools.md).
-        environment: where variables are; None for this process'.
-        resolve: the addresses of a host.
-
-    Raises:
-        InputError: the file cannot be read, it has a mistake (the first is
-            told, the others are counted), a variable is not set, or an index
-            cannot be opened.
+        inner: who is asked.
+        replies: where replies are kept.
+        run: the run's name.
+        question: names the question in the run.
     """
-    file = read_tools(path)
-    values = os.environ if environment is None else environment
-    mistakes = [*file.mistakes, *(one for tool in file.tools for one in wrong_with(tool, values))]
-    if mistakes:
-        more = f" {len(mistakes) - 1} more: pearl tools check {path}" if mistakes[1:] else ""
-        raise InputError(f"{path}: {mistakes[0]}{more}")
-    secrets = {values[name].strip() for one in file.tools for name in one.variables}
-    return Toolbox(
-        MappingProxyType({one.tool.name: one.tool for one in file.tools}),
-        MappingProxyType({one.tool.name: _service(one, values, resolve) for one in file.tools}),
-        hider(secrets),
-    )
 
+    inner: Tools
+    replies: ReplyCache
+    run: str
+    question: str
+    _made: Counter[str] = field(default_factory=Counter)
+    _used: Counter[str] = field(default_factory=Counter)
 
-def wrong_with(declared: Declared, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What keeps a tool from being called that its file does not show, a line each.
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """As they are."""
+        return self.inner.tools
 
-    Args:
-        declared: the tool.
-        environment: where variables are.
-    """
-    name = declared.tool.name
-    wrong = []
-    for variable in declared.variables:
-        value = environment.get(variable, "").strip()
-        if not value:
-            wrong.append(f"{name}: the variable {variable} is not set: set it in the environment.")
-        elif not value.isprintable():
-            wrong.append(f"{name}: the variable {variable} has characters that cannot be sent.")
-    if isinstance(declared.how, Search):
-        from pearl.retrieval.index import open_index
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
+        """As it was answered before, where the run was stopped since; else now.
 
+        Raises:
+            ToolError: it came to nothing.
+        """
+        tool = self.tools.get(name)
+        self._used[name] += 1
+        if tool and self._used[name] > tool.limits.calls:
+            raise ToolError(
+                "budget", f"{name}: All {tool.limits.calls} calls of a question are made."
+            )
+        called = digest([self.question, name, dict(arguments)])
+        self._made[called] += 1
+        key = digest(["tool", called, self._made[called]])
+        reply = await self.replies.claim(self.run, key)
+        if not isinstance(reply, Reply):
+            reply = Reply(await self._outcome(name, arguments, key))
+            reply = self.replies.put(self.run, key, reply, f"tool {name}", "")
+        outcome = json.loads(reply.text)
+        if isinstance(outcome, dict):
+            raise ToolError(outcome["reason"], outcome["message"])
+        return ToolReply(*outcome)
+
+    async def _outcome(self, name: str, arguments: Mapping[str, Any], key: str) -> str:
+        """What a call comes to now, as it is kept."""
         try:
-            open_index(str(declared.how.index))
-        except InputError as error:
-            wrong.append(f"{name}.index: {error}")
-    return wrong
+            reply = await self.inner.call(name, arguments)
+        except ToolError as error:
+            return json.dumps({"reason": error.reason, "message": str(error)})
+        except BaseException:
+            self.replies.release(self.run, key)
+            raise
+        return json.dumps([reply.text, reply.cut])
 
 
-def _service(declared: Declared, environment: Mapping[str, str], resolve: Resolve) -> Service:
-    match declared.how:
-        case Http() as http:
-            from pearl.tools.web import Web
+PASSAGES = 4
+"""Paragraphs that a search of the document replies with."""
 
-            return Web(http, declared.tool.limits, environment, resolve)
-        case Search() as search:
-            from pearl.retrieval.index import open_index
+SEARCH = Tool(
+    "search",
+    "Finds the paragraphs that bear most on some words, and gives them with their titles.",
+    (
+        Parameter(
+            "query",
+            "the words to search for: names, places, and what is wanted of them",
+            '{"type": "string", "minLength": 1, "maxLength": 500}',
+        ),
+    ),
+)
+"""The search of `SearchTool`."""
 
-            return Searching(open_index(str(search.index)), search.passages)
-        case Arithmetic():
-            from pearl.tools.calculator import Calculator
 
-            return Calculator()
-
-
-class Searching:
-    """A search over a corpus as a tool; its parameter is ``query``.
+@dataclass(frozen=True, slots=True)
+class SearchTool:
+    """One tool, which searches; it needs no network.
 
     Args:
-        retriever: finds passages.
-        passages: how many, at most.
+        retriever: where passages come from.
     """
 
-    def __init__(self, retriever: Retriever, passages: int) -> None:
-        self._retriever = retriever
-        self._passages = passages
+    retriever: Retriever
 
-    async def answer(self, arguments: Mapping[str, Any]) -> str:
-        """Passages, best first, each below its title."""
-        found = await asyncio.to_thread(self._retriever.search, arguments["query"], self._passages)
-        told = [f"# {one.title or one.id}\n\n{one.text}\n" for one in found]
-        return "\n".join(told) or "No passage matches: use other words."
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The search."""
+        return MappingProxyType({SEARCH.name: SEARCH})
 
-    async def close(self) -> None:
-        """Nothing is open."""
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
+        """The passages that have these words, best first.
+
+        Raises:
+            ToolError: it is another tool, its input does not fit, or nothing has these words.
+        """
+        from pearl.retrieval.retriever import passage_texts
+
+        if name != SEARCH.name:
+            raise ToolError("input", f"There is no tool {name[:60]}: use {SEARCH.name}.")
+        query = checked(SEARCH, arguments)["query"]
+        passages = await asyncio.to_thread(self.retriever.search, query, PASSAGES)
+        if not passages:
+            raise ToolError("input", "No paragraph has one of these words: use others.")
+        text = "\n\n".join(passage_texts(passages))
+        return ToolReply(text[:LONGEST], max(0, len(text) - LONGEST))
 
 
-Told = Callable[[str, ToolReply], None]
-"""Told of a reply, with the step's path; what was cut of it can be noted there."""
+def document_tools(document: Source) -> SearchTool:
+    """One tool, which searches the paragraphs of a document.
+
+    Args:
+        document: Markdown's headings are its paragraphs' titles.
+    """
+    from pearl.retrieval.retriever import DocumentRetriever
+
+    return SearchTool(DocumentRetriever(document))
 
 
 WRONG_INPUT = "tool-input"
 """Why a solver has no value where other arguments may mend it."""
 
 
-def solver(toolbox: Tools, told: Told = lambda path, reply: None) -> Solve:
+def solver(toolbox: Tools, told: Callable[[str, ToolReply], Any] = lambda *_: None) -> Solve:
     """What calls tools for an action with ``body: solver``.
 
     Its arguments are a tool's name, and the call's arguments: pairs, a list of lists of two,

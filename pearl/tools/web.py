@@ -14,11 +14,9 @@ import re
 import socket
 import ssl
 import zlib
-from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import unescape
-from html.entities import codepoint2name
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, NoReturn
@@ -28,10 +26,9 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from pearl.models.transport import Redact
 from pearl.tools.addresses import Resolve, is_private_literal, is_public, one_form
-from pearl.tools.base import Limits, ToolError
 from pearl.tools.declared import HOLE, Http, filled
+from pearl.tools.toolbox import Limits, ToolError
 
 _TEXTS = re.compile(r"text/|application/(?:json|xml|x-ndjson|jsonl|yaml|toml)$|.*\+(?:json|xml)$")
 _PAGES = ("text/html", "application/xhtml+xml")
@@ -356,74 +353,3 @@ def _failure(error: Exception) -> ToolError:
         case _:
             told = "It broke the connection off."
     return ToolError("network", told)
-
-
-SHORTEST = 4
-"""Characters; a shorter value is no secret."""
-
-CERTAIN = 8
-"""Characters from which on a value is taken out of longer words too; a shorter one ("metric")
-is an ordinary word of many texts, and is taken out where it stands alone."""
-
-MASK = "***"
-
-
-def hider(secrets: Iterable[str]) -> Redact:
-    """A function that puts ``***`` in the place of secrets.
-
-    It knows a secret in any case as it is, with any of its characters escaped as in JSON,
-    URLs or HTML, in base64 (also within a longer text, as of ``user:key``) and in hexadecimal
-    digits.
-
-    Args:
-        secrets: the values.
-    """
-    # The longest first: one may begin with another.
-    found = sorted({one for one in secrets if len(one) >= SHORTEST}, key=len, reverse=True)
-    if not found:
-        return lambda text: text
-    forms = re.compile("|".join(form for one in found for form in _forms(one)))
-    return lambda text: forms.sub(MASK, text)
-
-
-def _forms(secret: str) -> Iterable[str]:
-    plain = "".join(map(_character, secret))
-    if len(secret) < CERTAIN:
-        yield rf"(?i:(?<!\w){plain}(?!\w))"
-        return
-    yield f"(?i:{plain})"
-    data = secret.encode()
-    yield f"(?i:{data.hex()})"
-    for before in range(3):
-        # Six bits a character: those which the neighbours share in cannot be known.
-        packed = b64encode(bytes(before) + data).decode().rstrip("=")
-        known = packed[(8 * before + 5) // 6 : (8 * (before + len(data))) // 6]
-        yield "".join(_in_base64(char) for char in known)
-
-
-def _in_base64(char: str) -> str:
-    # Both alphabets, and either escaped.
-    match char:
-        case "+":
-            return r"(?:[+-]|%2[Bb]|\\u002[Bb])"
-        case "/":
-            return r"(?:\\?/|_|%2[Ff]|\\u002[Ff])"
-        case _:
-            return char
-
-
-def _character(char: str) -> str:
-    """All the ways to write a character, in one group."""
-    code = ord(char)
-    ways = ["".join(f"%{byte:02x}" for byte in char.encode())]
-    units = char.encode("utf-16-be").hex()
-    ways.append("".join(rf"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)))
-    ways += [f"&#0*{code};", f"&#x0*{code:x};"]
-    if code in codepoint2name:
-        ways.append(f"&{codepoint2name[code]};")
-    if char in "\"'/\\":
-        ways.append(rf"\\{re.escape(char)}")
-    if char == " ":
-        ways.append(r"\+")
-    # As it is comes last: an escaped backslash begins with one.
-    return f"(?:{'|'.join([*ways, re.escape(char)])})"

@@ -30,7 +30,7 @@ from pearl.strategies.registry import (
 )
 
 if TYPE_CHECKING:
-    from pearl.tools.base import Tools
+    from pearl.tools.toolbox import Tools
 
 __all__ = [
     "EXECUTE",

@@ -7,7 +7,7 @@ from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import Kit, Method, Outcome, by_name
 from pearl.session import Session
 from pearl.strategies.rebel import Rebel
-from pearl.tools.base import Tools
+from pearl.tools.toolbox import Tools
 
 
 async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
