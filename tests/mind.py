@@ -1,15 +1,17 @@
-"""A scripted model that answers REBEL's schemas from tables, and tools that do as they are told."""
+"""Scripted models: one that knows a question's hops, one for REBEL's schemas; tools as told."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pearl.lang.values import Value
 from pearl.models.base import ModelError, Reply, Request
-from pearl.prompts.calls import CorrectFilled, FillSchema
+from pearl.models.offline import Offline
+from pearl.prompts.calls import CorrectFilled, ExecuteStep, FillSchema, NextStep
 from pearl.tools.toolbox import Parameter, Tool, ToolError, ToolReply
 
 Said: TypeAlias = dict[str, Any] | str
@@ -116,3 +118,154 @@ class Box:
         if isinstance(reply, ToolError):
             raise reply
         return ToolReply(reply) if isinstance(reply, str) else reply
+
+
+DECOMPOSITIONS = (
+    (
+        r'Take the letters at position (\d) of the words in "(.*)" and concatenate them using a '
+        r"(.*)\.",
+        "SIGN",
+        'words = SPLIT("$2", " ")\nletters = LETTER_AT(each words, $1)\nfound = VALUES(letters)\n'
+        'sign = SIGN("$3")\nanswer = JOIN(found, sign)\nreturn answer',
+    ),
+    (
+        r'Reverse the sequence "([^,"]*)"\.',
+        "REVERSE",
+        'items = SPLIT("$1", ", ")\nanswer = JOIN(items, ", ")\nreturn answer',
+    ),
+    (
+        r'Reverse the sequence "(.*)"\.',
+        "REST",
+        'items = SPLIT("$1", ", ")\nfirst = ITEM(items, 1)\nothers = REST(items)\n'
+        'tail = JOIN(others, ", ")\nlast = REVERSE("Reverse the sequence \\"{tail}\\".")\n'
+        'answer = JOIN([last, first], ", ")\nreturn answer',
+    ),
+    (
+        r'Reverse the sequence "(.*)"\.',
+        "HALVES",
+        'items = SPLIT("$1", ", ")\nhalves = HALVES(items)\none = ITEM(halves, 1)\n'
+        'two = ITEM(halves, 2)\nleft = JOIN(one, ", ")\nright = JOIN(two, ", ")\n'
+        'last = REVERSE("Reverse the sequence \\"{right}\\".")\n'
+        'first = REVERSE("Reverse the sequence \\"{left}\\".")\n'
+        'answer = JOIN([last, first], ", ")\nreturn answer',
+    ),
+    (
+        r"(.*jars.*)",
+        "LAST_NUMBER",
+        'thought = REASON("$1")\ntold = EXTRACT_NUMBER("$1", thought)\n'
+        "answer = LAST_NUMBER(told)\nreturn answer",
+    ),
+    (
+        r"What is the place of birth of the director of film (.*)\?",
+        "MULTI_HOP_READ",
+        'one = RETRIEVE("Who directed $1?", 3)\nperson = READ(one, "Who directed $1?")\n'
+        'two = RETRIEVE("Where was {person} born?", 3)\nall = FLAT([one, two])\n'
+        'answer = MULTI_HOP_READ(all, "Where was {person} born?")\nreturn answer',
+    ),
+)  # fmt: skip
+"""What a question reads like, an action that its library has, and how it is decomposed."""
+
+
+def next_step(call: NextStep) -> str:
+    """The next step of a question, as a decomposer writes it."""
+    for pattern, action, text in DECOMPOSITIONS:
+        match = re.fullmatch(pattern, call.question)
+        if match and call.library.get(action):
+            line = text.splitlines()[len(call.steps)]
+            for number, words in enumerate(match.groups(), 1):
+                line = line.replace(f"${number}", words)
+            return line
+    raise AssertionError(call.question)
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A sub-question with its answer, the sentence that has it, and that paragraph's title."""
+
+    question: str
+    answer: str
+    sentence: str
+    title: str
+
+
+FILM = "What is the place of birth of the director of film The Glass Harbour?"
+FILM_HOPS = (
+    Hop("Who directed The Glass Harbour?", "Jonas Pell",
+        "The Glass Harbour is a 1961 film directed by Jonas Pell.", "The Glass Harbour"),
+    Hop("Where was Jonas Pell born?", "Quistholm",
+        "Jonas Pell (3 May 1920 in Quistholm - 1988) was a director of films.", "Jonas Pell"),
+)  # fmt: skip
+FILM_TEXT = "".join(f"# {hop.title}\n\n{hop.sentence}\n\n" for hop in FILM_HOPS) + (
+    "# Quistholm\n\nQuistholm is a town on the river Arle.\n\n"
+)
+
+
+@dataclass
+class Reader:
+    """Knows the hops of one question, and puts them in every method's words.
+
+    Args:
+        question: the whole.
+        hops: its sub-questions in order; the last one's answer is the question's.
+    """
+
+    question: str = FILM
+    hops: Sequence[Hop] = FILM_HOPS
+    name: str = "reader"
+    identity: str = "reader"
+    notice: str = ""
+
+    async def answer(self, request: Request) -> Reply:
+        match request.call:
+            case NextStep() as call:
+                return Reply(next_step(call))
+            case FillSchema() as call:
+                return Reply(json.dumps(self.filled(call.schema.name, dict(call.given))))
+            case ExecuteStep() as call if known := self._known(dict(call.arguments).get("Q")):
+                return Reply(known.answer)
+        return await Offline().answer(request)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _known(self, question: Value | None) -> Hop | None:
+        return next((hop for hop in self.hops if hop.question == question), None)
+
+    def filled(self, schema: str, given: Mapping[str, Any]) -> Any:
+        """The object that a schema asks for."""
+        last, asked = self.hops[-1], given.get("question")
+        searched = self._known(given.get("sub_question", asked))
+        whole = asked == self.question and asked != last.question
+        match schema:
+            case "fsm_decompose":
+                sub = self.hops[0].question if whole else asked
+                return {"kind": "compound" if whole else "simple", "sub_question": sub}
+            case "fsm_search":
+                assert searched
+                return {"answer": searched.answer, "evidence": [searched.sentence],
+                        "paragraphs": [searched.title]}  # fmt: skip
+            case "fsm_revise":
+                return {"question": last.question}
+            case "fsm_judge":
+                return {"same": asked == given["sub_question"]}
+            case "fsm_review":
+                return {"answer": last.answer, "triples": [], "explanation": "It follows.",
+                        "supporting_facts": [hop.sentence for hop in self.hops]}  # fmt: skip
+            case "rebel_split":
+                return {"sub_questions": [hop.question for hop in self.hops if whole]}
+            case "rebel_memory":
+                return {"answerable": len(given["facts"]) == len(self.hops)}
+            case "rebel_tool":
+                return {"tool": str(given["tools"]).partition(":")[0]}
+            case "rebel_input":
+                return {"query": searched.title if searched else self.question}
+            case "rebel_read":
+                return {"answer": searched.answer if searched else None}
+            case "react_step":
+                done = len(given["steps"])
+                act = ("Search", self.hops[done].title) if done < len(self.hops) else (
+                    "Finish", last.answer)  # fmt: skip
+                return {"thought": "And on.", "action": act[0], "input": act[1]}
+            case "fsm_summarise" | "rebel_answer":
+                return {"answer": last.answer}
+        raise AssertionError(schema)

@@ -23,11 +23,11 @@ from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import format_library
 from pearl.lang.source import InputError, Source
-from pearl.lang.values import Value, decode, last_number
+from pearl.lang.values import Value, last_number
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline import Offline
 from pearl.prompts.calls import Call, ExecuteStep, FillSchema, NextStep, Worked
-from pearl.prompts.render import load_schema, render
+from pearl.prompts.render import render
 from pearl.retrieval.retriever import Passage
 from pearl.run.calls import Caller, at_most
 from pearl.run.executor import NONE, Handlers
@@ -47,6 +47,7 @@ from pearl.strategies.pearl import GivenPlan
 from pearl.strategies.planner import load_demonstrations
 from pearl.strategies.registry import with_retriever
 from tests.conftest import ROOT
+from tests.mind import Reader, next_step
 from tests.shell import call
 from tests.test_conformance import conforms
 
@@ -58,38 +59,11 @@ PASSAGE = (
     "of Hesper. Dr. Tam grew up in the nation of Hesper. Dr. Tam won the Old Bell award. Old Bell "
     "was awarded to Vell."
 )
-FACTS = """\
-OWNERS(CTX, X) -> list : List who owns X in CTX.
-  example: ("Jo has a boat. The cart is Bea's. Ann has a cart.", "cart") = ["Bea", "Ann"]
-AGE(CTX, X) -> number : Give the age of X in CTX.
-  example: ("Jo is 41 years old. Bea is 12 years old.", "Bea") = 12
-OLD(CTX, X, N) -> bool : Say whether X is N years old in CTX.
-  example: ("Jo is 41 years old.", "Jo", 41) = true
-  example: ("Jo is 41 years old.", "Jo", 12) = false
-HOME(CTX, X) -> text : Say where X lives in CTX.
-  example: ("Jo lives in Ulm.", "Jo") = "Ulm"
-VAGUE(CTX, X) -> list : List what X has in CTX.
-  example: ("Jo has a boat. Jo has a cold.", "Jo") = ["boat"]
-PLAIN(CTX, X) -> list : List what X is in CTX.
-  example: ("Jo") = ["tall"]
-"""
 
 
 def own(text: str) -> Library:
     actions = {action.name: action for action in parse_library(text).actions}
     return Library(("own",), MappingProxyType({**builtins(), **actions}))
-
-
-def told(library: Library, name: str, text: str, *values: Value) -> Value | None:
-    """What the reader by example makes of a call; None where it leaves it to others."""
-    action = library.actions[name]
-    names = [one.name for one in action.params if one.name != "CTX"]
-    step = Step("a", name, tuple(map(Literal, values)))
-    call = ExecuteStep(
-        Source("d", text), action, step, tuple(zip(names, values, strict=True))
-    )  # fmt: skip
-    reply = by_example(call)
-    return None if reply is None else decode(reply, action.returns)
 
 
 def ran(
@@ -118,7 +92,7 @@ def demonstrations(name: str, library: Library) -> tuple[Worked, ...]:
 class Scripted:
     """Answers a call by a function of it."""
 
-    name = identity = "scripted"
+    name = identity = "reader"
     notice = ""
 
     def __init__(self, says: Any) -> None:
@@ -130,81 +104,11 @@ class Scripted:
         return Reply(self.says(request.call))
 
 
-# --- Readers by example ---
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "found"),
-    [
-        ("OWNERS", ("kite",), ["Mo", "Zoe Lee"]),
-        ("OWNERS", ("Kite",), ["Mo", "Zoe Lee"]),
-        ("OWNERS", ("hat",), []),
-        ("AGE", ("Mo",), 7),
-        ("AGE", ("Nobody",), None),
-        ("OLD", ("Mo", 7), True),
-        ("OLD", ("Mo", 8), False),
-        ("HOME", ("Zoe Lee",), "St. Ives"),
-        ("HOME", ("Nobody",), None),
-        ("PLAIN", ("Mo",), None),
-    ],
-)
-def test_statements_are_read_as_an_example_s_are(name: str, values: tuple[Value, ...], found: Any):
-    text = (
-        "Mo has a kite. The kite is Zoe Lee's. Mo is 7 years old.\nZoe Lee lives in St. Ives. "
-        "Ann has a boat and a cart."
-    )
-    reply = told(own(FACTS), name, text, *values)
-    assert (reply.split("\n")[0] if isinstance(reply, str) else reply) == found
-
-
-def test_a_form_that_finds_what_is_no_answer_is_not_used():
-    assert told(own(FACTS), "VAGUE", "Mo has a kite.", "Mo") is None
-
-
-def test_a_slot_takes_a_number_for_a_number_and_no_mark_between_parts():
-    library = load_library("commaqa_e_fine")
-    assert told(library, "BIRTH_YEAR_OF", "Mo was born in Ulm. Mo was born in 1990.", "Mo") == [
-        "1990"
-    ]
-    assert told(library, "AWARDS_OF_MOVIE", "movie: Ann ; award: Bo ; year: 3.", "Ann") == []
-
-
-def test_statements_end_at_full_stops_whatever_letter_comes_next():
-    text = "movie: A. movie: Bo.  J. Roe, Dr. C is\there!\n\nNo. 3 e"
-    assert statements(text) == ["movie: A.", "movie: Bo.", "J. Roe, Dr. C is here!", "No. 3 e"]
-    assert statements("x" * 500) == []
-    assert len(statements("A. " * 20_000 + " " * 50_000)) <= 1
-
-
-@pytest.mark.parametrize("kind", ["coarse", "fine"])
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        ("What movies have people from the country Hesper acted in?", ["Grout"]),
-        ("What movies have the directors from Hesper directed?", ["Ashfall"]),
-        ("What awards have the actors of the Brightcup winning movies received?", []),
-        ("What awards did the movies directed by the Old Bell winners receive?", ["Brightcup"]),
-        (
-            "What movies that were released in 1975 have people from the country Hesper directed?",
-            ["Ashfall"],
-        ),
-    ],
-)
-def test_questions_of_commaqa_e_by_example(kind: str, question: str, answer: list[str]):
-    """Two libraries, plans of the same shape, one passage that neither has seen."""
-    library = load_library(f"commaqa_e_{kind}")
-    shown = demonstrations("commaqa_e", library)
-    assert len(shown) == 7
-    finished, trace, _ = ran(
-        None, question, library, PASSAGE, make=lambda caller: Decomp(library, caller, shown)
-    )
-    assert finished.values[finished.outputs[0]] == answer
-    if question.startswith("What movies that"):
-        conforms(finished, trace, library)
-
-
 def test_an_example_s_text_is_shown_to_the_model():
-    action = own(FACTS).actions["HOME"]
+    text = (
+        'HOME(CTX, X) -> text : Say where X lives.\n  example: ("Jo lives in Ulm.", "Jo") = "Ulm"\n'
+    )
+    action = own(text).actions["HOME"]
     call = ExecuteStep(
         Source("d", "x"), action, Step("a", "HOME", (Literal("Mo"),)), (("X", "Mo"),)
     )
@@ -368,7 +272,7 @@ JARS = "A crate holds 5 rows of 4 jars. 3 are cracked. How many are whole?"
 
 
 def reckoner(call: Call) -> str:
-    """Writes the steps by analogy, and reasons as a model that forgets to state the number."""
+    """Writes the steps, and reasons as a model that forgets to state the number."""
     if isinstance(call, NextStep):
         return next_step(call)
     assert isinstance(call, ExecuteStep)
@@ -511,19 +415,6 @@ def test_least_to_most_without_sub_questions_in_the_form_that_is_wanted():
     assert len(model.asked) == 3
 
 
-@pytest.mark.parametrize(
-    ("question", "parts"),
-    [
-        ("What did the man who stole the key say?", ["Which man stole the key?"]),
-        ("Where is the town that Ann left?", ["Which town Ann left?"]),
-        ("Where is Ulm?", []),
-    ],
-)
-def test_offline_a_relative_clause_is_asked_first(question: str, parts: list[str]):
-    call = FillSchema(load_schema("least_to_most"), (("question", question),))
-    assert sub_questions(call) == {"sub_questions": parts}
-
-
 def test_without_context_the_document_is_not_shown():
     library = load_library()
     model = Scripted(lambda _: "Ulm")
@@ -560,29 +451,21 @@ def test_retrieve_and_read_looks_the_question_itself_up(retriever: Any):
 
 # --- Limits ---
 
-FORKS = """\
-FORK(Q) -> any : Answer Q.
-  demonstration:
-    question: Fork 1
-
-    1. a = FORK("Fork 1 left")
-    2. b = FORK("Fork 1 right")
-    return b
-"""
-
 
 def test_a_question_s_calls_are_counted_over_all_frames():
     """Frames that call themselves twice stay above the depth limit and would take 2^40 calls."""
-    library = own(FORKS)
-    model = Offline()
+    library = own('FORK(Q) -> any : Answer Q.\n  demonstration:\n    1. a = FORK("Fork")\n')
+
+    def fork(call: Call) -> str:
+        assert isinstance(call, NextStep)
+        return f'{"ab"[len(call.steps)]} = FORK("{call.question} {len(call.steps)}")'
+
     journal = Journal()
-    caller = at_most(Caller(model.answer, model.identity, journal), 30)
-    action = library.actions["FORK"]
-    shown = tuple(worked(plan) for plan in action.body.demonstrations)  # type: ignore[union-attr]
+    caller = at_most(Caller(Scripted(fork).answer, "scripted", journal), 30)
     with pytest.raises(RunError, match="has taken its 30 calls"):
         asyncio.run(
             run_strategy(
-                Decomp(library, caller, shown), "Fork 1", Source("d", "-"), library, caller,
+                Decomp(library, caller), "Fork 1", Source("d", "-"), library, caller,
                 handlers=Handlers(decompose=decompose, depth=40),
             )
         )  # fmt: skip
@@ -630,37 +513,49 @@ def evaluated(*args: str) -> dict[str, Any]:
     return found
 
 
-def test_a_data_set_brings_its_library_and_demonstrations(tmp_path: Path):
-    question = pair("a", "Grout")
-    question["question"] = "What movies have people from the country Hesper acted in?"
-    data = write(tmp_path / "f.json", {"one": {"passage": PASSAGE, "qa_pairs": [question]}})
-    assert evaluated("commaqa-e", "--data", data)["exact_match"] == 1
-    coarse = evaluated(
-        "commaqa-e", "--data", data, "--library", "commaqa_e_coarse", "--methods",
-        "decomp,cot-rolled-out,least-to-most,no-context,retrieve-read",
+def recorded(question: str, name: str, text: str = "-", model: Any = None) -> str:
+    """A recording of a decomposition, as ``--model`` names it; its keys are those of prompts."""
+    library = load_library(name)
+    shown = demonstrations(name, library)
+    _, _, journal = ran(
+        None, question, library, text, model or Reader(), Handlers(decompose=decompose),
+        lambda caller: Decomp(library, caller, shown),
     )  # fmt: skip
-    assert coarse["answered"] == 5
-    rows = [{"question": JARS, "answer": "#### 17"}]
-    sums = write(tmp_path / "g.jsonl", rows, lines=True)
-    assert evaluated("gsm8k", "--data", sums)["failed"] == {}
+    rows = [
+        {"key": one.call_key, "text": one.value, "identity": "reader"}
+        for one in journal.entries
+        if one.kind == "call"
+    ]
+    return f"recorded:{write(Path(f'{name}.replies.jsonl'), rows, lines=True)}"
+
+
+def sequence(text: str) -> dict[str, Any]:
+    items = text.split(", ")
+    asked = {"question": f'Reverse the sequence "{text}".'}
+    return {"0": {"qa_pairs": [{**pair("a", ", ".join(items[::-1])), **asked}]}}
 
 
 @pytest.mark.parametrize("folder", ["reversal", "reversal_tail"])
-def test_lists_are_reversed_by_halves_and_by_their_tail(tmp_path: Path, folder: str):
-    question = {**pair("a", "e, d, c, b, a"), "question": 'Reverse the sequence "a, b, c, d, e".'}
-    data = write(tmp_path / "f.json", {"one": {"qa_pairs": [question]}})
-    assert (
-        evaluated("reversal", "--data", data, "--library", folder, "--demos", folder)["right"] == 1
-    )
+def test_lists_are_reversed_with_the_plans_that_a_library_brings(folder: str):
+    data = write(Path("r.json"), sequence("a, b, c, d, e"))
+    asked = ("reversal", "--data", data, "--library", folder)
+    asked += ("--model", recorded('Reverse the sequence "a, b, c, d, e".', folder))
+    found = evaluated(*asked)
+    assert found["right"] == 1
+    # No other demonstrations were shown: with others the recording has no answer.
+    assert evaluated(*asked, "--demos", folder)["right"] == 1
+    assert call("eval", *asked, "--demos", "letters").code != 0
 
 
-def test_commaqa_e_files_are_answered(shared: Path):
-    """Both libraries, by example; 100 questions on 20 passages."""
-    file = str(shared / "decomp" / "commaqa_e" / "iid_test_eg100.json")
-    for library in ("commaqa_e_coarse", "commaqa_e_fine"):
-        found = evaluated("commaqa-e", "--data", file, "--methods", "decomp", "--library", library)
-        assert found["trials"] == 100
-        assert found["exact_match"] >= 0.95
+def test_a_data_set_brings_its_library_and_demonstrations(tmp_path: Path):
+    rows = [{"question": JARS, "answer": "#### 17"}]
+    sums = write(tmp_path / "g.jsonl", rows, lines=True)
+    model = recorded(JARS, "arithmetic", JARS, Scripted(reckoner))
+    assert evaluated("gsm8k", "--data", sums, "--methods", "decomp", "--model", model)["right"] == 1
+    data = write(tmp_path / "f.json", {"one": {"passage": PASSAGE, "qa_pairs": [pair("a", "X")]}})
+    methods = "cot-rolled-out,no-context,retrieve-read"
+    coarse = ("--library", "commaqa_e_coarse", "--methods", methods)
+    assert evaluated("commaqa-e", "--data", data, *coarse)["answered"] == 3
 
 
 LETTERS_ASKED = (
@@ -673,7 +568,8 @@ LETTERS_FILE = {
 
 def test_two_settings_are_two_runs_that_stand_side_by_side():
     Path("letters.json").write_text(json.dumps(LETTERS_FILE), encoding="utf-8")
-    asked = ("eval", "letters", "--data", "letters.json", "--model", "offline")
+    asked = ("eval", "letters", "--data", "letters.json")
+    asked += ("--model", recorded(LETTERS_ASKED, "letters"))
     first = call(*asked, "--json").json
     second = call(*asked, "--calls", "1", "--json").json
     assert (first["right"], second["right"]) == (1, 0)
@@ -697,11 +593,3 @@ def test_a_method_that_cannot_begin_says_so_before_anything_is_asked(methods: st
     done = call("eval", "letters", "--data", "letters.json", "--methods", methods)
     assert done.code == 2
     assert words in done.err
-
-
-def test_a_shipped_library_brings_its_own_plans():
-    question = 'Reverse the sequence "map, hat, key".'
-    pair = {"query_id": "a", "question": question, "answer": {"spans": ["key, hat, map"]}}
-    Path("r.json").write_text(json.dumps({"0": {"qa_pairs": [pair]}}), encoding="utf-8")
-    asked = ("eval", "reversal", "--data", "r.json", "--library", "reversal_tail")
-    assert call(*asked, "--model", "offline", "--json").json["right"] == 1

@@ -21,7 +21,6 @@ from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value
 from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
-from pearl.models.offline import Offline
 from pearl.retrieval.index import build_index, open_index
 from pearl.retrieval.retriever import Passage
 from pearl.run.calls import Caller, at_most
@@ -32,15 +31,9 @@ from pearl.session import open_session
 from pearl.strategies.planner import load_demonstrations
 from pearl.strategies.registry import MOST, PASSAGES, Limits, retrieving
 from tests.conftest import ROOT
+from tests.mind import FILM, FILM_HOPS, FILM_TEXT, Reader
 
-TOWNS = {
-    "The Glass Harbour": "The Glass Harbour is a 1961 film directed by Jonas Pell.",
-    "Jonas Pell": "Jonas Pell (3 May 1920 in Quistholm - 1988) was a director of films.",
-    "Quistholm": "Quistholm is a town on the river Arle.",
-    "Nine Lanterns": "Nine Lanterns is a 1958 film directed by Edda Marenholt.",
-}
-DOCUMENT = Source("towns", "".join(f"# {title}\n\n{text}\n\n" for title, text in TOWNS.items()))
-QUESTION = "What is the place of birth of the director of film The Glass Harbour?"
+DOCUMENT = Source("film", FILM_TEXT)
 LIBRARY = load_library("open_domain")
 SHOWN = Demonstrations(load_demonstrations("", "open_domain"))
 
@@ -52,7 +45,7 @@ def passages(*values: Value, **more: Any) -> Value:
 
 def test_passages_come_with_their_titles_and_to_the_letter():
     found = passages("Where was Jonas Pell born?", 1)
-    assert found == [f"Jonas Pell: {TOWNS['Jonas Pell']}"]
+    assert found == [f"Jonas Pell: {FILM_HOPS[1].sentence}"]
 
 
 def test_the_number_of_passages_is_the_step_s_or_the_usual_one():
@@ -100,13 +93,13 @@ def test_the_examples_that_ship_are_in_order(name: str):
         assert check(parsed, library) == [], file
 
 
-def answered(document: Source, question: str = QUESTION, **more: Any) -> tuple[str, str]:
-    """The answer and the plan that the method came to, offline."""
+def answered(document: Source, **more: Any) -> tuple[str, str]:
+    """The answer and the plan that the method came to."""
     kit = replace(make_kit(LIBRARY, SHOWN), **more)
 
     async def work() -> tuple[str, str]:
-        async with open_session(Offline(), {}, "eval") as session:
-            found = await decomp.answer(Example("1", question, document), kit, session)
+        async with open_session(Reader(), {}, "eval") as session:
+            found = await decomp.answer(Example("1", FILM, document), kit, session)
             return str(found.answer), found.plan
 
     return asyncio.run(work())
@@ -122,7 +115,7 @@ def test_hops_are_looked_up_in_the_document():
 
 def test_hops_are_looked_up_in_an_index(tmp_path: Path):
     corpus = tmp_path / "corpus.jsonl"
-    rows = [{"id": title, "title": title, "text": text} for title, text in TOWNS.items()]
+    rows = [{"id": hop.title, "title": hop.title, "text": hop.sentence} for hop in FILM_HOPS]
     corpus.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     build_index(str(corpus), str(tmp_path / "corpus.index"))
     index = open_index(str(tmp_path / "corpus.index"))
@@ -130,21 +123,8 @@ def test_hops_are_looked_up_in_an_index(tmp_path: Path):
     assert answer == "Quistholm"
 
 
-def test_a_comparison_is_decided_by_what_was_read():
-    question = "Which film was released more recently, The Glass Harbour or Nine Lanterns?"
-    answer, plan = answered(DOCUMENT, question)
-    assert answer == "The Glass Harbour"
-    assert "Nine Lanterns [{second}]?" in plan
-
-
-def test_a_question_like_no_example_is_looked_up_as_it_is():
-    answer, plan = answered(DOCUMENT, "On which river is Quistholm?")
-    assert [step.action for step in parse(plan).plan.steps] == ["RETRIEVE", "READ"]
-    assert "Arle" in answer
-
-
 def keys(**more: Any) -> list[str]:
-    example = Example("1", QUESTION, DOCUMENT)
+    example = Example("1", FILM, DOCUMENT)
     kit = replace(make_kit(LIBRARY, SHOWN), **more)
     return [one.key for one in trial_tasks([example], ["decomp"], kit)]
 

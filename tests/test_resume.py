@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,10 +24,8 @@ from pearl.commaqa.tmn import LanguageModelScorer, Tmn
 from pearl.commaqa.world import World, read_world
 from pearl.evaluate.context import Searching
 from pearl.lang.library import load_library
-from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.models.base import Reply, Request
-from pearl.models.offline import Offline
 from pearl.prompts.calls import Demonstration, NextStep
 from pearl.run.calls import Caller
 from pearl.run.loop import RunError, run_strategy
@@ -35,10 +33,10 @@ from pearl.run.trace import export_trace
 from pearl.session import open_session
 from pearl.store.store import open_store
 from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
-from pearl.strategies.decomp import worked
 from pearl.strategies.pearl import GivenPlan, direct_plan
 from pearl.strategies.planner import choose_demonstrations, load_demonstrations
 from pearl.strategies.registry import STRATEGIES, RunInputs, Runnable, prepare
+from tests.mind import FILM, FILM_TEXT, Reader, next_step
 from tests.server import Server, completion
 from tests.shell import STORY, call
 
@@ -47,30 +45,31 @@ LETTERS = (
     'Take the letters at position 2 of the words in "Ann Bob Cy" and concatenate them using a dash.'
 )
 REVERSAL = 'Reverse the sequence "light bulb, key, map, pen, alarm clock".'
-HOPS = "What is the place of birth of the director of film The Glass Harbour?"
-PARAGRAPHS = """\
-# The Glass Harbour
-
-The Glass Harbour is a 1961 film directed by Jonas Pell.
-
-# Jonas Pell
-
-Jonas Pell (3 May 1920 in Quistholm - 1988) was a director of films.
-
-# Quistholm
-
-Quistholm is a town on the river Arle.
-
-"""
 AWARDS = "What did those born in 1907 win?"
+
+AWARDS_HOPS = (
+    'a1 = ASK_TEXT("Who was born in 1907?")',
+    'a2_1 = ASK_TEXT("What did {each a1} win?")\na2_2 = VALUES(a2_1)\na2 = FLAT(a2_2)',
+    "return a2",
+)
 
 Make: TypeAlias = Callable[[Caller], Runnable]
 NOTHING = Source("d", "-")
 
 
+class Knowing(Reader):
+    """Proposes the hops of `AWARDS` too."""
+
+    def filled(self, schema: str, given: Mapping[str, Any]) -> Any:
+        if schema != "next_hops":
+            return super().filled(schema, given)
+        done = sum(f"\n{name} = " in f"\n{given['steps']}" for name in ("a1", "a2"))
+        return {"candidates": [{"hop": AWARDS_HOPS[done], "score": 0.9}]}
+
+
 @dataclass
 class Counted:
-    """Answers as the offline reader does, so many times; then it stalls.
+    """Answers as a script does, so many times; then it stalls.
 
     Args:
         most: how many calls it answers; None for all.
@@ -82,7 +81,7 @@ class Counted:
     name: str = "counted"
     identity: str = "counted"
     notice: str = ""
-    _answers: Offline = field(default_factory=Offline)
+    _answers: Reader = field(default_factory=Knowing)
 
     async def answer(self, request: Request) -> Reply:
         if len(self.asked) == self.most:
@@ -109,7 +108,7 @@ def decomposing(name: str, caller: Caller) -> Runnable:
 
 
 def named(name: str, caller: Caller) -> Runnable:
-    return prepare(name, "counted").start(RunInputs(caller, Source("paragraphs", PARAGRAPHS)))
+    return prepare(name, "counted").start(RunInputs(caller, Source("paragraphs", FILM_TEXT)))
 
 
 def given(plan: Any, caller: Caller) -> Runnable:
@@ -166,7 +165,7 @@ def cases() -> dict[str, tuple[Make, str, str]]:
         "tmn-model": (searching, AWARDS, "-"),
     }
     for one in STRATEGIES:
-        found[one.name] = (partial(named, one.name), HOPS, PARAGRAPHS)
+        found[one.name] = (partial(named, one.name), FILM, FILM_TEXT)
     return found
 
 
@@ -236,18 +235,13 @@ class Decomposer:
         self.answered = 0
         self.reached = threading.Event()
         self.wanted = 0
-        library = load_library("letters")
-        shown = choose_demonstrations(load_demonstrations("", "letters"), library)
-        texts = (f"question: {one.question}\n\n{one.plan}" for one in shown)
-        self._shown = tuple(worked(parse(text).plan) for text in texts)
-        self._library = library
 
     def __call__(self, body: dict[str, Any]) -> Any:
         prompt = body["messages"][1]["content"].rsplit("Now the question.", 1)[1]
         asked = _QUESTION.search(prompt)
         assert asked
         steps = tuple(_STEP.findall(prompt))
-        written = next_step(NextStep(asked[1], self._library, self._shown, steps))
+        written = next_step(NextStep(asked[1], load_library("letters"), (), steps))
 
         async def after(_: Any) -> Any:
             from aiohttp import web

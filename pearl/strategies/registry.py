@@ -384,7 +384,7 @@ def _machine(machine: Machine, prepared: Prepared, inputs: RunInputs) -> Runnabl
 
 
 def _rebel(prepared: Prepared, inputs: RunInputs) -> Runnable:
-    from pearl.strategies.rebel import rebel
+    from pearl.strategies.rebel import RebelLimits, rebel
     from pearl.tools.toolbox import SearchTool, document_tools
 
     usual, given, retriever = RebelLimits(), prepared.limits, prepared.retriever
