@@ -306,6 +306,7 @@ class Broken:
         accepts: the token types that could have stood there.
         name: the variable or action the line defines, as far as it shows.
         last: whether no other line of the plan follows it.
+        source: the text it stands in.
     """
 
     kind: BrokenKind
@@ -316,6 +317,22 @@ class Broken:
     accepts: frozenset[str] = frozenset()
     name: str = ""
     last: bool = False
+    source: Source = field(default=Source("", ""), compare=False, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The line."""
+        return self.source.at(self.span)
+
+    @property
+    def token(self) -> str:
+        """The offending token's text."""
+        return self.source.at(self.at)
+
+    @property
+    def rest(self) -> str:
+        """The line from the offending token on."""
+        return self.source.text[self.at.start : self.span.end]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,14 @@
-"""What depends on what in a plan: order, sinks, levels.
+"""What depends on what in a plan: order, sinks, levels, and pictures of them.
 
-Where the boxes and lines of a plan's picture stand: rows by level, few crossings.
-
-The usual way with layered drawings (Sugiyama, Tagawa and Toda, "Methods for
-Visual Understanding of Hierarchical System Structures", 1981): a line that
-skips levels gets a narrow seat in each, so that it never runs through a box;
-rows are then ordered, sweep by sweep, by the middle of their neighbours.
-
-The dependency picture of a plan, as Mermaid text and as SVG.
+`mermaid` writes text for pages that draw it, as GitHub does. `svg` draws by itself: it needs
+neither a script nor Graphviz, so that pages of runs and of reviews show the picture offline and
+without a request to anybody, which is worth the layout below.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
@@ -25,12 +20,12 @@ from pearl.lang.text import cells, printable
 def dependencies(steps: Sequence[Step]) -> dict[str, tuple[str, ...]]:
     """The earlier steps whose outputs each step uses, by name, without repeats."""
     known: set[str] = set()
-    found: dict[str, tuple[str, ...]] = {}
+    needs: dict[str, tuple[str, ...]] = {}
     for step in steps:
         names = dict.fromkeys(ref.name for ref in step_refs(step) if ref.name in known)
-        found[step.name] = tuple(names)
+        needs[step.name] = tuple(names)
         known.add(step.name)
-    return found
+    return needs
 
 
 def sinks(steps: Sequence[Step]) -> tuple[str, ...]:
@@ -53,148 +48,24 @@ def needed(names: Iterable[str], steps: Sequence[Step]) -> frozenset[str]:
         names: of steps.
         steps: a plan's, in its order.
     """
-    found = set(names)
+    wanted = set(names)
     for step in reversed(steps):
-        if step.name in found:
-            found.update(ref.name for ref in step_refs(step))
-    return frozenset(one.name for one in steps if one.name in found)
+        if step.name in wanted:
+            wanted.update(ref.name for ref in step_refs(step))
+    return frozenset(step.name for step in steps if step.name in wanted)
 
 
 def levels(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """How many steps must run one after another before each; 0 for the first."""
-    found: dict[str, int] = {}
+    depth: dict[str, int] = {}
     for name, inputs in needs.items():
-        found[name] = max((found[one] + 1 for one in inputs), default=0)
-    return found
+        depth[name] = max((depth[above] + 1 for above in inputs), default=0)
+    return depth
 
 
 def reads_document(step: Step) -> bool:
     """Whether the step takes the document."""
     return any(ref.name == DOCUMENT for ref in step_refs(step))
-
-
-SEAT = 18.0
-"""The width of a line's seat in a row it passes through."""
-_SWEEPS = 6
-
-
-@dataclass(slots=True)
-class Seat:
-    """A box, or a line on its way through a row.
-
-    Args:
-        name: the box's; empty for a line.
-        width: what it takes.
-        x: its middle.
-        above: the seats in the row above that it is joined to.
-        below: the seats in the row below.
-    """
-
-    name: str
-    width: float
-    x: float = 0.0
-    above: list[Seat] = field(default_factory=list, repr=False)
-    below: list[Seat] = field(default_factory=list, repr=False)
-
-
-def place(
-    levels: Mapping[str, int],
-    lines: Sequence[tuple[str, str]],
-    widths: Mapping[str, float],
-    gap: float,
-) -> tuple[list[list[Seat]], list[list[Seat]]]:
-    """Seats for boxes and lines.
-
-    Args:
-        levels: the row of each box.
-        lines: from box to box, downwards.
-        widths: of each box.
-        gap: between neighbours in a row.
-
-    Returns:
-        The rows from top to bottom, each from left to right, and for each line
-        the seats it runs through, from its first box to its last.
-    """
-    rows: list[list[Seat]] = [[] for _ in range(max(levels.values(), default=-1) + 1)]
-    boxes = {name: Seat(name, widths[name]) for name in levels}
-    for name, level in levels.items():
-        rows[level].append(boxes[name])
-    ways: list[list[Seat]] = []
-    for start, end in lines:
-        way = [boxes[start]]
-        for level in range(levels[start] + 1, levels[end]):
-            way.append(Seat("", SEAT))
-            rows[level].append(way[-1])
-        way.append(boxes[end])
-        for upper, lower in pairwise(way):
-            upper.below.append(lower)
-            lower.above.append(upper)
-        ways.append(way)
-    for row in rows:
-        _spread(row, gap)
-    for sweep in range(_SWEEPS):
-        down = sweep % 2 == 0
-        for row in rows if down else reversed(rows):
-            _order(row, gap, down=down)
-    left = min((seat.x - seat.width / 2 for row in rows for seat in row), default=0.0)
-    for seat in (seat for row in rows for seat in row):
-        seat.x -= left
-    return rows, ways
-
-
-def _order(row: list[Seat], gap: float, *, down: bool) -> None:
-    """Sort a row by the middle of what its seats are joined to, and seat it there."""
-    wished: dict[int, float] = {}
-    for seat in row:
-        near = seat.above if down else seat.below
-        wished[id(seat)] = sum(one.x for one in near) / len(near) if near else seat.x
-    row.sort(key=lambda seat: wished[id(seat)])
-    for seat in row:
-        seat.x = wished[id(seat)]
-    _push_apart(row, gap)
-
-
-def _push_apart(row: list[Seat], gap: float) -> None:
-    """Keep neighbours from overlapping, as near to where they wish to be as it goes.
-
-    Seats that would overlap form a block, which stands where its members wish
-    on average.
-    """
-    blocks: list[list[Seat]] = []
-    middles: list[float] = []
-    for seat in row:
-        blocks.append([seat])
-        middles.append(seat.x)
-        while len(blocks) > 1 and (
-            middles[-2] + _width(blocks[-2], gap) / 2 + gap
-            > middles[-1] - _width(blocks[-1], gap) / 2
-        ):
-            later, middle = blocks.pop(), middles.pop()
-            sizes = len(blocks[-1]), len(later)
-            middles[-1] = (middles[-1] * sizes[0] + middle * sizes[1]) / sum(sizes)
-            blocks[-1].extend(later)
-    for block, middle in zip(blocks, middles, strict=True):
-        x = middle - _width(block, gap) / 2
-        for seat in block:
-            seat.x = x + seat.width / 2
-            x += seat.width + gap
-
-
-def _spread(row: list[Seat], gap: float) -> None:
-    for seat in row:
-        seat.x = 0.0
-    _push_apart(row, gap)
-
-
-def _width(block: Sequence[Seat], gap: float) -> float:
-    return sum(seat.width for seat in block) + gap * (len(block) - 1)
-
-
-_HIGH, _GAP_X, _GAP_Y, _EDGE = 64, 32, 46, 24
-_NARROW, _WIDE = 120.0, 290.0
-_NAME_SIZE, _CALL_SIZE, _PADDING = 15, 12, 28.0
-_ANSWER = "\0answer"
-"""The name of the answer's box, which no step can have."""
 
 
 def mermaid(plan: Plan) -> str:
@@ -216,33 +87,59 @@ def mermaid(plan: Plan) -> str:
 
 
 def _mermaid(text: str) -> str:
-    return re.sub(r"[^\w .-]", lambda found: f"#{ord(found[0])};", text)
+    return re.sub(r"[^\w .-]", lambda char: f"#{ord(char[0])};", text)
+
+
+_HIGH, _GAP_X, _GAP_Y, _EDGE = 64, 32, 46, 24
+_NARROW, _WIDE, _LINE = 120.0, 290.0, 18.0
+"""The least and the most width of a box, and what a line takes of a row that it passes."""
+
+_NAME_SIZE, _CALL_SIZE, _PADDING = 15, 12, 28.0
+_SWEEPS = 6
+_ANSWER = "\0answer"
+"""The name of the answer's box, which no step can have."""
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A box, or a line on its way through a row.
+
+    Args:
+        name: the box's; empty for a line.
+        width: what it takes of its row.
+        top: the upper end of its row.
+        x: its middle.
+        above: the nodes in the row above that it is joined to.
+        below: the nodes in the row below.
+    """
+
+    name: str
+    width: float
+    top: int
+    x: float = 0.0
+    above: list[_Node] = field(default_factory=list)
+    below: list[_Node] = field(default_factory=list)
 
 
 def svg(plan: Plan) -> str:
     """A self-contained SVG picture: one row of boxes a level, no script, light and dark."""
     steps = {step.name: step for step in plan.steps}
     needs = dependencies(tuple(steps.values()))
-    depth = {**levels(needs)}
+    labels = {step.name: _labels(step, number) for number, step in enumerate(steps.values(), 1)}
+    widths = {name: _box_width(*texts) for name, texts in labels.items()}
+    depth = levels(needs)
     depth[_ANSWER] = max(depth.values(), default=-1) + 1
-    ends = dict.fromkeys(name for name in outputs(plan) if name in steps)
     lines = [(name, step) for step in steps for name in needs[step]]
-    lines += [(name, _ANSWER) for name in ends]
-    widths = {name: _box_width(step, number) for number, (name, step) in _numbered(steps)}
-    rows, ways = place(depth, lines, {**widths, _ANSWER: _NARROW}, _GAP_X)
-    for seat in (seat for row in rows for seat in row):
-        seat.x += _EDGE
-    tops = {id(seat): _EDGE + at * (_HIGH + _GAP_Y) for at, row in enumerate(rows) for seat in row}
-    numbers = {name: number for number, (name, _) in _numbered(steps)}
-    parts = [_line(way, tops) for way in ways]
-    for seat in (seat for row in rows for seat in row):
-        top = tops[id(seat)]
-        if seat.name == _ANSWER:
-            parts.append(_answer(seat, top))
-        elif seat.name:
-            parts.append(_box(steps[seat.name], numbers[seat.name], seat, top))
-    width = _EDGE + max(seat.x + seat.width / 2 for row in rows for seat in row)
-    height = 2 * _EDGE + len(rows) * (_HIGH + _GAP_Y) - _GAP_Y
+    lines += [(name, _ANSWER) for name in dict.fromkeys(outputs(plan)) if name in steps]
+    nodes, paths = _layout(depth, lines, {**widths, _ANSWER: _NARROW})
+    parts = [_line(path) for path in paths]
+    for node in nodes:
+        if node.name == _ANSWER:
+            parts.append(_answer(node))
+        elif node.name:
+            parts.append(_box(node, steps[node.name], *labels[node.name]))
+    width = _EDGE + max(node.x + node.width / 2 for node in nodes)
+    height = _EDGE + max(node.top for node in nodes) + _HIGH
     title = _escape(plan.question or "The plan's steps and what each one uses")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
@@ -250,6 +147,85 @@ def svg(plan: Plan) -> str:
         f"<title>{title}</title><style>{_STYLE}</style>"
         f'<rect class="page" width="100%" height="100%"/>{_ARROWS}{"".join(parts)}</svg>\n'
     )
+
+
+def _layout(
+    depth: Mapping[str, int], lines: Sequence[tuple[str, str]], widths: Mapping[str, float]
+) -> tuple[list[_Node], list[list[_Node]]]:
+    """Where the boxes and lines of a picture stand: rows by level, few crossings.
+
+    The usual way with layered drawings (Sugiyama, Tagawa and Toda, "Methods for Visual
+    Understanding of Hierarchical System Structures", 1981): a line that skips levels gets a
+    narrow node in each, so that it never runs through a box; rows are then ordered, sweep by
+    sweep, by the middle of their neighbours.
+
+    Args:
+        depth: the row of each box.
+        lines: from box to box, downwards.
+        widths: of each box.
+
+    Returns:
+        The nodes, row by row and from left to right, and for each line those it runs through.
+    """
+    rows: list[list[_Node]] = [[] for _ in range(max(depth.values()) + 1)]
+
+    def add(name: str, width: float, level: int) -> _Node:
+        rows[level].append(_Node(name, width, _EDGE + level * (_HIGH + _GAP_Y)))
+        return rows[level][-1]
+
+    boxes = {name: add(name, widths[name], level) for name, level in depth.items()}
+    paths: list[list[_Node]] = []
+    for start, end in lines:
+        between = [add("", _LINE, level) for level in range(depth[start] + 1, depth[end])]
+        paths.append([boxes[start], *between, boxes[end]])
+        for upper, lower in pairwise(paths[-1]):
+            upper.below.append(lower)
+            lower.above.append(upper)
+    for row in rows:
+        _push_apart(row)
+    for sweep in range(_SWEEPS):
+        down = sweep % 2 == 0
+        for row in rows if down else reversed(rows):
+            for node in row:
+                near = node.above if down else node.below
+                if near:
+                    node.x = sum(other.x for other in near) / len(near)
+            row.sort(key=lambda node: node.x)
+            _push_apart(row)
+    nodes = [node for row in rows for node in row]
+    left = min(node.x - node.width / 2 for node in nodes)
+    for node in nodes:
+        node.x += _EDGE - left
+    return nodes, paths
+
+
+def _push_apart(row: Sequence[_Node]) -> None:
+    """Keep neighbours from overlapping, as near to where they wish to be as it goes.
+
+    Nodes that would overlap form a block, which stands where its members wish on average.
+    """
+    blocks: list[list[_Node]] = []
+    middles: list[float] = []
+    for node in row:
+        blocks.append([node])
+        middles.append(node.x)
+        while len(blocks) > 1 and (
+            middles[-2] + _block_width(blocks[-2]) / 2 + _GAP_X
+            > middles[-1] - _block_width(blocks[-1]) / 2
+        ):
+            later, middle = blocks.pop(), middles.pop()
+            sizes = len(blocks[-1]), len(later)
+            middles[-1] = (middles[-1] * sizes[0] + middle * sizes[1]) / sum(sizes)
+            blocks[-1].extend(later)
+    for block, middle in zip(blocks, middles, strict=True):
+        x = middle - _block_width(block) / 2
+        for node in block:
+            node.x = x + node.width / 2
+            x += node.width + _GAP_X
+
+
+def _block_width(block: Sequence[_Node]) -> float:
+    return sum(node.width for node in block) + _GAP_X * (len(block) - 1)
 
 
 # A rectangle and not the root's background, which only browsers paint.
@@ -275,55 +251,46 @@ def _arrow(name: str) -> str:
 _ARROWS = f"<defs>{_arrow('tip')}{_arrow('tip-out')}</defs>"
 
 
-def _numbered(steps: dict[str, Step]) -> Iterator[tuple[int, tuple[str, Step]]]:
-    yield from enumerate(steps.items(), 1)
-
-
-def _line(way: Sequence[Seat], tops: dict[int, int]) -> str:
+def _line(path: Sequence[_Node]) -> str:
     """A curve from box to box, straight down past the boxes of the rows between."""
-    kind, tip = (" out", "tip-out") if way[-1].name == _ANSWER else ("", "tip")
-    y = tops[id(way[0])] + _HIGH
-    path = [f"M{way[0].x:g} {y}"]
-    for upper, lower in pairwise(way):
-        top = tops[id(lower)]
-        middle = (y + top) / 2
-        path.append(f"C{upper.x:g} {middle:g} {lower.x:g} {middle:g} {lower.x:g} {top}")
-        y = top
+    kind, tip = (" out", "tip-out") if path[-1].name == _ANSWER else ("", "tip")
+    drawn = [f"M{path[0].x:g} {path[0].top + _HIGH}"]
+    for upper, lower in pairwise(path):
+        y = upper.top + _HIGH
+        middle = (y + lower.top) / 2
+        drawn.append(f"C{upper.x:g} {middle:g} {lower.x:g} {middle:g} {lower.x:g} {lower.top}")
         if not lower.name:
-            y = top + _HIGH
-            path.append(f"L{lower.x:g} {y}")
-    return f'<path class="line{kind}" marker-end="url(#{tip})" d="{"".join(path)}"/>'
+            drawn.append(f"L{lower.x:g} {lower.top + _HIGH}")
+    return f'<path class="line{kind}" marker-end="url(#{tip})" d="{"".join(drawn)}"/>'
 
 
-def _answer(seat: Seat, top: int) -> str:
-    y = top + 12
+def _answer(node: _Node) -> str:
     return (
-        f'<rect class="answer" x="{seat.x - 60:g}" y="{top}" width="120" height="40" rx="20"/>'
-        f'<text x="{seat.x:g}" y="{y + 13}" class="name">answer</text>'
+        f'<rect class="answer" x="{node.x - 60:g}" y="{node.top}" width="120" height="40" rx="20"/>'
+        f'<text x="{node.x:g}" y="{node.top + 25}" class="name">answer</text>'
     )
 
 
-def _box_width(step: Step, number: int) -> float:
-    name, call = _labels(step, number)
-    wanted = max(_length(name) * _NAME_SIZE, _length(call) * _CALL_SIZE) + _PADDING
-    return max(_NARROW, wanted)
-
-
 def _labels(step: Step, number: int) -> tuple[str, str]:
+    """The words in a step's box: its number and name, and its action."""
     room = _WIDE - _PADDING
     name = _short(f"{number}. {step.name}", room / _NAME_SIZE)
     return name, _short(step.action, room / _CALL_SIZE)
 
 
-def _box(step: Step, number: int, seat: Seat, top: int) -> str:
-    name, call = _labels(step, number)
+def _box_width(name: str, call: str) -> float:
+    wanted = max(_length(name) * _NAME_SIZE, _length(call) * _CALL_SIZE) + _PADDING
+    return max(_NARROW, wanted)
+
+
+def _box(node: _Node, step: Step, name: str, call: str) -> str:
     kind = "doc" if reads_document(step) else "box"
-    left = seat.x - seat.width / 2
+    left, top = node.x - node.width / 2, node.top
     return (
         f"<g><title>{_escape(step.note or step.action)}</title>"
-        f'<rect class="{kind}" x="{left:g}" y="{top}" width="{seat.width:g}" height="{_HIGH}" '
-        f'rx="8"/><text x="{seat.x:g}" y="{top + 27}" class="name">{_escape(name)}</text>'
-        f'<text x="{seat.x:g}" y="{top + 47}" class="call">{_escape(call)}</text></g>'
+        f'<rect class="{kind}" x="{left:g}" y="{top}" width="{node.width:g}" height="{_HIGH}" '
+        f'rx="8"/><text x="{node.x:g}" y="{top + 27}" class="name">{_escape(name)}</text>'
+        f'<text x="{node.x:g}" y="{top + 47}" class="call">{_escape(call)}</text></g>'
     )
 
 

@@ -1,6 +1,7 @@
-"""Action libraries: loading them, and finding an action by name.
+"""Action libraries: reading them, loading them, and finding an action by name.
 
-Reads action libraries: never raises, recovers line by line.
+Reading never raises, and recovers line by line. A line of an action may be followed by indented
+lines of metadata: aliases, traits, body, example, plan, demonstration, provenance, replaces.
 """
 
 from __future__ import annotations
@@ -59,85 +60,86 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ParsedLibrary:
     broken: list[Broken] = []
     comments: list[str] = []
     over = len(source.text.rstrip())
-    for start, end, extra in _library_lines(source.text):
+
+    def fail(span: Span, failure: Failure, name: str) -> None:
+        last = span.end >= over
+        broken.append(Broken("action", span, *failure, name=name, last=last, source=source))
+
+    for start, end, metadata in _entries(source.text):
         line = source.text[start:end]
         if line.startswith("#"):
             comments.append(line.rstrip())
             continue
         bullet = re.match(r"\s*(?:[-*•]\s+|\d+[.)]\s+)?", line)
-        at = start + (bullet.end() if bullet else 0)
-        found = parse_action(source.text, Span(at, end))
-        if isinstance(found, Failure):
-            named = _CALLS.match(source.text, at, end)
-            broken.append(_broken(Span(at, end), found, named[1] if named else "", over))
+        span = Span(start + (bullet.end() if bullet else 0), end)
+        action = parse_action(source.text, span)
+        if isinstance(action, Failure):
+            named = _CALLS.match(source.text, *span)
+            fail(span, action, named[1] if named else "")
             continue
-        action = replace(found, comments=tuple(comments))
+        action = replace(action, comments=tuple(comments))
         comments.clear()
-        for key, span in extra:
-            told = _with_metadata(action, key, source.text, span)
-            if isinstance(told, Failure):
-                broken.append(_broken(span, told, action.name, over))
+        for key, place in metadata:
+            changed = _with_metadata(action, key, source.text, place)
+            if isinstance(changed, Failure):
+                fail(place, changed, action.name)
             else:
-                action = told
+                action = changed
         actions.append(action)
     return ParsedLibrary(tuple(actions), tuple(broken))
 
 
-def _broken(span: Span, found: Failure, name: str, over: int) -> Broken:
-    last = span.end >= over
-    return Broken("action", span, found.at, found.got, found.before, found.accepts, name, last=last)
-
-
-def _library_lines(text: str) -> list[tuple[int, int, list[tuple[str, Span]]]]:
-    """Start and end of each action, and what its metadata lines say, and where."""
-    found: list[tuple[int, int, list[tuple[str, Span]]]] = []
+def _entries(text: str) -> list[tuple[int, int, list[tuple[str, Span]]]]:
+    """Start and end of each action or comment, and the keys and places of its metadata."""
+    entries: list[tuple[int, int, list[tuple[str, Span]]]] = []
     start = 0
     for raw in text.splitlines(keepends=True):
         end = start + len(raw.rstrip("\r\n"))
+        full = start + len(raw.rstrip())
+        first, _, metadata = entries[-1] if entries else (0, 0, [])
         meta = _META.match(raw.rstrip("\r\n"))
         if not raw.strip():
             pass
-        elif meta and found and not text.startswith("#", found[-1][0]):
-            told = Span(start + meta.start(2), start + len(raw.rstrip()))
-            found[-1][2].append((meta[1], told))
-        elif raw[0] in " \t" and found and found[-1][2] and found[-1][2][-1][0] in _BLOCKS:
-            key, told = found[-1][2][-1]
-            found[-1][2][-1] = (key, Span(told.start, start + len(raw.rstrip())))
-        elif raw[0] in " \t" and found and not found[-1][2] and not re.match(r"\s*[-*•\d]", raw):
-            found[-1] = (found[-1][0], end, found[-1][2])
+        elif meta and entries and not text.startswith("#", first):
+            metadata.append((meta[1], Span(start + meta.start(2), full)))
+        elif raw[0] in " \t" and metadata and metadata[-1][0] in _BLOCKS:
+            key, place = metadata[-1]
+            metadata[-1] = key, Span(place.start, full)
+        elif raw[0] in " \t" and entries and not metadata and not re.match(r"\s*[-*•\d]", raw):
+            entries[-1] = first, end, metadata
         else:
-            found.append((start, end, []))
+            entries.append((start, end, []))
         start += len(raw)
-    return found
+    return entries
 
 
 def _with_metadata(action: Action, key: str, text: str, span: Span) -> Action | Failure:
-    if key == "replaces":
-        replaced = _replaced(text, span)
-        if isinstance(replaced, Failure):
-            return replaced
-        return replace(action, replaces=(*action.replaces, replaced))
-    if key in _BLOCKS:
-        return _with_plan(action, key, text, span)
-    if key == "example":
-        shown = _shown(text, span)
-        if isinstance(shown, Failure):
-            return shown
-        had = action.body.examples if isinstance(action.body, Prompt) else ()
-        return replace(action, body=Prompt((*had, shown)))
-    value = text[span.start : span.end]
-    if key == "provenance":
-        ids = _ids(text, span)
-        return ids if isinstance(ids, Failure) else replace(action, provenance=ids)
-    names = tuple(name for name in re.split(r"[\s,]+", value) if name)
+    """The action with what one line, or one block of lines, says of it."""
+    words = [word for word in re.split(r"[\s,]+", text[span.start : span.end]) if word]
     match key:
         case "aliases":
-            return replace(action, aliases=names)
+            return replace(action, aliases=tuple(words))
         case "traits":
-            return replace(action, traits=frozenset(names))
+            return replace(action, traits=frozenset(words))
+        case "body":
+            kind = Solver if words[0] == "solver" else Builtin
+            return replace(action, body=kind(words[-1]))
+        case "provenance":
+            ids = _ids(text, span)
+            return ids if isinstance(ids, Failure) else replace(action, provenance=ids)
+        case "replaces":
+            older = _replaced(text, span)
+            if isinstance(older, Failure):
+                return older
+            return replace(action, replaces=(*action.replaces, older))
+        case "example":
+            example = _example(text, span)
+            if isinstance(example, Failure):
+                return example
+            examples = action.body.examples if isinstance(action.body, Prompt) else ()
+            return replace(action, body=Prompt((*examples, example)))
         case _:
-            kind = Solver if names[0] == "solver" else Builtin
-            return replace(action, body=kind(names[-1]))
+            return _with_plan(action, key, text, span)
 
 
 def _with_plan(action: Action, key: str, text: str, span: Span) -> Action | Failure:
@@ -150,44 +152,41 @@ def _with_plan(action: Action, key: str, text: str, span: Span) -> Action | Fail
     plan = replace(parsed.plan, source=Source("", ""))
     if key == "plan":
         return replace(action, body=SubPlan(plan))
-    had = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
-    return replace(action, body=Decomposed((*had, plan)))
+    plans = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
+    return replace(action, body=Decomposed((*plans, plan)))
 
 
-def _shown(text: str, span: Span) -> Shown | Failure:
+def _example(text: str, span: Span) -> Shown | Failure:
     """``("Donna", 2) = "n"``: a call's arguments and its answer."""
     equals = (
         text.rfind(") =", span.start, span.end) + 1 or text.rfind(")=", span.start, span.end) + 1
     )
     middle = equals or span.end
-    call, answer = _CALL + text[span.start : middle], f"_ = _({text[middle + 2 : span.end]})"
-    steps = [parse_step(one, Span(0, len(one))) for one in (call, answer)]
-    for step in steps:
-        if isinstance(step, Failure):
-            return step._replace(at=span)
-    asked, given = steps
-    assert not isinstance(asked, Failure)
-    assert not isinstance(given, Failure)
-    if len(given.args) != 1 or not isinstance(given.args[0], Literal):
+    call = _parse_call(text[span.start : middle])
+    answer = _parse_call(f"({text[middle + 2 : span.end]})")
+    if isinstance(call, Failure) or isinstance(answer, Failure):
+        failure = call if isinstance(call, Failure) else answer
+        return failure._replace(at=span)
+    if len(answer.args) != 1 or not isinstance(answer.args[0], Literal):
         return Failure(span, "", "_ASSIGN", frozenset({"STRING"}))
-    return Shown(asked.args, given.args[0].value)
+    return Shown(call.args, answer.args[0].value)
 
 
 def _ids(text: str, span: Span) -> tuple[str, ...] | Failure:
     """Ids between commas; one with a comma or a quote in it stands in quotes."""
-    found: list[str] = []
+    ids: list[str] = []
     at = span.start
     while at < span.end:
-        one = _ID.match(text, at, span.end)
-        if not one:
+        match = _ID.match(text, at, span.end)
+        if not match:
             return Failure(Span(at, at + 1), "", "_COMMA", frozenset({"NAME", "STRING"}))
-        if one[1] is not None:
-            inner = unquote(one[1], at)
-            found.append(inner if isinstance(inner, str) else one[1])
-        elif one[2].strip():
-            found.append(one[2].strip())
-        at = one.end()
-    return tuple(found)
+        if match[1] is not None:
+            inner = unquote(match[1], at)
+            ids.append(inner if isinstance(inner, str) else match[1])
+        elif match[2].strip():
+            ids.append(match[2].strip())
+        at = match.end()
+    return tuple(ids)
 
 
 def _replaced(text: str, span: Span) -> Replaced | Failure:
@@ -197,13 +196,19 @@ def _replaced(text: str, span: Span) -> Replaced | Failure:
     old = parse_action(text, Span(span.start, middle))
     if isinstance(old, Failure):
         return old
-    call = _CALL + text[middle + 1 : span.end].lstrip()
-    step = parse_step(call, Span(0, len(call)))
+    args = text[middle + 1 : span.end].lstrip()
+    step = _parse_call(args)
     if not isinstance(step, Failure):
         return Replaced(old.name, tuple(param.name for param in old.params), step.args)
     # The call was read on its own: its places are counted from the line's end.
-    start, end = (max(middle, span.end - len(call) + place) for place in step.at)
+    before = span.end - len(args) - len(_CALL)
+    start, end = (max(middle, before + place) for place in step.at)
     return step._replace(at=Span(start, max(start, end)))
+
+
+def _parse_call(args: str) -> Any | Failure:  # noqa: ANN401 - lark's transformers are untyped
+    """A step made of arguments in parentheses."""
+    return parse_step(_CALL + args, Span(0, len(_CALL) + len(args)))
 
 
 DEFAULT = ("core", "quality")
@@ -228,12 +233,11 @@ class Library:
 
     @cached_property
     def _by_any_name(self) -> Mapping[str, Action]:
-        found: dict[str, Action] = {}
+        named: dict[str, Action] = {}
         for action in self.actions.values():
             for alias in action.aliases:
-                found.setdefault(alias, action)
-        found.update(self.actions)
-        return MappingProxyType(found)
+                named.setdefault(alias, action)
+        return {**named, **self.actions}
 
     def get(self, name: str) -> Action | None:
         """The action of this name or alias."""
@@ -246,7 +250,21 @@ class Library:
     @cached_property
     def digest(self) -> str:
         """The hash of all in it that may change an answer."""
-        return digest([_told(action) for action in self.actions.values()])
+        return digest(
+            [
+                [
+                    action.name,
+                    [[param.name, param.type] for param in action.params],
+                    action.variadic,
+                    action.returns,
+                    action.doc,
+                    repr(action.body),
+                    sorted(action.aliases),
+                    sorted(action.traits),
+                ]
+                for action in self.actions.values()
+            ]
+        )
 
     def with_declared(self, declares: Sequence[Action]) -> Library:
         """A library for one plan: these actions, and the plan's own.
@@ -257,21 +275,6 @@ class Library:
         if not own:
             return self
         return Library(self.names, MappingProxyType({**self.actions, **own}))
-
-
-def _told(action: Action) -> list[Any]:
-    """All of an action that may change an answer, in an order that is always the same."""
-    params = [[one.name, one.type] for one in action.params]
-    sets = [sorted(action.aliases), sorted(action.traits)]
-    return [
-        action.name,
-        params,
-        action.variadic,
-        action.returns,
-        action.doc,
-        repr(action.body),
-        *sets,
-    ]
 
 
 def _restored(names: tuple[str, ...], actions: tuple[Action, ...]) -> Library:

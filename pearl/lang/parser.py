@@ -59,7 +59,7 @@ def parse(text: str | Source, name: str = "<plan>") -> Parsed:
     if rival:
         first = next(line for line in lines if line.block in rival)
         span = Span(first.begin, first.end)
-        reader.broken.append(Broken("plans", span, span))
+        reader.broken.append(Broken("plans", span, span, source=source))
     return reader.finish(lines, taken)
 
 
@@ -172,6 +172,7 @@ class _Reader:
                 failure.accepts,
                 named[1].replace("\\", "").lstrip("$") if named else "",
                 last=line is self.last,
+                source=self.source,
             )
         )
 

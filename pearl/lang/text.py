@@ -1,4 +1,4 @@
-"""How text that somebody else wrote is shown."""
+"""How text is shown: made safe, cut, counted and measured."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def json_text(data: Any) -> str:  # noqa: ANN401 - any JSON
     """JSON for a file and a screen alike: what could steer a terminal is escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=2)
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+
+
+def section(doc: str, title: str) -> str:
+    """A section of a docstring, unindented (``Example``, ``Why``); empty where it has none."""
+    found = re.search(rf"^{title}\n((?:    .*\n|\n)+)", doc + "\n", re.MULTILINE)
+    return "\n".join(line[4:] for line in found[1].rstrip().splitlines()) if found else ""
 
 
 def shorten(text: str, limit: int = 40) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from pearl.lang.ast import Broken, Parsed
-from pearl.lang.diagnostics import Diagnostic, Fix, Safety, apply_fixes, has_errors
+from pearl.lang.diagnostics import Diagnostic, Safety, Severity, apply_fixes
 from pearl.lang.library import Library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lint.rules import RULES
-from pearl.lint.rules.base import Explain, LibraryView, LookAtLibrary, LookAtPlan, PlanView, Rule
+from pearl.lint.rules.base import LibraryView, LookAtLibrary, LookAtPlan, PlanView, Rule
 
 _NOQA = re.compile(r"#\s*noqa(?::\s*(?P<codes>[A-Z0-9, ]+))?\s*$", re.IGNORECASE)
 
@@ -37,16 +37,6 @@ class Selection:
         return rule.code.startswith(self.select) if self.select else rule.enabled
 
     @cached_property
-    def explain(self) -> tuple[Explain, ...]:
-        """The rules for lines that cannot be read, in order.
-
-        An ignored rule still speaks here, and a ``noqa`` does not count: a
-        broken line is never silent by accident. `check` drops what is ignored
-        afterwards.
-        """
-        return tuple(rule.explain for rule in RULES if rule.explain)
-
-    @cached_property
     def plan(self) -> tuple[LookAtPlan, ...]:
         """The chosen rules that look at plans."""
         return tuple(rule.plan for rule in RULES if rule.plan and self._chosen(rule))
@@ -56,22 +46,22 @@ class Selection:
         """The chosen rules that look at libraries."""
         return tuple(rule.library for rule in RULES if rule.library and self._chosen(rule))
 
-    def allows(self, diagnostic: Diagnostic) -> bool:
-        """Whether a finding about a broken line is wanted."""
-        return not diagnostic.code.startswith(self.ignore) if self.ignore else True
-
 
 # Fixes that make room for fixes; a plan needs two or three rounds.
 _ROUNDS = 20
 
 DEFAULT = Selection()
 
+# An ignored rule still speaks here, and a ``noqa`` does not count: a broken line is never
+# silent by accident. What is ignored is dropped afterwards.
+_EXPLAIN = tuple(rule.explain for rule in RULES if rule.explain)
+
 
 def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> list[Diagnostic]:
     """Everything the rules say about a plan, in the order of the text.
 
     Args:
-        parsed: a plan as `syntax.parse` read it.
+        parsed: a plan as `parse` read it.
         library: the actions it may call.
         selection: which rules speak.
     """
@@ -82,7 +72,7 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
     if found and "noqa" in view.source.text.lower():
         found = [one for one in found if not _silenced(one, parsed)]
     if parsed.broken:
-        found.extend(_explained(parsed.broken, view.source, selection))
+        found.extend(_explained(parsed.broken, selection))
     return sorted(found, key=_place) if len(found) > 1 else found
 
 
@@ -90,7 +80,7 @@ def check_library(source: Source, selection: Selection = DEFAULT) -> list[Diagno
     """Everything the rules say about an action library's text."""
     parsed = parse_library(source)
     view = LibraryView(source, parsed.actions, parsed.broken)
-    found = _explained(parsed.broken, source, selection)
+    found = [*_explained(parsed.broken, selection)]
     for look in selection.library:
         found.extend(look(view))
     return sorted(found, key=_place)
@@ -112,50 +102,35 @@ def fix(
     found = check(parse(source), library, selection)
     for _ in range(_ROUNDS):
         fixes = [one.fix for one in found if one.fix and (unsafe or one.fix.safety is Safety.SAFE)]
-        taken = _first_good(
-            source, fixes, found, lambda fixed: check(parse(fixed), library, selection)
-        )
-        if taken is None:
+        # All of them together, or else the first one that does no harm.
+        for chosen in [fixes, *([one] for one in fixes)]:
+            text, applied = apply_fixes(source.text, chosen)
+            if not applied or text == source.text:
+                continue
+            fixed = Source(source.name, text)
+            after = check(parse(fixed), library, selection)
+            if _errors(after) <= _errors(found) and len(after) <= len(found) + len(chosen):
+                source, found = fixed, after
+                break
+        else:
             break
-        source, found = taken
     return source
 
 
-def _first_good(
-    source: Source,
-    fixes: list[Fix],
-    found: list[Diagnostic],
-    checked: Callable[[Source], list[Diagnostic]],
-) -> tuple[Source, list[Diagnostic]] | None:
-    """The text after all fixes together, or after the first one that does no harm."""
-    for chosen in [fixes, *([one] for one in fixes)]:
-        text, applied = apply_fixes(source.text, chosen)
-        if not applied or text == source.text:
-            continue
-        fixed = Source(source.name, text)
-        after = checked(fixed)
-        if _errors(after) <= _errors(found) and len(after) <= len(found) + len(chosen):
-            return fixed, after
-    return None
-
-
 def _errors(found: Iterable[Diagnostic]) -> int:
-    return sum(has_errors([one]) for one in found)
+    return sum(diagnostic.severity is Severity.ERROR for diagnostic in found)
 
 
 def _place(diagnostic: Diagnostic) -> tuple[Span, str]:
     return diagnostic.span, diagnostic.code
 
 
-def _explained(broken: Iterable[Broken], source: Source, selection: Selection) -> list[Diagnostic]:
-    found: list[Diagnostic] = []
+def _explained(broken: Iterable[Broken], selection: Selection) -> Iterator[Diagnostic]:
     for line in broken:
-        for explain in selection.explain:
-            diagnostic = explain(line, source)
-            if diagnostic:
-                found.append(diagnostic)
-                break
-    return [one for one in found if selection.allows(one)]
+        spoken = (diagnostic for explain in _EXPLAIN if (diagnostic := explain(line)))
+        diagnostic = next(spoken, None)
+        if diagnostic and not diagnostic.code.startswith(selection.ignore):
+            yield diagnostic
 
 
 def _silenced(diagnostic: Diagnostic, parsed: Parsed) -> bool:

@@ -69,10 +69,10 @@ def find_pass(name: str) -> Pass:
     Raises:
         InputError: there is none.
     """
-    for one in PASSES:
-        if one.name == name:
-            return one
-    raise InputError(f"no pass is named {name}: use {', '.join(one.name for one in PASSES)}.")
+    passes = {one.name: one for one in PASSES}
+    if name not in passes:
+        raise InputError(f"no pass is named {name}: use {', '.join(passes)}.")
+    return passes[name]
 
 
 def chosen_passes(names: Sequence[str]) -> tuple[str, ...]:

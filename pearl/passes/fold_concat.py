@@ -26,18 +26,15 @@ from pearl.lang.ast import DOCUMENT, Mode, Plan, Ref, Step
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
-from pearl.passes.base import Applied, Pass, declared, pure_builtin, sound, users, without
+from pearl.passes.base import Applied, Pass, pure_builtin, users, without
 
 
-def _apply(plan: Plan, library: Library) -> Applied:
-    if not sound(plan):
-        return Applied(plan)
-    known = declared(plan, library)
+def _rewrite(plan: Plan, library: Library) -> Applied:
     notes: list[str] = []
     while True:
         answer = outputs(plan)
         last = next((step for step in plan.steps if answer == (step.name,)), None)
-        source = copied(last, known) if last else None
+        source = copied(last, library) if last else None
         if not last or not source or users(plan, last.name):
             return Applied(plan, tuple(notes))
         plan = without(plan, {last.name}, {last.name: source})
@@ -45,12 +42,7 @@ def _apply(plan: Plan, library: Library) -> Applied:
 
 
 def copied(step: Step, library: Library) -> str | None:
-    """The one step whose text a CONCAT repeats, or None.
-
-    Args:
-        step: any step.
-        library: with the plan's own actions.
-    """
+    """The one step whose text a CONCAT repeats, or None."""
     if len(step.args) != 1 or pure_builtin(step, library) != "concat":
         return None
     arg = step.args[0]
@@ -59,4 +51,4 @@ def copied(step: Step, library: Library) -> str | None:
     return arg.name
 
 
-PASS = Pass("fold-concat", Safety.SAFE, _apply, __doc__)
+PASS = Pass("fold-concat", Safety.SAFE, _rewrite, __doc__)

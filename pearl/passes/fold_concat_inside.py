@@ -26,33 +26,27 @@ from __future__ import annotations
 from pearl.lang.ast import Plan, Step, step_refs
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
-from pearl.passes.base import Applied, Pass, declared, sound, without
+from pearl.passes.base import Applied, Pass, without
 from pearl.passes.fold_concat import copied
 
 
-def _apply(plan: Plan, library: Library) -> Applied:
-    if not sound(plan):
-        return Applied(plan)
-    known = declared(plan, library)
-    texts = {step.name for step in plan.steps if _gives_text(step, known)}
+def _rewrite(plan: Plan, library: Library) -> Applied:
+    texts = {step.name for step in plan.steps if _gives_text(step, library)}
     stand_ins: dict[str, str] = {}
     for step in plan.steps:
-        source = copied(step, known)
+        source = copied(step, library)
         if source in texts:
             stand_ins[step.name] = stand_ins.get(source, source)
     if not stand_ins:
         return Applied(plan)
-    notes = (f"Took out {name}, and put {one} in its place." for name, one in stand_ins.items())
+    notes = (f"Took out {name}, and put {text} in its place." for name, text in stand_ins.items())
     return Applied(without(plan, stand_ins, stand_ins), tuple(notes))
 
 
 def _gives_text(step: Step, library: Library) -> bool:
     action = library.get(step.action)
-    return (
-        action is not None
-        and action.returns == "text"
-        and not any(ref.mode for ref in step_refs(step))
-    )
+    returns = action.returns if action else "any"
+    return returns == "text" and not any(ref.mode for ref in step_refs(step))
 
 
-PASS = Pass("fold-concat-inside", Safety.UNSAFE, _apply, __doc__)
+PASS = Pass("fold-concat-inside", Safety.UNSAFE, _rewrite, __doc__)

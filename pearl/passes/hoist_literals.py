@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template, step_refs
@@ -34,15 +35,12 @@ from pearl.lang.library import Library
 from pearl.lang.printer import print_value
 from pearl.lang.text import shorten
 from pearl.lang.values import Value, as_text
-from pearl.passes.base import Applied, Pass, declared, pure_builtin, sound, users, without
+from pearl.passes.base import Applied, Pass, pure_builtin, users, without
 
 
-def _apply(plan: Plan, library: Library) -> Applied:
-    if not sound(plan):
-        return Applied(plan)
-    known = declared(plan, library)
-    values = _constants(plan, known)
-    filled = {step.name: _filled(step, values, known) for step in plan.steps}
+def _rewrite(plan: Plan, library: Library) -> Applied:
+    values = _constants(plan, library)
+    filled = {step.name: _filled(step, values, library) for step in plan.steps}
     gone = _idle(plan, filled, values)
     notes = tuple(_notes(plan, filled, values, gone))
     if not notes:
@@ -61,14 +59,12 @@ def _constants(plan: Plan, library: Library) -> dict[str, Value]:
         function = FUNCTIONS.get(pure_builtin(step, library) or "")
         if action is None or function is None or len(step.args) < len(action.params):
             continue
-        told = [(arg, _fill(arg, values)) for arg in step.args]
-        given = [Given(arg, one.value) for arg, one in told if isinstance(one, Literal)]
-        if len(given) < len(told):
-            continue
-        try:
-            values[step.name] = function(given)
-        except BuiltinError:
-            continue  # it fails when it runs, as it did before
+        args = [(arg, _fill(arg, values)) for arg in step.args]
+        given = [Given(arg, known.value) for arg, known in args if isinstance(known, Literal)]
+        if len(given) == len(args):
+            # One that fails here fails when it runs, as it did before.
+            with suppress(BuiltinError):
+                values[step.name] = function(given)
     return values
 
 
@@ -81,10 +77,10 @@ def _filled(step: Step, values: Mapping[str, Value], library: Library) -> Step:
     params = [param.name for param in action.params]
     args: list[Arg] = []
     for place, arg in enumerate(step.args):
-        one = _fill(arg, values)
-        quoted = quotes and isinstance(one, Literal) and isinstance(one.value, str)
+        known = _fill(arg, values)
+        quoted = quotes and isinstance(known, Literal) and isinstance(known.value, str)
         document = params[place : place + 1] == [DOCUMENT]
-        args.append(arg if quoted or document else one)
+        args.append(arg if quoted or document else known)
     return replace(step, args=tuple(args))
 
 
@@ -109,9 +105,9 @@ def _fill_text(template: Template, values: Mapping[str, Value]) -> Template | Li
             parts.append(part)
             continue
         text = part if isinstance(part, str) else as_text(values[part.name])
-        last = parts.pop() if parts and isinstance(parts[-1], str) else ""
-        if isinstance(last, str) and last + text:
-            parts.append(last + text)
+        before = parts.pop() if parts and isinstance(parts[-1], str) else ""
+        if isinstance(before, str) and before + text:
+            parts.append(before + text)
     if any(isinstance(part, Ref) for part in parts):
         return replace(template, parts=tuple(parts))
     return Literal("".join(part for part in parts if isinstance(part, str)))
@@ -129,8 +125,9 @@ def _idle(plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value]) -
     return gone
 
 
-def _notes(plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value],
-           gone: set[str]) -> Iterator[str]:  # fmt: skip
+def _notes(
+    plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value], gone: set[str]
+) -> Iterator[str]:
     for name, value in values.items():
         using = [step for step in users(plan, name) if step.name not in gone]
         put = [step.name for step in using if name in _lost(step, filled[step.name])]
@@ -153,4 +150,4 @@ def _lost(step: Step, filled: Step) -> Counter[str]:
     )
 
 
-PASS = Pass("hoist-literals", Safety.UNSAFE, _apply, __doc__)
+PASS = Pass("hoist-literals", Safety.UNSAFE, _rewrite, __doc__)

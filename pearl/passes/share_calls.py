@@ -35,38 +35,22 @@ from pearl.lang.ast import Action, Plan, Step
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
 from pearl.lang.values import canonical_json
-from pearl.passes.base import (
-    Applied,
-    Pass,
-    action_key,
-    arg_key,
-    asks_model,
-    declared,
-    renamed,
-    sound,
-    users,
-    without,
-)
-
-_TRAITS = frozenset({"pure", "cacheable"})
+from pearl.passes.base import Applied, Pass, asks_model, call_key, renamed, users, without
 
 
 def share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) -> Applied:
     """Make identical calls of a plan into one.
 
     Args:
-        plan: the plan.
+        plan: a sound plan.
         library: the actions it may call, the plan's own among them.
         may: whether a step may go, an earlier one being the same call.
     """
-    if not sound(plan):
-        return Applied(plan)
     first: dict[str, str] = {}
     stand_ins: dict[str, str] = {}
     for step in plan.steps:
-        args = [arg_key(arg, lambda ref: ref.name) for arg in renamed(step, stand_ins).args]
-        note = step.note if asks_model(step, library) else ""
-        key = canonical_json([action_key(step, library), args, note])
+        call = call_key(renamed(step, stand_ins), library, lambda ref: ref.name)
+        key = canonical_json([call, step.note if asks_model(step, library) else ""])
         action = library.get(step.action)
         if key in first and action is not None and may(step, action):
             stand_ins[step.name] = first[key]
@@ -74,18 +58,16 @@ def share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) -> 
     if not stand_ins:
         return Applied(plan)
     same = stand_ins.items()
-    notes = (f"Took out {name}, which is the same call as {one}." for name, one in same)
+    notes = (f"Took out {name}, which is the same call as {kept}." for name, kept in same)
     return Applied(without(plan, stand_ins, stand_ins), tuple(notes))
 
 
-def _apply(plan: Plan, library: Library) -> Applied:
-    known = declared(plan, library)
-
+def _rewrite(plan: Plan, library: Library) -> Applied:
     def may(step: Step, action: Action) -> bool:
-        seen = any(asks_model(user, known) for user in users(plan, step.name))
-        return bool(action.traits & _TRAITS) and not seen
+        seen = any(asks_model(user, library) for user in users(plan, step.name))
+        return not seen and not action.traits.isdisjoint(("pure", "cacheable"))
 
-    return share(plan, known, may)
+    return share(plan, library, may)
 
 
-PASS = Pass("share-calls", Safety.SAFE, _apply, __doc__)
+PASS = Pass("share-calls", Safety.SAFE, _rewrite, __doc__)

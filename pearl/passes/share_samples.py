@@ -26,16 +26,16 @@ from __future__ import annotations
 from pearl.lang.ast import Action, Plan, Prompt, Step
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
-from pearl.passes.base import Applied, Pass, declared
+from pearl.passes.base import Applied, Pass
 from pearl.passes.share_calls import share
 
 
-def _apply(plan: Plan, library: Library) -> Applied:
-    return share(plan, declared(plan, library), _may)
+def _rewrite(plan: Plan, library: Library) -> Applied:
+    return share(plan, library, _may)
 
 
-def _may(step: Step, action: Action) -> bool:
+def _may(_: Step, action: Action) -> bool:
     return isinstance(action.body, Prompt) or "pure" in action.traits
 
 
-PASS = Pass("share-samples", Safety.UNSAFE, _apply, __doc__)
+PASS = Pass("share-samples", Safety.UNSAFE, _rewrite, __doc__)

@@ -6,13 +6,16 @@ the engine, which keeps replies by their prompts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pearl.lang.ast import Plan
+from pearl.lang.ast import DOCUMENT, Plan, Step
 from pearl.lang.library import Library
-from pearl.passes.base import Alike, asks_model, declared, structures
+from pearl.lang.printer import print_call
+from pearl.lang.values import canonical_json
+from pearl.passes.base import asks_model, call_key
 
 
 class Place(NamedTuple):
@@ -54,23 +57,51 @@ def shared_calls(plans: Sequence[Plan], library: Library) -> Sharing:
             twice count too.
         library: the actions they may call, without their own.
     """
-    groups = _groups(plans, library, Alike.CALL)
+    groups = _groups(plans, library, lambda _: [])
     total = sum(map(len, groups))
-    shared = [group for group in groups if len(group) > 1]
+    noted = _groups(plans, library, lambda step: [step.note])
+    prompted = _groups(plans, library, lambda step: [step.note, print_call(step)])
     return Sharing(
         total,
         total - len(groups),
-        total - len(_groups(plans, library, Alike.NOTE)),
-        total - len(_groups(plans, library, Alike.PROMPT)),
-        tuple(sorted(shared, key=lambda group: (-len(group), group))),
+        total - len(noted),
+        total - len(prompted),
+        tuple(
+            sorted(
+                (group for group in groups if len(group) > 1),
+                key=lambda group: (-len(group), group),
+            )
+        ),
     )
 
 
-def _groups(plans: Sequence[Plan], library: Library, alike: Alike) -> list[tuple[Place, ...]]:
-    found: dict[str, list[Place]] = {}
+def _groups(
+    plans: Sequence[Plan], library: Library, prompt: Callable[[Step], list[str]]
+) -> list[tuple[Place, ...]]:
+    """The steps that a model carries out, those that make the same call together.
+
+    Args:
+        plans: plans on one document.
+        library: the actions they may call, without their own.
+        prompt: what else of a step has to be the same, as it stands in its prompt.
+    """
+    groups: dict[str, list[Place]] = {}
     for at, plan in enumerate(plans):
-        known = declared(plan, library)
-        for step, key in zip(plan.steps, structures(plan, library, alike), strict=True):
+        known = library.with_declared(plan.declares)
+        for step, key in zip(plan.steps, _keys(plan, known, prompt), strict=True):
             if asks_model(step, known):
-                found.setdefault(key, []).append(Place(at, step.name))
-    return [tuple(places) for places in found.values()]
+                groups.setdefault(key, []).append(Place(at, step.name))
+    return [tuple(places) for places in groups.values()]
+
+
+def _keys(plan: Plan, library: Library, prompt: Callable[[Step], list[str]]) -> list[str]:
+    """A hash for every step, the same for steps of any plan that make the same call."""
+    seen = {DOCUMENT: DOCUMENT}
+    keys: list[str] = []
+    for step in plan.steps:
+        # A reference counts as the call it refers to; what is not defined, but for its name.
+        call = call_key(step, library, lambda ref: seen.get(ref.name, f"? {ref.name}"))
+        key = canonical_json([call, prompt(step) if asks_model(step, library) else []])
+        keys.append(hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest())
+        seen[step.name] = keys[-1]
+    return keys

@@ -32,7 +32,7 @@ Safety
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain, count
 
 from pearl.lang.ast import (
@@ -48,7 +48,6 @@ from pearl.lang.ast import (
     Prompt,
     Ref,
     Step,
-    Template,
     step_refs,
 )
 from pearl.lang.builtins import label
@@ -56,12 +55,13 @@ from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
 from pearl.lang.values import Type
 from pearl.lint.rules.base import PlanView
-from pearl.passes.base import Applied, Pass, sound
+from pearl.passes.base import Applied, Pass, map_refs
 
 FINDINGS = "FINDINGS"
 """The parameter of a merge that takes what the parts gave."""
 
-_CUT = "PARTS"
+_CUT = "Cut the document into parts that fit the window"
+_WORDS = ("text", "any")
 
 _REPORT = (
     "Report what CTX, one part of a longer document, holds that bears on the task below, with "
@@ -91,12 +91,10 @@ def split_context(wanted: Collection[str], parts: int, groups: Sequence[int] = (
             groups they are merged first, and those again, and so on.
     """
 
-    def apply(plan: Plan, library: Library) -> Applied:
-        if not sound(plan):
-            return Applied(plan)
-        return _Split(plan, library.with_declared(plan.declares), parts, groups).apply(wanted)
+    def rewrite(plan: Plan, library: Library) -> Applied:
+        return _Split(plan, library, parts, groups).rewrite(wanted)
 
-    return Pass("split-context", Safety.UNSAFE, apply, __doc__)
+    return Pass("split-context", Safety.UNSAFE, rewrite, __doc__)
 
 
 def reading_place(step: Step, action: Action | None) -> int | None:
@@ -109,28 +107,25 @@ def reading_place(step: Step, action: Action | None) -> int | None:
     return None
 
 
-@dataclass
 class _Split:
     """One plan being rewritten; ``library`` has its own actions too."""
 
-    plan: Plan
-    library: Library
-    parts: int
-    groups: Sequence[int]
-    taken: set[str] = field(init=False)
-    declares: list[Action] = field(init=False)
+    def __init__(self, plan: Plan, library: Library, parts: int, groups: Sequence[int]) -> None:
+        self.plan = plan
+        self.library = library
+        self.parts = parts
+        self.groups = groups
+        self.taken = {step.name for step in plan.steps}
+        self.declares = list(plan.declares)
 
-    def __post_init__(self) -> None:
-        self.taken = {step.name for step in self.plan.steps}
-        self.declares = list(self.plan.declares)
-
-    def apply(self, wanted: Collection[str]) -> Applied:
+    def rewrite(self, wanted: Collection[str]) -> Applied:
         view = PlanView(Parsed(self.plan), self.library)
         steps: list[Step] = []
         notes: list[str] = []
-        labels: str | None = None
+        labels = ""
+        cut = Step("", "PARTS", (Ref(DOCUMENT), Literal(self.parts)), _CUT)
         for index, step in enumerate(self.plan.steps):
-            if step.action == _CUT and step.args == self._cutting("").args:
+            if (step.action, step.args) == (cut.action, cut.args):
                 labels = labels or step.name
             action = self.library.get(step.action)
             place = reading_place(step, action) if step.name in wanted else None
@@ -141,57 +136,51 @@ class _Split:
             if mapped:
                 steps += self._unrolled(step, action, place, mapped)
             else:
-                if labels is None:
-                    labels = self.fresh("parts")
-                    steps.append(self._cutting(labels))
+                if not labels:
+                    labels = self._fresh("parts")
+                    steps.append(replace(cut, name=labels))
                 lists = any(_gives_list(view, index, arg) for arg in step.args)
                 steps += self._mapped(step, action, place, labels, lists)
             notes.append(f"Ran {step.name} on {self.parts} parts of the document, and merged them.")
         plan = replace(self.plan, steps=tuple(steps), declares=tuple(self.declares))
         return Applied(plan, tuple(notes)) if notes else Applied(self.plan)
 
-    def fresh(self, wanted: str) -> str:
+    def _fresh(self, wanted: str) -> str:
         """A name that no step has."""
         names = chain([wanted], (f"{wanted}_{at}" for at in count(2)))
-        name = next(one for one in names if one not in self.taken)
+        name = next(name for name in names if name not in self.taken)
         self.taken.add(name)
         return name
-
-    def _cutting(self, name: str) -> Step:
-        note = "Cut the document into parts that fit the window"
-        return Step(name, _CUT, (Ref(DOCUMENT), Literal(self.parts)), note)
 
     def _mapped(
         self, step: Step, action: Action, place: int, labels: str, lists: bool
     ) -> list[Step]:
         """A step over the parts, and what makes one output of the pairs it gives."""
-        name = self.fresh(f"{step.name}_parts")
+        name = self._fresh(f"{step.name}_parts")
         args = _put(step.args, place, Ref(labels, Mode.EACH))
         first = replace(step, name=name, args=args, noqa=())
         if action.returns == "list" and not lists:
-            return [first, *self._listed(step, name)]
-        if action.returns not in ("text", "any"):
+            each, every = self._fresh(f"{step.name}_lists"), self._fresh(f"{step.name}_all")
+            return [
+                first,
+                Step(each, "VALUES", (Ref(name),), "Take the list that each part gave"),
+                Step(every, "FLAT", (Ref(each),), "Make one list of them"),
+                replace(step, action="UNIQUE", args=(Ref(every),), comments=()),
+            ]
+        if action.returns not in _WORDS:
             first = replace(first, action=self._reporting(action))
         return [first, *self._merged(step, action, place, name)]
 
-    def _listed(self, step: Step, found: str) -> list[Step]:
-        each, every = self.fresh(f"{step.name}_lists"), self.fresh(f"{step.name}_all")
-        return [
-            Step(each, "VALUES", (Ref(found),), "Take the list that each part gave"),
-            Step(every, "FLAT", (Ref(each),), "Make one list of them"),
-            replace(step, action="UNIQUE", args=(Ref(every),), comments=()),
-        ]
-
     def _merged(self, step: Step, action: Action, place: int, found: str) -> list[Step]:
         steps: list[Step] = []
-        final = self._merging(action, "MERGE", action.returns, _ANSWER)
+        final = joining = self._merging(action, "MERGE", action.returns, _ANSWER)
         for number in self.groups:
-            words = action.returns in ("text", "any")
-            joining = final if words else self._merging(action, "JOIN", "text", _JOIN)
-            together = self.fresh(f"{step.name}_groups")
+            if action.returns not in _WORDS:
+                joining = self._merging(action, "JOIN", "text", _JOIN)
+            together = self._fresh(f"{step.name}_groups")
             cut = (Ref(found), Literal(number))
             steps.append(Step(together, "GROUPS", cut, "Group what the parts gave"))
-            found = self.fresh(f"{step.name}_joined")
+            found = self._fresh(f"{step.name}_joined")
             args = _put(step.args, place, Ref(together, Mode.EACH_VALUES))
             steps.append(Step(found, joining, args, step.note))
         args = _put(step.args, place, Ref(found))
@@ -201,33 +190,30 @@ class _Split:
         """A step that maps a list, once for each part; its merge maps the list again."""
         asks = mapped.mode.startswith("where")
         returns: Type = "bool" if asks else action.returns
-        reading = action.name if returns in ("text", "any") else self._reporting(action)
+        reading = action.name if returns in _WORDS else self._reporting(action)
+        each = tuple(map_refs(arg, _as_each) for arg in step.args)
         steps: list[Step] = []
         for at in range(1, self.parts + 1):
-            args = tuple(_as_each(arg) for arg in step.args)
-            args = _put(args, place, Literal(str(label(at, self.parts))))
-            name = self.fresh(f"{step.name}_{at}")
+            args = _put(each, place, Literal(str(label(at, self.parts))))
+            name = self._fresh(f"{step.name}_{at}")
             steps.append(replace(step, name=name, action=reading, args=args, noqa=()))
             step = replace(step, comments=())
         kind = "MERGE_WHERE" if asks else "MERGE_EACH"
         merging = self._merging(action, kind, returns, _ANSWER + _MAPPED)
-        found = Items(tuple(Ref(one.name) for one in steps))
+        found = Items(tuple(Ref(part.name) for part in steps))
         return [*steps, replace(step, action=merging, args=_put(step.args, place, found))]
 
     def _reporting(self, action: Action) -> str:
-        doc = _REPORT.format(task=_task(action))
-        return self._declared(
-            Action(f"REPORT_{action.name}", action.params, doc=doc, variadic=action.variadic)
-        )
+        doc, name = _REPORT.format(task=_task(action)), f"REPORT_{action.name}"
+        return self._declared(Action(name, action.params, doc=doc, variadic=action.variadic))
 
     def _merging(self, action: Action, kind: str, returns: Type, act: str) -> str:
         params = tuple(
             Param(FINDINGS) if param.name == DOCUMENT else param for param in action.params
         )
         doc = _MERGE.format(act=act, task=_task(action))
-        return self._declared(
-            Action(f"{kind}_{action.name}", params, returns, doc, variadic=action.variadic)
-        )
+        name = f"{kind}_{action.name}"
+        return self._declared(Action(name, params, returns, doc, variadic=action.variadic))
 
     def _declared(self, action: Action) -> str:
         """The name under which the plan has this action; it is declared where it has not."""
@@ -235,7 +221,7 @@ class _Split:
             named = action if at == 1 else replace(action, name=f"{action.name}_{at}")
             if named in self.declares:
                 break
-            own = {one.name for one in self.declares}
+            own = {declared.name for declared in self.declares}
             if named.name not in own and self.library.get(named.name) is None:
                 self.declares.append(named)
                 break
@@ -250,25 +236,9 @@ def _put(args: Sequence[Arg], place: int, arg: Arg) -> tuple[Arg, ...]:
     return (*args[:place], arg, *args[place + 1 :])
 
 
-_EACH = {Mode.WHERE: Mode.EACH, Mode.WHERE_VALUES: Mode.EACH_VALUES}
-
-
-def _as_each(arg: Arg) -> Arg:
-    """An argument that gives its items one by one, where it would filter them."""
-    match arg:
-        case Ref():
-            return _each_ref(arg)
-        case Template():
-            parts = (one if isinstance(one, str) else _each_ref(one) for one in arg.parts)
-            return replace(arg, parts=tuple(parts))
-        case Items():
-            return replace(arg, items=tuple(_as_each(item) for item in arg.items))
-        case _:
-            return arg
-
-
-def _each_ref(ref: Ref) -> Ref:
-    return replace(ref, mode=_EACH.get(ref.mode, ref.mode))
+def _as_each(ref: Ref) -> Ref:
+    """A reference that gives its items one by one, where it would filter them."""
+    return replace(ref, mode=Mode(ref.mode.replace("where", "each")))
 
 
 def _gives_list(view: PlanView, index: int, arg: Arg) -> bool:
@@ -279,7 +249,6 @@ def _gives_list(view: PlanView, index: int, arg: Arg) -> bool:
         case Literal():
             return isinstance(arg.value, list)
         case Ref() if not arg.mode:
-            source = view.defined.get(arg.name, index)
-            return source < index and view.type_of(source) == "list"
+            return view.type_before(arg.name, index) == "list"
         case _:
             return False

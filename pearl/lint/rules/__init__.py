@@ -1,116 +1,69 @@
-"""Every rule of the checker. A new one is a file in this folder and a line here."""
+"""Every rule of the checker. A new one is a file in this folder and its name here."""
 
 from __future__ import annotations
 
-from pearl.lint.rules import (
-    bad_mode,
-    bad_name,
-    bad_number,
-    bad_reference,
-    bad_token,
-    clashing_declaration,
-    concat_of_one,
-    doubled_braces,
-    duplicate_declaration,
-    duplicate_signature,
-    duplicate_step,
-    empty_text,
-    misplaced_document,
-    missing_definition,
-    missing_name,
-    missing_note_mark,
-    missing_parenthesis,
-    mode_needs_list,
-    named_argument,
-    nested_call,
-    no_steps,
-    not_a_step,
-    number_for_step,
-    quote_inside_text,
-    quoted_document,
-    quoted_name,
-    quoted_variable,
-    redefined_variable,
-    several_modes,
-    several_plans,
-    several_returns,
-    shadowed_document,
-    similar_definitions,
-    step_inside_text,
-    text_outside_plan,
-    truncated_line,
-    two_steps_a_line,
-    unclosed_string,
-    undefined_variable,
-    unknown_action,
-    unknown_template_name,
-    unmentioned_parameter,
-    unquoted_text,
-    unread_document,
-    unreadable_action,
-    unused_declaration,
-    unused_step,
-    used_before_step,
-    wrong_arity,
-    wrong_bracket,
-    wrong_type,
-)
+from importlib import import_module
+
 from pearl.lint.rules.base import LibraryView, PlanView, Rule
 
 # For a line that cannot be read, the first rule with something to say speaks,
 # so the order of the 1xx rules is from the most to the least precise.
-RULES: tuple[Rule, ...] = (
-    several_plans.RULE,
-    unreadable_action.RULE,
-    unknown_template_name.RULE,
-    doubled_braces.RULE,
-    several_returns.RULE,
-    step_inside_text.RULE,
-    truncated_line.RULE,
-    two_steps_a_line.RULE,
-    bad_reference.RULE,
-    bad_number.RULE,
-    bad_mode.RULE,
-    wrong_bracket.RULE,
-    nested_call.RULE,
-    missing_name.RULE,
-    named_argument.RULE,
-    missing_parenthesis.RULE,
-    missing_note_mark.RULE,
-    quote_inside_text.RULE,
-    unquoted_text.RULE,
-    bad_name.RULE,
-    not_a_step.RULE,
-    unclosed_string.RULE,
-    bad_token.RULE,
-    text_outside_plan.RULE,
-    no_steps.RULE,
-    unknown_action.RULE,
-    undefined_variable.RULE,
-    wrong_arity.RULE,
-    used_before_step.RULE,
-    redefined_variable.RULE,
-    shadowed_document.RULE,
-    duplicate_declaration.RULE,
-    clashing_declaration.RULE,
-    quoted_document.RULE,
-    misplaced_document.RULE,
-    mode_needs_list.RULE,
-    several_modes.RULE,
-    wrong_type.RULE,
-    unused_step.RULE,
-    quoted_variable.RULE,
-    duplicate_step.RULE,
-    concat_of_one.RULE,
-    unread_document.RULE,
-    number_for_step.RULE,
-    empty_text.RULE,
-    unused_declaration.RULE,
-    quoted_name.RULE,
-    duplicate_signature.RULE,
-    missing_definition.RULE,
-    unmentioned_parameter.RULE,
-    similar_definitions.RULE,
+_NAMES = """
+several_plans
+unreadable_action
+unknown_template_name
+doubled_braces
+several_returns
+step_inside_text
+truncated_line
+two_steps_a_line
+bad_reference
+bad_number
+bad_mode
+wrong_bracket
+nested_call
+missing_name
+named_argument
+missing_parenthesis
+missing_note_mark
+quote_inside_text
+unquoted_text
+bad_name
+not_a_step
+unclosed_string
+bad_token
+text_outside_plan
+no_steps
+unknown_action
+undefined_variable
+wrong_arity
+used_before_step
+redefined_variable
+shadowed_document
+duplicate_declaration
+clashing_declaration
+quoted_document
+misplaced_document
+mode_needs_list
+several_modes
+wrong_type
+unused_step
+quoted_variable
+duplicate_step
+concat_of_one
+unread_document
+number_for_step
+empty_text
+unused_declaration
+quoted_name
+duplicate_signature
+missing_definition
+unmentioned_parameter
+similar_definitions
+"""
+
+RULES: tuple[Rule, ...] = tuple(
+    import_module(f"pearl.lint.rules.{name}").RULE for name in _NAMES.split()
 )
 
 __all__ = ["RULES", "LibraryView", "PlanView", "Rule"]

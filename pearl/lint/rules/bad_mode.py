@@ -24,7 +24,6 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.source import Source
 from pearl.lint.rules.base import Rule, argument
 
 _EACH = re.compile(
@@ -35,11 +34,11 @@ _EACH = re.compile(
 _WHERE = re.compile(r"where\s*[(:=]\s*(?P<name>[^\W\d]\w*)\s*\)?", re.IGNORECASE)
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step" or broken.before not in ("NAME", "MODE"):
         return None
-    span = argument(broken, source)
-    text = source.at(span)
+    span = argument(broken)
+    text = broken.source.at(span)
     for mode, pattern in (("each", _EACH), ("where", _WHERE)):
         found = pattern.fullmatch(text)
         if found:

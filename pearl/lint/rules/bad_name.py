@@ -25,7 +25,7 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Span
 from pearl.lang.text import shorten
 from pearl.lint.rules.base import Rule
 
@@ -40,21 +40,21 @@ _BEFORE = re.compile(r"(?:let|var|const|set)\s+")
 _AFTER = re.compile(r"(?P<name>[^\W\d]\w*)\s*:\s*\w+")
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step":
         return None
     start, end = broken.span
     if broken.got == "RESERVED":
-        return _bad(Span(*broken.at), source)
-    left = _LEFT.match(source.text, start, end)
+        return _bad(broken.at, broken)
+    left = _LEFT.match(broken.source.text, start, end)
     if not left:
-        return _nameless(broken, source)
+        return _nameless(broken)
     # The line fails in its arguments or note, past any name.
-    if broken.at.start > left.end() and "(" in source.text[left.end() : broken.at.start]:
+    if broken.at.start > left.end() and "(" in broken.source.text[left.end() : broken.at.start]:
         return None
     name = left["name"].strip("*` ")
     if not re.fullmatch(r"\$?[^\W\d](?:\w|\\_)*", name) or name == "return":
-        return _bad(Span(start, left.end("name")), source)
+        return _bad(Span(start, left.end("name")), broken)
     if left["sign"] not in (":=", "=", "<-", "←", "＝"):
         gap = Span(left.end("name"), left.end())
         return RULE(
@@ -63,30 +63,30 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
             help=f"Write {name} = ACTION(…).",
             fix=Fix('write "="', (Edit(gap, " ="),)),
         )
-    chained = _CHAINED.match(source.text, left.end(), end)
+    chained = _CHAINED.match(broken.source.text, left.end(), end)
     if chained:
         return RULE(
             Span(*chained.span("name")),
             f"The call has two names, {name} and {chained['name']}.",
             help=f"Write {name} = ACTION(…), and use {name} in later steps.",
         )
-    action = _ACTION.match(source.text, left.end(), end)
+    action = _ACTION.match(broken.source.text, left.end(), end)
     if action and not re.fullmatch(r"[`*]*[^\W\d](?:\w|\\_)*[`*]*", action["name"]):
-        return _bad_action(Span(*action.span("name")), source)
+        return _bad_action(Span(*action.span("name")), broken)
     return None
 
 
-def _nameless(broken: Broken, source: Source) -> Diagnostic | None:
-    if source.text[broken.span.start : broken.span.start + 1] not in ("=", "←"):
+def _nameless(broken: Broken) -> Diagnostic | None:
+    if broken.source.text[broken.span.start : broken.span.start + 1] not in ("=", "←"):
         return None
-    line = source.text.rfind("\n", 0, broken.span.start) + 1
-    head = source.text[line : broken.span.start]
-    start = line + len(head) - len(head.lstrip())
-    return _bad(Span(start, broken.span.start), source)
+    line = broken.source.text.rfind("\n", 0, broken.span.start) + 1
+    head = broken.source.text[line : broken.span.start]
+    start = broken.span.start - len(head.lstrip())
+    return _bad(Span(start, broken.span.start), broken)
 
 
-def _bad(span: Span, source: Source) -> Diagnostic:
-    name = source.at(span).strip("*` ")
+def _bad(span: Span, broken: Broken) -> Diagnostic:
+    name = broken.source.at(span).strip("*` ")
     typed = _AFTER.fullmatch(name)
     better = typed["name"] if typed else _BEFORE.sub("", name)
     better = re.sub(r"\W+", "_", better).strip("_").lower()
@@ -100,8 +100,8 @@ def _bad(span: Span, source: Source) -> Diagnostic:
     )
 
 
-def _bad_action(span: Span, source: Source) -> Diagnostic:
-    name = source.at(span)
+def _bad_action(span: Span, broken: Broken) -> Diagnostic:
+    name = broken.source.at(span)
     better = re.sub(r"^(?:await|new|call|run|self\.|\w+\.)\s*", "", name)
     better = re.sub(r"\W+", "_", better.strip("\"'`* ")).strip("_")
     return RULE(

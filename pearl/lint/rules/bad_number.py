@@ -23,17 +23,17 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Span
 from pearl.lint.rules.base import Rule
 
 _DIGITS = re.compile(r"[$€£+-]?\.?\d(?:[\w.%/:+-]|,(?=\d{3}(?!\w)))*")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step" or broken.before not in ("_OPEN", "_COMMA", "LIST"):
         return None
-    found = _DIGITS.match(source.text, broken.at.start, broken.span.end)
+    found = _DIGITS.match(broken.source.text, broken.at.start, broken.span.end)
     if not found:
         return None
     text = found[0].rstrip(".:")

@@ -26,7 +26,6 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Source
 from pearl.lint.rules.base import Rule, argument
 
 _NUMBER = re.compile(r"[#$@](\d{1,2})|step[ _]?(?:number[ ])?#?(\d{1,2})", re.IGNORECASE)
@@ -37,13 +36,13 @@ _MARKED = re.compile(
 _PART = re.compile(r"(?P<name>[^\W\d]\w*)(?:\.[^\W\d]\w*(?:\([^()]*\))?|\[[^\[\]]*\])+")
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step" or broken.before not in ("_OPEN", "_COMMA", "LIST", "NAME"):
         return None
-    span = argument(broken, source)
-    text = source.at(span)
+    span = argument(broken)
+    text = broken.source.at(span)
     numbered = _NUMBER.fullmatch(text)
-    if numbered and (text[0] != "$" or int(numbered[1]) <= _steps_before(broken, source)):
+    if numbered and (text[0] != "$" or int(numbered[1]) <= _steps_before(broken)):
         return RULE(
             span,
             f"{text} is no reference.",
@@ -72,8 +71,8 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     return None
 
 
-def _steps_before(broken: Broken, source: Source) -> int:
-    head = source.text[max(0, broken.span.start - 4000) : broken.span.start]
+def _steps_before(broken: Broken) -> int:
+    head = broken.source.text[max(0, broken.span.start - 4000) : broken.span.start]
     return len(re.findall(r"=[ \t]*\w+[ \t]*\(", head))
 
 

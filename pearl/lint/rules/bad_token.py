@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Span
 from pearl.lang.text import shorten
 from pearl.lint.rules.base import Rule
 
@@ -46,12 +46,12 @@ _WORDS = {
 }
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind == "plans":
         return None
     wanted = [_WORDS[kind] for kind in _WORDS if kind in broken.accepts]
     expected = " or ".join([", ".join(wanted[:-1]), wanted[-1]] if len(wanted) > 1 else wanted)
-    at = source.at(broken.at).strip()
+    at = broken.token.strip()
     token = at[:1] if broken.got in ("NOTE", "DOC") else shorten(at, 20)
     what = f"{token} cannot stand here" if token else "the line ends too early"
     return RULE(

@@ -26,6 +26,7 @@ from pearl.lang.ast import (
 from pearl.lang.diagnostics import Diagnostic, Fix, Label, Severity
 from pearl.lang.library import Library
 from pearl.lang.source import Source, Span
+from pearl.lang.text import section
 from pearl.lang.values import Type
 
 
@@ -72,9 +73,7 @@ class Rule:
 
     def section(self, title: str) -> str:
         """A section of the documentation, unindented (``Example``, ``Use instead``)."""
-        found = re.search(rf"^{title}\n((?:    .*\n|\n)+)", self.doc + "\n", re.MULTILINE)
-        lines = found[1].rstrip().splitlines() if found else []
-        return "\n".join(line[4:] for line in lines)
+        return section(self.doc, title)
 
 
 class PlanView:
@@ -121,6 +120,11 @@ class PlanView:
     def _broken_steps(self) -> list[int]:
         return sorted(line.span.start for line in self.broken if line.kind == "step")
 
+    def type_before(self, name: str, index: int) -> Type:
+        """The type of a reference that stands in a step; ``any`` where no earlier step has it."""
+        source = self.defined.get(name, index)
+        return self.type_of(source) if source < index else "any"
+
     def type_of(self, index: int) -> Type:
         """The type of a step's output, as far as it shows; ``any`` where it does not."""
         while True:
@@ -146,9 +150,10 @@ class LibraryView:
     broken: tuple[Broken, ...]
 
 
-Explain: TypeAlias = Callable[[Broken, Source], Diagnostic | None]
-LookAtPlan: TypeAlias = Callable[[PlanView], Iterable[Diagnostic]]
-LookAtLibrary: TypeAlias = Callable[[LibraryView], Iterable[Diagnostic]]
+Findings: TypeAlias = Iterator[Diagnostic]
+Explain: TypeAlias = Callable[[Broken], Diagnostic | None]
+LookAtPlan: TypeAlias = Callable[[PlanView], Findings]
+LookAtLibrary: TypeAlias = Callable[[LibraryView], Findings]
 
 
 def _in_templates(arg: Arg) -> Iterator[Ref]:
@@ -184,15 +189,20 @@ def _names(broken: Iterable[Broken], source: Source) -> frozenset[str]:
 _REACH = 200
 
 
-def argument(broken: Broken, source: Source) -> Span:
+def argument(broken: Broken) -> Span:
     """The whole argument in which a line stops being readable."""
-    text, at = source.text, broken.at.start
+    text, at = broken.source.text, broken.at.start
     low, high = max(broken.span.start, at - _REACH), min(broken.span.end, at + _REACH)
-    start = max(text.rfind(mark, low, at) for mark in "(,[，（") + 1
-    start, end, depth = max(start, low), at, 0
+    start = max(low, *(text.rfind(mark, low, at) + 1 for mark in "(,[，（"))
+    end, depth = at, 0
     while end < high and (depth or text[end] not in ",)]\n，）"):
         depth += (text[end] in "([{") - (text[end] in ")]}")
         end += 1
+    return trimmed(text, start, end)
+
+
+def trimmed(text: str, start: int, end: int) -> Span:
+    """A span without the white space at its ends."""
     words = text[start:end]
     start += len(words) - len(words.lstrip())
     return Span(start, start + len(words.strip()))

@@ -23,13 +23,11 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lang.diagnostics import Severity
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     for action in view.plan.declares:
         known = view.base.get(action.name)
         if known:

@@ -20,15 +20,13 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pearl.lang.ast import Mode, Ref, Step
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.lang.diagnostics import Edit, Fix, Severity
 from pearl.lang.source import Span
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     for index, step in enumerate(view.plan.steps):
         if step.action != "CONCAT" or len(step.args) != 1:
             continue

@@ -23,14 +23,13 @@ from __future__ import annotations
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Source
 from pearl.lint.rules.base import Rule
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.got != "BRACES":
         return None
-    text = source.at(broken.at)
+    text = broken.token
     inner = text[1:-1]
     return RULE(
         broken.at,

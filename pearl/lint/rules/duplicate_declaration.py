@@ -25,14 +25,12 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pearl.lang.ast import Action
-from pearl.lang.diagnostics import Diagnostic, Label, Severity
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lang.diagnostics import Label, Severity
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     seen: dict[str, Action] = {}
     for action in view.plan.declares:
         first = seen.setdefault(action.name, action)

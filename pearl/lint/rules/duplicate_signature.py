@@ -20,14 +20,12 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pearl.lang.ast import Action
-from pearl.lang.diagnostics import Diagnostic, Label, Severity
-from pearl.lint.rules.base import LibraryView, Rule
+from pearl.lang.diagnostics import Label, Severity
+from pearl.lint.rules.base import Findings, LibraryView, Rule
 
 
-def check(view: LibraryView) -> Iterator[Diagnostic]:
+def check(view: LibraryView) -> Findings:
     seen: dict[str, Action] = {}
     for action in view.actions:
         for name in (action.name, *action.aliases):

@@ -21,14 +21,12 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pearl.lang.diagnostics import Diagnostic, Label, Severity
+from pearl.lang.diagnostics import Label, Severity
 from pearl.lang.printer import print_arg
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     steps = view.plan.steps
     seen: dict[tuple[str, str, tuple[str, ...]], int] = {}
     calls = [(step.action, step.note, len(step.args)) for step in steps]

@@ -20,40 +20,27 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pearl.lang.ast import DOCUMENT, Ref
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lang.diagnostics import Edit, Fix, Safety, Severity
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     for index, place, arg in view.literals:
         step = view.plan.steps[index]
         action = view.action(step)
         if not action or place >= len(action.params) or action.params[place].name != DOCUMENT:
             continue
-        given = next(
-            (
-                one
-                for one in step.args
-                if type(one) is Ref and one.name == DOCUMENT and not one.mode
-            ),
-            None,
-        )
-        if given is None:
-            continue
-        edits = (
-            Edit(arg.span, DOCUMENT),
-            Edit(given.span, view.source.at(arg.span)),
-        )
-        yield RULE(
-            given.span,
-            f"{DOCUMENT} does not stand where {step.action} takes the document.",
-            help=f"Write {action.signature}.",
-            data={"action": step.action, "signature": action.signature},
-            fix=Fix("change their places", edits, Safety.UNSAFE),
-        )
+        document = next((ref for ref in step.args if ref == Ref(DOCUMENT)), None)
+        if document is not None:
+            edits = (Edit(arg.span, DOCUMENT), Edit(document.span, view.source.at(arg.span)))
+            yield RULE(
+                document.span,
+                f"{DOCUMENT} does not stand where {step.action} takes the document.",
+                help=f"Write {action.signature}.",
+                data={"action": step.action, "signature": action.signature},
+                fix=Fix("change their places", edits, Safety.UNSAFE),
+            )
 
 
 RULE = Rule("PRL212", "misplaced-document", Severity.ERROR, __doc__, plan=check)

@@ -19,22 +19,14 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from pearl.lang.ast import Action
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lint.rules.base import LibraryView, PlanView, Rule
+from pearl.lang.diagnostics import Severity
+from pearl.lint.rules.base import Findings, Rule
 
 
-def check_plan(view: PlanView) -> Iterator[Diagnostic]:
-    return _check(view.plan.declares)
-
-
-def check_library(view: LibraryView) -> Iterator[Diagnostic]:
-    return _check(view.actions)
-
-
-def _check(actions: Iterable[Action]) -> Iterator[Diagnostic]:
+def check(actions: Iterable[Action]) -> Findings:
     for action in actions:
         if not action.doc and not action.is_builtin:
             yield RULE(
@@ -50,6 +42,6 @@ RULE = Rule(
     "missing-definition",
     Severity.ERROR,
     __doc__,
-    plan=check_plan,
-    library=check_library,
+    plan=lambda view: check(view.plan.declares),
+    library=lambda view: check(view.actions),
 )

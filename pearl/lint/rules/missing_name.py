@@ -20,15 +20,14 @@ from __future__ import annotations
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.source import Source
 from pearl.lang.text import shorten
 from pearl.lint.rules.base import Rule
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step" or broken.accepts != {"_ASSIGN"} or broken.got != "_OPEN":
         return None
-    call = source.text[broken.span.start : broken.at.start].strip()
+    call = broken.source.text[broken.span.start : broken.at.start].strip()
     return RULE(
         broken.span,
         f"The call of {shorten(call)} has no name for its output.",

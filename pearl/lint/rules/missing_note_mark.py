@@ -23,18 +23,18 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Span
 from pearl.lang.text import shorten
 from pearl.lint.rules.base import Rule
 
 _CALL = re.compile(r"=\s*\w+\s*\(")
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     after = broken.kind == "step" and broken.before in ("CLOSE", "NOTE")
     if not after or broken.got == "CLOSE":
         return None
-    rest = source.text[broken.at.start : broken.span.end]
+    rest = broken.rest
     if _CALL.search(rest):
         return None
     plain = broken.before == "CLOSE" and broken.got == "NAME"

@@ -24,26 +24,22 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Span
 from pearl.lint.rules.base import Rule
 
 _WORDS = re.compile(r"(?:\w+[ \t]+){0,3}\w+[ \t]?[(（]")
 _PARENTHESIS = re.compile(r"[()]")
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
-    at = broken.at.start
+def explain(broken: Broken) -> Diagnostic | None:
+    text, at = broken.source.text, broken.at.start
     if "END" in broken.accepts and broken.got in ("CLOSE", "NOTE", "$END"):
         return RULE(broken.at, 'The list has no "]" at its end.', help='Add "]".')
-    noted = broken.got == "NOTE" and source.text[at] in ":：#"
+    noted = broken.got == "NOTE" and text[at] in ":：#"
     if "CLOSE" in broken.accepts and noted and broken.before != "_COMMA":
-        end = (
-            at
-            - len(source.text[broken.span.start : at])
-            + len(source.text[broken.span.start : at].rstrip())
-        )
-        if _closes(source.text[at : broken.span.end]):
+        if _closes(broken.rest):
             return None
+        end = broken.span.start + len(text[broken.span.start : at].rstrip())
         fix = Fix('put in ")"', (Edit(Span(end, end), ")"),))
         return RULE(broken.at, 'The call has no ")" before its note.', help='Add ")".', fix=fix)
     if "CLOSE" in broken.accepts and broken.got == "$END":
@@ -51,19 +47,16 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
     if broken.got == "CLOSE" and broken.before == "CLOSE":
         fix = Fix('take out ")"', (Edit(Span(at, at + 1), ""),))
         return RULE(broken.at, 'There is one ")" too many.', help='Take out ")".', fix=fix)
-    unopened = broken.got in ("NAME", "STRING", "NUMBER", "CLOSE") or noted
-    if broken.accepts == {"_OPEN"} and unopened and not _named(source.text, broken):
+    unopened = broken.got in ("STRING", "NUMBER", "CLOSE") or noted
+    # More words of the action's name may follow, and then its parenthesis.
+    named = broken.got == "NAME" and not _WORDS.match(text, at, broken.span.end)
+    if broken.accepts == {"_OPEN"} and (unopened or named):
         return RULE(
             broken.at,
             'The action\'s name is not followed by "(".',
             help="Write the call as ACTION(argument, …).",
         )
     return None
-
-
-def _named(text: str, broken: Broken) -> bool:
-    """Whether more words of the action's name follow, and then its parenthesis."""
-    return broken.got == "NAME" and bool(_WORDS.match(text, broken.at.start, broken.span.end))
 
 
 def _closes(rest: str) -> bool:

@@ -22,38 +22,28 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pearl.lang.ast import DOCUMENT, Mode
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lint.rules.base import PlanView, Rule
-
-_OVER_VALUES = (Mode.EACH_VALUES, Mode.WHERE_VALUES)
+from pearl.lang.diagnostics import Severity
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
-    for index, found in enumerate(view.step_refs):
-        for ref in found:
+def check(view: PlanView) -> Findings:
+    for index, used in enumerate(view.step_refs):
+        for ref in used:
             if not ref.mode:
                 continue
-            source = view.defined.get(ref.name, index)
-            kind = "text" if ref.name == DOCUMENT else "any"
-            if source < index:
-                kind = view.type_of(source)
-            wanted = "pairs" if ref.mode in _OVER_VALUES else "a list"
-            fits = ("any", "pairs") if ref.mode in _OVER_VALUES else ("any", "list")
-            if kind in fits:
+            kind = "text" if ref.name == DOCUMENT else view.type_before(ref.name, index)
+            over_values = ref.mode.endswith("values")
+            if kind in ("any", "pairs" if over_values else "list"):
                 continue
+            wanted = "pairs" if over_values else "a list"
+            given = kind if kind in ("text", "pairs") else f"a {kind}"
             yield RULE(
                 ref.span,
-                f"{ref.mode} needs {wanted}, and {ref.name} is {_article(kind)}.",
+                f"{ref.mode} needs {wanted}, and {ref.name} is {given}.",
                 help=_help(ref.mode, ref.name, kind),
                 data={"name": ref.name, "mode": str(ref.mode), "type": kind},
             )
-
-
-def _article(kind: str) -> str:
-    return kind if kind in ("text", "pairs") else f"a {kind}"
 
 
 def _help(mode: Mode, name: str, kind: str) -> str:

@@ -23,44 +23,37 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Span
 from pearl.lint.rules.base import Rule, argument
 
 _VALUE = re.compile(r"\s*(?:[\"'“\[\d]|\w+\s*[,)])[^()]*\)")
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
-    text, at = source.text, broken.at.start
-    keyed = broken.got == "NOTE" and broken.before == "STRING" and text[at] in ":："
-    if keyed and _VALUE.match(text, at + 1, broken.span.end):
-        return _keyed(broken, source)
-    named = broken.got == "_ASSIGN" or (broken.got == "NOTE" and text[at] in ":：")
-    if not named or broken.before != "NAME" or "_COMMA" not in broken.accepts:
+def explain(broken: Broken) -> Diagnostic | None:
+    text, at, end = broken.source.text, broken.at.start, broken.span.end
+    noted = broken.got == "NOTE" and text[at] in ":："
+    if noted and broken.before == "STRING" and _VALUE.match(text, at + 1, end):
+        return _finding(Span(argument(broken).start, at), broken)
+    if broken.before != "NAME" or "_COMMA" not in broken.accepts:
         return None
-    if broken.got == "NOTE" and ")" not in text[at : broken.span.end]:
+    if broken.got != "_ASSIGN" and not (noted and ")" in broken.rest):
         return None
     start = len(text[:at].rstrip())
     while start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_"):
         start -= 1
-    name = text[start:at].strip()
-    end = at + len(text[at:]) - len(text[at:].lstrip(":=： \t"))
+    past = len(text) - len(text[at:].lstrip(":=： \t"))
+    fix = Fix("take the name out", (Edit(Span(start, past), ""),), Safety.UNSAFE)
+    return _finding(Span(start, past), broken, fix)
+
+
+def _finding(span: Span, broken: Broken, fix: Fix | None = None) -> Diagnostic:
+    name = broken.source.text[span.start : broken.at.start].strip()
     return RULE(
-        Span(start, end),
+        span,
         f"The argument is given by name ({name}).",
         help="Give arguments by place, without names.",
-        data={"parameter": name},
-        fix=Fix("take the name out", (Edit(Span(start, end), ""),), Safety.UNSAFE),
-    )
-
-
-def _keyed(broken: Broken, source: Source) -> Diagnostic:
-    span = argument(broken, source)
-    key = Span(span.start, broken.at.start)
-    return RULE(
-        key,
-        f"The argument is given by name ({source.at(key).strip()}).",
-        help="Give arguments by place, without names.",
-        data={"parameter": source.at(key).strip().strip("\"'")},
+        data={"parameter": name.strip("\"'")},
+        fix=fix,
     )
 
 

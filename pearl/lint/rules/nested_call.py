@@ -22,18 +22,16 @@ from __future__ import annotations
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Span
 from pearl.lang.splitter import call_end
 from pearl.lint.rules.base import Rule
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
-    inside = broken.got == "_OPEN" and "_COMMA" in broken.accepts and broken.before == "NAME"
-    if broken.kind == "return" and broken.got == "_OPEN":
-        inside = True
-    if not inside:
+def explain(broken: Broken) -> Diagnostic | None:
+    inside = broken.before == "NAME" and "_COMMA" in broken.accepts
+    if broken.got != "_OPEN" or not (inside or broken.kind == "return"):
         return None
-    text, opening = source.text, broken.at.start
+    text, opening = broken.source.text, broken.at.start
     start = len(text[:opening].rstrip())
     while start > 0 and (text[start - 1].isalnum() or text[start - 1] in "_\\"):
         start -= 1
@@ -44,18 +42,18 @@ def explain(broken: Broken, source: Source) -> Diagnostic | None:
         f"{name}(…) is called inside another call.",
         help=f"Give {name}(…) a step of its own, and use that step's name here.",
         data={"action": name},
-        fix=_fix(broken, source, Span(start, end)) if end > 0 and broken.name else None,
+        fix=_fix(broken, Span(start, end)) if end > 0 and broken.name else None,
     )
 
 
-def _fix(broken: Broken, source: Source, inner: Span) -> Fix | None:
-    line = source.text.rfind("\n", 0, broken.span.start) + 1
-    if "\n" in source.text[broken.span.start : broken.span.end]:
+def _fix(broken: Broken, inner: Span) -> Fix | None:
+    if "\n" in broken.text:
         return None
+    line = broken.source.text.rfind("\n", 0, broken.span.start) + 1
     name = f"{broken.name}_part"
-    while name in source.text:
+    while name in broken.source.text:
         name += "_1"
-    step = f"{name} = {source.at(inner)}\n"
+    step = f"{name} = {broken.source.at(inner)}\n"
     return Fix(
         "give the inner call its own step",
         (Edit(Span(line, line), step), Edit(inner, name)),

@@ -18,14 +18,12 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.diagnostics import Severity
 from pearl.lang.source import Span
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     if view.plan.steps or any(line.kind == "step" for line in view.broken):
         return
     yield RULE(

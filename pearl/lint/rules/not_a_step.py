@@ -26,7 +26,6 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.source import Source
 from pearl.lang.text import shorten
 from pearl.lint.rules.base import Rule
 
@@ -34,10 +33,10 @@ _NAMED = re.compile(r"[`*\s]*\$?\w+[`*\s]*(?::=|=|←|<-|＝)")
 _CALLED = re.compile(r"[`*\s]*[^\W\d](?:\w|\\_)*+[`*\s]*(?:[(（\[{]|[^\W\d]|\"|:)")
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step":
         return None
-    text = source.at(broken.span)
+    text = broken.text
     named = _NAMED.match(text)
     if named and not _CALLED.match(text, named.end()):
         return RULE(

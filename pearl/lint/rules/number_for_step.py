@@ -23,17 +23,16 @@ Fix
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from pearl.lang.ast import Literal
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
+from pearl.lang.diagnostics import Edit, Fix, Safety, Severity
 from pearl.lang.source import Span
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 _HASH = re.compile(r"(?<![\w#{])#(\d{1,2})(?!\w)")
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     for index, place, arg in view.literals:
         if type(arg.value) is str and "#" not in arg.value:
             continue

@@ -21,17 +21,16 @@ from __future__ import annotations
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.source import Source
 from pearl.lang.text import shorten
 from pearl.lint.rules.base import Rule
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.before != "STRING" or "_COMMA" not in broken.accepts:
         return None
     if broken.got in ("CLOSE", "_COMMA", "$END", "NOTE", "STRING"):
         return None
-    rest = source.text[broken.at.start : broken.span.end]
+    rest = broken.rest
     return RULE(
         broken.at,
         f"The quoted text is over before {shorten(rest, 20)}.",

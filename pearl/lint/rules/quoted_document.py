@@ -18,14 +18,12 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pearl.lang.ast import DOCUMENT
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lang.diagnostics import Edit, Fix, Severity
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     for index, place, arg in view.literals:
         if arg.value not in ("CTX", "ctx"):
             continue

@@ -28,27 +28,15 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
-from pearl.lint.rules.base import PlanView, Rule
-from pearl.lint.rules.quoted_variable import quotations
+from pearl.lang.diagnostics import Severity
+from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.quoted_variable import finding, quotations
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
-    steps = view.plan.steps
-    for at, _, text in quotations(view):
-        name = steps[at].name
-        if name not in view.uses:
-            continue
-        yield RULE(
-            text.span,
-            f'"{text.value}" is a text, and also the name of step {view.number(at)}.',
-            help=f"If you mean what step {view.number(at)} found, write {name}.",
-            labels=(Label(steps[at].name_span, "this step"),),
-            data={"name": name, "text": text.value},
-            fix=Fix(f"write {name}", (Edit(text.span, name),), Safety.UNSAFE),
-        )
+def check(view: PlanView) -> Findings:
+    for step, text in quotations(view):
+        if step.name in view.uses:
+            yield finding(RULE, view, step, text, "also the name of step {number}")
 
 
 RULE = Rule("PRL407", "quoted-name", Severity.WARNING, __doc__, enabled=False, plan=check)

@@ -24,53 +24,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pearl.lang.ast import Literal
+from pearl.lang.ast import Literal, Step
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def folded(text: str) -> str:
+def quotations(view: PlanView) -> Iterator[tuple[Step, Literal]]:
+    """The steps whose names later steps quote, each with the text that quotes it."""
+    steps = view.plan.steps
+    own = [_folded(step.name) for step in steps]
+    first = {name: index for index, name in reversed([*enumerate(own)])}
+    for index, _, arg in view.literals:
+        if type(arg.value) is str:
+            text = _folded(arg.value)
+            at = first.get(text, index)
+            if at < index and text != own[index]:
+                yield steps[at], arg
+
+
+def _folded(text: str) -> str:
     """A name or text with case, spaces and underscores aside."""
     return text.replace(" ", "").replace("_", "").casefold()
 
 
-def quotations(view: PlanView) -> Iterator[tuple[int, int, Literal]]:
-    """Steps named by a later step's text: (earlier index, later index, text)."""
-    names: dict[str, int] = {}
-    own = [folded(step.name) for step in view.plan.steps]
-    for index, name in enumerate(own):
-        names.setdefault(name, index)
-    for index, _, arg in view.literals:
-        if type(arg.value) is str:
-            text = folded(arg.value)
-            at = names.get(text, index)
-            if at < index and text != own[index]:
-                yield at, index, arg
-
-
-def quoted_names(view: PlanView) -> frozenset[str]:
-    """Names of unused steps that a later step quotes."""
-    steps = view.plan.steps
-    return frozenset(
-        steps[at].name for at, _, _ in quotations(view) if steps[at].name not in view.uses
+def finding(rule: Rule, view: PlanView, step: Step, text: Literal, what: str) -> Diagnostic:
+    """What a rule says of a text that is a step's name."""
+    number = view.number(view.defined[step.name])
+    return rule(
+        text.span,
+        f'"{text.value}" is a text, and {what.format(number=number)}.',
+        help=f"If you mean what step {number} found, write {step.name}.",
+        labels=(Label(step.name_span, "this step"),),
+        data={"name": step.name, "text": text.value},
+        fix=Fix(f"write {step.name}", (Edit(text.span, step.name),), Safety.UNSAFE),
     )
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
-    steps = view.plan.steps
+def check(view: PlanView) -> Findings:
     returned = {ref.name for ref in view.plan.returns}
-    for at, _, text in quotations(view):
-        name = steps[at].name
-        if name in view.uses or name in returned:
-            continue
-        yield RULE(
-            text.span,
-            f'"{text.value}" is a text, and step {view.number(at)}, {name}, is used nowhere.',
-            help=f"If you mean what step {view.number(at)} found, write {name}.",
-            labels=(Label(steps[at].name_span, "this step"),),
-            data={"name": name, "text": text.value},
-            fix=Fix(f"write {name}", (Edit(text.span, name),), Safety.UNSAFE),
-        )
+    for step, text in quotations(view):
+        if step.name not in view.uses and step.name not in returned:
+            what = f"step {{number}}, {step.name}, is used nowhere"
+            yield finding(RULE, view, step, text, what)
 
 
 RULE = Rule("PRL402", "quoted-variable", Severity.WARNING, __doc__, plan=check)

@@ -20,13 +20,11 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pearl.lang.diagnostics import Diagnostic, Label, Severity
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lang.diagnostics import Label, Severity
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     if len(view.defined) == len(view.plan.steps):
         return
     for index, step in enumerate(view.plan.steps):

@@ -26,11 +26,10 @@ from __future__ import annotations
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.source import Source
 from pearl.lint.rules.base import Rule
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "return" or broken.got != "RETURN":
         return None
     return RULE(

@@ -21,15 +21,13 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pearl.lang.diagnostics import Diagnostic, Label, Severity
-from pearl.lint.rules.base import LibraryView, Rule
+from pearl.lang.diagnostics import Label, Severity
+from pearl.lint.rules.base import Findings, LibraryView, Rule
 
 CUTOFF = 95.0
 
 
-def check(view: LibraryView) -> Iterator[Diagnostic]:
+def check(view: LibraryView) -> Findings:
     from rapidfuzz import fuzz, process, utils
 
     actions = [action for action in view.actions if action.doc]

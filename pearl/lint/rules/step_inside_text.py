@@ -22,15 +22,14 @@ from __future__ import annotations
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.source import Source
 from pearl.lang.text import shorten
 from pearl.lint.rules.base import Rule
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.got != "STEP" or broken.before:
         return None
-    head = source.text[broken.span.start : broken.at.start].strip()
+    head = broken.source.text[broken.span.start : broken.at.start].strip()
     return RULE(
         broken.at,
         f"The step {broken.name} stands behind other words ({shorten(head, 30)}).",

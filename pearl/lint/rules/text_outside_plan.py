@@ -24,12 +24,10 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.lang.diagnostics import Edit, Fix, Severity
 from pearl.lang.printer import commented
 from pearl.lang.text import shorten
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 _WHAT = {
     "prose": "is not a step",
@@ -38,7 +36,7 @@ _WHAT = {
 }
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     text = view.source.text
     for aside in view.aside:
         span = aside.span

@@ -25,7 +25,6 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.source import Source
 from pearl.lang.splitter import QUOTES
 from pearl.lint.rules.base import Rule
 
@@ -34,13 +33,13 @@ _STUMP = re.compile(r"\W*(?:step\s*)?\d{1,3}\W*|[^\W\d]\w*\s*", re.IGNORECASE)
 _NOTED = re.compile(r"[)）]\s*[:：#]")
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step" or not broken.last or broken.got == "STEP":
         return None
-    if _STUMP.fullmatch(source.text, *broken.span):
+    if _STUMP.fullmatch(broken.source.text, *broken.span):
         return _finding(broken)
-    opened = not broken.got and source.text[broken.at.start : broken.at.start + 1] in QUOTES
-    noted = opened and _NOTED.search(source.text, broken.at.start, broken.span.end)
+    opened = not broken.got and broken.source.text[broken.at.start : broken.at.start + 1] in QUOTES
+    noted = opened and _NOTED.search(broken.source.text, broken.at.start, broken.span.end)
     if broken.got != "$END" and (not opened or noted):
         return None
     if "_ASSIGN" in broken.accepts and not broken.name:

@@ -23,21 +23,21 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Span
 from pearl.lint.rules.base import Rule
 
 _NUMBER = re.compile(r"(?:\s|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
 _NEXT = re.compile(r"[;,.\s]*(?:(?:and|then)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step" or broken.before not in ("CLOSE", "NOTE"):
         return None
     if broken.got == "STEP":
-        start = _NUMBER.search(source.text, broken.span.start, broken.at.start)
+        start = _NUMBER.search(broken.source.text, broken.span.start, broken.at.start)
         return _finding(Span(start.start() if start else broken.at.start, broken.at.start), broken)
-    close = source.text.rfind(")", broken.span.start, broken.at.start) + 1
-    gap = _NEXT.match(source.text, close, broken.span.end)
+    close = broken.source.text.rfind(")", broken.span.start, broken.at.start) + 1
+    gap = _NEXT.match(broken.source.text, close, broken.span.end)
     if not gap:
         return None
     return _finding(Span(close, gap.end()), broken)

@@ -22,28 +22,24 @@ from __future__ import annotations
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Span
 from pearl.lang.splitter import QUOTES
 from pearl.lang.text import shorten
 from pearl.lint.rules.base import Rule
 
+_CLOSING = dict(zip("“„«「‘‹『‚", "””»」’›』‘", strict=True))
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+
+def explain(broken: Broken) -> Diagnostic | None:
     at = broken.at.start
-    if broken.got or source.text[at : at + 1] not in tuple(QUOTES):
+    if broken.got or broken.source.text[at : at + 1] not in tuple(QUOTES):
         return None
-    rest = source.text[at : broken.span.end]
+    rest = broken.rest
     return RULE(
         Span(at, broken.span.end),
         f"The text that starts with {shorten(rest, 24)} is not closed.",
-        help=f"Close it with {_closing(rest[0])} where it ends.",
+        help=f"Close it with {_CLOSING.get(rest[0], rest[0])} where it ends.",
         data={"quote": rest[0]},
-    )
-
-
-def _closing(quote: str) -> str:
-    return {"“": "”", "„": "”", "«": "»", "「": "」", "‘": "’", "‹": "›", "『": "』", "‚": "‘"}.get(
-        quote, quote
     )
 
 

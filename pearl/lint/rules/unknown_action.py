@@ -20,37 +20,36 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.lang.diagnostics import Edit, Fix, Severity
 from pearl.lang.library import Library
-from pearl.lint.rules.base import PlanView, Rule, closest
+from pearl.lint.rules.base import Findings, PlanView, Rule, closest
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
+    library = view.library
     for step in view.plan.steps:
-        if view.library.get(step.action) or step.action in view.broken_names:
+        if library.get(step.action) or step.action in view.broken_names:
             continue
-        names = list(view.library.every_name())
+        names = list(library.every_name())
         same = [name for name in names if name.casefold() == step.action.casefold()]
         near = same or closest(step.action, names)
-        found = [action for name in near if (action := view.library.get(name))]
-        close = list(dict.fromkeys(action.signature for action in found))
-        fix = (
-            Fix(f"write {same[0]}", (Edit(step.action_span, same[0]),)) if len(same) == 1 else None
-        )
-        now = _replaced_by(step.action, view.library)
+        known = [action for name in near if (action := library.get(name))]
+        close = list(dict.fromkeys(action.signature for action in known))
+        now = _replaced_by(step.action, library)
+        if now:
+            help = f"{now} stands for it now: pearl migrate rewrites the plan."
+        elif close:
+            help = f'Closest: {"; ".join(close)}. Use one, or declare yours under "New actions:".'
+        else:
+            help = 'Use an action of the library, or declare yours under "New actions:".'
         yield RULE(
             step.action_span,
             f"{step.action} does not exist.",
-            help=f"{now} stands for it now: pearl migrate rewrites the plan."
-            if now
-            else (f"Closest: {'; '.join(close)}. " if close else "")
-            + 'Use one, or declare yours under "New actions:".'
-            if close
-            else 'Use an action of the library, or declare yours under "New actions:".',
+            help=help,
             data={"action": step.action, "candidates": close},
-            fix=fix,
+            fix=Fix(f"write {same[0]}", (Edit(step.action_span, same[0]),))
+            if len(same) == 1
+            else None,
         )
 
 

@@ -21,15 +21,13 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pearl.lang.ast import DOCUMENT, Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Source, Span
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lang.source import Span
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     for ref in view.template_refs:
         if ref.name == DOCUMENT:
             yield _finding(ref.span, ref.name, "The document cannot stand inside a text.")
@@ -37,10 +35,10 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
             yield _finding(ref.span, ref.name, f"{{{ref.name}}} names no step.")
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.got != "BRACE":
         return None
-    text = source.at(broken.at)
+    text = broken.token
     return _finding(broken.at, text.strip("{ }"), f"{text} names no step.")
 
 

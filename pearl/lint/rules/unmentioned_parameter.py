@@ -21,14 +21,13 @@ Fix
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from pearl.lang.ast import DOCUMENT
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lint.rules.base import LibraryView, Rule
+from pearl.lang.diagnostics import Severity
+from pearl.lint.rules.base import Findings, LibraryView, Rule
 
 
-def check(view: LibraryView) -> Iterator[Diagnostic]:
+def check(view: LibraryView) -> Findings:
     for action in view.actions:
         if not action.doc or action.variadic:
             continue

@@ -22,43 +22,40 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Source, Span
 from pearl.lang.text import shorten
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import Rule, trimmed
 
 _WORDS = re.compile(r"[^\"(),\[\]=]+")
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step" or "_COMMA" not in broken.accepts:
         return None
     if broken.before not in ("NAME", "NUMBER", "STRING"):
         return None
     if broken.got in ("CLOSE", "_ASSIGN", "_OPEN", "$END", "LIST"):
         return None
-    text, at = source.text, broken.at.start
+    text, at = broken.source.text, broken.at.start
     if broken.got == "STRING" or text[at : at + 1] == ";":
         return RULE(
             broken.at, "Two arguments have no comma between them.", help='Put "," between them.'
         )
-    if broken.before == "STRING":
-        return None
-    if broken.got == "NOTE" and text[at] in ":：#":
+    if broken.before == "STRING" or (broken.got == "NOTE" and text[at] in ":：#"):
         return None
     start = max(text.rfind(mark, broken.span.start, at) for mark in "(,[") + 1
-    start += len(text[start:]) - len(text[start:].lstrip())
-    words = _WORDS.match(text, start, broken.span.end)
-    end = len(text[: words.end()].rstrip()) if words else at
-    closed = text[words.end() : words.end() + 1] in (",", ")") if words else False
-    quoted = text[start:end].replace("\\", "\\\\")
+    found = _WORDS.match(text, start, broken.span.end)
+    span = trimmed(text, start, found.end() if found else at)
+    words = broken.source.at(span)
+    fix = None
+    if found and text[found.end() : found.end() + 1] in (",", ")") and "\n" not in words:
+        quoted = words.replace("\\", "\\\\")
+        fix = Fix("quote the words", (Edit(span, f'"{quoted}"'),), Safety.UNSAFE)
     return RULE(
-        Span(start, end),
-        f"{shorten(text[start:end])} is not quoted.",
-        help=f'If you mean the words, write "{shorten(text[start:end])}".',
-        data={"text": text[start:end]},
-        fix=Fix("quote the words", (Edit(Span(start, end), f'"{quoted}"'),), Safety.UNSAFE)
-        if closed and "\n" not in quoted
-        else None,
+        span,
+        f"{shorten(words)} is not quoted.",
+        help=f'If you mean the words, write "{shorten(words)}".',
+        data={"text": words},
+        fix=fix,
     )
 
 

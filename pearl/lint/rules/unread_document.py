@@ -18,15 +18,13 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pearl.lang.ast import DOCUMENT, Decomposed, Solver, SubPlan
 from pearl.lang.builtins import read_label
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lang.diagnostics import Severity
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     steps = view.plan.steps
     if steps and DOCUMENT not in view.uses and not view.broken and not _reads_elsewhere(view):
         yield RULE(

@@ -27,25 +27,21 @@ from __future__ import annotations
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.source import Source
 from pearl.lang.text import shorten
 from pearl.lint.rules.base import Rule
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
+def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "action":
         return None
-    token = shorten(source.at(broken.at), 20)
+    token = shorten(broken.token, 20)
     where = f"{token} cannot stand here" if token else "the line ends too early"
-    wanted = (
-        "a type is one of any, text, number, bool, list, pairs"
-        if ("TYPE" in broken.accepts)
-        else "write NAME(CTX, X) -> type : definition"
-    )
     return RULE(
         broken.at if token else broken.span,
-        f"The action {broken.name or shorten(source.at(broken.span))} cannot be read: {where}.",
-        help=f"{wanted[0].upper()}{wanted[1:]}.",
+        f"The action {broken.name or shorten(broken.text)} cannot be read: {where}.",
+        help="A type is one of any, text, number, bool, list, pairs."
+        if "TYPE" in broken.accepts
+        else "Write NAME(CTX, X) -> type : definition.",
         data={"action": broken.name},
     )
 

@@ -24,13 +24,11 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lang.diagnostics import Severity
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     if not view.plan.declares or view.broken:
         return
     called = {step.action for step in view.plan.steps}

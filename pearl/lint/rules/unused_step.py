@@ -25,23 +25,19 @@ Fix
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lint.rules.base import PlanView, Rule
-from pearl.lint.rules.quoted_variable import quoted_names
+from pearl.lang.diagnostics import Severity
+from pearl.lang.graph import needed
+from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.quoted_variable import quotations
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     steps = view.plan.steps
     if view.plan.returns:
-        wanted = {ref.name for ref in view.plan.returns}
-        if not wanted <= view.defined.keys():
-            return
-        for index in range(len(steps) - 1, -1, -1):
-            if steps[index].name in wanted:
-                wanted.update(ref.name for ref in view.step_refs[index])
-        for step in steps:
+        returned = {ref.name for ref in view.plan.returns}
+        wanted = needed(returned, steps)
+        for step in steps if returned <= view.defined.keys() else ():
             if step.name not in wanted:
                 yield RULE(
                     step.name_span,
@@ -53,13 +49,11 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
     unused = [step for step in steps if step.name not in view.uses]
     if len(unused) < 2:
         return
-    explained = quoted_names(view)
-    # A line that cannot be read may be the one that uses it.
-    mentioned = {
-        word for line in view.broken for word in re.findall(r"\w+", view.source.at(line.span))
-    }
+    # A quoted name has a rule of its own, and a line that cannot be read may use the step.
+    explained = {step.name for step, _ in quotations(view)}
+    explained.update(word for line in view.broken for word in re.findall(r"\w+", line.text))
     for step in unused[:-1]:
-        if step.name not in explained and step.name not in mentioned:
+        if step.name not in explained:
             yield RULE(
                 step.name_span,
                 f"{step.name} is used by no later step, so it becomes part of the answer.",

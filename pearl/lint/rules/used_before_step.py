@@ -20,32 +20,25 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pearl.lang.diagnostics import Diagnostic, Label, Severity
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lang.diagnostics import Label, Severity
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
-    defined = view.defined
-    for index, found in enumerate(view.step_refs):
-        for ref in found:
-            at = defined.get(ref.name, -1)
+def check(view: PlanView) -> Findings:
+    for index, used in enumerate(view.step_refs):
+        for ref in used:
+            at = view.defined.get(ref.name, -1)
             if at < index:
                 continue
-            own = at == index
-            help_ = (
-                f'A step cannot use its own output. If you mean the word, write "{ref.name}".'
-                if own
-                else f"Put step {view.number(at)} before step {view.number(index)}."
-            )
+            step, source = view.number(index), view.number(at)
             yield RULE(
                 ref.span,
-                f"{ref.name} is used in step {view.number(index)}, and defined in "
-                f"step {view.number(at)}.",
-                help=help_,
+                f"{ref.name} is used in step {step}, and defined in step {source}.",
+                help=f'A step cannot use its own output. If you mean the word, write "{ref.name}".'
+                if at == index
+                else f"Put step {source} before step {step}.",
                 labels=(Label(view.plan.steps[at].name_span, "defined here"),),
-                data={"name": ref.name, "step": view.number(index), "defined": view.number(at)},
+                data={"name": ref.name, "step": step, "defined": source},
             )
 
 

@@ -20,15 +20,15 @@ from __future__ import annotations
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.source import Source, Span
+from pearl.lang.source import Span
 from pearl.lang.splitter import call_end
 from pearl.lint.rules.base import Rule
 
 _PAIRS = {"[": "]", "【": "】", "{": "}"}
 
 
-def explain(broken: Broken, source: Source) -> Diagnostic | None:
-    text, at = source.text, broken.at.start
+def explain(broken: Broken) -> Diagnostic | None:
+    text, at = broken.source.text, broken.at.start
     opening = text[at : at + 1]
     if broken.kind != "step":
         return None

@@ -22,15 +22,13 @@ Fix
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pearl.lang.ast import Arg, Items, Literal, Mode, Ref, Template
-from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.diagnostics import Severity
 from pearl.lang.values import type_of
-from pearl.lint.rules.base import PlanView, Rule
+from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
-def check(view: PlanView) -> Iterator[Diagnostic]:
+def check(view: PlanView) -> Findings:
     for index, step in enumerate(view.plan.steps):
         action = view.library.get(step.action)
         if not action:
@@ -60,8 +58,7 @@ def check(view: PlanView) -> Iterator[Diagnostic]:
 def _kind(view: PlanView, index: int, arg: Arg) -> str:
     match arg:
         case Ref(mode=Mode.PLAIN):
-            source = view.defined.get(arg.name, index)
-            return view.type_of(source) if source < index else "any"
+            return view.type_before(arg.name, index)
         case Literal():
             return type_of(arg.value)
         case Template():
