@@ -16,7 +16,7 @@ from pearl.lang.ast import Prompt
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import Source
 from pearl.models.base import ModelError, Reply, Request
-from pearl.models.offline import Offline
+from pearl.models.recorded import Recorded
 from pearl.prompts.calls import CorrectFilled, FillSchema, NextStep, WritePlan
 from pearl.run.calls import Caller
 from pearl.run.context import Context
@@ -152,36 +152,43 @@ LONG = "".join(f"# Hill {at}\n\n{'Grass grows on it, and it is green. ' * 20}\n\
 FALK = "# Ines Falk\n\nInes Falk was born in Lund.\n"
 
 
-@pytest.mark.parametrize("name", ["fsm1", "fsm2"])
-def test_a_document_that_does_not_fit_is_the_error_it_is_for_a_plan(name: str):
-    Path("long.md").write_text(LONG + FALK, encoding="utf-8")
-    asked = ("ask", "long.md", "Where was Ines Falk born?", "--window", "4000", "--context",
-             "full", "--model", "offline")  # fmt: skip
-    plan, machine = call(*asked), call(*asked, "--strategy", name)
-    assert (plan.code, machine.code) == (1, 1)
-    for found in (plan, machine):
-        assert "It is to read" in found.err
-        assert "Use --context chunk, --context retrieve or a model with a longer" in found.err
+REPLIES = {
+    "fsm/1/decompose/1": '{"kind": "simple", "sub_question": "Where was Ines Falk born?"}',
+    "step/found_1/1": '{"answer": "Lund", "evidence": ["Ines Falk was born in Lund."], '
+    '"paragraphs": ["Ines Falk"]}',
+    "step/summary/1": '{"answer": "Lund"}',
+}
+
+
+@pytest.mark.parametrize("name", ["pearl", "fsm1", "fsm2"])
+def test_a_document_that_does_not_fit_is_the_same_error_for_plans_and_machines(name: str):
+    model = Recorded({**REPLIES, "plan/1": '1. a = FIND_REASON(CTX, "x") : Find'})
+    context = Context("full", 4000, 1024, lambda text: len(text) // 4)
+    with pytest.raises(RunError, match="It is to read .* Use --context chunk, --context retrieve"):
+        pearl.ask_sync(
+            Source("long.md", LONG + FALK), "Where was Ines Falk born?", strategy=name,
+            model=model, context=context,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("policy", ["auto", "chunk", "retrieve"])
 def test_a_cut_is_in_the_journal_and_the_prompts_fit(policy: Any):
-    document = Source("long.md", LONG + FALK)
-    asked: list[Request] = []
+    sent: list[Request] = []
 
-    class Listening(Offline):
+    class Listening(Recorded):
         async def answer(self, request: Request) -> Reply:
-            asked.append(request)
+            sent.append(request)
             return await super().answer(request)
 
     context = Context(policy, 4000, 1024, lambda text: len(text) // 4)
     found = pearl.ask_sync(
-        document, "Where was Ines Falk born?", strategy="fsm1", model=Listening(), context=context,
-        store="cut.db",
+        Source("long.md", LONG + FALK), "Where was Ines Falk born?", strategy="fsm1",
+        model=Listening(REPLIES), context=context, store="cut.db",
     )  # fmt: skip
-    assert "Lund" in found.text
-    reading = [one for one in asked if one.document]
+    assert found.text == "Lund"
+    reading = [one for one in sent if one.document]
     assert reading
     for one in reading:
+        assert FALK in "".join(each["content"] for each in one.messages)
         assert sum(len(each["content"]) for each in one.messages) // 4 <= 4000 - 1024
     assert "context/found_1" in call("runs", "show", found.run, "--json", "--store", "cut.db").out
