@@ -84,6 +84,17 @@ def test_a_strategy_that_needs_a_language_model_says_so_before_anything_is_sent(
     assert not Path(".pearl").exists()
 
 
+@pytest.mark.parametrize("name", [
+    "decomp", "cot-rolled-out", "least-to-most", "normal", "normal-evidence", "cot-answer",
+    "cot-evidence", "sp-cot", "react", "fsm1", "fsm2", "rebel", "tmn-model",
+])  # fmt: skip
+def test_a_method_that_needs_a_language_model_is_refused_before_the_job_begins(name: str):
+    data = ROOT / "plans" / "examples" / "lighthouse.questions.jsonl"
+    found = call("eval", "questions", "--data", data, "--methods", f"zero-shot,{name}")
+    assert one_line(found, 2).startswith(f"{name} needs a language model: set OPENAI_API_KEY")
+    assert not Path(".pearl").exists()
+
+
 def test_the_command_line_names_every_strategy():
     shown = " ".join(call("ask", "--help").out.split())
     assert all(f"{name} (" in shown or f"{name}," in shown for name in NAMES)

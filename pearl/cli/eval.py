@@ -139,6 +139,7 @@ def eval_command(
         sized.methods,
         kit,
         context_for(given.model, context, window),
+        model=given.model.name,
         reasoning=reasoning,
         notes=[
             *_notes(shown, stepwise, kit, sized.methods, given.model.notice),

@@ -56,7 +56,7 @@ from pearl.store.database import is_there, open_database
 from pearl.store.history import RunRow, find_run, list_runs
 from pearl.store.history import read_rows as stored_rows
 from pearl.strategies.planner import choose_demonstrations
-from pearl.strategies.registry import STRATEGIES, Known
+from pearl.strategies.registry import NEEDS_MODEL, OFFLINE, STRATEGIES, Known
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -454,6 +454,7 @@ def evaluation_job(
     kit: Kit,
     context: Context,
     *,
+    model: str = "",
     reasoning: bool = False,
     notes: Sequence[str] = (),
 ) -> Job:
@@ -467,6 +468,7 @@ def evaluation_job(
         methods: names; the first is what the others are compared with.
         kit: what they share.
         context: how much fits a prompt.
+        model: the name of the model that is to answer.
         reasoning: whether the model is to label each question's kind.
         notes: what a reader must know, in whole sentences.
 
@@ -474,7 +476,10 @@ def evaluation_job(
         InputError: there is no such method, or it lacks what it needs.
     """
     for name in methods:
-        lacking = find_method(name).lacks(kit, examples[0])
+        method = find_method(name)
+        lacking = method.lacks(kit, examples[0])
+        if method.needs_model and model == OFFLINE:
+            lacking = NEEDS_MODEL
         if lacking:
             raise InputError(f"{name} {lacking}")
     every = (*methods, *((REASON_LABELS,) if reasoning else ()))

@@ -131,6 +131,8 @@ class Method:
             them brought to short ones.
         lacks: what it needs and does not have, in words behind its name; empty
             where it can begin.
+        needs_model: whether it asks for steps, or for replies in a demanded form, which the
+            offline reader does not write.
     """
 
     name: str
@@ -138,6 +140,7 @@ class Method:
     answer: Callable[[Example, Kit, Session], Awaitable[Outcome]]
     prose: bool = False
     lacks: Callable[[Kit, Example], str] = lambda *_: ""
+    needs_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)

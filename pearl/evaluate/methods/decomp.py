@@ -22,4 +22,5 @@ METHOD = Method(
     "Steps are written one at a time, after seeing what the last gave.",
     answer,
     prose=True,
+    needs_model=True,
 )

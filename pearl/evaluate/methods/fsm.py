@@ -108,9 +108,11 @@ ONE = Method(
     "fsm1",
     "A state machine decomposes, searches, revises and judges.",
     partial(answer, name="fsm1"),
+    needs_model=True,
 )
 TWO = Method(
     "fsm2",
     "As fsm1, and then a review gives facts, triples and an explanation.",
     partial(answer, name="fsm2"),
+    needs_model=True,
 )

@@ -25,4 +25,5 @@ METHOD = Method(
     "Sub-questions are listed first, then answered one after another.",
     answer,
     prose=True,
+    needs_model=True,
 )

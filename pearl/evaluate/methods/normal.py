@@ -57,25 +57,32 @@ async def answer(example: Example, kit: Kit, session: Session, action: str) -> O
 
 
 NORMAL = Method(
-    "normal", "One reply gives the answer alone.", partial(answer, action="ANSWER_SHORT")
+    "normal",
+    "One reply gives the answer alone.",
+    partial(answer, action="ANSWER_SHORT"),
+    needs_model=True,
 )
 EVIDENCE = Method(
     "normal-evidence",
     "One reply gives the answer, its sentences and its triples.",
     partial(answer, action="ANSWER_WITH_EVIDENCE"),
+    needs_model=True,
 )
 COT = Method(
     "cot-answer",
     "One reply reasons, and gives the answer alone.",
     partial(answer, action="REASON_SHORT"),
+    needs_model=True,
 )
 COT_EVIDENCE = Method(
     "cot-evidence",
     "One reply reasons, and gives the answer, its sentences and its triples.",
     partial(answer, action="REASON_WITH_EVIDENCE"),
+    needs_model=True,
 )
 SP_COT = Method(
     "sp-cot",
     "One reply asks and answers sub-questions of its own, and then the question.",
     partial(answer, action="ASK_ONESELF"),
+    needs_model=True,
 )

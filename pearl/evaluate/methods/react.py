@@ -18,5 +18,8 @@ async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
 
 
 METHOD = Method(
-    "react", "Paragraphs are searched and read a sentence at a time, as the model chooses.", answer
+    "react",
+    "Paragraphs are searched and read a sentence at a time, as the model chooses.",
+    answer,
+    needs_model=True,
 )

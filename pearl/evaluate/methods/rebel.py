@@ -47,4 +47,5 @@ METHOD = Method(
     "Questions are split until a tool, or what is known, answers each part.",
     answer,
     lacks=_lacks,
+    needs_model=True,
 )

@@ -31,4 +31,5 @@ METHOD = Method(
     "One step that sees the demonstrations as chains of thought.",
     answer,
     prose=True,
+    needs_model=True,
 )

@@ -105,4 +105,5 @@ BY_MODEL = Method(
     "Agents are asked, hop by hop, as the model proposes.",
     answer_by_model,
     lacks=_lacks_plans,
+    needs_model=True,
 )
