@@ -1,26 +1,21 @@
-"""``pearl batch``
-
-``pearl estimate``
-"""
+"""``pearl batch`` and ``pearl estimate``: a file of questions, answered or only counted."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pearl.cli.inputs import open_existing
 from pearl.cli.jobs import complain, do, job_settings, tell
 from pearl.cli.options import Concurrency, library_for, load, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:
-    from pearl.jobs.estimate import Estimate
-    from pearl.models.prices import Price
     from pearl.run.context import Policy
 
 
@@ -118,89 +113,57 @@ def estimate_command(
     from pearl.jobs.batch import Setup
     from pearl.jobs.estimate import estimate
     from pearl.jobs.questions import read_index
-    from pearl.models.prices import load_prices
+    from pearl.models.prices import dollars, load_prices
+    from pearl.store.database import address, is_there
+    from pearl.store.history import mean_seconds
     from pearl.strategies.registry import prepare
 
-    name = model or _named()
+    name = model or os.environ.get("PEARL_MODEL", "").strip() or "offline"
     price = load_prices(Path(prices) if prices else None).get(name)
     setup = Setup(prepare("pearl", name, load(libraries)))
-    found = estimate(read_index(questions, documents), setup, name)
-    pace, at_once = _seconds_a_call(store, name), concurrency or 32
-    seconds = found.calls / at_once * pace if pace else None
+    estimated = estimate(read_index(questions, documents), setup, name)
+    usage, parallel, seconds = estimated.usage, concurrency or 32, None
+    place = address(store)
+    if is_there(place):
+        with open_existing(store) as engine:
+            mean = mean_seconds(engine, name)
+        seconds = estimated.calls / parallel * mean if mean else None
+    # In millionths of a dollar: without a prefix cache, and with one.
+    costs = [price.cost(each) for each in (replace(usage, cached_tokens=0), usage)] if price else []
     if as_json:
-        emit_json(_as_object(found, name, price, seconds))
+        emit_json(
+            {
+                "questions": estimated.questions,
+                "plans_to_write": estimated.planned,
+                "documents": estimated.documents,
+                "calls": round(estimated.calls),
+                **asdict(usage),
+                "model": name,
+                "cost": costs[0] / 1e6 if costs else None,
+                "cost_with_prefix_cache": costs[1] / 1e6 if costs else None,
+                "seconds": seconds,
+            }
+        )
         return
-    for label, value in _table(found, name, price, seconds, at_once):
+    cost = f"not known: no price for {name}; give one with --prices"
+    if costs:
+        cost = f"about {dollars(costs[0])}, with a prefix cache {dollars(costs[1])}"
+    time = f"not known: no call of {name} is in the store yet"
+    if seconds is not None:
+        time = f"about {seconds:,.0f} s with {parallel} calls at a time"
+    rows = {
+        "questions": f"{estimated.questions:,} on {counted(estimated.documents, 'document')}",
+        "calls": f"about {round(estimated.calls):,}",
+        "tokens": f"about {usage.prompt_tokens:,} read, of which an endpoint with a prefix cache "
+        f"may keep {usage.cached_tokens:,}, and {usage.completion_tokens:,} written",
+        "cost": cost,
+        "time": time,
+    }
+    for label, value in rows.items():
         click.echo(f"{label:10} {value}")
-    size, document = found.largest
+    size, document = estimated.largest
     if price and price.window and size > price.window:
         click.echo(
             f"{document} has {size:,} tokens, more than the {price.window:,} that fit {name}.",
             err=True,
         )
-
-
-def _costs(found: Estimate, price: Price) -> tuple[int, int]:
-    """In millionths of a dollar: without a prefix cache, and with one."""
-    return price.cost(replace(found.usage, cached_tokens=0)), price.cost(found.usage)
-
-
-def _as_object(
-    found: Estimate, model: str, price: Price | None, seconds: float | None
-) -> dict[str, Any]:
-    costs = _costs(found, price) if price else None
-    return {
-        "questions": found.questions,
-        "plans_to_write": found.planned,
-        "documents": found.documents,
-        "calls": round(found.calls),
-        **asdict(found.usage),
-        "model": model,
-        "cost": costs[0] / 1e6 if costs else None,
-        "cost_with_prefix_cache": costs[1] / 1e6 if costs else None,
-        "seconds": seconds,
-    }
-
-
-def _table(
-    found: Estimate, model: str, price: Price | None, seconds: float | None, at_once: int
-) -> Iterator[tuple[str, str]]:
-    from pearl.models.prices import dollars
-
-    usage = found.usage
-    yield "questions", f"{found.questions:,} on {counted(found.documents, 'document')}"
-    yield "calls", f"about {round(found.calls):,}"
-    yield (
-        "tokens",
-        f"about {usage.prompt_tokens:,} read, of which an endpoint with a prefix cache may keep "
-        f"{usage.cached_tokens:,}, and {usage.completion_tokens:,} written",
-    )
-    if price:
-        plain, cached = map(dollars, _costs(found, price))
-        yield "cost", f"about {plain}, with a prefix cache {cached}"
-    else:
-        yield "cost", f"not known: no price for {model}; give one with --prices"
-    if seconds is None:
-        yield "time", f"not known: no call of {model} is in the store yet"
-    else:
-        yield "time", f"about {seconds:,.0f} s with {at_once} calls at a time"
-
-
-def _named() -> str:
-    return os.environ.get("PEARL_MODEL", "").strip() or "offline"
-
-
-def _seconds_a_call(store: str, model: str) -> float | None:
-    """How long a call of this model took so far, where runs of it are in the store."""
-    from pearl.store.database import address, is_there, open_database
-
-    place = address(store)
-    if not is_there(place):
-        return None
-    from pearl.store.history import mean_seconds
-
-    engine = open_database(place)
-    try:
-        return mean_seconds(engine, model)
-    finally:
-        engine.dispose()

@@ -23,6 +23,7 @@ from pearl.lang.source import InputError, Source, read_source
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from pearl.lint.checker import Selection
     from pearl.store.history import RunRow
 
 
@@ -161,6 +162,30 @@ def _beside(file: Path, name: str) -> str:
     """A library's path is meant from the file that names it."""
     path = file.parent / name
     return str(path) if path.is_file() else name
+
+
+def read_selection(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Selection:
+    """Which rules speak, by prefixes of their codes.
+
+    Args:
+        select: prefixes of codes that are on, several of them in a text where commas or spaces
+            stand between them; none means the rules that are on by default.
+        ignore: the same of codes that are off.
+
+    Raises:
+        InputError: no rule's code starts so.
+    """
+    from pearl.lint.checker import Selection
+    from pearl.lint.rules import RULES
+
+    on, off = (
+        tuple(code.upper() for group in groups for code in group.replace(",", " ").split())
+        for groups in (select, ignore)
+    )
+    for code in (*on, *off):
+        if not any(rule.code.startswith(code) for rule in RULES):
+            raise InputError(f"No rule's code starts with {code}: pearl rule lists them.")
+    return Selection(on, off)
 
 
 @contextmanager

@@ -1,11 +1,4 @@
-"""``pearl lint``
-
-``pearl fmt``
-
-``pearl rule``
-
-``pearl actions``
-"""
+"""``pearl lint``, ``pearl fmt``, ``pearl rule`` and ``pearl actions``: the language's own tools."""
 
 from __future__ import annotations
 
@@ -62,10 +55,11 @@ def lint_command(
     """Check PATHS: .plan and .actions files, folders of them, .jsonl files whose rows have a
     "plan", or - for standard input. With --fix, a fixed standard input is printed, and what is
     left to mend is told on standard error."""
-    from pearl.cli.inputs import read_inputs
+    from pearl.cli.inputs import read_config, read_inputs, read_selection
 
     form = "json" if as_json else form
-    selection = _selection(select, ignore)
+    config = read_config()
+    selection = read_selection(select or config.select, ignore or config.ignore)
     inputs = read_inputs(paths)
     fixing = safe or unsafe
     if fixing:
@@ -80,23 +74,6 @@ def lint_command(
     else:
         _show(reports, form, to_stderr=fixing and any(one.source.name == "-" for one in inputs))
     raise click.exceptions.Exit(1 if any(report.diagnostics for report in reports) else 0)
-
-
-def _selection(select: tuple[str, ...], ignore: tuple[str, ...]) -> Selection:
-    from pearl.cli.inputs import read_config
-    from pearl.lang.source import InputError
-    from pearl.lint.checker import Selection
-    from pearl.lint.rules import RULES
-
-    config = read_config()
-    chosen = [
-        tuple(code.upper() for group in given for code in group.replace(",", " ").split())
-        for given in (select or config.select, ignore or config.ignore)
-    ]
-    for code in (*chosen[0], *chosen[1]):
-        if not any(rule.code.startswith(code) for rule in RULES):
-            raise InputError(f"No rule's code starts with {code}: pearl rule lists them.")
-    return Selection(*chosen)
 
 
 def _found(given: Input, source: Source, library: Library, selection: Selection) -> Report:
@@ -205,42 +182,47 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_js
     """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
     read standard input and print. Text that is no part of a plan becomes comments. A file with
     a line that cannot be read stays as it is."""
-    from pearl.cli.inputs import read_inputs
+    from difflib import unified_diff
+
+    from pearl.cli.inputs import Kind, read_inputs
+    from pearl.lang.printer import format_library, format_plan
     from pearl.lang.source import InputError
     from pearl.lang.text import printable
 
     changed: list[str] = []
     unreadable: list[str] = []
-    diffs: list[str] = []
+    diff = ""
     printed: str | None = None
     dry = only_check or only_diff
     for given in read_inputs(paths):
-        source = given.source
+        name, text = given.source.name, given.source.text
         try:
-            formatted = _formatted(given)
+            if given.row:
+                raise InputError(f"{name}: rows of a .jsonl file are not formatted.")
+            form = format_library if given.kind is Kind.LIBRARY else format_plan
+            formatted = form(given.source)
         except InputError as error:
             unreadable.append(str(error))
             continue
-        if formatted != source.text:
-            changed.append(source.name)
-            diffs.append(_diff(source, formatted))
-        if dry:
-            continue
-        if source.name == "-":
+        if formatted != text:
+            changed.append(name)
+            lines = unified_diff(text.splitlines(), formatted.splitlines(), name, name, lineterm="")
+            diff += "".join(f"{line}\n" for line in lines)
+        if not dry and name == "-":
             printed = formatted
-        elif formatted != source.text:
-            write(source.name, formatted)
+        elif not dry and formatted != text:
+            write(name, formatted)
     if as_json:
         emit_json(
             {
                 "changed": changed,
                 "unreadable": unreadable,
-                "diff": "".join(diffs) if only_diff else None,
+                "diff": diff if only_diff else None,
                 "text": printed,
             }
         )
     elif only_diff:
-        _show_diff("".join(diffs))
+        _show_diff(diff)
     elif only_check:
         for name in changed:
             click.echo(f"would change {printable(name)}")
@@ -251,35 +233,16 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_js
     raise click.exceptions.Exit(1 if unreadable or (changed and dry) else 0)
 
 
-def _formatted(given: Input) -> str:
-    from pearl.cli.inputs import Kind
-    from pearl.lang.printer import format_library, format_plan
-    from pearl.lang.source import InputError
-
-    if given.row:
-        raise InputError(f"{given.source.name}: rows of a .jsonl file are not formatted.")
-    return format_library(given.source) if given.kind is Kind.LIBRARY else format_plan(given.source)
-
-
-def _diff(source: Source, formatted: str) -> str:
-    from difflib import unified_diff
-
-    before, after = source.text.splitlines(), formatted.splitlines()
-    lines = unified_diff(before, after, source.name, source.name, lineterm="")
-    return "".join(f"{line}\n" for line in lines)
-
-
 def _show_diff(text: str) -> None:
     """With colours on a terminal; elsewhere to the letter, as for ``patch``."""
     from pearl.lang.text import printable
 
-    if not on_terminal():
-        if text:
-            emit(text)
-        return
-    colours = {"+": "green", "-": "red", "@": "cyan"}
-    for line in text.splitlines():
-        click.echo(click.style(printable(line), fg=colours.get(line[:1])))
+    if on_terminal():
+        colours = {"+": "green", "-": "red", "@": "cyan"}
+        for line in text.splitlines():
+            click.echo(click.style(printable(line), fg=colours.get(line[:1])))
+    elif text:
+        emit(text)
 
 
 @click.command(
@@ -290,52 +253,38 @@ def _show_diff(text: str) -> None:
 @shared("json")
 def rule_command(code: str, as_json: bool) -> None:
     """Explain the rule CODE (PRL201, or its name); without CODE, list all rules."""
+    from pearl.lang.source import InputError
+    from pearl.lint.rules import RULES
+
+    def summary(rule: Rule) -> dict[str, object]:
+        return {
+            "code": rule.code,
+            "name": rule.name,
+            "severity": str(rule.severity),
+            "enabled": rule.enabled,
+            "summary": rule.doc.strip().splitlines()[0],
+        }
+
     if not code:
-        _list(as_json=as_json)
+        ordered = sorted(RULES, key=lambda rule: rule.code)
+        if as_json:
+            emit_json([summary(rule) for rule in ordered])
+            return
+        for rule in ordered:
+            off = "" if rule.enabled else "  (off unless selected)"
+            first = summary(rule)["summary"]
+            click.echo(f"{rule.code}  {rule.name:22} {rule.severity:8} {first}{off}")
         return
-    rule = _find(code)
+    named = [rule for rule in RULES if code.upper() == rule.code or code.lower() == rule.name]
+    if not named:
+        raise InputError(f"There is no rule {code}: pearl rule lists them.")
+    rule = named[0]
     if as_json:
-        emit_json({**_summary_rule(rule), "documentation": rule.doc.strip()})
+        emit_json({**summary(rule), "documentation": rule.doc.strip()})
         return
     off = "" if rule.enabled else ", off unless selected"
     click.echo(click.style(f"{rule.code} {rule.name} ({rule.severity}{off})\n", bold=True))
     click.echo(rule.doc.strip())
-
-
-def _find(code: str) -> Rule:
-    from pearl.lang.source import InputError
-    from pearl.lint.rules import RULES
-
-    for rule in RULES:
-        if code.upper() == rule.code or code.lower() == rule.name:
-            return rule
-    raise InputError(f"There is no rule {code}: pearl rule lists them.")
-
-
-def _list(*, as_json: bool) -> None:
-    from pearl.lint.rules import RULES
-
-    ordered = sorted(RULES, key=lambda rule: rule.code)
-    if as_json:
-        emit_json([_summary_rule(rule) for rule in ordered])
-        return
-    for rule in ordered:
-        off = "" if rule.enabled else "  (off unless selected)"
-        click.echo(f"{rule.code}  {rule.name:22} {rule.severity:8} {_first(rule)}{off}")
-
-
-def _first(rule: Rule) -> str:
-    return rule.doc.strip().splitlines()[0]
-
-
-def _summary_rule(rule: Rule) -> dict[str, object]:
-    return {
-        "code": rule.code,
-        "name": rule.name,
-        "severity": str(rule.severity),
-        "enabled": rule.enabled,
-        "summary": _first(rule),
-    }
 
 
 @click.command(

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from pearl.cli.options import shared
 from pearl.cli.output import emit_json
-
-if TYPE_CHECKING:
-    from pearl.lsp.session import Settings
 
 
 @click.command(
@@ -29,10 +25,12 @@ def lsp_command(libraries: tuple[str, ...], as_json: bool) -> None:
     Editors start it themselves (docs/editor.md). What a plan is checked with is what pearl lint
     in its folder would take.
     """
+    from pearl.cli.inputs import read_config, read_selection
     from pearl.lang.source import InputError
 
     try:
         from pearl.lsp.server import ANSWERS, serve
+        from pearl.lsp.session import Settings
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
@@ -46,24 +44,12 @@ def lsp_command(libraries: tuple[str, ...], as_json: bool) -> None:
         raise InputError("pearl lsp has no standard input: have an editor start it.")
     if sys.stdin.isatty():
         click.echo("pearl lsp waits for an editor on standard input; Ctrl-C ends it.", err=True)
-    left = serve(lambda folder: _settings(folder, libraries))
+
+    def settings(folder: Path) -> Settings:
+        """As ``pearl lint`` has them in a folder."""
+        config = read_config(folder)
+        selection = read_selection(config.select, config.ignore)
+        return Settings(libraries or config.library, selection)
+
+    left = serve(settings)
     raise click.exceptions.Exit(0 if left else 1)
-
-
-def _settings(folder: Path, libraries: tuple[str, ...]) -> Settings:
-    """As ``pearl lint`` has them in a folder."""
-    from pearl.cli.inputs import read_config
-    from pearl.lang.source import InputError
-    from pearl.lint.checker import Selection
-    from pearl.lint.rules import RULES
-    from pearl.lsp.session import Settings
-
-    config = read_config(folder)
-    select, ignore = (
-        tuple(code.upper() for group in given for code in group.replace(",", " ").split())
-        for given in (config.select, config.ignore)
-    )
-    for code in (*select, *ignore):
-        if not any(rule.code.startswith(code) for rule in RULES):
-            raise InputError(f"No rule's code starts with {code}: pearl rule lists them.")
-    return Settings(libraries or config.library, Selection(select, ignore))

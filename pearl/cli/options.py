@@ -167,6 +167,14 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 help="Write to a file, not the screen.",
             ),
         ),
+        "form": (
+            _option(
+                "--format",
+                "form",
+                type=click.Choice(["terminal", "markdown", "latex", "html"]),
+                help="What to write. Default: what the file's ending says, else terminal.",
+            ),
+        ),
         "prices": (
             _option(
                 "--prices",

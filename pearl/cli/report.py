@@ -1,12 +1,10 @@
-"""``pearl report``
-
-``pearl replicate``
-"""
+"""``pearl report`` and ``pearl replicate``: what an evaluation came to."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from pearl.report.document import Report
 
 
-FORM_NAMES = ("terminal", "markdown", "latex", "html")
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
 
 
@@ -32,10 +29,7 @@ _ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
     epilog="Example:  pearl report last -o report.html",
 )  # fmt: skip
 @click.argument("evaluation", required=False, metavar="EVAL")
-@click.option(
-    "--format", "form", type=click.Choice(FORM_NAMES),
-    help="What to write. Default: what the file's ending says, else terminal.",
-)  # fmt: skip
+@shared("form")
 @click.option(
     "--errors", type=click.IntRange(1), metavar="N",
     help="Write N wrong answers, spread over the splits, as JSON lines for a person to label.",
@@ -64,6 +58,10 @@ def report_command(
 
     Accuracy with 95 % intervals, paired tests, plans, cost. With --labelled alone, only the shares.
     """
+    from pearl.evaluate.errors import error_table, read_labelled
+    from pearl.evaluate.report import summarise
+    from pearl.report.document import Report
+
     check_output(output, evaluation or "", labelled)
     if evaluation is None and (errors or not labelled):
         raise InputError("Name an evaluation: a file, the name of a run, or last.")
@@ -72,7 +70,12 @@ def report_command(
     if errors and evaluation is not None:
         _draw(load(evaluation, store, prices), errors, method, output, as_json=as_json)
         return
-    show(_report(evaluation, labelled, store, prices), form, output, as_json=as_json)
+    report = Report("Labelled errors", (("file", labelled),))
+    if evaluation is not None:
+        report = summarise(load(evaluation, store, prices))
+    if labelled:
+        report = replace(report, blocks=(*report.blocks, error_table(read_labelled(labelled))))
+    show(report, form, output, as_json=as_json)
 
 
 def load(name: str, store: str, prices: str = "") -> Evaluation:
@@ -104,7 +107,7 @@ def show(report: Report, form: str | None, output: str, *, as_json: bool) -> Non
 
     Args:
         report: what to show.
-        form: one of `FORM_NAMES`; None for what the file's ending says.
+        form: as after ``--format``; None for what the file's ending says.
         output: the file; empty for the screen.
         as_json: its data, whatever the form.
     """
@@ -122,23 +125,6 @@ def show(report: Report, form: str | None, output: str, *, as_json: bool) -> Non
         click.echo(terminal.render(report, width, bold, dim), nl=False)
     else:
         emit(FORMS[chosen](report))
-
-
-def _report(name: str | None, labelled: str, store: str, prices: str) -> Report:
-    """The report on an evaluation, on labelled errors, or on both."""
-    from pearl.report.document import Report
-
-    found = Report("Labelled errors", (("file", labelled),))
-    if name is not None:
-        from pearl.evaluate.report import summarise
-
-        found = summarise(load(name, store, prices))
-    if not labelled:
-        return found
-    from pearl.evaluate.errors import error_table, read_labelled
-
-    table = error_table(read_labelled(labelled))
-    return Report(found.title, found.about, (*found.blocks, table))
 
 
 def _draw(evaluation: Evaluation, count: int, method: str, output: str, *, as_json: bool) -> None:
@@ -162,11 +148,7 @@ def _draw(evaluation: Evaluation, count: int, method: str, output: str, *, as_js
     epilog="Example:  pearl replicate outcomes.jsonl",
 )  # fmt: skip
 @click.argument("file")
-@click.option(
-    "--format", "form", type=click.Choice(FORM_NAMES),
-    help="What to write. Default: what the file's ending says, else terminal.",
-)  # fmt: skip
-@shared("output", "json")
+@shared("form", "output", "json")
 def replicate_command(file: str, form: str | None, output: str, as_json: bool) -> None:
     """Show what the recorded outcomes in FILE come to: accuracy with intervals, and paired tests.
 

@@ -12,7 +12,7 @@ import click
 from pearl.cli.inputs import open_existing
 from pearl.cli.options import load, shared
 from pearl.cli.output import check_output, emit, emit_json
-from pearl.cli.report import FORM_NAMES, show
+from pearl.cli.report import show
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
 
@@ -148,11 +148,7 @@ def export(output: str, store: str, as_json: bool) -> None:
 
 
 @click.command("agreement", epilog="Example:  pearl review agreement --format markdown")
-@click.option(
-    "--format", "form", type=click.Choice(FORM_NAMES),
-    help="What to write. Default: what the file's ending says, else terminal.",
-)  # fmt: skip
-@shared("output", "store", "json")
+@shared("form", "output", "store", "json")
 def agreement(form: str | None, output: str, store: str, as_json: bool) -> None:
     """Say how plans were judged, and how far the annotators agree: Cohen's and Fleiss' kappa,
     Krippendorff's alpha."""
