@@ -6,7 +6,7 @@ A real ``pearl lsp`` is spoken to over pipes, as an editor does. Each edit
 types one character into a step, in turn a good one and one that breaks the
 line; timed is from the moment didChange is sent to that version's
 publishDiagnostics. An edit is sent when the findings of the one before have
-arrived, so every edit pays for the server's pause of `pearl.lsp.checking.DELAY`.
+arrived, so every edit pays for the server's pause of `pearl.lsp.findings.DELAY`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lint.checker import check
-from pearl.lsp.server import DELAY
+from pearl.lsp.findings import DELAY
 from tests.editor import Editor, editor
 
 NAME = "long.plan"

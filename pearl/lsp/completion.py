@@ -1,40 +1,30 @@
 """What may stand at the cursor: actions, variables, modes, parameters, types.
 
-What is being written at a place, also in a line that cannot be read yet.
+A line need not be readable yet: what stands before the cursor is looked at, character by character.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from lsprotocol import types
 
-from pearl.lang import splitter as marks
+from pearl.lang import splitter
 from pearl.lang.ast import DOCUMENT, Action, Mode
 from pearl.lang.ast import Kind as LineKind
 from pearl.lang.printer import print_call
 from pearl.lang.source import Span
-from pearl.lang.splitter import QUOTES
+from pearl.lang.text import shorten
 from pearl.lang.values import TYPES
 from pearl.lsp.documents import Document, Kind
-from pearl.lsp.hover import about_action, cut, signature
-from pearl.lsp.session import Desk, Shelf
+from pearl.lsp.names import describe_action, signature
+from pearl.lsp.session import LanguageSession, Libraries, Origin, origin_of
 
-_PAIRS = {
-    "“": "”",
-    "„": "”",
-    "«": "»",
-    "»": "«",
-    "「": "」",
-    "『": "』",
-    "＂": "＂",
-    "‘": "’",
-    "‚": "’",
-}
-_HEAD = re.compile(rf"\s*{marks.NAME}\s*(?::=|=(?!=)|←|<-(?!-)|＝)\s*")
+_PAIRS = dict(zip("“„«»「『＂‘‚", "””»«」』＂’’", strict=True))
+_HEAD = re.compile(rf"\s*{splitter.NAME}\s*(?::=|=(?!=)|←|<-(?!-)|＝)\s*")
 _RETURN = re.compile(r"\s*return\b\s*[:：]?\s*(?:\w+\s*,\s*)*\w*$", re.IGNORECASE)
 _CALLED = re.compile(r"([^\W\d]\w*)\s*[(（]")
 _WORD = re.compile(r"[^\W\d]?\w*$")
@@ -61,59 +51,51 @@ class Cursor:
     Args:
         where: what may stand there.
         word: the name that has been begun.
-        action: the action whose call the place is in.
         moded: a mode stands before the name.
     """
 
     where: Where
     word: Span
-    action: str = ""
-    moded: bool = False
+    moded: bool
 
 
-def step_cursor(text: str, start: int, at: int) -> Cursor:
-    """The place in a line of a plan.
+def cursor_at(text: str, start: int, at: int, where: Callable[[str], Where]) -> Cursor:
+    """The place in a line.
 
     Args:
         text: the whole text.
         start: where the line's own words start, past number and bullet.
         at: the place.
+        where: what may stand behind a line's beginning.
     """
     line = text[start:at]
     begun = _WORD.search(line)
     word = Span(start + begun.start() if begun else at, at)
+    return Cursor(where(line), word, bool(_MODED.search(line)))
+
+
+def in_step(line: str) -> Where:
+    """What may stand behind the beginning of a plan's line."""
     if _RETURN.fullmatch(line):
-        return Cursor(Where.RETURN, word)
+        return Where.RETURN
     head = _HEAD.match(line)
     if not head:
-        return Cursor(Where.NOWHERE, word)
-    called = _CALLED.match(line, head.end())
-    if not called:
-        free = line[head.end() :] == line[word.start - start :]
-        return Cursor(Where.ACTION if free else Where.NOWHERE, word)
-    where = _inside(line, called.end())
-    moded = bool(_MODED.search(line))
-    return Cursor(where, word, called[1], moded)
+        return Where.NOWHERE
+    if called := _CALLED.match(line, head.end()):
+        return _inside(line, called.end())
+    return Where.ACTION if _WORD.fullmatch(line, head.end()) else Where.NOWHERE
 
 
-def arguments_cursor(text: str, start: int, at: int) -> Cursor:
-    """The place in a list of arguments that starts with its parenthesis."""
-    line = text[start:at]
-    begun = _WORD.search(line)
-    word = Span(start + begun.start() if begun else at, at)
+def in_arguments(line: str) -> Where:
+    """What may stand in a list of arguments that starts with its parenthesis."""
     opening = line.find("(")
-    where = _inside(line, opening + 1) if opening >= 0 else Where.NOWHERE
-    return Cursor(where, word, "", bool(_MODED.search(line)))
+    return _inside(line, opening + 1) if opening >= 0 else Where.NOWHERE
 
 
-def action_cursor(text: str, start: int, at: int) -> Cursor:
-    """The place in a line that declares an action."""
-    line = text[start:at]
-    begun = _WORD.search(line)
-    word = Span(start + begun.start() if begun else at, at)
-    opening, close = line.find("("), line.rfind(")")
-    of_param = opening >= 0 and close < 0 and re.search(r"\w\s*:\s*\w*$", line)
-    return Cursor(Where.TYPE if of_param or _TYPED.search(line) else Where.NOWHERE, word)
+def in_declaration(line: str) -> Where:
+    """What may stand in a line that declares an action."""
+    of_param = "(" in line and ")" not in line and re.search(r"\w\s*:\s*\w*$", line)
+    return Where.TYPE if of_param or _TYPED.search(line) else Where.NOWHERE
 
 
 def _inside(line: str, opened: int) -> Where:
@@ -143,7 +125,7 @@ def _inside(line: str, opened: int) -> Where:
 
 def _opens_text(line: str, at: int) -> bool:
     # An apostrophe inside a word opens nothing.
-    return line[at] in QUOTES and not (line[at] == "'" and line[at - 1 : at].isalnum())
+    return line[at] in splitter.QUOTES and not (line[at] == "'" and line[at - 1 : at].isalnum())
 
 
 OPTIONS: types.CompletionOptions = types.CompletionOptions(
@@ -151,78 +133,74 @@ OPTIONS: types.CompletionOptions = types.CompletionOptions(
 )
 _BLOCK = re.compile(r"\s+(?:plan|demonstration)\s*:\s*$")
 _REPLACES = re.compile(r"\s+replaces\s*:\s*\w+\s*\((?P<params>[^()=]*)\)\s*=\s*(?=\()")
-_STEP = re.compile(rf"[ \t]*(?:\S{{1,8}}[ \t]+)?({marks.NAME})\s*=(?!=)")
-_LONGEST = 80
+_STEP = re.compile(rf"[ \t]*(?:\S{{1,8}}[ \t]+)?({splitter.NAME})\s*=(?!=)")
 
 Items = Iterator[types.CompletionItem]
 
 
-def completion(desk: Desk, params: types.CompletionParams) -> list[types.CompletionItem] | None:
+def completion(
+    session: LanguageSession, document: Document, params: types.CompletionParams
+) -> list[types.CompletionItem]:
     """What may stand at the cursor; the editor chooses by what is typed on."""
-    document = desk.documents.get(params.text_document.uri)
-    if not document:
-        return None
     offset = document.lines.offset(params.position)
-    shelf = desk.shelf(document)
-    if document.kind is Kind.LIBRARY:
-        return list(_in_library(desk, document, shelf, offset))
-    return list(_in_plan(desk, document, shelf, offset))
+    answer = _in_library if document.kind is Kind.LIBRARY else _in_plan
+    return list(answer(session, document, session.libraries(document), offset))
 
 
-def _in_plan(desk: Desk, document: Document, shelf: Shelf, offset: int) -> Items:
+def _in_plan(
+    session: LanguageSession, document: Document, libraries: Libraries, offset: int
+) -> Items:
     parsed = document.plan
     line = next((one for one in parsed.lines if one.begin <= offset <= one.end), None)
     if not line or offset < line.start or line.kind in (LineKind.COMMENT, LineKind.QUESTION):
         return
     if line.kind is LineKind.ACTION:
-        yield from _types(document, action_cursor(document.text, line.start, offset))
+        yield from _types(document, line.start, offset)
         return
-    cursor = step_cursor(document.text, line.start, offset)
-    actions = (*shelf.library.actions.values(), *parsed.plan.declares)
-    if cursor.where is Where.ACTION:
-        yield from _actions(desk, document, shelf, cursor, actions)
-    elif cursor.where in (Where.ARGUMENT, Where.BRACES, Where.RETURN):
-        above = len(document.text) if cursor.where is Where.RETURN else line.start
-        variables = [
-            (step.name, cut(print_call(step).partition(" = ")[2], _LONGEST))
-            for step in parsed.plan.steps
-            if step.span.end <= above
-        ]
-        variables += [
-            (one.name, "its line cannot be read yet")
-            for one in parsed.broken
-            if one.kind == "step" and one.name and one.span.end <= above
-        ]
-        yield from _names(document, cursor, variables)
+    cursor = cursor_at(document.text, line.start, offset, in_step)
+    above = len(document.text) if cursor.where is Where.RETURN else line.start
+    variables = {
+        step.name: shorten(print_call(step).partition(" = ")[2], 80)
+        for step in parsed.plan.steps
+        if step.span.end <= above
+    }
+    for broken in parsed.broken:
+        if broken.kind == "step" and broken.name and broken.span.end <= above:
+            variables[broken.name] = "its line cannot be read yet"
+    own = origin_of(document)
+    actions = [(one, libraries.origins[one.name]) for one in libraries.library.actions.values()]
+    yield from _items(
+        session, document, cursor, [*actions, *((a, own) for a in own.actions)], variables
+    )
 
 
-def _in_library(desk: Desk, document: Document, shelf: Shelf, offset: int) -> Items:
+def _in_library(
+    session: LanguageSession, document: Document, libraries: Libraries, offset: int
+) -> Items:
     text = document.text
     line = document.lines.line_span(offset)
     replaces = _REPLACES.match(text, *line)
     block = _block(document, line.start)
     if replaces and offset > replaces.end():
-        cursor = arguments_cursor(text, replaces.end(), offset)
-        if cursor.where in (Where.ARGUMENT, Where.BRACES):
-            params = [one.strip() for one in replaces["params"].split(",")]
-            yield from _names(document, cursor, _parameters(params))
+        cursor = cursor_at(text, replaces.end(), offset, in_arguments)
+        params = [name.strip() for name in replaces["params"].split(",")]
+        yield from _items(session, document, cursor, (), _parameters(params))
     elif block is not None:
-        prefix = marks.PREFIX.match(text, *line)
-        cursor = step_cursor(text, prefix.end() if prefix else line.start, offset)
-        action = next(
-            (one for one in reversed(document.library.actions) if one.span.start < block.start),
-            None,
-        )
-        if cursor.where is Where.ACTION:
-            named = {**shelf.library.actions, **{one.name: one for one in document.library.actions}}
-            yield from _actions(desk, document, shelf, cursor, tuple(named.values()))
-        elif cursor.where in (Where.ARGUMENT, Where.BRACES, Where.RETURN):
-            params = [one.name for one in action.params] if action else []
-            above = Span(block.end, line.start)
-            steps = [(one, "a step above") for one in _steps(text, above)]
-            yield from _names(document, cursor, [*_parameters(params), *steps])
+        prefix = splitter.PREFIX.match(text, *line)
+        cursor = cursor_at(text, prefix.end() if prefix else line.start, offset, in_step)
+        above = [one for one in document.library.actions if one.span.start < block.start]
+        variables = _parameters(param.name for param in above[-1].params) if above else {}
+        for written in text[block.end : line.start].splitlines():
+            if step := _STEP.match(written):
+                variables[step[1]] = "a step above"
+        own = origin_of(document)
+        named = {
+            name: (one, libraries.origins[name]) for name, one in libraries.library.actions.items()
+        }
+        named |= {one.name: (one, own) for one in own.actions}
+        yield from _items(session, document, cursor, tuple(named.values()), variables)
     elif text[line.start : line.start + 1] not in (" ", "\t", "#"):
-        yield from _types(document, action_cursor(text, line.start, offset))
+        yield from _types(document, line.start, offset)
 
 
 def _block(document: Document, start: int) -> Span | None:
@@ -237,79 +215,70 @@ def _block(document: Document, start: int) -> Span | None:
     return None
 
 
-def _steps(text: str, above: Span) -> Iterator[str]:
-    for line in text[above.start : above.end].splitlines():
-        found = _STEP.match(line)
-        if found:
-            yield found[1]
+def _parameters(names: Iterable[str]) -> dict[str, str]:
+    return {name: "a parameter" for name in names if name and name != DOCUMENT}
 
 
-def _parameters(names: Iterable[str]) -> list[tuple[str, str]]:
-    return [(name, "a parameter") for name in names if name and name != DOCUMENT]
-
-
-def _names(document: Document, cursor: Cursor, variables: Sequence[tuple[str, str]]) -> Items:
-    """Variables, the nearest first; the document; modes."""
-    known = dict(variables)
-    for order, (name, detail) in enumerate(reversed(known.items())):
-        yield _item(
-            document, cursor, name, types.CompletionItemKind.Variable, detail, f"0{order:05}"
-        )
-    if cursor.where is Where.ARGUMENT and not cursor.moded:
-        yield _item(
-            document, cursor, DOCUMENT, types.CompletionItemKind.Constant, "the document", "1"
-        )
-    if cursor.where is not Where.RETURN and not cursor.moded:
-        for mode in Mode:
-            if mode:
-                keyword = types.CompletionItemKind.Keyword
-                yield _item(document, cursor, mode.value, keyword, "a mode", "2", f"{mode} ")
-
-
-def _actions(
-    desk: Desk, document: Document, shelf: Shelf, cursor: Cursor, actions: Sequence[Action]
+def _items(
+    session: LanguageSession,
+    document: Document,
+    cursor: Cursor,
+    actions: Sequence[tuple[Action, Origin]],
+    variables: Mapping[str, str],
 ) -> Items:
+    """What may stand at a cursor: actions; or variables, the nearest first, the document, modes.
+
+    Args:
+        session: whose editor asks.
+        document: the text.
+        cursor: the place in it.
+        actions: those that can be called, with what declares them.
+        variables: by name, in order, with a word on each.
+    """
+    if cursor.where is Where.ACTION:
+        for action, origin in actions:
+            if "unlisted" not in action.traits:
+                yield from _calls(session, document, cursor, action, origin)
+        return
+    if cursor.where not in (Where.ARGUMENT, Where.BRACES, Where.RETURN):
+        return
+    kind = types.CompletionItemKind
+    for order, (name, detail) in enumerate(reversed([*variables.items()])):
+        yield _item(document, cursor, name, kind.Variable, detail, f"0{order:05}")
+    if cursor.where is Where.ARGUMENT and not cursor.moded:
+        yield _item(document, cursor, DOCUMENT, kind.Constant, "the document", "1")
+    if cursor.where is not Where.RETURN and not cursor.moded:
+        for mode in filter(None, Mode):
+            yield _item(document, cursor, mode.value, kind.Keyword, "a mode", "2", f"{mode} ")
+
+
+def _calls(
+    session: LanguageSession, document: Document, cursor: Cursor, action: Action, origin: Origin
+) -> Items:
+    """An action under each of its names; the parameters are blanks to be filled in."""
     called = document.text[cursor.word.end : cursor.word.end + 40].lstrip(" \t")[:1] == "("
-    for action in actions:
-        if "unlisted" in action.traits:
-            continue
-        book = shelf.origins.get(action.name)
-        for name in (action.name, *action.aliases):
-            item = _item(
-                document,
-                cursor,
-                name,
-                types.CompletionItemKind.Function,
-                signature(action) if name == action.name else f"another name of {action.name}",
-                f"{int(name != action.name)}{name}",
-                name if called else _call(desk, name, action),
-            )
-            item.documentation = about_action(desk, action, book)
-            if desk.editor.snippets and not called:
-                item.insert_text_format = types.InsertTextFormat.Snippet
-            yield item
+    snippets = session.editor.snippets and not called
+    params = [param.name for param in action.params]
+    numbers = {name: at for at, name in enumerate((one for one in params if one != DOCUMENT), 1)}
+    blanks = [f"${{{numbers[name]}:{name}}}" if name in numbers else name for name in params]
+    for name in (action.name, *action.aliases):
+        text = name if called else f"{name}({', '.join(blanks)})$0" if snippets else f"{name}("
+        other = name != action.name
+        detail = f"another name of {action.name}" if other else signature(action)
+        function = types.CompletionItemKind.Function
+        item = _item(document, cursor, name, function, detail, f"{int(other)}{name}", text)
+        item.documentation = describe_action(session, action, origin)
+        if snippets:
+            item.insert_text_format = types.InsertTextFormat.Snippet
+        yield item
 
 
-def _call(desk: Desk, name: str, action: Action) -> str:
-    """The call to fill in: a blank for every parameter but the document."""
-    if not desk.editor.snippets:
-        return f"{name}("
-    blanks, number = [], 0
-    for param in action.params:
-        if param.name == DOCUMENT:
-            blanks.append(DOCUMENT)
-        else:
-            number += 1
-            blanks.append(f"${{{number}:{param.name}}}")
-    return f"{name}({', '.join(blanks)})$0"
-
-
-def _types(document: Document, cursor: Cursor) -> Items:
+def _types(document: Document, start: int, offset: int) -> Items:
+    cursor = cursor_at(document.text, start, offset, in_declaration)
     if cursor.where is Where.TYPE:
         for name in TYPES:
-            yield _item(
-                document, cursor, name, types.CompletionItemKind.TypeParameter, "a type", name
-            )
+            kind = types.CompletionItemKind.TypeParameter
+            yield _item(document, cursor, name, kind, "a type", name)
 
 
 def _item(

@@ -1,11 +1,7 @@
-"""What is open in the editor.
-
-Places as editors count them, and as Pearl does.
+"""What is open in the editor: texts, the places in them, and where a plan writes names.
 
 Pearl counts characters from a text's start. The protocol counts lines, and in
 a line the units of an encoding that was agreed on: UTF-16 where nothing was.
-
-Where a plan writes names: of steps, of actions, of the document.
 """
 
 from __future__ import annotations
@@ -19,21 +15,18 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from lsprotocol.types import (
-    Position,
-    Range,
-    TextDocumentContentChangeEvent,
-    TextDocumentContentChangePartial,
-    TextDocumentItem,
-)
+from lsprotocol import types
 
-from pearl.lang.ast import Mode, Parsed, ParsedLibrary, Ref, step_refs
+from pearl.lang.ast import Action, Mode, Parsed, ParsedLibrary, Ref, step_refs
 from pearl.lang.library import parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 
 # The protocol's line endings; Python's splitlines knows more.
 _ENDING = re.compile(r"\r\n|\n|\r")
+
+NAME = re.compile(r"\$?(?:[^\W\d]|\\_)(?:\w|\\_)*")
+"""A name as plans may write it: with a shell's dollar sign, with Markdown's backslashes."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +44,17 @@ class Lines:
     @cached_property
     def _bounds(self) -> tuple[list[int], list[int]]:
         """Where each line starts, and where it ends before its line ending."""
-        starts, ends = [0], []
-        for found in _ENDING.finditer(self.text):
-            ends.append(found.start())
-            starts.append(found.end())
-        ends.append(len(self.text))
-        return starts, ends
+        endings = list(_ENDING.finditer(self.text))
+        starts = [0, *(ending.end() for ending in endings)]
+        return starts, [*(ending.start() for ending in endings), len(self.text)]
 
-    def position(self, offset: int) -> Position:
+    def position(self, offset: int) -> types.Position:
         """The editor's place of a character offset; inside a line ending, the line's end."""
         starts, ends = self._bounds
         line = bisect_right(starts, offset) - 1
-        part = self.text[starts[line] : min(offset, ends[line])]
-        return Position(line, self._units(part))
+        return types.Position(line, self._units(self.text[starts[line] : min(offset, ends[line])]))
 
-    def offset(self, position: Position) -> int:
+    def offset(self, position: types.Position) -> int:
         """The character offset of an editor's place.
 
         Past a line's end it is the line's end, past the text's end that one;
@@ -85,11 +74,11 @@ class Lines:
                 return at
         return end
 
-    def range(self, span: Span) -> Range:
+    def range(self, span: Span) -> types.Range:
         """The editor's range of a span."""
-        return Range(self.position(span.start), self.position(span.end))
+        return types.Range(self.position(span.start), self.position(span.end))
 
-    def span(self, given: Range) -> Span:
+    def span(self, given: types.Range) -> Span:
         """The span of an editor's range; where its ends are swapped, an empty one."""
         start = self.offset(given.start)
         return Span(start, max(start, self.offset(given.end)))
@@ -100,11 +89,10 @@ class Lines:
         line = bisect_right(starts, offset) - 1
         return Span(starts[line], ends[line])
 
-    @property
-    def ending(self) -> str:
-        """The line ending of the first line; of a text of one line, a line feed."""
-        found = _ENDING.search(self.text)
-        return found[0] if found else "\n"
+    def name_span(self, action: Action) -> Span:
+        """The name of an action where it is declared."""
+        match = NAME.match(self.text, action.span.start)
+        return Span(*match.span()) if match else action.span
 
     def _units(self, part: str) -> int:
         if self.encoding == "utf-32" or part.isascii():
@@ -112,10 +100,6 @@ class Lines:
         if self.encoding == "utf-8":
             return len(part.encode("utf-8", "surrogatepass"))
         return len(part) + sum(char > "\uffff" for char in part)
-
-
-NAME = re.compile(r"\$?(?:[^\W\d]|\\_)(?:\w|\\_)*")
-"""A name as plans may write it: with a shell's dollar sign, with Markdown's backslashes."""
 
 
 class Role(Enum):
@@ -149,32 +133,6 @@ class Mention:
     def is_variable(self) -> bool:
         """Whether it names a step's output, or what stands where one may."""
         return self.role in (Role.DEFINES, Role.USES)
-
-
-def mentions(parsed: Parsed) -> tuple[Mention, ...]:
-    """Every name that a plan's readable lines write, in order."""
-    return tuple(sorted(_mentions(parsed), key=lambda one: one.span))
-
-
-def _mentions(parsed: Parsed) -> Iterator[Mention]:
-    text, plan = parsed.plan.source.text, parsed.plan
-    for action in plan.declares:
-        found = NAME.match(text, action.span.start)
-        if found:
-            yield Mention(action.name, Role.DECLARES, Span(*found.span()), Span(*found.span()))
-    for step in plan.steps:
-        yield Mention(step.name, Role.DEFINES, step.name_span, step.name_span)
-        yield Mention(step.action, Role.CALLS, step.action_span, step.action_span)
-        for ref in step_refs(step):
-            yield _use(text, ref)
-    for ref in plan.returns:
-        yield _use(text, ref)
-
-
-def _use(text: str, ref: Ref) -> Mention:
-    # The mode stands before the name.
-    spans = [Span(*found.span()) for found in NAME.finditer(text, *ref.span)]
-    return Mention(ref.name, Role.USES, spans[-1] if spans else ref.span, ref.span, ref.mode)
 
 
 class Kind(Enum):
@@ -229,28 +187,73 @@ class Document:
 
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
-        """Every name that the plan writes, in order."""
-        return mentions(self.plan)
+        """Every name that the plan's readable lines write, in order."""
+        return tuple(sorted(self._mentions(), key=lambda mention: mention.span))
+
+    def _mentions(self) -> Iterator[Mention]:
+        plan = self.plan.plan
+        for action in plan.declares:
+            if match := NAME.match(self.text, action.span.start):
+                span = Span(*match.span())
+                yield Mention(action.name, Role.DECLARES, span, span)
+        refs: list[Ref] = list(plan.returns)
+        for step in plan.steps:
+            yield Mention(step.name, Role.DEFINES, step.name_span, step.name_span)
+            yield Mention(step.action, Role.CALLS, step.action_span, step.action_span)
+            refs += step_refs(step)
+        for ref in refs:
+            # The mode stands before the name.
+            spans = [Span(*match.span()) for match in NAME.finditer(self.text, *ref.span)]
+            yield Mention(ref.name, Role.USES, [ref.span, *spans][-1], ref.span, ref.mode)
 
     def at(self, offset: int) -> Mention | None:
         """The name of the plan that an offset is in, or else the one that ends there."""
         touching = [one for one in self.mentions if one.span.start <= offset <= one.span.end]
         return touching[-1] if touching else None
 
+    def edits_to(self, text: str) -> list[types.TextEdit]:
+        """What turns the document into a text: one change, of the lines that differ.
 
-def opened(item: TextDocumentItem, encoding: str) -> Document | None:
+        The text's line feeds become the line endings of the document's first line.
+        """
+        ending = _ENDING.search(self.text)
+        if ending and ending[0] != "\n":
+            text = text.replace(ending[0], "\n").replace("\n", ending[0])
+        if text == self.text:
+            return []
+        before, after = self.text.splitlines(keepends=True), text.splitlines(keepends=True)
+        head = _common(before, after)
+        tail = _common(before[head:][::-1], after[head:][::-1])
+        start = sum(map(len, before[:head]))
+        end = len(self.text) - sum(map(len, before[len(before) - tail :]))
+        changed = "".join(after[head : len(after) - tail])
+        return [types.TextEdit(self.lines.range(Span(start, end)), changed)]
+
+
+def _common(before: list[str], after: list[str]) -> int:
+    """How many lines two texts have in common at their start."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((at for at, (old, new) in pairs if old != new), min(len(before), len(after)))
+
+
+def opened(item: types.TextDocumentItem, encoding: str) -> Document | None:
     """A text as it was opened; nothing where it is neither a plan nor a library."""
-    kind = _kind(item.uri, item.language_id)
-    return Document(item.uri, item.version, kind, item.text, encoding) if kind else None
+    ending = item.uri.rpartition(".")[2].lower()
+    for name, kind in (("plan", Kind.PLAN), ("actions", Kind.LIBRARY)):
+        if ending == name or item.language_id == f"pearl-{name}":
+            return Document(item.uri, item.version, kind, item.text, encoding)
+    return None
 
 
 def changed(
-    document: Document, version: int | None, changes: Iterable[TextDocumentContentChangeEvent]
+    document: Document,
+    version: int | None,
+    changes: Iterable[types.TextDocumentContentChangeEvent],
 ) -> Document:
     """The next version of a document."""
     text = document.text
     for change in changes:
-        if isinstance(change, TextDocumentContentChangePartial):
+        if isinstance(change, types.TextDocumentContentChangePartial):
             span = Lines(text, document.encoding).span(change.range)
             text = text[: span.start] + change.text + text[span.end :]
         else:
@@ -268,11 +271,3 @@ def path_of(uri: str) -> Path | None:
     except (ValueError, OSError, RuntimeError):
         # A name can be anything: half an address, a NUL, a loop of links.
         return None
-
-
-def _kind(uri: str, language: str) -> Kind | None:
-    ending = uri.rpartition(".")[2].lower()
-    for name, kind in (("plan", Kind.PLAN), ("actions", Kind.LIBRARY)):
-        if ending == name or language == f"pearl-{name}":
-            return kind
-    return None

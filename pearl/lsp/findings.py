@@ -1,31 +1,34 @@
-"""What the rules say about a document, for an editor.
-
-Quick fixes, and one action for every safe one.
-"""
+"""What the rules say about a document: shown while it is typed, mended on request, formatted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 
 from lsprotocol import types
 
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Source
+from pearl.lang.printer import format_library, format_plan
+from pearl.lang.source import InputError
 from pearl.lang.text import printable
 from pearl.lint.checker import check, check_library, fix
 from pearl.lsp.documents import Document, Kind
-from pearl.lsp.session import Desk, Shelf, rewritten, workspace_edit
+from pearl.lsp.session import LanguageSession, Libraries, refused, workspace_edit
 
 MOST = 1000
 """More findings than anybody reads; a text that is no plan at all may have one a line."""
+
+DELAY = 0.01
+"""Long enough for a paste or a change in many places to arrive in full, too short to be felt."""
 
 _SYNTAX = "PRL1"
 _FADED = ("PRL406",)
 """Rules about text that could go."""
 
 
-def find(document: Document, shelf: Shelf) -> list[Diagnostic]:
+def find(document: Document, libraries: Libraries) -> list[Diagnostic]:
     """What the rules say about a document, in the order of its text.
 
     An empty one is not begun yet, and nothing is said about it. Where the
@@ -33,74 +36,148 @@ def find(document: Document, shelf: Shelf) -> list[Diagnostic]:
 
     Args:
         document: a plan or a library.
-        shelf: what it is checked with.
+        libraries: what it is checked with.
     """
     if not document.text.strip():
         return []
     if document.kind is Kind.LIBRARY:
-        return check_library(document.source, shelf.selection)
-    found = check(document.plan, shelf.library, shelf.selection)
-    if shelf.trouble:
-        found = [one for one in found if one.code.startswith(_SYNTAX)]
-    return found
+        return check_library(document.source, libraries.selection)
+    findings = check(document.plan, libraries.library, libraries.selection)
+    if libraries.trouble:
+        findings = [one for one in findings if one.code.startswith(_SYNTAX)]
+    return findings
 
 
-def shown(document: Document, found: Sequence[Diagnostic], shelf: Shelf) -> list[types.Diagnostic]:
+def diagnostics(document: Document, libraries: Libraries) -> list[types.Diagnostic]:
     """Findings in the protocol's form, what cannot be read of the project first."""
+    findings = find(document, libraries)
     first = document.lines.range(document.lines.line_span(0))
-    told = [
-        types.Diagnostic(first, printable(said), types.DiagnosticSeverity.Error, source="pearl")
-        for said in (shelf.trouble if document.kind is Kind.PLAN else ())
+    severity = types.DiagnosticSeverity
+    shown = [
+        types.Diagnostic(first, printable(message), severity.Error, source="pearl")
+        for message in (libraries.trouble if document.kind is Kind.PLAN else ())
     ]
-    told += [as_diagnostic(document, one) for one in found[:MOST]]
-    if len(found) > MOST:
-        rest = f"{len(found) - MOST} more findings are not shown: pearl lint prints all of them."
-        information = types.DiagnosticSeverity.Information
-        told.append(types.Diagnostic(first, rest, information, source="pearl"))
-    return told
+    shown += [_diagnostic(document, finding) for finding in findings[:MOST]]
+    if len(findings) > MOST:
+        rest = len(findings) - MOST
+        message = f"{rest} more findings are not shown: pearl lint prints all of them."
+        shown.append(types.Diagnostic(first, message, severity.Information, source="pearl"))
+    return shown
 
 
-def as_diagnostic(document: Document, found: Diagnostic) -> types.Diagnostic:
-    """One finding in the protocol's form."""
+def _diagnostic(document: Document, finding: Diagnostic) -> types.Diagnostic:
     severity = types.DiagnosticSeverity.Warning
-    if found.severity is Severity.ERROR:
+    if finding.severity is Severity.ERROR:
         severity = types.DiagnosticSeverity.Error
-    told = f"{found.message}\n{found.help}" if found.help else found.message
+    message = f"{finding.message}\n{finding.help}" if finding.help else finding.message
+    labels = [
+        types.DiagnosticRelatedInformation(
+            types.Location(document.uri, document.lines.range(label.span)), printable(label.text)
+        )
+        for label in finding.labels
+    ]
     return types.Diagnostic(
-        range=document.lines.range(found.span),
-        message="\n".join(map(printable, told.split("\n"))),
+        range=document.lines.range(finding.span),
+        message="\n".join(map(printable, message.split("\n"))),
         severity=severity,
-        code=found.code,
+        code=finding.code,
         source="pearl",
-        tags=[types.DiagnosticTag.Unnecessary] if found.code in _FADED else None,
-        related_information=[
-            types.DiagnosticRelatedInformation(
-                types.Location(document.uri, document.lines.range(label.span)),
-                printable(label.text),
-            )
-            for label in found.labels
-        ]
-        or None,
+        tags=[types.DiagnosticTag.Unnecessary] if finding.code in _FADED else None,
+        related_information=labels or None,
     )
+
+
+class Checks:
+    """The checks that are due, one a document.
+
+    A check starts when nothing was typed for `DELAY` seconds, on a thread of its own, so that the
+    server goes on reading. What is found of a version that is no longer the newest is dropped.
+
+    Args:
+        session: the documents.
+        publish: sends what is found.
+    """
+
+    def __init__(
+        self,
+        session: LanguageSession,
+        publish: Callable[[types.PublishDiagnosticsParams], None],
+    ) -> None:
+        self._session = session
+        self._publish = publish
+        self._due: dict[str, asyncio.Task[None]] = {}
+        self._pool = ThreadPoolExecutor(1, "pearl-check")
+
+    def soon(self, document: Document, delay: float = DELAY) -> None:
+        """Check a document, and what depends on it, when nothing is typed any more."""
+        self._plan_check(document, delay)
+        if document.kind is Kind.LIBRARY:
+            self.every_plan(delay)
+
+    def every_plan(self, delay: float = DELAY) -> None:
+        """Check all open plans: what they are checked with has changed."""
+        for plan in self._session.plans():
+            self._plan_check(plan, delay)
+
+    def forget(self, document: Document) -> None:
+        """Take back what was said about a document that is closed."""
+        self._cancel(document.uri)
+        self._publish(types.PublishDiagnosticsParams(document.uri, []))
+        if document.kind is Kind.LIBRARY:
+            self.every_plan()
+
+    def close(self) -> None:
+        """Start no more checks."""
+        for uri in list(self._due):
+            self._cancel(uri)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _cancel(self, uri: str) -> None:
+        task = self._due.pop(uri, None)
+        if task:
+            task.cancel()
+
+    def _plan_check(self, document: Document, delay: float) -> None:
+        self._cancel(document.uri)
+        self._due[document.uri] = asyncio.get_running_loop().create_task(
+            self._check(document, delay)
+        )
+
+    async def _check(self, document: Document, delay: float) -> None:
+        await asyncio.sleep(delay)
+        libraries = self._session.libraries(document)
+
+        def work() -> list[types.Diagnostic] | None:
+            return diagnostics(document, libraries) if self._is_newest(document) else None
+
+        found = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        if found is not None and self._is_newest(document):
+            self._publish(types.PublishDiagnosticsParams(document.uri, found, document.version))
+
+    def _is_newest(self, document: Document) -> bool:
+        return self._session.documents.get(document.uri) is document
 
 
 FIX_ALL = "source.fixAll.pearl"
 OPTIONS: types.CodeActionOptions = types.CodeActionOptions([types.CodeActionKind.QuickFix, FIX_ALL])
 
 
-def code_actions(desk: Desk, params: types.CodeActionParams) -> list[types.CodeAction] | None:
+def code_actions(
+    session: LanguageSession, document: Document, params: types.CodeActionParams
+) -> list[types.CodeAction]:
     """The fixes for what is found in a range, safe ones first, and the fix for everything."""
-    document = desk.documents.get(params.text_document.uri)
-    if not document:
-        return None
-    shelf = desk.shelf(document)
+    libraries = session.libraries(document)
     offered: list[types.CodeAction] = []
     if _wanted(types.CodeActionKind.QuickFix.value, params.context):
-        offered += _quick_fixes(desk, document, shelf, params.range)
+        span = document.lines.span(params.range)
+        for finding in find(document, libraries):
+            if finding.span.start <= span.end and finding.span.end >= span.start:
+                offered += (_action(session, document, finding, one) for one in _fixes(finding))
+        offered.sort(key=lambda action: not action.is_preferred)
     # An editor asks by itself at every move of the cursor; mending a whole plan is too much then.
     by_itself = params.context.trigger_kind is types.CodeActionTriggerKind.Automatic
     if _wanted(FIX_ALL, params.context) and not (by_itself and not params.context.only):
-        offered += _fix_all(desk, document, shelf)
+        offered += _fix_all(session, document, libraries)
     return offered
 
 
@@ -110,59 +187,56 @@ def _wanted(kind: str, context: types.CodeActionContext) -> bool:
     return not asked or any(f"{kind}.".startswith(f"{one}.") for one in asked)
 
 
-def _quick_fixes(
-    desk: Desk, document: Document, shelf: Shelf, given: types.Range
-) -> list[types.CodeAction]:
-    span = document.lines.span(given)
-    safe: list[types.CodeAction] = []
-    unsafe: list[types.CodeAction] = []
-    for found in find(document, shelf):
-        if found.span.start > span.end or found.span.end < span.start:
-            continue
-        for chosen in _fixes(found):
-            is_safe = chosen.safety is Safety.SAFE
-            action = _action(desk, document, found, chosen)
-            (safe if is_safe else unsafe).append(action)
-    return safe + unsafe
-
-
-def _fixes(found: Diagnostic) -> Iterator[Fix]:
+def _fixes(finding: Diagnostic) -> Iterator[Fix]:
     """The rule's own fix, or else one for each action that may have been meant."""
-    if found.fix:
-        yield found.fix
-    elif found.code == "PRL201":
-        for signature in found.data["candidates"]:
+    if finding.fix:
+        yield finding.fix
+    elif finding.code == "PRL201":
+        for signature in finding.data["candidates"]:
             name = signature.partition("(")[0]
-            yield Fix(f"write {name}", (Edit(found.span, name),), Safety.UNSAFE)
+            yield Fix(f"write {name}", (Edit(finding.span, name),), Safety.UNSAFE)
 
 
-def _action(desk: Desk, document: Document, found: Diagnostic, chosen: Fix) -> types.CodeAction:
-    lines = document.lines
+def _action(
+    session: LanguageSession, document: Document, finding: Diagnostic, chosen: Fix
+) -> types.CodeAction:
     is_safe = chosen.safety is Safety.SAFE
-    title = chosen.title[:1].upper() + chosen.title[1:]
-    edits = [types.TextEdit(lines.range(edit.span), edit.text) for edit in chosen.edits]
+    title = printable(chosen.title[:1].upper() + chosen.title[1:])
+    edits = [types.TextEdit(document.lines.range(one.span), one.text) for one in chosen.edits]
     return types.CodeAction(
-        printable(title) if is_safe else f"{printable(title)} (unsafe: it may change the meaning)",
+        title if is_safe else f"{title} (unsafe: it may change the meaning)",
         kind=types.CodeActionKind.QuickFix,
-        diagnostics=[as_diagnostic(document, found)],
+        diagnostics=[_diagnostic(document, finding)],
         is_preferred=is_safe or None,
-        edit=workspace_edit(desk, document, edits),
+        edit=workspace_edit(session, document, edits),
     )
 
 
-def _fix_all(desk: Desk, document: Document, shelf: Shelf) -> list[types.CodeAction]:
+def _fix_all(
+    session: LanguageSession, document: Document, libraries: Libraries
+) -> Sequence[types.CodeAction]:
     """What `pearl lint --fix` does; libraries have no fixes."""
-    if document.kind is not Kind.PLAN or shelf.trouble:
-        return []
-    fixed = fix(document.source, shelf.library, shelf.selection)
-    edits = rewritten(document, _unix(fixed, document))
+    if document.kind is not Kind.PLAN or libraries.trouble:
+        return ()
+    edits = document.edits_to(fix(document.source, libraries.library, libraries.selection).text)
     if not edits:
-        return []
-    edit = workspace_edit(desk, document, edits)
+        return ()
+    edit = workspace_edit(session, document, edits)
     return [types.CodeAction("Apply every safe fix", kind=FIX_ALL, edit=edit)]
 
 
-def _unix(fixed: Source, document: Document) -> str:
-    """A fixed text keeps the document's line endings; `rewritten` puts them in again."""
-    ending = document.lines.ending
-    return fixed.text.replace(ending, "\n") if ending != "\n" else fixed.text
+def formatting(
+    _: LanguageSession, document: Document, __: types.DocumentFormattingParams
+) -> list[types.TextEdit]:
+    """What `pearl fmt` would change.
+
+    Raises:
+        JsonRpcException: a line cannot be read.
+    """
+    if not document.text.strip():
+        return []
+    canonical = format_plan if document.kind is Kind.PLAN else format_library
+    try:
+        return document.edits_to(canonical(document.source))
+    except InputError as error:
+        raise refused(str(error)) from None

@@ -1,11 +1,4 @@
-"""What the server knows: the open documents, their projects, the editor's abilities.
-
-The actions that a plan in the editor may call, and where each is written.
-
-Changes to a text, in the protocol's form.
-
-How the server says that it does not do what is asked.
-"""
+"""What the server knows: the open documents, their projects' libraries, the editor's abilities."""
 
 from __future__ import annotations
 
@@ -21,7 +14,7 @@ from pygls.exceptions import JsonRpcException
 from pearl.lang.ast import Action
 from pearl.lang.library import DEFAULT as SHIPPED
 from pearl.lang.library import Library, builtins, library_source, parse_library
-from pearl.lang.source import InputError, Span, shipped_actions
+from pearl.lang.source import InputError, shipped_actions
 from pearl.lang.text import printable
 from pearl.lint.checker import DEFAULT, Selection
 from pearl.lsp.documents import Document, Kind, Lines
@@ -40,12 +33,16 @@ class Settings:
     selection: Selection = DEFAULT
 
 
+SettingsOf = Callable[[Path], Settings]
+"""The settings of the project that a folder is in; raises `InputError`."""
+
+
 @dataclass(frozen=True)
-class Book:
-    """A library's text, and what is read of it.
+class Origin:
+    """The text that declares actions: a library's, or a plan's with actions of its own.
 
     Args:
-        name: as messages call it.
+        name: as messages call the library; empty for a plan.
         uri: where an editor finds it; empty where it is no file.
         lines: the text.
         actions: what it declares, in order.
@@ -56,50 +53,40 @@ class Book:
     lines: Lines
     actions: tuple[Action, ...]
 
+    @property
+    def words(self) -> str:
+        """Where its actions are from, in a sentence."""
+        return f"From {self.name}." if self.name else "Declared by this plan."
+
+    def location(self, action: Action) -> types.Location | None:
+        """The name of one of its actions; None where it is no file."""
+        if not self.uri:
+            return None
+        return types.Location(self.uri, self.lines.range(self.lines.name_span(action)))
+
+
+def origin_of(document: Document) -> Origin:
+    """An open document as what declares actions."""
+    if document.kind is Kind.PLAN:
+        return Origin("", document.uri, document.lines, document.plan.plan.declares)
+    return Origin(document.source.name, document.uri, document.lines, document.library.actions)
+
 
 @dataclass(frozen=True)
-class Shelf:
+class Libraries:
     """The libraries of a plan, put together.
 
     Args:
         library: the actions by name.
-        origins: the book each action is from, by the action's own name.
+        origins: where each action is from, by the action's own name.
         selection: which rules speak.
         trouble: what cannot be read of the project's settings and libraries.
     """
 
     library: Library
-    origins: Mapping[str, Book]
+    origins: Mapping[str, Origin]
     selection: Selection = DEFAULT
     trouble: tuple[str, ...] = ()
-
-
-def put_together(
-    names: Sequence[str], books: Sequence[Book], core: Book, settings: Settings, trouble: list[str]
-) -> Shelf:
-    """A shelf of books, later ones over earlier ones, as `pearl.library.load_library` has it.
-
-    Args:
-        names: the books' names, as they were asked for.
-        books: what could be read of them.
-        core: the book that the builtins are from.
-        settings: whose they are.
-        trouble: what could not be read.
-    """
-    own = builtins()
-    actions = dict(own)
-    origins = dict.fromkeys(own, core)
-    for book in books:
-        for action in book.actions:
-            if action.name not in own:
-                actions[action.name] = action
-                origins[action.name] = book
-    library = Library(tuple(names), MappingProxyType(actions))
-    return Shelf(library, MappingProxyType(origins), settings.selection, tuple(trouble))
-
-
-SettingsOf = Callable[[Path], Settings]
-"""The settings of the project that a folder is in; raises `InputError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +110,7 @@ class Editor:
     folder: Path | None = None
 
 
-class Desk:
+class LanguageSession:
     """What is open, and what it is checked with.
 
     Args:
@@ -135,125 +122,100 @@ class Desk:
         self.documents: dict[str, Document] = {}
         self._settings_of = settings_of
         # What was read of a library, beside what tells whether it has changed.
-        self._books: dict[str, tuple[object, Book]] = {}
-
-    def plan(self, uri: str) -> Document | None:
-        """The open plan of this name."""
-        found = self.documents.get(uri)
-        return found if found and found.kind is Kind.PLAN else None
+        self._read: dict[str, tuple[object, Origin]] = {}
 
     def plans(self) -> Iterator[Document]:
         """Every open plan."""
         return (one for one in self.documents.values() if one.kind is Kind.PLAN)
 
-    def shelf(self, document: Document) -> Shelf:
-        """The actions a document may call, as they stand now: on the disk, or unsaved."""
+    def libraries(self, document: Document) -> Libraries:
+        """The actions a document may call, as they stand now: on the disk, or unsaved.
+
+        Later libraries win over earlier ones, as `pearl.lang.library.load_library` has it.
+        """
         trouble: list[str] = []
-        settings = self._settings(document, trouble)
+        settings = Settings()
+        try:
+            folder = document.path.parent if document.path else self.editor.folder or Path.cwd()
+            settings = self._settings_of(folder)
+        except InputError as error:
+            trouble.append(str(error))
+        own = builtins()
+        actions = dict(own)
+        origins = dict.fromkeys(own, self._origin("core"))
         names = settings.libraries or SHIPPED
-        books: list[Book] = []
         for name in names:
             try:
-                book = self._book(name)
+                origin = self._origin(name)
             except InputError as error:
                 trouble.append(str(error))
                 continue
-            books.append(book)
-            if not book.actions:
+            if not origin.actions:
                 trouble.append(
-                    f"{book.name} holds no action: write lines such as F(CTX) : Find it."
+                    f"{origin.name} holds no action: write lines such as F(CTX) : Find it."
                 )
-        return put_together(names, books, self._book("core"), settings, trouble)
+            added = {action.name: action for action in origin.actions if action.name not in own}
+            actions |= added
+            origins |= dict.fromkeys(added, origin)
+        library = Library(tuple(names), MappingProxyType(actions))
+        return Libraries(library, MappingProxyType(origins), settings.selection, tuple(trouble))
 
-    def folder(self, document: Document) -> Path:
-        """The folder whose project a document belongs to."""
-        if document.path:
-            return document.path.parent
-        return self.editor.folder or Path.cwd()
+    def resolve(self, document: Document, name: str) -> tuple[Action, Origin] | None:
+        """The action that a document means by a name, and what declares it.
 
-    def _settings(self, document: Document, trouble: list[str]) -> Settings:
-        try:
-            return self._settings_of(self.folder(document))
-        except InputError as error:
-            trouble.append(str(error))
-            return Settings()
+        In a plan the libraries' actions come before its own; in a library its own come first,
+        which may be meant by their other names too.
+        """
+        own = origin_of(document)
+        if document.kind is Kind.LIBRARY:
+            for action in own.actions:
+                if name in (action.name, *action.aliases):
+                    return action, own
+        libraries = self.libraries(document)
+        found = libraries.library.get(name)
+        if found:
+            return found, libraries.origins[found.name]
+        return next(((action, own) for action in own.actions if action.name == name), None)
 
-    def _book(self, name: str) -> Book:
+    def _origin(self, name: str) -> Origin:
         """A library as it stands in the editor, or else on the disk."""
         file = shipped_actions().get(name, Path(name))
         path = file.resolve() if isinstance(file, Path) else None
-        open_now = next((one for one in self.documents.values() if path and one.path == path), None)
-        stamp: object = open_now or _stamp(path)
-        known = self._books.get(name)
+        edited = next((one for one in self.documents.values() if path and one.path == path), None)
+        stamp: object = edited or _stamp(path)
+        known = self._read.get(name)
         if known and known[0] == stamp:
             return known[1]
-        if open_now:
-            book = Book(path_name(path), open_now.uri, open_now.lines, open_now.library.actions)
+        if edited:
+            actions = edited.library.actions
+            origin = Origin(edited.source.name, edited.uri, edited.lines, actions)
         else:
-            book = self._read(name, path)
-        self._books[name] = (stamp, book)
-        return book
-
-    def _read(self, name: str, path: Path | None) -> Book:
-        source = library_source(name)
-        lines = Lines(source.text, self.editor.encoding)
-        uri = path.as_uri() if path else ""
-        return Book(path_name(path) or source.name, uri, lines, parse_library(source).actions)
-
-
-def path_name(path: Path | None) -> str:
-    """A file's name without its folders; nothing of no file."""
-    return path.name if path else ""
+            source = library_source(name)
+            lines = Lines(source.text, self.editor.encoding)
+            uri = path.as_uri() if path else ""
+            title = path.name if path else source.name
+            origin = Origin(title, uri, lines, parse_library(source).actions)
+        self._read[name] = (stamp, origin)
+        return origin
 
 
 def _stamp(path: Path | None) -> object:
     """What changes when a file does."""
-    if path is None:
-        return None
     try:
-        stat = path.stat()
+        stat = path.stat() if path else None
     except (OSError, ValueError):
         return None
-    return stat.st_mtime_ns, stat.st_size
+    return stat and (stat.st_mtime_ns, stat.st_size)
 
 
 def workspace_edit(
-    desk: Desk, document: Document, edits: Sequence[types.TextEdit]
+    session: LanguageSession, document: Document, edits: Sequence[types.TextEdit]
 ) -> types.WorkspaceEdit:
     """Changes to one document; meant for this version of it where the editor minds versions."""
-    if not desk.editor.versioned:
+    if not session.editor.versioned:
         return types.WorkspaceEdit(changes={document.uri: list(edits)})
     known = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
     return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(known, list(edits))])
-
-
-def rewritten(document: Document, text: str) -> list[types.TextEdit]:
-    """What turns a document into a text: one change, of the lines that differ.
-
-    The text's line feeds become the document's line endings.
-    """
-    if document.lines.ending != "\n":
-        text = text.replace("\n", document.lines.ending)
-    old, new = document.text, text
-    if old == new:
-        return []
-    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    head = _alike(before, after)
-    tail = _alike(before[head:][::-1], after[head:][::-1])
-    start = sum(map(len, before[:head]))
-    end = len(old) - sum(map(len, before[len(before) - tail :]))
-    changed = "".join(after[head : len(after) - tail])
-    return [types.TextEdit(document.lines.range(Span(start, end)), changed)]
-
-
-def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines two texts have alike at their start."""
-    count = 0
-    for mine, yours in zip(one, other, strict=False):
-        if mine != yours:
-            break
-        count += 1
-    return count
 
 
 def refused(message: str) -> JsonRpcException:

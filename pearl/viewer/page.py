@@ -22,7 +22,7 @@ from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call
 from pearl.lang.source import InputError, Source, shipped_actions
-from pearl.lang.text import printable_lines
+from pearl.lang.text import counted, printable_lines, shorten
 from pearl.lang.values import canonical_json
 from pearl.lint.checker import check
 from pearl.models.base import Usage
@@ -202,7 +202,7 @@ class Item:
             return f"{option.get('letter')}. {option.get('text')}"
         for key, noun in (("actions", "action"), ("tries", "plan")):
             if isinstance(self.row.get(key), list):
-                return _counted(len(self.row[key]), noun)
+                return counted(len(self.row[key]), noun)
         if isinstance(self.row.get("labels"), list):
             return ", ".join(map(str, self.row["labels"]))
         return str(self.row.get("words") or self.get("answer"))
@@ -273,7 +273,7 @@ def _in_time(items: Iterable[Item]) -> Timeline | None:
             "call", item.id, status=status, cause=cause, seconds=seconds, started=item.counts.begun
         )
         bars.append(Call(item.id, entry))
-    return timeline([Stage("items", _counted(len(bars), "item"), tuple(bars))])
+    return timeline([Stage("items", counted(len(bars), "item"), tuple(bars))])
 
 
 def _read_counts(engine: Engine, run: str) -> dict[str, Counts]:
@@ -332,10 +332,10 @@ def _environment() -> Environment:
     environment.filters.update(
         percent=percent,
         count=number,
-        counted=_counted,
+        counted=counted,
         took=_took,
         moment=_moment,
-        short=_short,
+        short=shorten,
         money=_money,
         plain=_plain,
         own_words=without_quotes,
@@ -355,17 +355,6 @@ def harmless(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
 
 def _plain(value: object) -> str:
     return value if isinstance(value, str) else canonical_json(value)
-
-
-def _counted(value: int, noun: str) -> str:
-    """``1 call``, ``1,000 calls``."""
-    return f"{value:,} {noun}{'' if value == 1 else 's'}"
-
-
-def _short(text: str, length: int) -> str:
-    """A text's beginning on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= length else f"{line[:length].rstrip()} …"
 
 
 def _money(millionths: int | None) -> str:
