@@ -684,7 +684,7 @@ class TestDisk:
 FILL = """
 import os, resource, sys
 from pathlib import Path
-from pearl.jobs.output import Output
+from pearl.jobs.workers import Output
 from pearl.lang.source import InputError
 resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))
 folder, _, name = sys.argv[1].rpartition("/")

@@ -42,7 +42,7 @@ async def with_pearl(url: str) -> AsyncIterator[Run]:
             job, name = batch_job(str(questions), "", str(answers), setup), store.start("batch", {})
             progress = JobProgress(name, len(work))
             pool = WorkerPool(job.work, job.context, engine, store, name, at_once, progress)
-            await run_tasks(job.tasks, pool, job.sink)
+            await run_tasks(job, pool)
             rows = answers.read_text(encoding="utf-8").splitlines()
             return [json.loads(row)["answer"] for row in rows]
 

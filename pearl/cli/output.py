@@ -288,7 +288,7 @@ def told(progress: JobProgress) -> str:
     parts = [
         f"{progress.finished:,} of {progress.total:,} done",
         f"{progress.running} running",
-        f"{progress.kept:,} calls cached",
+        f"{progress.cached:,} calls cached",
         f"{progress.failed.total():,} failed",
         f"{progress.spent.prompt_tokens + progress.spent.completion_tokens:,} tokens",
     ]

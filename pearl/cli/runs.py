@@ -340,7 +340,7 @@ def export(run: str, output: str, store: str, as_json: bool) -> None:
 
     --model recorded:FILE answers from them.
     """
-    from pearl.jobs.output import line_of
+    from pearl.jobs.workers import line_of
     from pearl.store import cache
     from pearl.store.history import find_run
 

@@ -1,22 +1,15 @@
-"""A file of questions as a job.
-
-One question of a batch: from its row to the row of its answer.
-
-The questions of a file as tasks, with their documents, which are read when they are needed.
-"""
+"""Answering a file of questions as a job: from a question's row to the row of its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from pearl.answer import Answer, answer, as_object, heading
 from pearl.jobs.job import CONCURRENT_TASKS, Job
-from pearl.jobs.output import Output
-from pearl.jobs.questions import Index, Place, Question, read_document, read_index, read_questions
+from pearl.jobs.questions import Question, Questions, QuestionTask, read_index
 from pearl.jobs.workers import Task
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
@@ -60,12 +53,6 @@ class Setup:
         if self.plans and self.plans.digest != prepared.library.digest:
             how.append(self.plans.digest)
         return digest([prepared.library.digest, shown, fitting, prepared.passes, *how])
-
-
-def row_key(question: Question, document: Source) -> str:
-    """The hash of what is asked: where it is the same, a kept answer still holds."""
-    asked = [question.question, question.options, question.gold, question.plan, document.digest]
-    return digest(asked)
 
 
 async def answer_row(
@@ -151,76 +138,13 @@ def _reason(error: RunError | ModelError | InputError) -> str:
     return error.failures[0].reason if error.failures else "reply"
 
 
-DOCUMENTS = 16
-"""Documents held in memory beside those that are being read."""
-
-
-@dataclass(frozen=True)
-class Asking:
-    """A question and its document."""
-
-    question: Question
-    document: Source
-
-
-@dataclass(frozen=True)
-class Questions:
-    """A file's questions, those of one document together, so that an endpoint may keep it.
-
-    Args:
-        index: the file.
-        ahead: as `Index.by_document` takes it.
-    """
-
-    index: Index
-    ahead: int = 0
-
-    @cached_property
-    def _places(self) -> dict[str, Place]:
-        return {place.id: place for place in self.index.by_document(self.ahead)}
-
-    @property
-    def ids(self) -> Sequence[str]:
-        """Every question's, in the order to ask them in."""
-        return tuple(self._places)
-
-    def read(self, ids: Sequence[str]) -> Iterator[Task[Asking]]:
-        """Questions with their documents, read when they are drawn.
-
-        Raises:
-            InputError: one cannot be read any more.
-        """
-        documents = _Documents(self.index)
-        places = tuple(self._places[one] for one in ids)
-        for place, question in read_questions(self.index, places):
-            document = documents.get(place, question)
-            key = row_key(question, document)
-            asking = Asking(question, document)
-            yield Task(place.id, place.position, key, place.document, asking)
-
-
-class _Documents:
-    """Documents by name; the last few stay, as questions of one document go together."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._held: dict[str, Source] = {}
-
-    def get(self, place: Place, question: Question) -> Source:
-        found = self._held.pop(place.document, None) or read_document(self._index, question)
-        self._held[place.document] = found
-        while len(self._held) > DOCUMENTS:
-            del self._held[next(iter(self._held))]
-        return found
-
-
 @dataclass(frozen=True)
 class AnswerRows:
     """Answers each question."""
 
     setup: Setup
 
-    async def __call__(self, task: Task[Asking], session: Session) -> dict[str, Any]:
+    async def __call__(self, task: Task[QuestionTask], session: Session) -> dict[str, Any]:
         """Answer one."""
         return await answer_row(task.what.question, task.what.document, self.setup, session)
 
@@ -259,9 +183,5 @@ def batch_job(
         Questions(index, ahead=together),
         AnswerRows(setup),
         setup.context,
-        partial(_file, output),
+        output,
     )
-
-
-def _file(path: str, rows: Iterable[dict[str, Any]]) -> Output:
-    return Output(path, rows)

@@ -1,12 +1,7 @@
-"""The same job on a Dask cluster: in chunks, with one store for all workers.
+"""A job on a Dask cluster: in chunks of tasks, with one store for all workers.
 
-Keys never travel: a worker reads its own environment. Rows, journals, replies
-and the budget are in the store, so a worker that dies loses no more than the
-calls it had under way.
-
-A Dask worker's side of a job.
-
-Keys never travel: a worker reads its own environment.
+Keys never travel: a worker reads its own environment. Rows, journals, replies and the budget
+are in the store, so a worker that dies loses no more than the calls it had under way.
 """
 
 from __future__ import annotations
@@ -16,13 +11,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pearl.jobs.job import resume, stored_rows
-from pearl.jobs.output import Sink, Written
-from pearl.jobs.workers import JobProgress, Task, Tasks, Work, WorkerPool, do_all
+from distributed import Client, LocalCluster, Worker, WorkerPlugin, as_completed, get_worker
+
+from pearl.jobs.job import CONCURRENT_TASKS, Job, open_output, resume, stored_rows
+from pearl.jobs.workers import JobProgress, Output, Task, Work, WorkerPool
 from pearl.lang.source import InputError
-from pearl.models.base import ModelError, Usage
+from pearl.models.base import ModelError
 from pearl.models.choose import choose_model
 from pearl.models.middleware.budget import Ceiling
 from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
@@ -31,14 +27,11 @@ from pearl.models.tokens import counter
 from pearl.run.context import Context
 from pearl.store.store import Store, StoreLedger, open_store
 
-if TYPE_CHECKING:
-    from distributed import Client, Worker
+PATIENCE = 30.0
+"""Seconds to wait for a scheduler, for its first worker, and for a worker to let go."""
 
-
-CONCURRENT_TASKS = 64
-"""Tasks under way at a time in one worker, where the number of calls adapts."""
-
-"""Seconds that a worker has to let go."""
+SMALLEST, LARGEST = 4, 64
+"""Tasks in a chunk; in between, so that each worker gets several."""
 
 
 @dataclass(frozen=True)
@@ -69,24 +62,25 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Done:
+class ChunkResult:
     """What came of a chunk.
 
     Args:
         rows: of the tasks that came to an end.
-        calls: as the `JobProgress` counts them: answered, kept, in vain.
-        spent: tokens of what was sent.
+        progress: the calls it took.
         stopped: reason and message where nothing more can be asked.
     """
 
     rows: tuple[dict[str, Any], ...]
-    calls: tuple[int, int, int]
-    spent: Usage
+    progress: JobProgress
     stopped: tuple[str, str] | None
 
 
-class DaskWorker:
-    """A worker's side: one event loop, one engine and one store for all its chunks."""
+class DaskWorker(WorkerPlugin):  # type: ignore[misc]
+    """A Dask worker's side: one event loop, one engine and one store for all its chunks.
+
+    Dask hands it to every worker, those that join later among them.
+    """
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -109,36 +103,31 @@ class DaskWorker:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._loop = None
 
-    def do(self, todo: tuple[Task[Any], ...]) -> Done:
+    def do(self, tasks: tuple[Task[Any], ...]) -> ChunkResult:
         """Do a chunk's tasks."""
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(self._do(todo), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self._do(tasks), self._loop).result()
 
     def stop(self, reason: str, message: str) -> None:
         """Let calls under way finish, and make no further ones."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stop, ModelError(reason, message))
+            error = ModelError(reason, message)
+            self._loop.call_soon_threadsafe(lambda: self._open()[0].stop(error))
 
-    def _stop(self, error: ModelError) -> None:
-        self._opened()[0].stop(error)
-
-    async def _do(self, todo: tuple[Task[Any], ...]) -> Done:
+    async def _do(self, tasks: tuple[Task[Any], ...]) -> ChunkResult:
         order = self._order
-        engine, store = self._opened()
+        engine, store = self._open()
         rows: list[dict[str, Any]] = []
-        progress = JobProgress(order.run, len(todo))
-        together = min(len(todo), order.limits.concurrency or CONCURRENT_TASKS)
-        pool = WorkerPool(order.work, self._context, engine, store, order.run, together, progress)
-        await do_all(pool, iter(todo), rows.append)
+        progress = JobProgress(order.run, len(tasks))
+        size = min(len(tasks), order.limits.concurrency or CONCURRENT_TASKS)
+        pool = WorkerPool(order.work, self._context, engine, store, order.run, size, progress)
+        await pool.do_all(iter(tasks), rows.append)
         stopped = engine.stopped
-        return Done(
-            tuple(rows),
-            (progress.calls, progress.kept, progress.vain),
-            progress.spent,
-            (stopped.reason, str(stopped)) if stopped else None,
+        return ChunkResult(
+            tuple(rows), progress, (stopped.reason, str(stopped)) if stopped else None
         )
 
-    def _opened(self) -> tuple[Engine, Store]:
+    def _open(self) -> tuple[Engine, Store]:
         if self._engine is not None and self._store is not None:
             return self._engine, self._store
         order = self._order
@@ -166,125 +155,96 @@ class DaskWorker:
             self._store.close()
 
 
-def plugin(order: Order) -> Any:  # noqa: ANN401 - its base is Dask's
-    """What Dask hands to every worker, those that join later among them."""
-    from distributed import WorkerPlugin
-
-    class Plugin(DaskWorker, WorkerPlugin):  # type: ignore[misc]
-        """A `DaskWorker` as Dask knows it."""
-
-    return Plugin(order)
+def do_chunk(plugin: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
+    """What a worker does with a chunk; called there."""
+    worker: DaskWorker = get_worker().plugins[plugin]
+    return worker.do(tasks)
 
 
-def do_chunk(name: str, todo: tuple[Task[Any], ...]) -> Done:
-    """What a worker does with a chunk."""
-    from distributed import get_worker
-
-    hand: DaskWorker = get_worker().plugins[name]
-    return hand.do(todo)
-
-
-def stop_worker(name: str, reason: str, message: str, dask_worker: Worker) -> None:
-    """Tells a worker to stop."""
-    dask_worker.plugins[name].stop(reason, message)
-
-
-SMALLEST, LARGEST = 4, 64
-"""Tasks in a chunk; in between, so that each worker gets several."""
-
-PATIENCE = 30.0
-"""Seconds to wait for a scheduler, and for its first worker."""
+def stop_worker(plugin: str, reason: str, message: str, dask_worker: Worker) -> None:
+    """Tell a worker to stop; called there."""
+    dask_worker.plugins[plugin].stop(reason, message)
 
 
 def run_on_cluster(
     address: str,
-    tasks: Tasks[Any],
+    job: Job,
     order: Order,
     store: Store,
     progress: JobProgress,
     changed: Callable[[JobProgress], None],
-    sink: Sink,
 ) -> None:
     """Do every task that has no row yet, on a cluster.
 
     Args:
         address: the scheduler's, as ``tcp://host:8786``, or ``local``.
-        tasks: all there are.
+        job: its tasks, and the file their rows go to.
         order: what workers need to know; its limits are for all of them together.
         store: the client's own connection to the store.
         progress: how far the job is.
         changed: told of each change.
-        sink: where rows go.
 
     Raises:
         InputError: there is no such cluster, or a worker cannot do its work.
         ModelError: nothing more can be asked; what was done is kept.
     """
-    left = asyncio.run(resume(tasks, store, order.run, progress))
-    written = sink(stored_rows(store, order.run, left.kept))
+    left = asyncio.run(resume(job.tasks, store, order.run, progress))
+    output = open_output(job, store, order.run, left)
     changed(progress)
     try:
         with _connected(address) as client:
             workers = len(client.scheduler_info(n_workers=-1)["workers"])
             share = replace(order, limits=_share(order.limits, workers))
             size = max(SMALLEST, min(LARGEST, len(left.ids) // (4 * workers)))
-            chunks = _chunks(tasks.read(left.ids), size)
-            _collect(client, share, chunks, written, progress, changed)
+            chunks = _chunks(job.tasks.read(left.ids), size)
+            _collect(client, share, chunks, output, progress, changed)
     finally:
-        written.close(stored_rows(store, order.run))
+        if output:
+            output.close(stored_rows(store, order.run))
 
 
 def _collect(
     client: Client,
     order: Order,
     chunks: Iterator[tuple[Task[Any], ...]],
-    written: Written,
+    output: Output | None,
     progress: JobProgress,
     changed: Callable[[JobProgress], None],
 ) -> None:
-    from distributed import as_completed
-
-    name = f"pearl-{order.run}"
-    client.register_plugin(plugin(order), name=name)
+    plugin = f"pearl-{order.run}"
+    client.register_plugin(DaskWorker(order), name=plugin)
     stopped: tuple[str, str] | None = None
-    futures = [client.submit(do_chunk, name, chunk, pure=False) for chunk in chunks]
+    futures = [client.submit(do_chunk, plugin, chunk, pure=False) for chunk in chunks]
     try:
         for future in as_completed(futures):
-            done = future.result()
-            _count(progress, done)
-            for row in done.rows:
-                written.add(row)
+            result: ChunkResult = future.result()
+            progress.add_calls(result.progress)
+            for row in result.rows:
+                if output:
+                    output.add(row)
                 progress.count_row(row)
             changed(progress)
-            if done.stopped and stopped is None:
-                stopped = done.stopped
-                client.run(stop_worker, name, *stopped)
+            if result.stopped and stopped is None:
+                stopped = result.stopped
+                client.run(stop_worker, plugin, *stopped)
     except KeyboardInterrupt:
         stopped = ("stopped", "Stopped.")
-        client.run(stop_worker, name, *stopped)
+        client.run(stop_worker, plugin, *stopped)
         for future in futures:
             with suppress(Exception):
-                _count(progress, future.result(PATIENCE))
+                progress.add_calls(future.result(PATIENCE).progress)
     finally:
-        client.unregister_worker_plugin(name)
+        client.unregister_worker_plugin(plugin)
     if stopped:
         raise ModelError(*stopped)
 
 
-def _count(progress: JobProgress, done: Done) -> None:
-    calls, kept, vain = done.calls
-    progress.calls += calls
-    progress.kept += kept
-    progress.vain += vain
-    progress.spent += done.spent
-
-
-def _chunks(todo: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], ...]]:
+def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], ...]]:
     """Tasks in order, so many together, and up to twice as many to end with a group."""
     chunk: list[Task[Any]] = []
-    for task in todo:
-        goes_on = bool(chunk) and chunk[-1].group == task.group
-        if len(chunk) >= (2 * size if goes_on else size):
+    for task in tasks:
+        same_group = bool(chunk) and chunk[-1].group == task.group
+        if len(chunk) >= (2 * size if same_group else size):
             yield tuple(chunk)
             chunk = []
         chunk.append(task)
@@ -305,12 +265,6 @@ def _share(limits: EngineLimits, workers: int) -> EngineLimits:
 @contextmanager
 def _connected(address: str) -> Iterator[Client]:
     """A client of the cluster, with at least one worker."""
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise InputError(
-            "A cluster needs Dask: install it with pip install 'dask[distributed]'."
-        ) from None
     if address == "local":
         with (
             LocalCluster(

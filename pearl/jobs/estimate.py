@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pearl.jobs.batch import Setup
-from pearl.jobs.questions import Index, Question, read_document, read_questions
+from pearl.jobs.questions import Question, QuestionIndex, read_document, read_questions
 from pearl.lang.ast import Plan
 from pearl.lang.graph import reads_document
 from pearl.lang.parser import parse
@@ -54,7 +54,7 @@ class Estimate:
     largest: tuple[int, str]
 
 
-def estimate(index: Index, setup: Setup, model: str) -> Estimate:
+def estimate(index: QuestionIndex, setup: Setup, model: str) -> Estimate:
     """Estimate a batch.
 
     Args:
@@ -89,7 +89,7 @@ def estimate(index: Index, setup: Setup, model: str) -> Estimate:
     return Estimate(len(index.places), planned, len(sizes), calls, usage, (sizes[name], name))
 
 
-def _sized(index: Index, model: str) -> Iterator[tuple[str, Question, int]]:
+def _sized(index: QuestionIndex, model: str) -> Iterator[tuple[str, Question, int]]:
     """Every question with its document's name and size in tokens; each is counted once."""
     last: tuple[str, Source, int] | None = None
     for place, question in read_questions(index, index.by_document()):

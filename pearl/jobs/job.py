@@ -1,8 +1,7 @@
-"""From what a person asked for to a job that runs, and stops when they say so.
+"""A job: many tasks that can be stopped at any time, and gone on with where they stopped.
 
-Does the tasks of a job, so that it can be stopped at any time and gone on with.
-
-What an earlier go has done, and what is left.
+`start` finds the run to go on with or begins one, does what is left of it in this process or on
+a cluster, and lets calls under way finish when a person or a budget stops it.
 """
 
 from __future__ import annotations
@@ -16,110 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pearl.jobs.output import Sink, Unwritten
-from pearl.jobs.workers import JobProgress, Tasks, Work, WorkerPool, do_all
+from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
 from pearl.lang.source import InputError
 from pearl.lang.values import digest
-from pearl.models.base import Model, ModelError, Usage
+from pearl.models.base import Model, ModelError
 from pearl.models.middleware.budget import Amount
-from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
-from pearl.models.prices import Price, Prices, load_prices
+from pearl.models.middleware.stack import EngineLimits, start_engine
+from pearl.models.prices import Prices, load_prices
 from pearl.run.context import UNLIMITED, Context
 from pearl.store.history import latest, read_row_keys, read_rows, totals
-from pearl.store.store import Store, open_store
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What is left of a job.
-
-    Args:
-        ids: of the tasks to be done, in order.
-        kept: of those whose row of an earlier go holds.
-    """
-
-    ids: tuple[str, ...]
-    kept: frozenset[str]
-
-
-async def resume(tasks: Tasks[Any], store: Store, run: str, progress: JobProgress) -> Left:
-    """Look at what an earlier go of a run has done.
-
-    A row holds while what it was asked is what it was.
-
-    Args:
-        tasks: all there are.
-        store: where the run is kept.
-        run: its name.
-        progress: to count what holds in.
-
-    Raises:
-        InputError: a task cannot be read.
-    """
-    kept = _holding(tasks, store, run)
-    await store.flush()
-    for row in stored_rows(store, run, kept):
-        progress.count_row(row)
-    progress.before = progress.finished
-    return Left(tuple(one for one in tasks.ids if one not in kept), kept)
-
-
-def stored_rows(
-    store: Store, run: str, only: frozenset[str] | None = None
-) -> Iterator[dict[str, Any]]:
-    """A run's rows in the order of the tasks, all of them or some."""
-    rows = read_rows(store.engine, run)
-    return (row for name, row in rows if only is None or name in only)
-
-
-def _holding(tasks: Tasks[Any], store: Store, run: str) -> frozenset[str]:
-    earlier = read_row_keys(store.engine, run)
-    if not earlier:
-        return frozenset()
-    holds: set[str] = set()
-    known = tuple(one for one in tasks.ids if one in earlier)
-    for task in tasks.read(known):
-        row = earlier[task.id]
-        if row.key == task.key:
-            if row.position != task.position:
-                store.move_row(run, task.id, task.position)
-            if row.status == "answered":
-                holds.add(task.id)
-        else:
-            store.drop_row(run, task.id)
-    for name in earlier.keys() - set(known):
-        store.drop_row(run, name)
-    return frozenset(holds)
-
-
-async def run_tasks(tasks: Tasks[Any], pool: WorkerPool, sink: Sink) -> None:
-    """Do every task that has no row yet.
-
-    A task that fails leaves the others alone; failed ones of an earlier go
-    are tried again.
-
-    Args:
-        tasks: all there are.
-        pool: who does them.
-        sink: where rows go.
-
-    Raises:
-        InputError: the rows cannot be written.
-        ModelError: nothing more can be asked (`Engine.stopped` says why), or
-            a task cannot be read any more; what was done until then is kept.
-    """
-    left = await resume(tasks, pool.store, pool.run, pool.progress)
-    written = sink(stored_rows(pool.store, pool.run, left.kept))
-    pool.changed(pool.progress)
-    try:
-        await do_all(pool, tasks.read(left.ids), written.add)
-    finally:
-        await pool.store.flush()
-        written.close(stored_rows(pool.store, pool.run))
-    stopped = pool.engine.stopped
-    if stopped is not None:
-        raise ModelError(stopped.reason, str(stopped))
-
+from pearl.store.store import Store, StoreLedger, open_store
 
 CONCURRENT_TASKS = 64
 """Tasks under way at a time where the number of calls is left to adapt."""
@@ -136,7 +41,7 @@ class Job:
         tasks: its pieces.
         work: what is done with each.
         context: how much fits a prompt, and what to do with a longer document.
-        sink: where rows go beside the store.
+        output: the file that rows go to beside the store; empty for none.
     """
 
     kind: str
@@ -145,12 +50,12 @@ class Job:
     tasks: Tasks[Any]
     work: Work
     context: Context = UNLIMITED
-    sink: Sink = Unwritten
+    output: str = ""
 
 
 @dataclass(frozen=True)
 class JobSettings:
-    """What it is done with.
+    """What a job is done with.
 
     Args:
         model: who answers.
@@ -161,7 +66,6 @@ class JobSettings:
         restart: whether to begin a new run where there is one to go on with.
         scheduler: a Dask scheduler's address, or ``local``; empty for this process.
         grace: seconds that calls under way get to finish after Ctrl-C.
-        together: tasks under way at a time, at most.
     """
 
     model: Model
@@ -172,7 +76,6 @@ class JobSettings:
     restart: bool = False
     scheduler: str = ""
     grace: float = 30.0
-    together: int = CONCURRENT_TASKS
 
 
 def start(
@@ -196,23 +99,197 @@ def start(
     store = open_store(settings.store)
     try:
         run = _run(job, settings, store)
-        price = _price(settings)
-        progress = JobProgress(run, len(job.tasks.ids), price)
-        spent = totals(store.engine, run).spent
-        if settings.scheduler:
-            _on_cluster(job, settings, store, progress, changed, spent)
-        else:
-            scope = "" if settings.cache else run
-            engine = start_engine(settings.model, store, scope, settings.limits, price, spent)
-            together = settings.limits.concurrency or settings.together
-            pool = WorkerPool(
-                job.work, job.context, engine, store, run, together, progress, changed
+        model, limits = settings.model, settings.limits
+        price = settings.prices.get(model.name)
+        if limits.max_cost is not None and price is None:
+            raise InputError(
+                f"No price is known for {model.name}, so --max-cost cannot be kept: give one "
+                "with --prices, or use --max-tokens."
             )
-            asyncio.run(_until_stopped(job, pool, settings))
+        progress = JobProgress(run, len(job.tasks.ids), price)
+        scope = "" if settings.cache else run
+        if settings.scheduler:
+            _run_on_cluster(job, settings, store, scope, progress, changed)
+        else:
+            spent = totals(store.engine, run).spent
+            engine = start_engine(model, store, scope, limits, price, spent)
+            size = limits.concurrency or CONCURRENT_TASKS
+            pool = WorkerPool(job.work, job.context, engine, store, run, size, progress, changed)
+            asyncio.run(_run_until_stopped(job, pool, settings))
         store.end(run)
         return progress
     finally:
         store.close()
+
+
+def _run(job: Job, settings: JobSettings, store: Store) -> str:
+    """The name of the run to go on with, or of a new one."""
+    model = settings.model
+    known = {"kind": job.kind, "model": model.identity, "cache": settings.cache}
+    fingerprint = digest({**job.known, **known})
+    earlier = None if settings.restart else latest(store.engine, fingerprint, time.time())
+    if earlier is not None:
+        store.resume(earlier.name)
+        return earlier.name
+    head = {**job.head, "model": model.name}
+    return store.start(job.kind, head, fingerprint, own=not settings.cache)
+
+
+def _run_on_cluster(
+    job: Job,
+    settings: JobSettings,
+    store: Store,
+    scope: str,
+    progress: JobProgress,
+    changed: Callable[[JobProgress], None],
+) -> None:
+    try:
+        from pearl.jobs.cluster import Order, run_on_cluster
+    except ImportError:
+        raise InputError(
+            "A cluster needs Dask: install it with pip install 'dask[distributed]'."
+        ) from None
+    spent, price = totals(store.engine, progress.run).spent, progress.price
+    amount = Amount(
+        spent.prompt_tokens + spent.completion_tokens, price.cost(spent) if price else 0
+    )
+    StoreLedger(store, progress.run, settings.limits.ceiling).open(amount)
+    order = Order(
+        run=progress.run,
+        store=settings.store if "://" in settings.store else str(Path(settings.store).resolve()),
+        scope=scope,
+        model=settings.model.name,
+        identity=settings.model.identity,
+        work=job.work,
+        context=job.context,
+        limits=settings.limits,
+        price=price,
+    )
+    run_on_cluster(settings.scheduler, job, order, store, progress, changed)
+
+
+async def _run_until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> None:
+    """Run a job's tasks; Ctrl-C makes no new calls, and a second one cuts off those under way."""
+    work = asyncio.create_task(run_tasks(job, pool))
+    loop = asyncio.get_running_loop()
+    asked_to_stop = False
+
+    def stop() -> None:
+        nonlocal asked_to_stop
+        if asked_to_stop:
+            work.cancel()
+            return
+        asked_to_stop = True
+        pool.engine.stop(ModelError("stopped", "Stopped."))
+        loop.call_later(settings.grace, work.cancel)
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(number, stop)
+    try:
+        await work
+    except asyncio.CancelledError:
+        raise ModelError("stopped", "Stopped; calls under way were cut off.") from None
+    finally:
+        for number in signals:
+            with suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.remove_signal_handler(number)
+        await settings.model.close()
+
+
+async def run_tasks(job: Job, pool: WorkerPool) -> None:
+    """Do every task that has no row yet.
+
+    A task that fails leaves the others alone; failed ones of an earlier go
+    are tried again.
+
+    Args:
+        job: its tasks, and the file their rows go to.
+        pool: who does them.
+
+    Raises:
+        InputError: the rows cannot be written.
+        ModelError: nothing more can be asked (`Engine.stopped` says why), or
+            a task cannot be read any more; what was done until then is kept.
+    """
+    left = await resume(job.tasks, pool.store, pool.run, pool.progress)
+    output = open_output(job, pool.store, pool.run, left)
+    pool.changed(pool.progress)
+    try:
+        await pool.do_all(job.tasks.read(left.ids), output.add if output else lambda _: None)
+    finally:
+        await pool.store.flush()
+        if output:
+            output.close(stored_rows(pool.store, pool.run))
+    stopped = pool.engine.stopped
+    if stopped is not None:
+        raise ModelError(stopped.reason, str(stopped))
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of a job.
+
+    Args:
+        ids: of the tasks to be done, in order.
+        finished: of those whose row of an earlier go holds.
+    """
+
+    ids: tuple[str, ...]
+    finished: frozenset[str]
+
+
+async def resume(tasks: Tasks[Any], store: Store, run: str, progress: JobProgress) -> Left:
+    """Look at what an earlier go of a run has done.
+
+    A row holds while what it was asked is what it was; others are dropped.
+
+    Args:
+        tasks: all there are.
+        store: where the run is kept.
+        run: its name.
+        progress: to count what holds in.
+
+    Raises:
+        InputError: a task cannot be read.
+    """
+    earlier = read_row_keys(store.engine, run)
+    known = tuple(name for name in tasks.ids if name in earlier)
+    finished: set[str] = set()
+    for task in tasks.read(known) if known else ():
+        row = earlier[task.id]
+        if row.key != task.key:
+            store.drop_row(run, task.id)
+            continue
+        if row.position != task.position:
+            store.move_row(run, task.id, task.position)
+        if row.status == "answered":
+            finished.add(task.id)
+    for name in earlier.keys() - set(known):
+        store.drop_row(run, name)
+    await store.flush()
+    for row_ in stored_rows(store, run, finished) if finished else ():
+        progress.count_row(row_)
+    progress.before = progress.finished
+    return Left(tuple(name for name in tasks.ids if name not in finished), frozenset(finished))
+
+
+def open_output(job: Job, store: Store, run: str, left: Left) -> Output | None:
+    """The job's file with the rows that hold; None where it has none.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    return Output(job.output, stored_rows(store, run, left.finished)) if job.output else None
+
+
+def stored_rows(
+    store: Store, run: str, only: frozenset[str] | set[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """A run's rows in the order of the tasks, all of them or some."""
+    rows = read_rows(store.engine, run)
+    return (row for name, row in rows if only is None or name in only)
 
 
 def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
@@ -227,91 +304,3 @@ def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
         yield from stored_rows(store, run)
     finally:
         store.close()
-
-
-def _price(settings: JobSettings) -> Price | None:
-    price = settings.prices.get(settings.model.name)
-    if settings.limits.max_cost is not None and price is None:
-        raise InputError(
-            f"No price is known for {settings.model.name}, so --max-cost cannot be kept: give one "
-            "with --prices, or use --max-tokens."
-        )
-    return price
-
-
-def _on_cluster(
-    job: Job,
-    settings: JobSettings,
-    store: Store,
-    progress: JobProgress,
-    changed: Callable[[JobProgress], None],
-    spent: Usage,
-) -> None:
-    from pearl.jobs.cluster import Order, run_on_cluster
-    from pearl.store.store import StoreLedger
-
-    place = settings.store if "://" in settings.store else str(Path(settings.store).resolve())
-    price = progress.price
-    cost = price.cost(spent) if price else 0
-    tokens = spent.prompt_tokens + spent.completion_tokens
-    StoreLedger(store, progress.run, settings.limits.ceiling).open(Amount(tokens, cost))
-    scope = "" if settings.cache else progress.run
-    name, identity = settings.model.name, settings.model.identity
-    order = Order(
-        progress.run, place, scope, name, identity, job.work, job.context, settings.limits, price
-    )
-    run_on_cluster(settings.scheduler, job.tasks, order, store, progress, changed, job.sink)
-
-
-def _run(job: Job, settings: JobSettings, store: Store) -> str:
-    """The run to go on with, or a new one."""
-    known = {
-        **job.known,
-        "kind": job.kind,
-        "model": settings.model.identity,
-        "cache": settings.cache,
-    }
-    fingerprint = digest(known)
-    found = None if settings.restart else latest(store.engine, fingerprint, time.time())
-    if found is not None:
-        store.resume(found.name)
-        return found.name
-    head = {**job.head, "model": settings.model.name}
-    return store.start(job.kind, head, fingerprint, own=not settings.cache)
-
-
-async def _until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> None:
-    work = asyncio.create_task(run_tasks(job.tasks, pool, job.sink))
-    loop = asyncio.get_running_loop()
-    stopping = _Stopping(pool.engine, work, settings.grace)
-    signals = (signal.SIGINT, signal.SIGTERM)
-    for number in signals:
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, stopping)
-    try:
-        await work
-    except asyncio.CancelledError:
-        raise ModelError("stopped", "Stopped; calls under way were cut off.") from None
-    finally:
-        for number in signals:
-            with suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.remove_signal_handler(number)
-        await settings.model.close()
-
-
-class _Stopping:
-    """What Ctrl-C does: no new calls, some time for those under way; the second time, no time."""
-
-    def __init__(self, engine: Engine, work: asyncio.Task[None], grace: float) -> None:
-        self._engine = engine
-        self._work = work
-        self._grace = grace
-        self._asked = False
-
-    def __call__(self) -> None:
-        if self._asked:
-            self._work.cancel()
-            return
-        self._asked = True
-        self._engine.stop(ModelError("stopped", "Stopped."))
-        asyncio.get_running_loop().call_later(self._grace, self._work.cancel)

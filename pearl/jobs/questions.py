@@ -6,17 +6,23 @@ the text itself), and optionally ``options``, ``gold`` and ``plan``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pearl.answer import check_options
-from pearl.lang.source import InputError, Source, read_row, read_source
+from pearl.jobs.workers import Task
+from pearl.lang.source import InputError, Source, read_row, read_source, row_id
+from pearl.lang.values import digest
 from pearl.prompts.calls import letter
 
 LONGEST_PATH = 300
 """Characters above which a document is taken to be the text itself."""
+
+DOCUMENTS = 16
+"""Documents held in memory beside those that are being read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class QuestionIndex:
     """A file of questions, checked.
 
     Args:
@@ -90,11 +96,11 @@ class Index:
         for first, *others in groups.values():
             start = len(ordered)
             ordered.append((start - ahead, first))
-            ordered += ((start + at, one) for at, one in enumerate(others, 1))
-        return tuple(one for _, one in sorted(ordered, key=lambda pair: pair[0]))
+            ordered += ((start + at, place) for at, place in enumerate(others, 1))
+        return tuple(place for _, place in sorted(ordered, key=lambda pair: pair[0]))
 
 
-def read_index(path: str, folder: str = "") -> Index:
+def read_index(path: str, folder: str = "") -> QuestionIndex:
     """Check a file of questions and every document it names.
 
     Args:
@@ -111,35 +117,83 @@ def read_index(path: str, folder: str = "") -> Index:
         raise InputError(f"{folder} is no folder: name the one the documents are in.")
     places: list[Place] = []
     wrong: list[str] = []
-    seen: dict[str, int] = {}
-    documents: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    problems: dict[str, str] = {}
     for number, offset, line in _lines(file):
         name = f"{path}:{number}"
         try:
-            one = parse_question(line, name)
-            if one.id in seen:
-                raise InputError(f"{name} has the id of line {seen[one.id]}: give each its own.")
-            seen[one.id] = number
-            if one.plan == "" and not one.question:
+            question = parse_question(line, name)
+            if question.id in lines:
+                first = lines[question.id]
+                raise InputError(f"{name} has the id of line {first}: give each its own.")
+            lines[question.id] = number
+            if question.plan == "" and not question.question:
                 raise InputError(f"{name} has neither a question nor a plan: give one.")
-            if not one.text and one.document not in documents:
-                documents[one.document] = _trouble(one.document, home)
-            if documents.get(one.document):
-                raise InputError(f"{name}: {documents[one.document]}")
+            document = f"inline:{number}" if question.text else question.document
+            if document not in problems:
+                problems[document] = _problem(question, home)
+            if problems[document]:
+                raise InputError(f"{name}: {problems[document]}")
         except InputError as error:
             wrong.append(str(error))
             continue
-        document = f"inline:{number}" if one.text else one.document
-        places.append(Place(one.id, len(places), offset, document))
+        places.append(Place(question.id, len(places), offset, document))
     if wrong:
         more = f" {len(wrong) - 1} more of its lines cannot be used." if len(wrong) > 1 else ""
         raise InputError(wrong[0] + more)
     if not places:
         raise InputError(f"{path} holds no question: give one JSON object a line.")
-    return Index(file, home, tuple(places))
+    return QuestionIndex(file, home, tuple(places))
 
 
-def read_questions(index: Index, places: tuple[Place, ...]) -> Iterator[tuple[Place, Question]]:
+def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
+    """Line number, offset and text of every line that holds something."""
+    offset = 0
+    try:
+        with file.open("rb") as opened:
+            for number, data in enumerate(opened, 1):
+                if data.strip():
+                    yield number, offset, data.decode("utf-8-sig")
+                offset += len(data)
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{file}:{number} is not UTF-8: convert the file, for instance with "
+            "iconv -f LATIN1 -t UTF-8."
+        ) from None
+    except IsADirectoryError:
+        raise InputError(f"{file} is a directory: name a file of questions in it.") from None
+    except FileNotFoundError:
+        raise InputError(f"{file} does not exist: check the path of the questions.") from None
+    except OSError as error:
+        raise InputError(f"{file} cannot be read ({error.strerror}).") from None
+
+
+def _problem(question: Question, folder: Path) -> str:
+    """Why a question's document cannot be used; empty where it can."""
+    if question.text:
+        return ""
+    try:
+        read_source(str(_inside(question.document, folder)), "document")
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def _inside(document: str, folder: Path) -> Path:
+    """A document's path, which may not lead out of the folder: who wrote the rows is not asked."""
+    path = folder / document
+    try:
+        path.resolve().relative_to(folder.resolve())
+    except (ValueError, OSError, RuntimeError):
+        raise InputError(
+            f"{document} is not in {folder}: name the folder that holds it with --documents."
+        ) from None
+    return path
+
+
+def read_questions(
+    index: QuestionIndex, places: tuple[Place, ...]
+) -> Iterator[tuple[Place, Question]]:
     """Read questions again, one at a time."""
     with index.path.open("rb") as file:
         for place in places:
@@ -148,7 +202,7 @@ def read_questions(index: Index, places: tuple[Place, ...]) -> Iterator[tuple[Pl
             yield place, parse_question(line, f"{index.path}:{place.position + 1}")
 
 
-def read_document(index: Index, question: Question) -> Source:
+def read_document(index: QuestionIndex, question: Question) -> Source:
     """The document of a question.
 
     Raises:
@@ -171,118 +225,105 @@ def parse_question(line: str, name: str) -> Question:
         InputError: it cannot be used.
     """
     row = read_row(line, name)
-    options = _options(row, name)
+    options = row.get("options") or []
+    if not isinstance(options, list) or not all(isinstance(text, str) for text in options):
+        raise InputError(f"{name}: options is to be a list of texts.")
+    try:
+        check_options(options)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
     document, text = _document(row, name)
     return Question(
-        id=_id(row, name),
+        id=row_id(row, name, "question"),
         question=" ".join(_text(row, "question", name).split()),
         document=document,
         text=text,
-        options=options,
+        options=tuple(options),
         gold=_gold(row, options, name),
         plan=_text(row, "plan", name),
     )
 
 
-def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
-    """Line number, offset and text of every line that holds something."""
-    try:
-        with file.open("rb") as opened:
-            yield from _decoded(opened, file)
-    except IsADirectoryError:
-        raise InputError(f"{file} is a directory: name a file of questions in it.") from None
-    except FileNotFoundError:
-        raise InputError(f"{file} does not exist: check the path of the questions.") from None
-    except OSError as error:
-        raise InputError(f"{file} cannot be read ({error.strerror}).") from None
-
-
-def _decoded(opened: BinaryIO, file: Path) -> Iterator[tuple[int, int, str]]:
-    offset = 0
-    for number, data in enumerate(opened, 1):
-        if data.strip():
-            try:
-                yield number, offset, data.decode("utf-8-sig")
-            except UnicodeDecodeError:
-                raise InputError(
-                    f"{file}:{number} is not UTF-8: convert the file, for instance with "
-                    "iconv -f LATIN1 -t UTF-8."
-                ) from None
-        offset += len(data)
-
-
-def _id(row: dict[str, Any], name: str) -> str:
-    given = row.get("id")
-    if isinstance(given, int) and not isinstance(given, bool):
-        return str(given)
-    if not isinstance(given, str) or not given.strip() or not given.isprintable():
-        raise InputError(f"{name} has no id: give each question one of its own.")
-    return given
-
-
 def _text(row: dict[str, Any], key: str, name: str) -> str:
-    given = row.get(key)
-    if given is None:
-        return ""
-    if not isinstance(given, str):
+    text = row.get(key)
+    if text is not None and not isinstance(text, str):
         raise InputError(f"{name}: {key} is to be a text.")
-    return given
+    return text or ""
 
 
 def _document(row: dict[str, Any], name: str) -> tuple[str, str]:
-    given = row.get("document")
-    if isinstance(given, dict):
-        given, inline = given.get("text"), True
+    """The path of a row's document and nothing, or ``inline`` and its text."""
+    document = row.get("document")
+    if isinstance(document, dict):
+        document, inline = document.get("text"), True
     else:
-        inline = isinstance(given, str) and ("\n" in given or len(given) > LONGEST_PATH)
-    if not isinstance(given, str) or not given.strip():
+        inline = isinstance(document, str) and ("\n" in document or len(document) > LONGEST_PATH)
+    if not isinstance(document, str) or not document.strip():
         raise InputError(f"{name} has no document: give a path, or the text itself.")
-    return ("inline", given) if inline else (given, "")
+    return ("inline", document) if inline else (document, "")
 
 
-def _options(row: dict[str, Any], name: str) -> tuple[str, ...]:
-    given = row.get("options") or []
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise InputError(f"{name}: options is to be a list of texts.")
-    try:
-        check_options(given)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    return tuple(given)
-
-
-def _gold(row: dict[str, Any], options: tuple[str, ...], name: str) -> str:
-    given = row.get("gold")
-    if given is None or given == "":
+def _gold(row: dict[str, Any], options: Sequence[str], name: str) -> str:
+    gold = row.get("gold")
+    if gold is None:
         return ""
-    if not isinstance(given, str):
+    if not isinstance(gold, str):
         raise InputError(f"{name}: gold is to be the right option's letter or text.")
-    if not options:
-        return given
+    if not gold or not options:
+        return gold
     letters = [letter(at) for at in range(len(options))]
-    if given.strip().upper() in letters:
-        return given.strip().upper()
-    if given in options:
-        return letters[options.index(given)]
+    if gold.strip().upper() in letters:
+        return gold.strip().upper()
+    if gold in options:
+        return letters[options.index(gold)]
     raise InputError(f"{name}: gold is no option's letter and no option's text.")
 
 
-def _trouble(document: str, home: Path) -> str:
-    """Why a document cannot be used; empty where it can."""
-    try:
-        read_source(str(_inside(document, home)), "document")
-    except InputError as error:
-        return str(error)
-    return ""
+@dataclass(frozen=True)
+class QuestionTask:
+    """A question and its document."""
+
+    question: Question
+    document: Source
 
 
-def _inside(document: str, home: Path) -> Path:
-    """A document's path, which may not lead out of the folder: who wrote the rows is not asked."""
-    path = home / document
-    try:
-        path.resolve().relative_to(home.resolve())
-    except (ValueError, OSError, RuntimeError):
-        raise InputError(
-            f"{document} is not in {home}: name the folder that holds it with --documents."
-        ) from None
-    return path
+@dataclass(frozen=True)
+class Questions:
+    """A file's questions as tasks, those of one document together, so that an endpoint keeps it.
+
+    Args:
+        index: the file.
+        ahead: as `QuestionIndex.by_document` takes it.
+    """
+
+    index: QuestionIndex
+    ahead: int = 0
+
+    @cached_property
+    def _places(self) -> dict[str, Place]:
+        return {place.id: place for place in self.index.by_document(self.ahead)}
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Every question's, in the order to ask them in."""
+        return tuple(self._places)
+
+    def read(self, ids: Sequence[str]) -> Iterator[Task[QuestionTask]]:
+        """Questions with their documents, read when they are drawn.
+
+        Raises:
+            InputError: one cannot be read any more.
+        """
+        held: dict[str, Source] = {}
+        places = tuple(self._places[name] for name in ids)
+        for place, question in read_questions(self.index, places):
+            document = held.pop(place.document, None) or read_document(self.index, question)
+            # The last few stay, as questions of one document go together.
+            held[place.document] = document
+            if len(held) > DOCUMENTS:
+                del held[next(iter(held))]
+            asked = [question.question, question.options, question.gold, question.plan]
+            # Where what is asked is the same, the row of an earlier go still holds.
+            key = digest([*asked, document.digest])
+            what = QuestionTask(question, document)
+            yield Task(place.id, place.position, key, place.document, what)

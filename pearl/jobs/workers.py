@@ -1,21 +1,20 @@
-"""Does tasks, many at a time, and keeps their rows.
-
-How far a job is, and what it has come to.
-
-A piece of work, and what is done with it.
-"""
+"""The tasks of a job, the workers that do them many at a time, and the file their rows go to."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import json
+import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from pearl.jobs.output import line_of
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, replacing
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import Engine
 from pearl.models.prices import Price, dollars
@@ -39,9 +38,9 @@ class JobProgress:
         running: tasks under way.
         right: answers that are the gold ones.
         judged: questions whose right answer is known.
-        calls: calls that were answered in this go, kept ones among them.
-        kept: calls that needed no sending.
-        vain: tries that got no usable answer.
+        calls: calls that were answered in this go, cached ones among them.
+        cached: calls that needed no sending.
+        failed_calls: tries that got no usable answer.
         spent: tokens of everything that was sent in this go.
         started: when this go began, on the monotonic clock.
     """
@@ -56,8 +55,8 @@ class JobProgress:
     right: int = 0
     judged: int = 0
     calls: int = 0
-    kept: int = 0
-    vain: int = 0
+    cached: int = 0
+    failed_calls: int = 0
     spent: Usage = field(default_factory=Usage)
     started: float = field(default_factory=time.monotonic)
 
@@ -98,11 +97,18 @@ class JobProgress:
             return
         if entry.status == "done":
             self.calls += 1
-            self.kept += entry.kept
+            self.cached += entry.kept
         else:
-            self.vain += 1
+            self.failed_calls += 1
         if not entry.kept:
             self.spent += entry.usage
+
+    def add_calls(self, other: JobProgress) -> None:
+        """Add the calls that a worker elsewhere has made."""
+        self.calls += other.calls
+        self.cached += other.cached
+        self.failed_calls += other.failed_calls
+        self.spent += other.spent
 
     def table(self) -> Iterator[tuple[str, str]]:
         """The result for a person, a line a fact."""
@@ -113,7 +119,8 @@ class JobProgress:
         if self.judged:
             share = 100 * self.right / self.judged
             yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
-        yield "calls", f"{self.calls - self.kept:,} made, {self.kept:,} kept, {self.vain:,} in vain"
+        made = self.calls - self.cached
+        yield "calls", f"{made:,} made, {self.cached:,} kept, {self.failed_calls:,} in vain"
         spent = self.spent
         share = 100 * spent.cached_tokens / spent.prompt_tokens if spent.prompt_tokens else 0.0
         yield (
@@ -135,7 +142,11 @@ class JobProgress:
             "failed": dict(self.failed),
             "right": self.right,
             "judged": self.judged,
-            "calls": {"made": self.calls - self.kept, "kept": self.kept, "in_vain": self.vain},
+            "calls": {
+                "made": self.calls - self.cached,
+                "kept": self.cached,
+                "in_vain": self.failed_calls,
+            },
             "prompt_tokens": self.spent.prompt_tokens,
             "completion_tokens": self.spent.completion_tokens,
             "cached_tokens": self.spent.cached_tokens,
@@ -215,12 +226,71 @@ class Listed(Generic[T]):
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[T]]:
         """Some of them."""
-        return (self._tasks[one] for one in ids)
+        return (self._tasks[name] for name in ids)
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """A row as a line of JSON."""
+    text = json.dumps(row, ensure_ascii=False)
+    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
+
+
+class Output:
+    """A file of rows that always holds whole lines.
+
+    It is put in place as a whole when it is opened and when it is closed; in
+    between, rows are appended as they come.
+
+    Args:
+        path: the file.
+        rows: what it starts with.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+
+    def __init__(self, path: str, rows: Iterable[dict[str, Any]]) -> None:
+        self._path = Path(path)
+        self._replace(rows)
+        self._file = self._path.open("ab", buffering=0)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Append a row; when this returns, the operating system has it.
+
+        Raises:
+            InputError: it cannot be written; the file is as it was.
+        """
+        line = line_of(row).encode()
+        size = self._file.seek(0, os.SEEK_END)
+        try:
+            if self._file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(size)
+            raise self._unwritable(error) from None
+
+    def close(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Replace the file by all rows in their final order."""
+        self._file.close()
+        self._replace(rows)
+
+    def _replace(self, rows: Iterable[dict[str, Any]]) -> None:
+        try:
+            with replacing(self._path) as file:
+                file.writelines(line_of(row).encode() for row in rows)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> InputError:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        advice = "make room, and run it again" if full else "name a file in a folder of your own"
+        return InputError(f"{self._path} cannot be written ({error.strerror}): {advice}.")
 
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """What doing takes.
+    """Coroutines that do tasks side by side.
 
     Args:
         work: what is done with each task.
@@ -228,8 +298,8 @@ class WorkerPool:
         engine: the model in its layers.
         store: where runs and replies are kept.
         run: the run's name.
-        together: tasks under way at a time, at most.
-        progress: how far it is.
+        size: tasks under way at a time, at most.
+        progress: how far the job is.
         changed: told of each change.
     """
 
@@ -238,81 +308,72 @@ class WorkerPool:
     engine: Engine
     store: Store
     run: str
-    together: int
+    size: int
     progress: JobProgress
     changed: Callable[[JobProgress], None] = lambda _: None
 
+    async def do_all(
+        self, tasks: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
+    ) -> None:
+        """Do tasks, until there are none, or nothing more can be asked.
 
-async def do_all(
-    pool: WorkerPool, todo: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
-) -> None:
-    """Do tasks, until there are none, or nothing more can be asked.
+        What keeps the rest from being done, as a document that cannot be read
+        any more, stops the engine; calls under way, which are paid for, still
+        come to their end.
 
-    Args:
-        pool: who does them.
-        todo: the tasks, drawn as there is room.
-        done: told each row, which is kept by then.
+        Args:
+            tasks: drawn as there is room.
+            done: told each row, which is in the store by then.
+        """
 
-    What keeps the rest from being done, as a document that cannot be read
-    any more, stops the engine; calls under way, which are paid for, still
-    come to their end.
-    """
-    drawn = _drawn(pool, todo)
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(pool.together):
-                group.create_task(_work(pool, drawn, done))
-    except ExceptionGroup as several:
-        raise several.exceptions[0] from None
-    await pool.store.flush()
+        def drawn() -> Iterator[Task[Any]]:
+            try:
+                yield from tasks
+            except InputError as error:
+                self.engine.stop(ModelError("input", str(error)))
 
-
-def _drawn(pool: WorkerPool, todo: Iterator[Task[Any]]) -> Iterator[Task[Any]]:
-    try:
-        yield from todo
-    except InputError as error:
-        pool.engine.stop(ModelError("input", str(error)))
-
-
-async def _work(
-    pool: WorkerPool, todo: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
-) -> None:
-    progress = pool.progress
-    for task in todo:
-        if _over(pool):
-            return
-        progress.running += 1
-        pool.changed(progress)
-        journal = pool.store.journal(pool.run, task.id)
+        shared = drawn()
         try:
-            row = await pool.work(task, Session(pool.engine, journal, pool.context))
-        finally:
-            progress.running -= 1
-            for entry in journal.entries:
-                progress.count_call(entry)
-        if row["status"] == "failed" and _over(pool):
-            # It did not fail: it was not let finish, and is tried again in the next go.
-            return
-        pool.store.put_row(_stored(pool, task, row))
-        await pool.store.flush()
-        try:
-            done(row)
-        except InputError as error:
-            pool.engine.stop(ModelError("input", str(error)))
-        progress.count_row(row)
-        pool.changed(progress)
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self.size):
+                    group.create_task(self._worker(shared, done))
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+        await self.store.flush()
 
-
-def _over(pool: WorkerPool) -> bool:
-    return pool.engine.stopped is not None
-
-
-def _stored(pool: WorkerPool, task: Task[Any], row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "run": pool.run,
-        "id": task.id,
-        "position": task.position,
-        "row_key": task.key,
-        "status": row["status"],
-        "result": storable(line_of(row).rstrip("\n")),
-    }
+    async def _worker(
+        self, tasks: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
+    ) -> None:
+        progress, engine = self.progress, self.engine
+        for task in tasks:
+            if engine.stopped:
+                return
+            progress.running += 1
+            self.changed(progress)
+            journal = self.store.journal(self.run, task.id)
+            try:
+                row = await self.work(task, Session(engine, journal, self.context))
+            finally:
+                progress.running -= 1
+                for entry in journal.entries:
+                    progress.count_call(entry)
+            if row["status"] == "failed" and engine.stopped:
+                # It did not fail: it was not let finish, and is tried again in the next go.
+                return
+            self.store.put_row(
+                {
+                    "run": self.run,
+                    "id": task.id,
+                    "position": task.position,
+                    "row_key": task.key,
+                    "status": row["status"],
+                    "result": storable(line_of(row).rstrip("\n")),
+                }
+            )
+            await self.store.flush()
+            try:
+                done(row)
+            except InputError as error:
+                engine.stop(ModelError("input", str(error)))
+            progress.count_row(row)
+            self.changed(progress)

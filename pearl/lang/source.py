@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import secrets
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.abc import Traversable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 
 class InputError(Exception):
@@ -161,6 +164,48 @@ def read_row(line: str, where: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise InputError(f"{where} is no object: give one object a line.")
     return row
+
+
+def row_id(row: dict[str, Any], where: str, noun: str) -> str:
+    """What a row is named by: its ``id``, a text or a whole number.
+
+    Args:
+        row: an object of a file of JSON lines.
+        where: its file and line, for messages.
+        noun: what a row is.
+
+    Raises:
+        InputError: it has none that can be printed.
+    """
+    name = row.get("id")
+    if isinstance(name, int) and not isinstance(name, bool):
+        return str(name)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InputError(f"{where} has no id: give each {noun} one of its own.")
+    return name
+
+
+@contextmanager
+def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
+    """A file that takes the place of ``path`` when the block ends well: whole, or not at all.
+
+    Args:
+        path: what it is to be; a link is followed.
+        folder: where it is written meanwhile, on the same disk; by default beside ``path``.
+
+    Raises:
+        OSError: it cannot be written; ``path`` is as it was.
+    """
+    target = path.resolve()
+    part = (folder or target.parent) / f".{target.name[:40]}.{secrets.token_hex(4)}"
+    try:
+        with part.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def grammar_text(name: str) -> str:

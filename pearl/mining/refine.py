@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from pearl.answer import Answer, answer, heading, holds
-from pearl.jobs.batch import Asking, Questions, Setup
+from pearl.jobs.batch import Setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job
-from pearl.jobs.questions import Index, Question, read_questions
+from pearl.jobs.questions import Question, QuestionIndex, Questions, QuestionTask, read_questions
 from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan
 from pearl.lang.printer import print_plan
@@ -52,7 +52,7 @@ class Refining:
     setup: Setup
     rounds: int = ROUNDS
 
-    async def __call__(self, task: Task[Asking], session: Session) -> dict[str, Any]:
+    async def __call__(self, task: Task[QuestionTask], session: Session) -> dict[str, Any]:
         """Write, execute, score, and refine up to the limit, for one question."""
         asked = {"id": task.id, "question": task.what.question.question}
         document, library = task.what.document, self.setup.prepared.library
@@ -68,7 +68,9 @@ class Refining:
         session.journal.decide("accepted", accepted)
         return {**asked, "status": "answered", "correct": accepted, "tries": tries}
 
-    async def _tried(self, what: Asking, session: Session, tries: list[dict[str, Any]]) -> None:
+    async def _tried(
+        self, what: QuestionTask, session: Session, tries: list[dict[str, Any]]
+    ) -> None:
         setup, question = self.setup, what.question.question
         write = WritePlan(question, setup.prepared.library, setup.prepared.demonstrations)
         call: Call = write
@@ -92,7 +94,7 @@ class Refining:
             call = RefinePlan(write, shown, _outputs(planned.plan, inner.journal), judgement)
 
 
-def refine_job(index: Index, setup: Setup, rounds: int = ROUNDS) -> Job:
+def refine_job(index: QuestionIndex, setup: Setup, rounds: int = ROUNDS) -> Job:
     """Refining demonstrations for a file of questions.
 
     Args:
@@ -163,7 +165,7 @@ async def _planned(write: WritePlan, call: Call, earlier: list[Call], session: S
     )
 
 
-async def _judged(plan: Plan, what: Asking, setup: Setup, session: Session) -> str:
+async def _judged(plan: Plan, what: QuestionTask, setup: Setup, session: Session) -> str:
     """What is wrong with the answer a plan leads to; empty where it is right."""
     question = what.question
     try:
