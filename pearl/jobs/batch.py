@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import Answer, answer, as_object, heading
+from pearl.answer import answer, as_object, heading
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import Question, Questions, QuestionTask, read_index
 from pearl.jobs.workers import Task
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import InputError
 from pearl.lang.values import digest
 from pearl.models.base import ModelError, Usage
 from pearl.models.embeddings import choose_embedding
@@ -55,102 +55,92 @@ class Setup:
         return digest([prepared.library.digest, shown, fitting, prepared.passes, *how])
 
 
-async def answer_row(
-    question: Question, document: Source, setup: Setup, session: Session
-) -> dict[str, Any]:
-    """Answer one question.
+@dataclass(frozen=True)
+class AnswerRows:
+    """Answers each question.
 
     Args:
-        question: what is asked.
-        document: its document.
-        setup: how to answer.
-        session: the model in its layers, and the question's journal.
-
-    Returns:
-        The row of the output, as JSON data. Where there is no answer it says
-        why, and counts as wrong.
+        setup: how.
     """
-    prepared = setup.prepared
-    library = (setup.plans or prepared.library) if question.plan else prepared.library
-    head = heading(question.question, document, library, session.engine.model)
-    session.journal.decide("run", head)
-    try:
-        if question.plan:
-            prepared = prepare_plan(parse(question.plan), library, prepared.passes)
-        found = await answer(prepared, question.question, document, question.options, session)
-    except (RunError, ModelError, InputError) as error:
-        return _failed(question, session.journal, error)
-    return _answered(question, found, document)
 
+    setup: Setup
 
-def _answered(question: Question, found: Answer, document: Source) -> dict[str, Any]:
-    told = as_object(found, document)
-    # The same answers give the same row, whichever run they come from and whoever paid for them.
-    kept = ("answer", "words", "option", "evidence", "plan", "fallback", "calls", "usage")
-    return {
-        **_asked(question),
-        "status": "answered",
-        **_correct(question, found.option.letter if found.option else None),
-        **{name: told[name] for name in kept},
-    }
+    async def __call__(self, task: Task[QuestionTask], session: Session) -> dict[str, Any]:
+        """Answer one question.
+
+        Args:
+            task: what is asked, of which document.
+            session: the model in its layers, and the question's journal.
+
+        Returns:
+            The row of the output, as JSON data. Where there is no answer it says
+            why, and counts as wrong.
+        """
+        question, document = task.what.question, task.what.document
+        prepared = self.setup.prepared
+        library = (self.setup.plans or prepared.library) if question.plan else prepared.library
+        head = heading(question.question, document, library, session.engine.model)
+        session.journal.decide("run", head)
+        try:
+            if question.plan:
+                prepared = prepare_plan(parse(question.plan), library, prepared.passes)
+            reply = await answer(prepared, question.question, document, question.options, session)
+        except (RunError, ModelError, InputError) as error:
+            return _failed(question, session.journal, error)
+        # The same answers give the same row, whichever run they come from, whoever paid for them.
+        shown = ("answer", "words", "option", "evidence", "plan", "fallback", "calls", "usage")
+        data = as_object(reply, document)
+        chosen = reply.option.letter if reply.option else None
+        return {
+            **_asked(question, status="answered"),
+            **_judged(question, chosen),
+            **{name: data[name] for name in shown},
+        }
 
 
 def _failed(
     question: Question, journal: Journal, error: RunError | ModelError | InputError
 ) -> dict[str, Any]:
-    steps: Sequence[Any] = error.failures if isinstance(error, RunError) else ()
+    """The row of a question without an answer: why, and how far it came."""
+    steps: Sequence[Any] = ()
+    # The class of what went wrong: the model's reason where there is one, else whose fault.
+    if isinstance(error, ModelError):
+        reason = error.reason
+    elif isinstance(error, InputError):
+        reason = "input"
+    else:
+        steps = error.failures
+        reason = "plan" if error.diagnostics else steps[0].reason if steps else "reply"
     plans = [entry.value for entry in journal.entries if entry.path == "plan"]
-    done = [one for one in journal.entries if one.kind == "call" and one.status == "done"]
+    done = [entry for entry in journal.entries if entry.kind == "call" and entry.status == "done"]
     return {
-        **_asked(question),
-        "status": "failed",
+        **_asked(question, status="failed"),
         "error": {
-            "reason": _reason(error),
+            "reason": reason,
             "message": str(error),
-            "steps": [asdict(one) for one in steps],
+            "steps": [asdict(step) for step in steps],
         },
-        **_correct(question, None),
+        **_judged(question, None),
         "plan": plans[-1] if plans else question.plan or None,
         "calls": len(done),
-        "usage": asdict(sum((one.usage for one in done), Usage())),
+        "usage": asdict(sum((entry.usage for entry in done), Usage())),
     }
 
 
-def _asked(question: Question) -> dict[str, Any]:
-    return {"id": question.id, "question": question.question, "document": question.document}
+def _asked(question: Question, status: str) -> dict[str, Any]:
+    asked = {"id": question.id, "question": question.question, "document": question.document}
+    return {**asked, "status": status}
 
 
-def _correct(question: Question, chosen: str | None) -> dict[str, Any]:
+def _judged(question: Question, chosen: str | None) -> dict[str, Any]:
     """Whether the answer is right; without an answer it is not (accuracies count it as wrong)."""
-    if not question.gold or not question.options:
-        return {"gold": question.gold or None, "correct": None}
-    return {"gold": question.gold, "correct": chosen == question.gold}
-
-
-def _reason(error: RunError | ModelError | InputError) -> str:
-    """The class of what went wrong: the model's reason where there is one, else whose fault."""
-    if isinstance(error, ModelError):
-        return error.reason
-    if isinstance(error, InputError):
-        return "input"
-    if error.diagnostics:
-        return "plan"
-    return error.failures[0].reason if error.failures else "reply"
-
-
-@dataclass(frozen=True)
-class AnswerRows:
-    """Answers each question."""
-
-    setup: Setup
-
-    async def __call__(self, task: Task[QuestionTask], session: Session) -> dict[str, Any]:
-        """Answer one."""
-        return await answer_row(task.what.question, task.what.document, self.setup, session)
+    known = question.gold and question.options
+    correct = chosen == question.gold if known else None
+    return {"gold": question.gold or None, "correct": correct}
 
 
 def batch_job(
-    questions: str, documents: str, output: str, setup: Setup, together: int = CONCURRENT_TASKS
+    questions: str, documents: str, output: str, setup: Setup, ahead: int = CONCURRENT_TASKS
 ) -> Job:
     """Answering a file of questions.
 
@@ -159,7 +149,7 @@ def batch_job(
         documents: the folder with their documents; empty for the file's own.
         output: the file of answers.
         setup: how to answer.
-        together: questions under way at a time.
+        ahead: as `QuestionIndex.by_document` takes it: questions under way at a time.
 
     Raises:
         InputError: a question or a document cannot be used.
@@ -180,7 +170,7 @@ def batch_job(
             "output": str(Path(output).resolve()),
             "setup": setup.digest(),
         },
-        Questions(index, ahead=together),
+        Questions(index, ahead=ahead),
         AnswerRows(setup),
         setup.context,
         output,

@@ -197,7 +197,7 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
         OSError: it cannot be written; ``path`` is as it was.
     """
     target = path.resolve()
-    part = (folder or target.parent) / f".{target.name[:40]}.{secrets.token_hex(4)}"
+    part = (folder or target.parent) / f".{target.name[:40]}.{secrets.token_hex(4)}.part"
     try:
         with part.open("xb") as file:
             yield file

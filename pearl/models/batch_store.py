@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
 
+from pearl.lang.source import replacing
 from pearl.lang.values import canonical_json
 from pearl.models.base import ModelError, Reply
 from pearl.models.openai import reply_of
@@ -185,16 +185,8 @@ class BatchFolder:
     @contextmanager
     def writing(self, path: Path) -> Iterator[BinaryIO]:
         """A file that takes its name when the block ends well."""
-        part = path.with_name(f".{path.name}.part")
-        with self._disk():
-            try:
-                with part.open("wb") as file:
-                    yield file
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(part, path)
-            finally:
-                part.unlink(missing_ok=True)
+        with self._disk(), replacing(path) as file:
+            yield file
 
     def _record(self, number: int) -> Path:
         return self._path / f"{number:04}.json"

@@ -24,6 +24,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pearl.lang.source import replacing
 from pearl.models.base import Request, Usage
 from pearl.prompts.calls import WritePlan
 
@@ -113,9 +114,8 @@ def _unpack(name: str, folder: Path) -> None:
     if target.exists() and target.stat().st_size == size:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as part:
-        part.write(gzip.decompress(packed))
-    os.replace(part.name, target)
+    with replacing(target) as file:
+        file.write(gzip.decompress(packed))
 
 
 BYTES_A_TOKEN = 1.4

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, replacing
 from pearl.retrieval.corpus import digest_of
 
 FORMAT = 1
@@ -245,12 +245,8 @@ def publish(path: str, info: IndexInfo) -> None:
     for name in info.files:
         # The engine keeps some to their owner; an index is for whoever may read its folder.
         Path(folder, info.part, name).chmod(mode)
-    written = folder / info.part / _NOTE
-    with written.open("w", encoding="utf-8") as file:
-        json.dump(note, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(written, folder / _NOTE)
+    with replacing(folder / _NOTE, folder / info.part) as file:
+        file.write(json.dumps(note, indent=1).encode())
     for other in folder.iterdir():
         if _is_part(other) and other.name != info.part and not _under_way(other):
             shutil.rmtree(other, ignore_errors=True)
