@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pearl.models.base import Model
-from pearl.models.middleware.stack import Engine, read_reply, read_window, start_engine
+from pearl.models.choose import env_number
+from pearl.models.middleware.stack import Engine, start_engine
 from pearl.models.prices import load_prices
 from pearl.models.tokens import counter
 from pearl.run.calls import Caller, Watch
@@ -49,8 +50,8 @@ def context_for(model: Model, policy: Policy = "auto", window: int | None = None
         InputError: a setting is wrong, or the window is smaller than a reply.
     """
     price = None if window else load_prices().get(model.name)
-    known = window or read_window() or (price.window if price else None)
-    return Context(policy, known, read_reply() or REPLY, counter(model.name))
+    known = window or env_number("PEARL_CONTEXT") or (price.window if price else None)
+    return Context(policy, known, env_number("PEARL_MAX_TOKENS") or REPLY, counter(model.name))
 
 
 @asynccontextmanager

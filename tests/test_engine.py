@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterable
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pytest
@@ -16,7 +17,7 @@ from pearl.models.middleware.budget import Amount, Budget, Ceiling, Grant, Memor
 from pearl.models.middleware.cache import Cached
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError, RateLimiter, Throttled
 from pearl.models.middleware.retry import TRIES, UNUSABLE, Retry
-from pearl.models.middleware.warmup import SMALLEST, PrefixWarmup
+from pearl.models.middleware.warmup import CACHED_FOR, SMALLEST, PrefixWarmup
 from pearl.prompts.calls import MapAnswer
 
 T = TypeVar("T")
@@ -266,6 +267,27 @@ def test_each_reason_has_its_number_of_tries(reason: str, tries: int):
     assert len(caught.value.attempts) == tries
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_further_try_waits_a_tenth_of_a_doubling_time_at_least(share: float):
+    class Drawn(random.Random):
+        def random(self) -> float:
+            return share
+
+    times: list[float] = []
+
+    async def ask(_: Request) -> Reply:
+        times.append(asyncio.get_running_loop().time())
+        raise ModelError("server", "Broken.")
+
+    with Clock() as loop:
+        limiter = ConcurrencyLimiter(8)
+        with pytest.raises(ModelError, match=r"Broken\. \(9 tries\)"):
+            loop.run_until_complete(Retry(ask, limiter, 9, random=Drawn())(request()))
+    waits = [later - earlier for earlier, later in pairwise(times)]
+    longest = [0.5, 1, 2, 4, 8, 16, 20, 20]
+    assert waits == pytest.approx([(0.1 + 0.9 * share) * one for one in longest], abs=0.01)
+
+
 def test_everybody_waits_as_long_as_the_endpoint_asks():
     with Clock() as loop:
         limiter, endpoint = ConcurrencyLimiter(8), Endpoint(0.05)
@@ -319,8 +341,6 @@ def test_a_document_s_first_call_goes_alone():
             under_way -= 1
             return Reply("fine")
 
-        await asyncio.gather(*(PrefixWarmup(ask)(document()) for _ in range(1)))
-        seen.clear()
         warmed = PrefixWarmup(ask)
         await asyncio.gather(*(warmed(document()) for _ in range(5)))
         return seen
@@ -365,6 +385,28 @@ def test_a_first_call_that_is_cancelled_lets_the_next_go():
     first, *others = run(work())
     assert isinstance(first, asyncio.CancelledError)
     assert [one.text for one in others] == ["fine", "fine"]
+
+
+def test_documents_are_forgotten_after_a_while_and_when_there_are_too_many():
+    """A document that is forgotten is warmed up again: its next call goes alone."""
+
+    async def most(names: str, pause: float = 0.0) -> int:
+        """Calls at a time on the first document, after calls on all of them."""
+        endpoint = Endpoint(1.0)
+        warmup = PrefixWarmup(endpoint, most=3)
+        for name in names:
+            await warmup(document(name))
+        await asyncio.sleep(pause)
+        endpoint.most = 0
+        await asyncio.gather(*(warmup(document(names[0])) for _ in range(3)))
+        return endpoint.most
+
+    with Clock() as loop:
+        # Warm, three go at once; cold, one goes alone and then two.
+        found = [loop.run_until_complete(most(names)) for names in ("abc", "abcd", "abcad")]
+        assert found == [3, 2, 3]
+        assert loop.run_until_complete(most("a", CACHED_FOR - 5)) == 3
+        assert loop.run_until_complete(most("a", CACHED_FOR + 5)) == 2
 
 
 @pytest.mark.parametrize("plain", [request(), request(document="d", stable=SMALLEST - 1)])

@@ -20,6 +20,11 @@ class Usage:
     completion_tokens: int = 0
     cached_tokens: int = 0
 
+    @property
+    def total(self) -> int:
+        """Tokens read and written."""
+        return self.prompt_tokens + self.completion_tokens
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
@@ -74,7 +79,7 @@ class Reply:
         complete: False where it stopped at its token limit.
         kept: whether it was paid for before, or by another call that asked
             the same: nothing was sent for this one.
-        attempts: what was tried before in vain.
+        attempts: what was tried before and failed.
     """
 
     text: str
@@ -102,7 +107,7 @@ class ModelError(Exception):
         message: one line for a person, without secrets.
         retry_after: seconds that the endpoint asks everybody to wait.
         usage: tokens that were paid for all the same.
-        attempts: what was tried before in vain.
+        attempts: what was tried before and failed.
     """
 
     def __init__(
@@ -121,8 +126,8 @@ class ModelError(Exception):
         self.attempts = attempts
 
 
-WORTH_KEEPING = 8000
-"""Characters from which a text's hash is kept: it is a document's, and comes again."""
+WORTH_CACHING = 8000
+"""Characters from which a text's hash is cached: it is a document's, and comes again."""
 
 Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]
 """What a model's ``answer`` is, and every layer that is put around it."""
@@ -158,7 +163,7 @@ class Model(Protocol):
 
 
 def call_key(identity: str, messages: tuple[Message, ...], sample: int = 0, stable: int = 0) -> str:
-    """The hash of everything that decides an answer (DESIGN, section 7).
+    """The hash of everything that decides an answer (docs/design.md).
 
     Args:
         identity: the model's, with its sampling.
@@ -174,11 +179,11 @@ def call_key(identity: str, messages: tuple[Message, ...], sample: int = 0, stab
 
 
 def _digest(text: str) -> str:
-    if len(text) < WORTH_KEEPING:
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return _kept_digest(text)
+    return (_sha256 if len(text) < WORTH_CACHING else _cached_sha256)(text)
 
 
-@lru_cache(maxsize=64)
-def _kept_digest(text: str) -> str:
+def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_cached_sha256 = lru_cache(maxsize=64)(_sha256)

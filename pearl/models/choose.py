@@ -1,4 +1,4 @@
-"""From a name, or nothing, to a model."""
+"""What the environment says: which model a person means, and the numbers of the engine."""
 
 from __future__ import annotations
 
@@ -73,3 +73,21 @@ def read_settings(name: str) -> Settings:
         setting = setting if setting.startswith("OPENAI_") else f"PEARL_{setting}"
         why = first["msg"].removeprefix("Value error, ")
         raise InputError(f"{setting} is wrong: {why[:1].lower()}{why[1:]}.") from None
+
+
+def env_number(name: str) -> int | None:
+    """A number from the environment; None where it is not set.
+
+    Args:
+        name: ``PEARL_TRIES`` (how often a call is tried in all), ``PEARL_CONTEXT`` (tokens that fit
+            the model, its reply among them) or ``PEARL_MAX_TOKENS`` (tokens that a reply may have).
+
+    Raises:
+        InputError: it is no whole number above 0.
+    """
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"{name} is wrong: it is to be a whole number above 0.")
+    return int(text)

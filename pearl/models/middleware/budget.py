@@ -91,10 +91,10 @@ class MemoryLedger:
 
     async def reserve(self, wanted: Amount) -> Grant:
         """Set an amount aside, where it is granted."""
-        verdict = judge(self._ceiling, self._spent, self._reserved, wanted)
-        if verdict is Grant.GRANTED:
+        grant = judge(self._ceiling, self._spent, self._reserved, wanted)
+        if grant is Grant.GRANTED:
             self._reserved += wanted
-        return verdict
+        return grant
 
     async def settle(self, reserved: Amount, spent: Amount) -> None:
         """Replace what was set aside with what it came to."""
@@ -131,23 +131,23 @@ class Budget:
             ModelError: the call would exceed the budget; or as the layer within.
         """
         wanted = self._amount(self.expect(request))
-        while (verdict := await self.ledger.reserve(wanted)) is not Grant.GRANTED:
-            if verdict is Grant.REFUSED:
+        while (grant := await self.ledger.reserve(wanted)) is not Grant.GRANTED:
+            if grant is Grant.REFUSED:
                 raise await self._refusal(wanted)
             await asyncio.sleep(LOOK)
         spent = Usage()
         try:
             reply = await self.ask(request)
-            spent = sum((one.usage for one in reply.attempts), reply.usage)
+            spent = sum((attempt.usage for attempt in reply.attempts), reply.usage)
             return reply
         except ModelError as error:
-            spent = sum((one.usage for one in error.attempts), Usage())
+            spent = sum((attempt.usage for attempt in error.attempts), Usage())
             raise
         finally:
             await self.ledger.settle(wanted, self._amount(spent))
 
     def _amount(self, usage: Usage) -> Amount:
-        return Amount(usage.prompt_tokens + usage.completion_tokens, self.price(usage))
+        return Amount(usage.total, self.price(usage))
 
     async def _refusal(self, wanted: Amount) -> ModelError:
         spent = await self.ledger.spent()

@@ -1,7 +1,7 @@
 """No call is made twice: not in this process, not in another, not in a later run.
 
 A call's key decides its reply, so one look-up serves resuming, caching, and
-sharing between questions (DESIGN, section 7).
+sharing between questions (docs/design.md).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ LATER_LOOK = 0.5
 
 
 class ReplyCache(Protocol):
-    """Where replies are kept."""
+    """Where replies are kept, for one process or several."""
 
     async def claim(self, scope: str, key: str) -> Reply | bool:
         """The reply, or True where the caller is to make the call, or False where another does."""
         ...
 
     def put(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
-        """Keep a reply to a call that was claimed, and give it as `claim` will."""
+        """Put a reply to a call that was claimed, and give it as `claim` will."""
         ...
 
     def release(self, scope: str, key: str) -> None:
@@ -38,7 +38,7 @@ class ReplyCache(Protocol):
 
 @dataclass(frozen=True)
 class Cached:
-    """Answers from what is kept; identical calls under way are made once (single flight).
+    """Answers from the cache; identical calls under way are made once (single flight).
 
     Args:
         ask: makes a call that nobody has made.
@@ -56,7 +56,7 @@ class Cached:
     _flights: dict[str, asyncio.Future[Reply]] = field(default_factory=dict, init=False)
 
     async def __call__(self, request: Request) -> Reply:
-        """Answer, from what is kept where possible.
+        """Answer, from the cache where possible.
 
         Raises:
             ModelError: the call, made here or by another question, failed.
@@ -69,7 +69,7 @@ class Cached:
         flight = asyncio.get_running_loop().create_future()
         self._flights[request.key] = flight
         try:
-            reply = await self._kept_or_made(request)
+            reply = await self._cached_or_made(request)
         except ModelError as error:
             flight.set_exception(error)
             flight.exception()  # Marked as seen: perhaps nobody else waits for it.
@@ -83,18 +83,13 @@ class Cached:
         finally:
             del self._flights[request.key]
 
-    async def _kept_or_made(self, request: Request) -> Reply:
+    async def _cached_or_made(self, request: Request) -> Reply:
         pause = FIRST_LOOK
-        while True:
-            found = await self.replies.claim(self.scope, request.key)
-            if isinstance(found, Reply):
-                return found
-            if found:
-                return await self._made(request)
+        while not (claimed := await self.replies.claim(self.scope, request.key)):
             await self.sleep(pause)
             pause = min(LATER_LOOK, 1.5 * pause)
-
-    async def _made(self, request: Request) -> Reply:
+        if isinstance(claimed, Reply):
+            return claimed
         try:
             reply = await self.ask(request)
         except BaseException:

@@ -1,10 +1,11 @@
-"""How many calls are under way at a time: as many as the endpoint takes.
+"""How many requests or tokens go in a minute, and how many calls are under way at a time.
 
-Additive increase, multiplicative decrease, as networks do it: the limit
-doubles a round until something goes wrong, then grows by one a round, and is
-halved when the endpoint turns calls away.
-
-Requests or tokens a minute.
+As many are under way as the endpoint takes: the limit doubles a round until
+something goes wrong, then grows by one a round, and is halved when the
+endpoint turns calls away. It is additive increase and multiplicative decrease,
+as networks do it (Chiu and Jain, "Analysis of the increase and decrease
+algorithms for congestion avoidance in computer networks", Computer Networks
+and ISDN Systems 17(1), 1989).
 """
 
 from __future__ import annotations
@@ -146,9 +147,9 @@ class ConcurrencyLimiter:
         waiting = [*self._waiting, *self._sleepers]
         self._waiting.clear()
         self._sleepers.clear()
-        for one in waiting:
-            if not one.done():
-                one.set_exception(self._told())
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_exception(self._halted())
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, unless there is nothing left to wait for.
@@ -169,9 +170,9 @@ class ConcurrencyLimiter:
 
     def _check(self) -> None:
         if self._stopped is not None:
-            raise self._told()
+            raise self._halted()
 
-    def _told(self) -> HaltError:
+    def _halted(self) -> HaltError:
         error = self._stopped or ModelError("stopped", "Stopped.")
         return HaltError(error.reason, str(error))
 
@@ -279,7 +280,12 @@ class Throttled:
         Raises:
             ModelError: as the layer within, or no further call is made.
         """
-        expected = await self._turn(request)
+        expected = 0
+        if self.requests is not None:
+            await self.requests.take(1)
+        if self.tokens is not None:
+            expected = self.weigh(request)
+            await self.tokens.take(expected)
         entered = await self.limiter.enter()
         try:
             reply = await self.ask(request)
@@ -291,15 +297,5 @@ class Throttled:
             raise
         self.limiter.leave(entered)
         if self.tokens is not None and reply.usage.prompt_tokens:
-            taken = reply.usage.prompt_tokens + reply.usage.completion_tokens
-            self.tokens.correct(taken - expected)
+            self.tokens.correct(reply.usage.total - expected)
         return reply
-
-    async def _turn(self, request: Request) -> int:
-        if self.requests is not None:
-            await self.requests.take(1)
-        if self.tokens is None:
-            return 0
-        expected = self.weigh(request)
-        await self.tokens.take(expected)
-        return expected

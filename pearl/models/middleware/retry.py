@@ -21,6 +21,9 @@ FIRST_WAIT = 0.5
 LONGEST_BACKOFF = 20.0
 """Seconds between two tries at most, where the endpoint names no time."""
 
+SHORTEST = 0.1
+"""The share of the longest wait that is waited at least: a try at once would meet the same."""
+
 
 @dataclass(frozen=True)
 class Retry:
@@ -65,13 +68,13 @@ class Retry:
 
     def _wait(self, error: ModelError, attempts: list[Attempt]) -> float | None:
         """Seconds to the next try, or None where there is none."""
-        useless = sum(one.reason == "reply" for one in attempts)
+        useless = sum(attempt.reason == "reply" for attempt in attempts)
         if error.reason not in PASSING or len(attempts) >= self.tries or useless >= UNUSABLE:
             return None
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= self.longest_wait else None
         longest = min(LONGEST_BACKOFF, FIRST_WAIT * 2 ** (len(attempts) - 1))
-        return self.random.uniform(longest / 10, longest)
+        return self.random.uniform(SHORTEST * longest, longest)
 
     async def _pause(self, error: ModelError, wait: float, attempts: list[Attempt]) -> None:
         if error.retry_after is not None:
@@ -87,17 +90,20 @@ class Retry:
         message = str(error)
         if error.retry_after is not None and error.retry_after > self.longest_wait:
             message = (
-                f"The endpoint asks to wait {_told(error.retry_after)}, longer than the "
-                f"{_told(self.longest_wait)} that are waited for: run it again later, or raise "
+                f"The endpoint asks to wait {_duration(error.retry_after)}, longer than the "
+                f"{_duration(self.longest_wait)} that are waited for: run it again later, or raise "
                 "--max-wait."
             )
         elif len(attempts) > 1:
             message = f"{message} ({len(attempts)} tries)"
         return ModelError(
-            error.reason, message, retry_after=error.retry_after, usage=error.usage,
+            error.reason,
+            message,
+            retry_after=error.retry_after,
+            usage=error.usage,
             attempts=tuple(attempts),
-        )  # fmt: skip
+        )
 
 
-def _told(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{seconds / 60:g} minutes" if seconds >= 120 else f"{seconds:g} seconds"

@@ -1,16 +1,16 @@
 """A model in its layers.
 
-Settings of the engine, from the environment.
+From the outside in: the circuit breaker, the cache, the budget, the prefix
+warm-up, the retries, the limits of rate and concurrency, the model.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from functools import partial
 
-from pearl.lang.source import InputError
 from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage
+from pearl.models.choose import env_number
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
 from pearl.models.middleware.cache import Cached, ReplyCache
 from pearl.models.middleware.rate_limit import (
@@ -25,42 +25,6 @@ from pearl.models.middleware.warmup import PrefixWarmup
 from pearl.models.prices import Price
 
 
-def read_tries() -> int:
-    """How often a call is tried in all: ``PEARL_TRIES``.
-
-    Raises:
-        InputError: it is no number above 0.
-    """
-    return _whole("PEARL_TRIES") or TRIES
-
-
-def read_window() -> int | None:
-    """Tokens that fit the model, its reply among them: ``PEARL_CONTEXT``; None where not set.
-
-    Raises:
-        InputError: it is no number above 0.
-    """
-    return _whole("PEARL_CONTEXT")
-
-
-def read_reply() -> int | None:
-    """Tokens that a reply may have: ``PEARL_MAX_TOKENS``; None where not set.
-
-    Raises:
-        InputError: it is no number above 0.
-    """
-    return _whole("PEARL_MAX_TOKENS")
-
-
-def _whole(name: str) -> int | None:
-    text = os.environ.get(name, "").strip()
-    if not text:
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise InputError(f"{name} is wrong: it is to be a whole number above 0.")
-    return int(text)
-
-
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
     """How fast, and how much of it.
@@ -73,7 +37,7 @@ class EngineLimits:
         max_wait: seconds that an endpoint may ask everybody to wait.
         max_cost: dollars that may be spent; None is no limit.
         max_tokens: tokens that may be spent; None is no limit.
-        tries: how often a call is tried in all; by default as `read_tries`.
+        tries: how often a call is tried in all; by default as ``PEARL_TRIES`` says.
     """
 
     concurrency: int = 0
@@ -83,7 +47,7 @@ class EngineLimits:
     max_wait: float = 120.0
     max_cost: float | None = None
     max_tokens: int | None = None
-    tries: int = field(default_factory=read_tries)
+    tries: int = field(default_factory=lambda: env_number("PEARL_TRIES") or TRIES)
 
     @property
     def ceiling(self) -> Ceiling:
@@ -168,23 +132,21 @@ def start_engine(
     limiter = ConcurrencyLimiter(limits.concurrency or CEILING, limits.first)
     requests = RateLimiter(limits.rpm) if limits.rpm else None
     tokens = RateLimiter(limits.tpm) if limits.tpm else None
-    expect = partial(_expected, model=model.name, reply=read_reply())
-    ask: Ask = Throttled(model.answer, limiter, requests, tokens, lambda one: _tokens(expect(one)))
+    expect = partial(_expected, model=model.name, reply=env_number("PEARL_MAX_TOKENS"))
+    ask: Ask = Throttled(
+        model.answer, limiter, requests, tokens, lambda request: expect(request).total
+    )
     ask = Retry(ask, limiter, limits.tries, limits.max_wait)
     ask = PrefixWarmup(ask)
     ceiling = limits.ceiling
     if ceiling != Ceiling():
         cost = price.cost if price else lambda _: 0
         spent = spent or Usage()
-        ledger = ledger or MemoryLedger(ceiling, Amount(_tokens(spent), cost(spent)))
+        ledger = ledger or MemoryLedger(ceiling, Amount(spent.total, cost(spent)))
         ask = Budget(ask, ledger, ceiling, expect, cost)
     if replies is not None:
         ask = Cached(ask, replies, scope, model, limiter.sleep)
     return Engine(CircuitBreaker(ask, limiter), model, limiter, replies)
-
-
-def _tokens(usage: Usage) -> int:
-    return usage.prompt_tokens + usage.completion_tokens
 
 
 def _expected(request: Request, model: str, reply: int | None) -> Usage:

@@ -3,7 +3,8 @@
 It is deterministic, and does what can be done honestly without a model: it
 writes plans by matching a question's form and words to the library's actions,
 answers steps with the document's own sentences, and maps an answer to the
-option that shares its words.
+option that shares its words. Its English patterns are forms of questions; none
+is fitted to rows of a data set (docs/offline.md lists each family).
 """
 
 from __future__ import annotations

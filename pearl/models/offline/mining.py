@@ -1,11 +1,10 @@
-"""Actions proposed from a question's own words: what it asks for becomes the action's name.
+"""Actions proposed and condensed, and questions labelled, by the words alone.
 
-There is no model here to see that two words mean one thing; condensing has
-that to do.
-
-Fewer actions of many, by how alike they are.
-
-Kinds of reasoning, by a question's first words.
+What a question asks for becomes the name of the action that finds it. There is
+no model here to see that two words mean one thing: condensing has that to do,
+by how similar actions' names and definitions are. The patterns are forms of
+English questions and fitted to no rows of a data set: docs/offline.md lists
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pearl.lang.ast import Action, Param, Ref, Replaced
-from pearl.lang.library import Library
 from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import arguments, clearest, group, widened
 from pearl.lang.values import Type
@@ -44,70 +42,52 @@ _VAGUE = frozenset(
 )
 
 
-def _name(found: Sequence[str]) -> str:
-    """What an action is called that finds something."""
-    return "_".join(("FIND", *found)).upper()
-
-
-def _form(
-    asks: str, found: str, doc: str, returns: Type = "text"
-) -> tuple[re.Pattern[str], Action]:
-    params = [one for one in ("X", "Y") if re.search(rf"\b{one}\b", doc)]
-    action = Action(_name(found.split()), (Param("CTX"), *map(Param, params)), returns, doc)
-    return re.compile(asks, re.IGNORECASE), action
-
-
-_FORMS = (
-    _form(
-        r"\bif\b.*\bwould|\bwould\b.*\bif\b",
-        "hypothetical outcome",
-        "Find what would follow from X, judging by CTX.",
-    ),
-    _form(
-        r"\b(?:not|except)\b.*\?|\bleast\b",
-        "what is not so",
-        "Find what CTX gives as untrue of X, or leaves out about X.",
-    ),
-    _form(r"^why\b", "reason", "Find the reason for X in CTX."),
-    _form(
-        r"\bhow (?:many|much|often)\b",
-        "quantity",
-        "Find how much or how many X there is in CTX.",
-        "number",
-    ),
-    _form(
-        r"\bhow long\b|\bhow much time\b",
-        "duration",
-        "Find how long X lasts or takes in CTX.",
-    ),
-    _form(r"^where\b", "place", "Find where X is or takes place in CTX."),
-    _form(r"^when\b", "time", "Find when X takes place in CTX."),
-    _form(r"\bfeel|\bfelt\b", "feeling", "Find how X feels about Y in CTX."),
-    _form(r"\bthink|\bthought\b", "thought", "Find what X thinks of Y in CTX."),
-    _form(r"\bmean\b|\bmeans\b|\bmeant\b", "meaning", "Find what X means in CTX."),
-    _form(r"\bimply|\binfer|\bsuggest", "implication", "Find what CTX implies about X."),
-    _form(r"\breact|\brespon[ds]", "reaction", "Find how X reacts to Y in CTX."),
-    _form(r"\bchange[sd]?\b|\bbecome", "change", "Find how X changes in the course of CTX."),
-    _form(r"^how\b", "manner", "Find how X comes about or is done in CTX."),
-)
+_FORMS: tuple[tuple[str, str, str, Type], ...] = (
+    (r"\bif\b.*\bwould|\bwould\b.*\bif\b", "hypothetical outcome",
+     "Find what would follow from X, judging by CTX.", "text"),
+    (r"\b(?:not|except)\b.*\?|\bleast\b", "what is not so",
+     "Find what CTX gives as untrue of X, or leaves out about X.", "text"),
+    (r"^why\b", "reason", "Find the reason for X in CTX.", "text"),
+    (r"\bhow (?:many|much|often)\b", "quantity",
+     "Find how much or how many X there is in CTX.", "number"),
+    (r"\bhow long\b|\bhow much time\b", "duration",
+     "Find how long X lasts or takes in CTX.", "text"),
+    (r"^where\b", "place", "Find where X is or takes place in CTX.", "text"),
+    (r"^when\b", "time", "Find when X takes place in CTX.", "text"),
+    (r"\bfeel|\bfelt\b", "feeling", "Find how X feels about Y in CTX.", "text"),
+    (r"\bthink|\bthought\b", "thought", "Find what X thinks of Y in CTX.", "text"),
+    (r"\bmean\b|\bmeans\b|\bmeant\b", "meaning", "Find what X means in CTX.", "text"),
+    (r"\bimply|\binfer|\bsuggest", "implication", "Find what CTX implies about X.", "text"),
+    (r"\breact|\brespon[ds]", "reaction", "Find how X reacts to Y in CTX.", "text"),
+    (r"\bchange[sd]?\b|\bbecome", "change", "Find how X changes in the course of CTX.", "text"),
+    (r"^how\b", "manner", "Find how X comes about or is done in CTX.", "text"),
+)  # fmt: skip
+"""Forms of question: a pattern, what an action for it finds, its definition, and its type."""
 
 
 def propose(call: MineActions) -> str:
     """At most one new action for the question, or ``None`` where the seeds will do."""
     action = _proposed(read_question(call.question))
-    if action is None or _known(action, call.library):
+    known = {tuple(stems(name.lower().split("_"))) for name in call.library.every_name()}
+    if action is None or tuple(stems(action.name.lower().split("_"))) in known:
         return "None"
     return f"- {print_action(action)}"
 
 
 def _proposed(asked: Question) -> Action | None:
-    own = _named(asked)
-    if own is not None:
-        return own
-    for asks, action in _FORMS:
-        if asks.search(asked.asked):
-            return action
+    named = _named(asked)
+    if named is not None:
+        return named
+    for pattern, what, doc, returns in _FORMS:
+        if re.search(pattern, asked.asked, re.IGNORECASE):
+            params = [name for name in ("X", "Y") if re.search(rf"\b{name}\b", doc)]
+            return Action(_name(what.split()), tuple(map(Param, ("CTX", *params))), returns, doc)
     return None
+
+
+def _name(words: Sequence[str]) -> str:
+    """What an action is called that finds something."""
+    return "_".join(("FIND", *words)).upper()
 
 
 def _named(asked: Question) -> Action | None:
@@ -130,41 +110,23 @@ def _named(asked: Question) -> Action | None:
     return Action(_name(words), params, "text", doc)
 
 
-def _known(action: Action, library: Library) -> bool:
-    """Whether the library has an action of this name, whatever its parameters."""
-    wanted = _stemmed(action.name)
-    return any(_stemmed(name) == wanted for name in library.every_name())
-
-
-def _stemmed(name: str) -> tuple[str, ...]:
-    return tuple(stems(name.lower().split("_")))
-
-
 FLOOR = 0.55
 """More than for a whole library: what is rare in one prompt may not be rare elsewhere."""
 
 
 def condense(call: CondenseActions) -> str:
     """The actions that stay, each with what it replaces, in the form a library has."""
-    found: list[Action] = []
+    actions: list[Action] = []
     for places in group(call.actions, call.target, FLOOR):
         members = [call.actions[at] for at in places]
         kept = members.pop(clearest(members))
-        told = [one for member in members if (one := _replaced(member, kept))]
-        gone = {one.name for one in told}
-        covered = [member for member in members if member.name in gone]
-        found.append(
-            replace(
-                kept,
-                doc=widened(kept, covered),
-                replaces=tuple(told),
-                aliases=(),
-                provenance=(),
-                comments=(),
-            )
-        )
-        found += [replace(one, comments=()) for one in members if one.name not in gone]
-    return print_library(found)
+        replaced = tuple(old for member in members if (old := _replaced(member, kept)))
+        gone = {old.name for old in replaced}
+        doc = widened(kept, [member for member in members if member.name in gone])
+        kept = replace(kept, doc=doc, replaces=replaced, aliases=(), provenance=())
+        others = [member for member in members if member.name not in gone]
+        actions += [replace(action, comments=()) for action in (kept, *others)]
+    return print_library(actions)
 
 
 def _replaced(old: Action, new: Action) -> Replaced | None:
@@ -183,24 +145,21 @@ _SIGNS = (
     (r"\bhow long\b|\bhow much time\b", "duration"),
     (r"\bsymbol|\bmean|\bmetaphor|\bironi|\bmoral\b|\btheme", "symbolism/interpretation"),
     (r"\brelation(?:ship)?|\bin common\b|\bcompar|\bdiffer", "relation"),
-    (
-        r"\bdescrib|\btraits?\b|\bpersonalit|\btone\b|\bfeel|\bwhat (?:is|was) .* like\b",
-        "description",
-    ),
+    (r"\bdescrib|\btraits?\b|\bpersonalit|\btone\b|\bfeel|\bwhat (?:is|was) .* like\b",
+     "description"),
     (r"^who(?:m|se)?\b", "person"),
     (r"^where\b|\bplace\b|\blocation\b", "location"),
     (r"^how\b", "how/method"),
     (r"\bhappen|\bevent|\bafter\b|\bbefore\b", "event"),
     (r"(?:\.\.\.|…|_+|\b(?:that|because|to|of|the|is|was))\W*$", "finish the phrase"),
     (r"^what (?:is|was|are|were) (?:an? |the )?[\w-]+\??$", "entity"),
-)
+)  # fmt: skip
+"""Signs of a kind of reasoning, and its name."""
 
 
 def label(call: LabelQuestion) -> str:
     """The kinds whose signs the question bears, at most two; else the last one there is."""
     known = [name for name, _ in call.labels]
     question = " ".join(call.question.split())
-    found = [
-        name for asks, name in _SIGNS if name in known and re.search(asks, question, re.IGNORECASE)
-    ]
-    return ", ".join(found[:2] or known[-1:])
+    borne = [name for sign, name in _SIGNS if re.search(sign, question, re.IGNORECASE)]
+    return ", ".join([name for name in borne if name in known][:2] or known[-1:])

@@ -1,14 +1,10 @@
-"""Plans by analogy of form: a question's cue words choose the action, its clause the argument.
+"""Plans written from a question's form: cue words choose the action, its clause is the argument.
 
-No action's name is known here; actions are chosen by the words of their names
-and definitions, so any library works.
-
-What can be read off a question's form: what it is about, who it names, what it asks for.
-
-Which words of a question call for which kind of action, by the words it is defined with.
-
-No action's name stands here: the words on the right are looked up in the
-names and definitions of whatever library there is.
+A question is taken apart (`read_question`), cue words say what kind of action
+it calls for (`CUES`), and that action is looked up by the words of its name
+and definition, so any library works and no action's name stands here. The
+patterns are forms of English questions and fitted to no rows of a data set:
+docs/offline.md lists them.
 """
 
 from __future__ import annotations
@@ -30,8 +26,8 @@ from pearl.retrieval.terms import sentences
 
 _WHO = r"(?:the |an? |its |their |his |her )?(?:[\w'’-]+ ){0,4}?[\w'’-]+"  # a party, in a few words
 _PREAMBLE = re.compile(
-    r"^(?:taken together|taking .{1,40}? as a whole|overall|ultimately|in general|in the end"
-    r"|according to [^,]{1,40}|based on [^,]{1,60}|given [^,]{1,60}|of the (?:following|four)[^,]*"
+    r"^(?:taken together|overall|ultimately|in general|in the end"
+    r"|(?:according to|based on|given|of the) [^,]{1,60}"
     r"|(?:in|throughout|at the end of) (?:the|this) (?:story|article|passage|text|essay))[,:]? ",
     re.IGNORECASE,
 )
@@ -70,16 +66,13 @@ _NAME = re.compile(
     rf"(?:{_TITLE})?(?:[A-Z]\. ?)*\b[A-Z][\w-]+(?:['’](?!s\b)[\w-]+)?"
     r"(?: (?:(?:of|the|de|van|von) )*(?:[A-Z]\. ?)*[A-Z][\w-]+)*"
 )
+_AT_PLACE = r"\b(?:in|at|near|aboard|across|around|inside|leave|leaves|reach|reaches)"
 _PAIRS = (
     re.compile(r"\bbetween (?P<one>.+?) and (?P<two>.+)$", re.IGNORECASE),
     re.compile(
         rf"^(?P<one>{_WHO})['’]s? (?:[\w-]+ )?(?:attitude|opinion|view|feeling|reaction|position"
         r"|regard|stance|perception|impression|treatment|thought|relationship)s? "
         r"(?:of|to|towards?|about|on|with|for|in|regarding) (?P<two>.+)$",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        rf"\brelationship (?:that )?(?P<one>{_WHO}) (?:has|had|have|shares?d?) with (?P<two>.+)$",
         re.IGNORECASE,
     ),
     re.compile(
@@ -124,29 +117,26 @@ def read_question(question: str) -> Question:
     at = next((at for at in reversed(range(len(parts))) if parts[at].endswith("?")), -1)
     asked = parts[at].strip(' "“”')
     scene = " ".join(parts[:at]) if at > 0 else ""
-    led = _PREAMBLE.match(asked)
-    while led:
+    while led := _PREAMBLE.match(asked):
         asked = asked[led.end() :]
-        led = _PREAMBLE.match(asked)
-    return _taken_apart(text, asked, scene)
-
-
-def _taken_apart(text: str, asked: str, scene: str) -> Question:
-    noun, word, rest = "", "", asked
-    asking = _ASKING.match(asked) or _YES_OR_NO.match(asked)
-    if asking and asking.re is _ASKING:
+    noun, word, rest, verb = "", "", asked, ""
+    if asking := _ASKING.match(asked):
         word, rest = asking["word"].lower(), asked[asking.end() :]
-        found = _NOUN.match(rest) if word in ("what", "which", "whose") else None
-        noun = found["noun"] if found else ""
-        rest = rest[len(noun) :]
-    elif asking:
+        if word in ("what", "which", "whose") and (led := _NOUN.match(rest)):
+            noun, rest = led["noun"], rest[led.end() :]
+        if led := _VERB.match(rest):
+            verb, rest = (led["verb"] or "").lower(), rest[led.end() :]
+    elif asking := _YES_OR_NO.match(asked):
         rest = asked[asking.end() :]
-    led = _VERB.match(rest) if word else None
-    rest = _trimmed(rest[led.end() :] if led else rest)
-    verb = (led["verb"] or "") if led else ""
+    rest = _trimmed(rest)
     clause = _trimmed(f"{noun}{rest}") or _trimmed(text) or text
-    happens = verb.strip().lower() in _VERBS or word == "why"
-    return Question(text, asked, scene, clause, happens, _pair(rest))
+    pair = None
+    for pattern in _PAIRS:
+        parties = pattern.search(rest)
+        if parties and not _QUESTIONING.search(parties["one"]):
+            pair = _trimmed(parties["one"]), _trimmed(parties["two"])
+            break
+    return Question(text, asked, scene, clause, verb in _VERBS or word == "why", pair)
 
 
 def names(text: str) -> list[str]:
@@ -161,41 +151,10 @@ def names(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def place(name: str, text: str) -> bool:
-    """Whether a text speaks of a name as of a place."""
-    before = r"\b(?:in|at|near|aboard|across|around|inside|leave|leaves|reach|reaches)"
-    return bool(re.search(rf"{before} (?:the )?{re.escape(name)}\b", text))
-
-
-def without_head(clause: str, asks: re.Pattern[str]) -> str:
-    """A clause without the word it only asks by: the wreck, for the meaning of the wreck.
-
-    Args:
-        clause: what a question is about.
-        asks: matches the words the question asks by.
-    """
-    found = _OF.match(clause)
-    return found["rest"] if found and asks.search(found["head"]) else clause
-
-
-def supposed(question: Question) -> str:
-    """What a hypothetical question supposes."""
-    found = _IF.search(question.asked)
-    return _trimmed(found[1]) if found else question.clause
-
-
 def _trimmed(clause: str) -> str:
     clause = clause.strip(' ,;:?.!"“”')
     found = _FALSE.match(clause)
     return found[1] if found else clause
-
-
-def _pair(clause: str) -> tuple[str, str] | None:
-    for pattern in _PAIRS:
-        found = pattern.search(clause)
-        if found and not _QUESTIONING.search(found["one"]):
-            return _trimmed(found["one"]), _trimmed(found["two"])
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,9 +296,13 @@ def _about(asked: Question) -> str:
     """What a one-argument action is to work on."""
     if asked.pair and _author(asked.pair[0]):
         return asked.pair[1]
-    for cue in _cues(asked)[:1]:
-        return supposed(asked) if cue.supposes else without_head(asked.clause, cue.asks)
-    return asked.clause
+    cue = next(iter(_cues(asked)), None)
+    if cue and cue.supposes:
+        supposed = _IF.search(asked.asked)
+        return _trimmed(supposed[1]) if supposed else asked.clause
+    # The wreck, for the meaning of the wreck.
+    head = _OF.match(asked.clause) if cue else None
+    return head["rest"] if cue and head and cue.asks.search(head["head"]) else asked.clause
 
 
 def _about_two(
@@ -349,7 +312,9 @@ def _about_two(
     steps: list[Step] = []
     args: list[Arg] = []
     for party, variable in zip(pair, ("one", "other"), strict=True):
-        person = party in names(asked.text) and not place(party, asked.text)
+        # "In Ulm" speaks of a name as of a place.
+        at = rf"{_AT_PLACE} (?:the )?{re.escape(party)}\b"
+        person = party in names(asked.text) and not re.search(at, asked.text)
         action = ranked.known(PERSON if person else TOPIC, (1,))
         if action is None or len(party.split()) > _PARTY:
             args.append(Literal(party))

@@ -1,6 +1,7 @@
-"""Steps answered with the document's own sentences, to the letter.
+"""Steps answered with the document's own sentences, to the letter, and options by shared words.
 
-Options chosen by the words they share with an answer.
+A sentence's score is BM25's (`pearl.retrieval.bm25`) for the words of the
+step's arguments, its note and its action's name.
 """
 
 from __future__ import annotations
