@@ -21,7 +21,7 @@ from pearl.cli import pearl
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import to_hops, to_plan
 from pearl.commaqa.generator import PARTS, generate
-from pearl.commaqa.schema import invented, read_schema, shipped_schemas, shipped_text
+from pearl.commaqa.schema_file import invented, read_schema, shipped_schemas, shipped_text
 from pearl.commaqa.theories import divided, theories_of
 from pearl.commaqa.world import Fact, Question, World, read_world, read_worlds
 from pearl.lang.source import InputError
@@ -259,12 +259,12 @@ def test_compgen_holds_out_what_it_says(name: str):
 def test_the_document_counts_kinds_as_the_schema_has_them(name: str):
     schema = read_schema(name)
     theories = theories_of(schema)
-    both = divided(schema, "compgen", theories)
+    train, test = divided(schema, "compgen", theories)
     fewest, most = schema.limits.steps
     document = (ROOT / "docs/generating.md").read_text("utf-8")
     assert re.search(rf"\| `{name}` \| .* \| {len(theories)} \| {fewest}–{most} \|", document)
     held = ", ".join(f"`{one} → {other}`" for one, other in schema.splits["compgen"])
-    assert f"| `{name}` | {held} | {len(both.train)} | {len(both.test)} |" in document
+    assert f"| `{name}` | {held} | {len(train)} | {len(test)} |" in document
 
 
 def test_iid_has_the_same_kinds_in_every_part():
