@@ -25,7 +25,7 @@ if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pearl.evaluate.datasets import DATASETS
-from pearl.evaluate.methods.fsm import recall
+from pearl.evaluate.methods.multihop import recall
 from pearl.retrieval.retriever import DocumentRetriever
 
 ROOT = Path(__file__).parent.parent

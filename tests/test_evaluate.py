@@ -14,25 +14,26 @@ import pytest
 from benchmarks.stub import Stub
 from pearl.commaqa.search import Budget
 from pearl.commaqa.world import World, read_world
-from pearl.evaluate.conditions import planning_of
-from pearl.evaluate.context import Searching, load_tooling
-from pearl.evaluate.datasets import DATASETS
+from pearl.evaluate.context import (
+    EXECUTE,
+    LIBRARY,
+    STEPWISE,
+    UNREFINED,
+    Demonstrations,
+    EvaluationContext,
+    HopSearch,
+    load_tool_file,
+    make_context,
+    setups_in_use,
+    without_evaluated,
+)
+from pearl.evaluate.datasets import DATASETS, choose_examples, find_dataset
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact as DatasetFact
 from pearl.evaluate.datasets.multihop import MultiHop, compose
-from pearl.evaluate.job import (
-    REASONING,
-    Demonstrations,
-    apart,
-    choose_examples,
-    find_dataset,
-    find_method,
-    make_kit,
-    read_labels,
-    trial_tasks,
-)
-from pearl.evaluate.methods import METHODS
-from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Kit, rotations
+from pearl.evaluate.job import REASONING, read_labels, trial_tasks
+from pearl.evaluate.methods import METHODS, find_method
+from pearl.evaluate.methods.single import rotations
 from pearl.evaluate.results import read_evaluation
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
@@ -197,22 +198,22 @@ def demonstration(question: str) -> Source:
 def test_demonstrations_of_evaluated_questions_are_not_shown():
     example = Example("1", "Why does Mara leave?", Source("d", STORY))
     leaked, other = demonstration("why does  mara leave"), demonstration("Why does Tom stay?")
-    kept = apart(Demonstrations((leaked, other), (leaked, other)), [example])
+    kept = without_evaluated(Demonstrations((leaked, other), (leaked, other)), [example])
     assert kept.refined == kept.unrefined == (other,)
     assert kept.left_out == ("why does mara leave",)
-    kit = make_kit(load_library(), kept)
-    for planning in kit.plannings.values():
+    shared = make_context(load_library(), kept)
+    for planning in shared.setups.values():
         assert all(one.question == "Why does Tom stay?" for one in planning.demonstrations)
-    assert [len(kit.plannings[name].demonstrations) for name in (LIBRARY, UNREFINED, EXECUTE)] == [
+    assert [len(shared.setups[name].demonstrations) for name in (LIBRARY, UNREFINED, EXECUTE)] == [
         1, 1, 0,
     ]  # fmt: skip
 
 
 def test_a_library_of_each_size():
     library = load_library("core", "quality")
-    kit = make_kit(library, Demonstrations(()), (1, 20))
+    shared = make_context(library, Demonstrations(()), (1, 20))
     for size in (1, 20):
-        actions = kit.plannings[f"@{size}"].library.actions.values()
+        actions = shared.setups[f"@{size}"].library.actions.values()
         assert sum(not one.is_builtin for one in actions) <= size
         assert any(one.is_builtin for one in actions)
 
@@ -463,8 +464,8 @@ def test_offline_the_report_says_that_there_is_no_model(tmp_path: Path):
     assert "pearl@5" in done.out
 
 
-def key(example: Example, kit: Kit | None = None, dataset: str = "2wiki") -> str:
-    given = kit or make_kit(load_library(), Demonstrations(()))
+def key(example: Example, shared: EvaluationContext | None = None, dataset: str = "2wiki") -> str:
+    given = shared or make_context(load_library(), Demonstrations(()))
     [task] = trial_tasks([example], ["normal"], given, dataset)
     return task.key
 
@@ -505,13 +506,13 @@ def test_what_a_world_s_agents_know_is_part_of_what_is_asked():
 
 def test_the_search_and_its_budget_are_part_of_what_is_asked():
     example = Example("1", "When?", Source("d", STORY), gold="1900")
-    kit = make_kit(load_library(), Demonstrations(()))
-    found = [Searching(), Searching(budget=Budget(width=3)), Searching(way="greedy")]
-    keys = [key(example, kit), *(key(example, replace(kit, search=one)) for one in found)]
+    shared = make_context(load_library(), Demonstrations(()))
+    found = [HopSearch(), HopSearch(budget=Budget(width=3)), HopSearch(way="greedy")]
+    keys = [key(example, shared), *(key(example, replace(shared, search=one)) for one in found)]
     limits = (Limits(calls=7), Limits(depth=2), Limits(steps=3), Limits(width=4))
-    keys += [key(example, replace(kit, limits=one)) for one in limits]
+    keys += [key(example, replace(shared, limits=one)) for one in limits]
     assert len(set(keys)) == len(keys)
-    assert key(example, replace(kit, search=Searching())) == keys[1]
+    assert key(example, replace(shared, search=HopSearch())) == keys[1]
 
 
 def test_an_index_that_was_made_anew_is_another_tool(tmp_path: Path):
@@ -522,7 +523,7 @@ def test_an_index_that_was_made_anew_is_another_tool(tmp_path: Path):
         corpus = tmp_path / "corpus.jsonl"
         corpus.write_text(json.dumps({"id": "1", "text": text}), encoding="utf-8")
         build_index(str(corpus), str(tmp_path / "corpus.index"))
-        tooling = load_tooling(str(tools))
+        tooling = load_tool_file(str(tools))
         assert tooling is not None
         found.append(tooling.digest)
     assert found[0] == found[1] != found[2]
@@ -619,13 +620,14 @@ def test_a_method_with_actions_of_its_own_is_told_without_a_library(tmp_path: Pa
     assert not any("library" in name for name in done.json["report"]["about"])
 
 
-def test_every_planning_of_a_method_is_there():
-    kit = make_kit(load_library(), Demonstrations(()), stepwise=Demonstrations(()))
-    names = [one.name for one in METHODS]
-    assert {one for name in names if (one := planning_of(name, kit))} == {
-        LIBRARY, UNREFINED, EXECUTE, STEPWISE,
-    }  # fmt: skip
-    assert [one for one in names if not planning_of(one, kit)] == [
+def test_every_setup_of_a_method_is_there():
+    shared = make_context(load_library(), Demonstrations(()), stepwise=Demonstrations(()))
+    users = setups_in_use(METHODS, shared)
+    assert users.keys() == {LIBRARY, UNREFINED, EXECUTE, STEPWISE}
+    assert [one.name for one in METHODS if not one.setup] == [
         "retrieve-read", "normal", "normal-evidence", "cot-answer", "cot-evidence", "sp-cot",
         "react", "fsm1", "fsm2", "rebel", "tmn",
     ]  # fmt: skip
+    alone = setups_in_use(METHODS, make_context(load_library(), Demonstrations(())))
+    assert STEPWISE not in alone
+    assert {"decomp", "cot-rolled-out"} <= set(alone[LIBRARY])

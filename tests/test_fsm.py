@@ -13,12 +13,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pearl.evaluate.context import EvaluationContext
 from pearl.evaluate.datasets import DATASETS
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
 from pearl.evaluate.methods import METHODS
-from pearl.evaluate.methods.base import Kit
-from pearl.evaluate.methods.fsm import recall
+from pearl.evaluate.methods.multihop import recall
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
@@ -806,7 +806,7 @@ class TestMethods:
     def test_they_answer_and_measure(self, name: str, example: Example):
         [method] = [one for one in METHODS if one.name == name]
         session = Session(start_engine(Scripted(decompose=["no"])), Journal())
-        outcome = asyncio.run(method.answer(example, Kit({}), session))
+        outcome = asyncio.run(method.answer(example, EvaluationContext({}), session))
         assert outcome.answer == "1862"
         assert outcome.plan.startswith("question: In which year")
         told = dict(outcome.measures)
@@ -828,7 +828,7 @@ class TestMethods:
         rows = dataset.read(str(shared / "multihop" / f"{name}_dev.jsonl"), "")
         for example in islice(rows, 40):
             session = Session(start_engine(Offline()), Journal())
-            told = asyncio.run(method.answer(example, Kit({}), session)).measures
+            told = asyncio.run(method.answer(example, EvaluationContext({}), session)).measures
             assert told["format"] == 1.0
             best = DocumentRetriever(example.document).search(example.question, 5)
             plain = recall(example, [[one.title for one in best]])

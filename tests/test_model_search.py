@@ -16,7 +16,7 @@ from pearl.commaqa.decomposition import Hop, parse_hops, to_plan
 from pearl.commaqa.search import Budget, Candidate, best_first, greedy, search
 from pearl.commaqa.tmn import LanguageModelScorer, Tmn
 from pearl.commaqa.world import Question, World, read_world, read_worlds
-from pearl.evaluate.context import Searching
+from pearl.evaluate.context import HopSearch
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan
@@ -103,7 +103,7 @@ def run(model: Any, question: str = QUESTION, **options: Any) -> tuple[Any, Agen
 
     async def work() -> Any:
         caller = Caller(model.answer, model.identity, journal)
-        searching = Searching(**options)
+        searching = HopSearch(**options)
         proposer = LanguageModelScorer(caller, LIBRARY, (SHOWN,), searching.budget.width)
         try:
             return await run_strategy(

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from pearl.evaluate.context import Demonstrations, make_context
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.job import Demonstrations, make_kit, trial_tasks
-from pearl.evaluate.methods import decomp
+from pearl.evaluate.job import trial_tasks
+from pearl.evaluate.methods import find_method
 from pearl.lang.ast import Literal
 from pearl.lang.builtins import Given
 from pearl.lang.library import load_library
@@ -95,11 +96,11 @@ def test_the_examples_that_ship_are_in_order(name: str):
 
 def answered(document: Source, **more: Any) -> tuple[str, str]:
     """The answer and the plan that the method came to."""
-    kit = replace(make_kit(LIBRARY, SHOWN), **more)
+    kit = replace(make_context(LIBRARY, SHOWN), **more)
 
     async def work() -> tuple[str, str]:
         async with open_session(Reader(), {}, "eval") as session:
-            found = await decomp.answer(Example("1", FILM, document), kit, session)
+            found = await find_method("decomp").answer(Example("1", FILM, document), kit, session)
             return str(found.answer), found.plan
 
     return asyncio.run(work())
@@ -125,7 +126,7 @@ def test_hops_are_looked_up_in_an_index(tmp_path: Path):
 
 def keys(**more: Any) -> list[str]:
     example = Example("1", FILM, DOCUMENT)
-    kit = replace(make_kit(LIBRARY, SHOWN), **more)
+    kit = replace(make_context(LIBRARY, SHOWN), **more)
     return [one.key for one in trial_tasks([example], ["decomp"], kit)]
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from pearl.evaluate.context import Demonstrations, make_context
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
-from pearl.evaluate.job import Demonstrations, Trial, Trials, evaluation_of, find_method, make_kit
-from pearl.evaluate.methods import METHODS
+from pearl.evaluate.job import Trial, Trials, evaluation_of
+from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.base import Outcome
 from pearl.evaluate.tables import evidence_table
 from pearl.jobs.workers import Task
@@ -286,7 +287,7 @@ REPLIES: dict[str, dict[str, Any]] = {
     "cot-evidence": {"reasoning": "Berg made it.", "answer": "in Lund", **EVIDENCE},
     "sp-cot": {"hops": [{"question": "Who?", "answer": "Berg", "sure": None}], "answer": "in Lund"},
 }
-KIT = make_kit(load_library(), Demonstrations(()))
+KIT = make_context(load_library(), Demonstrations(()))
 
 
 def answered(name: str, example: Example, *replies: str) -> tuple[Outcome, Scripted, Journal]:
@@ -459,7 +460,7 @@ def test_the_report_has_every_figure():
 
 
 def test_the_first_real_question_is_searched(shared: Path):
-    from pearl.evaluate.job import find_dataset
+    from pearl.evaluate.datasets import find_dataset
 
     example = next(find_dataset("hotpotqa").read(str(shared / "multihop/hotpotqa_dev.jsonl"), ""))
     outcome, _, journal = answered(

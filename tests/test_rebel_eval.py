@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pearl.evaluate.context import Tooling, load_tooling
+from pearl.evaluate.context import Demonstrations, ToolFile, load_tool_file, make_context
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.job import Demonstrations, make_kit, trial_tasks
+from pearl.evaluate.job import trial_tasks
 from pearl.evaluate.results import Evaluation, Result, read_evaluation
 from pearl.evaluate.tables import spending_blocks, spending_rows
 from pearl.lang.library import load_library
@@ -157,19 +157,19 @@ def test_tools_that_cannot_be_used_stop_it_before_anything_is_asked():
     done = evaluate("--tools", "tools.toml")
     assert done.code != 0
     assert "NO_SUCH_KEY is not set" in done.err
-    assert load_tooling("") is None
+    assert load_tool_file("") is None
 
 
 def test_a_worker_reads_its_own_environment(monkeypatch: pytest.MonkeyPatch):
     text = FILE.replace("{url}", "https://x.test").replace("{name}", "it")
     Path("tools.toml").write_text(f"{text}[it.static]\nkey = '${{TOOL_KEY}}'\n", encoding="utf-8")
     monkeypatch.setenv("TOOL_KEY", "sk-very-secret-key")
-    tooling = load_tooling("tools.toml")
+    tooling = load_tool_file("tools.toml")
     data = pickle.dumps(tooling)
     assert b"sk-very" not in data
     monkeypatch.delenv("TOOL_KEY")
     copy = pickle.loads(data)
-    assert isinstance(copy, Tooling)
+    assert isinstance(copy, ToolFile)
 
     async def use() -> None:
         async with copy.opened():
@@ -186,8 +186,8 @@ def test_tools_and_embedding_decide_what_is_kept_of_rebel_alone():
         identity = "other"
 
     library = load_library()
-    plain = make_kit(library, Demonstrations(()))
-    tooling = Tooling("tools.toml", "digest")
+    plain = make_context(library, Demonstrations(()))
+    tooling = ToolFile("tools.toml", "digest")
     kits = [plain, replace(plain, tools=tooling), replace(plain, embed=Other())]
     example = Example("one", WHOLE, Source("towns.md", TOWNS), gold="Lund")
 

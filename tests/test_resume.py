@@ -22,7 +22,7 @@ from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import parse_hops, to_plan
 from pearl.commaqa.tmn import LanguageModelScorer, Tmn
 from pearl.commaqa.world import World, read_world
-from pearl.evaluate.context import Searching
+from pearl.evaluate.context import HopSearch
 from pearl.lang.library import load_library
 from pearl.lang.source import Source
 from pearl.models.base import Reply, Request
@@ -128,7 +128,7 @@ def searching(caller: Caller) -> Runnable:
     ).hops
     shown = to_plan(hops, "What did those born in 1911 win?")
     library = load_library("commaqa")
-    search = partial(Searching().by, LanguageModelScorer(caller, library, (shown,), 5))
+    search = partial(HopSearch().by, LanguageModelScorer(caller, library, (shown,), 5))
     strategy = Tmn(agents, search, caller.journal)
     return Runnable(strategy, RunInputs(caller, NOTHING), library, handlers(agents))
 

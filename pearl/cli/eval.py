@@ -14,8 +14,7 @@ from pearl.cli.output import check_output, emit_json, write
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:
-    from pearl.evaluate.job import Demonstrations
-    from pearl.evaluate.methods.base import Kit
+    from pearl.evaluate.context import Demonstrations, EvaluationContext
     from pearl.run.context import Policy
 
 
@@ -100,15 +99,10 @@ def eval_command(
     Questions without an answer count as wrong. Demonstrations of questions that are evaluated are
     not shown to the planner. The same command goes on where it stopped.
     """
-    from pearl.evaluate.conditions import with_sizes
-    from pearl.evaluate.job import (
-        apart,
-        choose_examples,
-        evaluation_job,
-        find_dataset,
-        load_run,
-        make_kit,
-    )
+    from pearl.evaluate.context import make_context, without_evaluated
+    from pearl.evaluate.datasets import choose_examples, find_dataset
+    from pearl.evaluate.job import evaluation_job, load_run
+    from pearl.evaluate.methods.pearl import with_sizes
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import write_lines
     from pearl.evaluate.statistics import means_of
@@ -121,29 +115,31 @@ def eval_command(
     if not data:
         raise InputError(f"Name the file of {chosen.title} with --data: it is at {chosen.where}.")
     library = load(libraries or chosen.libraries)
-    sized = with_sizes(methods or chosen.methods, sizes, library)
+    names, sizes, changes = with_sizes(methods or chosen.methods, sizes, library)
     examples = choose_examples(chosen, data, split, limit or 0, documents)
     # A shipped library that has plans of its own name is shown those.
     shipped = next((one for one in libraries if one in plan_folders()), "")
-    shown = apart(_demonstrations(demos, shipped or chosen.demonstrations, sized.methods), examples)
+    shown = without_evaluated(
+        _demonstrations(demos, shipped or chosen.demonstrations, names), examples
+    )
     # A library or plans that somebody names, or that the data set has, are for every method.
     own = bool(libraries or demos or chosen.libraries)
-    stepwise = None if own else apart(_demonstrations("", "open_domain", ()), examples)
-    kit, others = equipped(make_kit(library, shown, sized.sizes, stepwise=stepwise), **options)
+    stepwise = None if own else without_evaluated(_demonstrations("", "open_domain", ()), examples)
+    shared, others = equipped(make_context(library, shown, sizes, stepwise=stepwise), **options)
     given = job_settings(**others)
     job = evaluation_job(
         chosen,
         data,
         split,
         examples,
-        sized.methods,
-        kit,
+        names,
+        shared,
         context_for(given.model, context, window),
         model=given.model.name,
         reasoning=reasoning,
         notes=[
-            *_notes(shown, stepwise, kit, sized.methods, given.model.notice),
-            *sized.notes,
+            *_notes(shown, stepwise, shared, names, given.model.notice),
+            *changes,
         ],
     )
     progress = do(job, given, quiet=as_json)
@@ -166,18 +162,18 @@ def eval_command(
 
 def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:
     """Those of a folder, and as they were before refinement where a method asks for it."""
-    from pearl.evaluate.job import Demonstrations
+    from pearl.evaluate.context import Demonstrations
     from pearl.evaluate.methods.pearl import NO_REFINEMENT
     from pearl.lang.source import InputError
     from pearl.mining.refine import UNREFINED
     from pearl.strategies.planner import load_demonstrations
 
     refined = load_demonstrations(folder, shipped)
-    if NO_REFINEMENT.name not in methods:
+    if NO_REFINEMENT not in methods:
         return Demonstrations(refined)
     if not folder:
         raise InputError(
-            f"{NO_REFINEMENT.name} needs demonstrations that were refined: make some with pearl "
+            f"{NO_REFINEMENT} needs demonstrations that were refined: make some with pearl "
             "refine, and name their folder with --demos."
         )
     return Demonstrations(refined, load_demonstrations(str(Path(folder) / UNREFINED)))
@@ -186,28 +182,28 @@ def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demo
 def _notes(
     shown: Demonstrations,
     stepwise: Demonstrations | None,
-    kit: Kit,
+    shared: EvaluationContext,
     methods: tuple[str, ...],
     notice: str,
 ) -> Iterator[str]:
-    from pearl.evaluate.conditions import plannings_of
-    from pearl.evaluate.methods.base import LIBRARY, STEPWISE, UNREFINED
+    from pearl.evaluate.context import LIBRARY, STEPWISE, UNREFINED, setups_in_use
+    from pearl.evaluate.methods import find_method
     from pearl.evaluate.methods.pearl import NO_REFINEMENT
 
     if notice:
         yield notice
-    users = plannings_of(methods, kit)
+    users = setups_in_use([find_method(name) for name in methods], shared)
     if users.keys() - {STEPWISE}:
         yield from _left_out(shown, "")
     if LIBRARY in users:
-        yield from _unused(shown, kit, LIBRARY, "")
+        yield from _unused(shown, shared, LIBRARY, "")
     if stepwise is not None and STEPWISE in users:
         of = f" of {', '.join(users[STEPWISE])}"
         yield from _left_out(stepwise, of)
-        yield from _unused(stepwise, kit, STEPWISE, of)
-    used = kit.plannings[LIBRARY].demonstrations
-    if NO_REFINEMENT.name in methods and kit.plannings[UNREFINED].demonstrations == used:
-        yield f"No demonstration was refined, so {NO_REFINEMENT.name} is the same as pearl."
+        yield from _unused(stepwise, shared, STEPWISE, of)
+    used = shared.setups[LIBRARY].demonstrations
+    if NO_REFINEMENT in methods and shared.setups[UNREFINED].demonstrations == used:
+        yield f"No demonstration was refined, so {NO_REFINEMENT} is the same as pearl."
 
 
 def _left_out(given: Demonstrations, of: str) -> Iterator[str]:
@@ -218,8 +214,8 @@ def _left_out(given: Demonstrations, of: str) -> Iterator[str]:
         )
 
 
-def _unused(given: Demonstrations, kit: Kit, planning: str, of: str) -> Iterator[str]:
-    unused = len(given.refined) - len(kit.plannings[planning].demonstrations)
+def _unused(given: Demonstrations, shared: EvaluationContext, setup: str, of: str) -> Iterator[str]:
+    unused = len(given.refined) - len(shared.setups[setup].demonstrations)
     if unused:
         yield (
             f"{counted(unused, 'demonstration')}{of} not shown: the library lacks their actions, "

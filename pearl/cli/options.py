@@ -13,7 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from pearl.commaqa.search import SearchMode
-    from pearl.evaluate.methods.base import Kit
+    from pearl.evaluate.context import EvaluationContext
     from pearl.lang.library import Library
     from pearl.lang.source import Source
 
@@ -367,7 +367,7 @@ def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
 
 
 def equipped(
-    kit: Kit,
+    shared: EvaluationContext,
     learned: str,
     search: SearchMode,
     index: str,
@@ -375,26 +375,26 @@ def equipped(
     width: int | None,
     depth: int | None,
     calls: int | None,
-    **others: Any,  # noqa: ANN401 - options of the same command that are not of the kit
-) -> tuple[Kit, dict[str, Any]]:
-    """A kit with what the options of `kit_options` name, and the options that are not theirs.
+    **others: Any,  # noqa: ANN401 - options of the same command that are not theirs
+) -> tuple[EvaluationContext, dict[str, Any]]:
+    """What methods share, with what `kit_options` name, and the options that are not theirs.
 
     Raises:
         InputError: one of them cannot be used.
     """
     from pearl.commaqa.search import Budget
-    from pearl.evaluate.context import load_search, load_tooling
+    from pearl.evaluate.context import load_search, load_tool_file
     from pearl.models.embeddings import choose_embedding
     from pearl.retrieval.index import open_index
     from pearl.strategies.registry import Limits
 
     budget = given_of(Budget, width=width, depth=depth, calls=calls)
     found = replace(
-        kit,
+        shared,
         search=load_search(learned, search, budget),
         retriever=open_index(index) if index else None,
         limits=given_of(Limits, depth=depth, calls=calls),
-        tools=load_tooling(tools),
+        tools=load_tool_file(tools),
         embed=choose_embedding(),
     )
     return found, others

@@ -1,15 +1,15 @@
-"""How decompositions are searched for, with what was learned.
+"""What the methods of an evaluation share: what plans are written with, tools, limits, a search.
 
-The tools of a file, shared by the questions that are under way.
+And what the head of a report says of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import AnalogyScorer
@@ -23,15 +23,37 @@ from pearl.commaqa.search import (
     greedy,
     search,
 )
-from pearl.lang.source import InputError, read_source
+from pearl.evaluate.datasets.base import Example
+from pearl.lang.library import Library, load_library
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.values import digest
+from pearl.mining.condense import condense
+from pearl.models.embeddings import Embed, TfIdf
+from pearl.passes import DEFAULT_PASSES
+from pearl.prompts.calls import Demonstration
+from pearl.retrieval.index import CorpusRetriever
+from pearl.retrieval.retriever import Retriever
+from pearl.strategies.planner import choose_demonstrations
+from pearl.strategies.registry import DEFAULT_LIMITS, STRATEGIES, Known, Limits
 from pearl.tools.declared import Search, load_tools, read_tools
 from pearl.tools.toolbox import Toolbox
 
+if TYPE_CHECKING:
+    from pearl.evaluate.methods.base import Method
+
+LIBRARY = "library"
+UNREFINED = "unrefined"
+EXECUTE = "execute"
+STEPWISE = "stepwise"
+"""Names of planning setups: as asked for; with the demonstrations as they were before refinement;
+with nothing but EXECUTE and CONCAT; for steps that are written one at a time, where nobody said
+with what."""
+
 
 @dataclass(frozen=True)
-class Searching:
-    """A search, and who proposes.
+class HopSearch:
+    """How decompositions into hops are searched for, and who proposes (CommaQA).
 
     Args:
         model: what was learned; None where nothing was.
@@ -51,8 +73,8 @@ class Searching:
         Raises:
             InputError: nothing was.
         """
-        found = greedy if self.way == "greedy" else best_first
-        return found(question, agents, self._scorer, self.budget)
+        algorithm = greedy if self.way == "greedy" else best_first
+        return algorithm(question, agents, self._scorer, self.budget)
 
     async def by(self, proposer: AsyncScorer, question: str, agents: Agents) -> SearchResult:
         """Search for a decomposition of one question, with somebody else's proposals."""
@@ -66,22 +88,22 @@ class Searching:
 
     @cached_property
     def digest(self) -> str:
-        """The hash of all that decides what is found."""
+        """The hash of all that decides which decomposition is found."""
         learned = write_model(self.model) if self.model else ""
         return digest([learned, self.way, repr(self.budget)])
 
 
-def load_search(path: str, way: SearchMode, budget: Budget | None = None) -> Searching:
+def load_search(path: str, way: SearchMode, budget: Budget | None = None) -> HopSearch:
     """The search, with a file that ``pearl learn`` wrote where one is named.
 
     Raises:
         InputError: the file cannot be used.
     """
-    return Searching(read_model(path) if path else None, way, budget or Budget(), path)
+    return HopSearch(read_model(path) if path else None, way, budget or Budget(), path)
 
 
 @dataclass(eq=False)
-class Tooling:
+class ToolFile:
     """A file of tools, and its toolbox while a question needs it.
 
     Args:
@@ -96,7 +118,7 @@ class Tooling:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to a worker without what the environment gave: it reads its own."""
-        return Tooling, (self.path, self.digest)
+        return ToolFile, (self.path, self.digest)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Toolbox]:
@@ -115,23 +137,217 @@ class Tooling:
                 await toolbox.close()
 
 
-def load_tooling(path: str) -> Tooling | None:
+def load_tool_file(path: str) -> ToolFile | None:
     """The tools of a file; None where none is named.
 
     Raises:
         InputError: the file cannot be used.
     """
+    from pearl.retrieval.index import open_index
+
     if not path:
         return None
     toolbox = load_tools(path)
-    return Tooling(path, digest([read_source(path, "tools").digest, *_indexes(path)]), toolbox)
+    decisive: list[Any] = [read_source(path, "tools").digest]
+    for declared in read_tools(path).tools:
+        if isinstance(declared.how, Search):
+            # An index may be made anew where it is.
+            info = open_index(str(declared.how.index)).info
+            decisive.append([declared.tool.name, info.digest, info.engine])
+    return ToolFile(path, digest(decisive), toolbox)
 
 
-def _indexes(path: str) -> Iterator[list[str]]:
-    """What decides what the file's searches find; an index may be made anew where it is."""
-    from pearl.retrieval.index import open_index
+@dataclass(frozen=True, slots=True)
+class PlanningSetup:
+    """What plans are written with.
 
-    for one in read_tools(path).tools:
-        if isinstance(one.how, Search):
-            info = open_index(str(one.how.index)).info
-            yield [one.tool.name, info.digest, info.engine]
+    Args:
+        library: the actions they may call.
+        demonstrations: example plans that this library can run.
+    """
+
+    library: Library
+    demonstrations: tuple[Demonstration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationContext:
+    """What methods share.
+
+    Args:
+        setups: what plans are written with, by name; `LIBRARY` is what was asked for.
+        passes: names of rewrites that plans go through.
+        search: how decompositions are searched for; None where nobody said.
+        retriever: where passages come from; None for the question's own document.
+        limits: where decompositions end that are written a step at a time.
+        tools: what REBEL may call; None for a search of the question's own document.
+        embed: tells whether two questions are the same.
+    """
+
+    setups: Mapping[str, PlanningSetup]
+    passes: tuple[str, ...] = DEFAULT_PASSES
+    search: HopSearch | None = None
+    retriever: Retriever | None = None
+    limits: Limits = DEFAULT_LIMITS
+    tools: ToolFile | None = None
+    embed: Embed = field(default_factory=TfIdf)
+
+    def setup_name(self, name: str) -> str:
+        """The setup that stands for a name: without one for steps, the library's."""
+        return LIBRARY if name == STEPWISE and STEPWISE not in self.setups else name
+
+    def setup(self, name: str) -> PlanningSetup:
+        """The setup of a name, as `setup_name` has it."""
+        return self.setups[self.setup_name(name)]
+
+    def digest(self, method: str) -> str:
+        """The hash of what decides a method's answers beside the question.
+
+        Args:
+            method: its name.
+        """
+        shown = {
+            name: [setup.library.digest, [[one.question, one.plan] for one in setup.demonstrations]]
+            for name, setup in self.setups.items()
+        }
+        searched = self.search.digest if self.search else ""
+        retrieved = [type(self.retriever).__name__] if self.retriever else []
+        if isinstance(self.retriever, CorpusRetriever):
+            retrieved = [self.retriever.info.digest, self.retriever.info.engine]
+        limits = [self.limits.steps, self.limits.depth, self.limits.calls, self.limits.width]
+        tools = self.tools.digest if self.tools else ""
+        known: Known = {"tools": lambda: tools, "embedding": lambda: self.embed.identity}
+        strategy = next((spec for spec in STRATEGIES if spec.name == method), None)
+        reached = strategy.decisive(known) if strategy else []
+        decisive = [method, shown, self.passes, searched, retrieved, limits, reached]
+        return digest(decisive)
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Example plans for an evaluation.
+
+    Args:
+        refined: plans with their question.
+        unrefined: the same as they were written first; empty where they are
+            not known.
+        left_out: questions that are evaluated, so that their plans are not
+            shown.
+    """
+
+    refined: tuple[Source, ...]
+    unrefined: tuple[Source, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def without_evaluated(
+    demonstrations: Demonstrations, examples: Sequence[Example]
+) -> Demonstrations:
+    """Demonstrations without those whose question is evaluated.
+
+    A plan that was refined until its answer was right would otherwise be
+    shown to the planner beside the very question it answers.
+
+    Args:
+        demonstrations: all there are.
+        examples: the questions to be evaluated.
+    """
+
+    def comparable(question: str) -> str:
+        # Case, spaces and the last mark do not count.
+        return " ".join(question.split()).casefold().rstrip("?.! ")
+
+    asked = {comparable(example.question) for example in examples}
+
+    def split(sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[str, ...]]:
+        questions = [(source, parse(source).plan.question) for source in sources]
+        others = tuple(source for source, text in questions if comparable(text) not in asked)
+        return others, tuple(text for _, text in questions if comparable(text) in asked)
+
+    refined, left_out = split(demonstrations.refined)
+    return Demonstrations(refined, split(demonstrations.unrefined)[0], left_out)
+
+
+def make_context(
+    library: Library,
+    demonstrations: Demonstrations,
+    sizes: Sequence[int] = (),
+    stepwise: Demonstrations | None = None,
+) -> EvaluationContext:
+    """What methods share.
+
+    Args:
+        library: the actions that plans may call.
+        demonstrations: none of an evaluated question (`without_evaluated`).
+        sizes: numbers of actions that the library is also condensed to.
+        stepwise: what decompositions over passages are written after, where the library and
+            the demonstrations are for whole plans; None where they are for decompositions.
+    """
+
+    def setup(library: Library, sources: Sequence[Source]) -> PlanningSetup:
+        return PlanningSetup(library, choose_demonstrations(sources, library))
+
+    setups = {
+        LIBRARY: setup(library, demonstrations.refined),
+        UNREFINED: setup(library, demonstrations.unrefined),
+        EXECUTE: setup(load_library("execute"), demonstrations.refined),
+    }
+    for size in sizes:
+        setups[f"@{size}"] = setup(_condensed(library, size), demonstrations.refined)
+    if stepwise is not None:
+        setups[STEPWISE] = setup(load_library("open_domain"), stepwise.refined)
+    return EvaluationContext(setups)
+
+
+def _condensed(library: Library, size: int) -> Library:
+    """The library with so many actions beside the builtins."""
+    builtins = {name: one for name, one in library.actions.items() if one.is_builtin}
+    others = [action for action in library.actions.values() if not action.is_builtin]
+    small = {action.name: action for action in condense(others, size).actions}
+    return Library((*library.names, f"condensed to {size:,}"), {**builtins, **small})
+
+
+def own_actions(library: Library) -> int:
+    """How many actions a library has beside the builtins."""
+    return sum(not action.is_builtin for action in library.actions.values())
+
+
+def setups_in_use(methods: Sequence[Method], shared: EvaluationContext) -> dict[str, list[str]]:
+    """The planning setups that methods work with, each with the names of those methods.
+
+    A method with actions of its own has none.
+    """
+    users: dict[str, list[str]] = {}
+    for method in methods:
+        if name := shared.setup_name(method.setup):
+            users.setdefault(name, []).append(method.name)
+    return dict(sorted(users.items(), key=lambda item: item[0] != LIBRARY))
+
+
+def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[list[str]]:
+    """Rows of a report's head: the setups in use, and what was set for this run beside them."""
+    users = setups_in_use(methods, shared)
+    for name, names in users.items():
+        of = "" if name == LIBRARY or len(users) == 1 else f" of {', '.join(names)}"
+        setup = shared.setups[name]
+        own = own_actions(setup.library)
+        libraries = ", ".join(setup.library.names)
+        yield [f"library{of}", f"{libraries}, {own:,} action{'s'[: own != 1]}"]
+        yield [f"demonstrations{of}", f"{len(setup.demonstrations):,}"]
+    if shared.search is not None and any(method.name.startswith("tmn") for method in methods):
+        if shared.search.learned:
+            yield ["learned", shared.search.learned]
+        budget = shared.search.budget
+        yield [
+            "search",
+            f"{shared.search.way}, {budget.width:,} wide, {budget.depth:,} deep, "
+            f"{budget.calls:,} calls at most",
+        ]
+    if isinstance(shared.retriever, CorpusRetriever):
+        yield ["index", shared.retriever.info.corpus]
+    if shared.tools is not None:
+        yield ["tools", shared.tools.path]
+    limits = {one.name: getattr(shared.limits, one.name) for one in fields(Limits)}
+    changed = [(name, value) for name, value in limits.items() if value != getattr(Limits(), name)]
+    if changed:
+        yield ["limits", ", ".join(f"{name} {value:,}" for name, value in changed)]

@@ -1,49 +1,175 @@
-"""Methods, one family a file; a new one is a `Method`, and a line in `METHODS`."""
+"""Every method of an evaluation, in the order they are listed; a new one is a row of `METHODS`."""
 
-from pearl.evaluate.methods import (
-    cot,
-    decomp,
-    fsm,
-    least_to_most,
-    mcq,
-    no_context,
-    normal,
-    pearl,
-    react,
-    rebel,
-    retrieve_read,
-    rolled_out,
-    tmn,
-    zero_shot,
-)
-from pearl.evaluate.methods.base import Kit, Method, Outcome, Planning
+from pearl.evaluate.context import EXECUTE, LIBRARY, STEPWISE, UNREFINED
+from pearl.evaluate.methods import multihop, pearl, single, tmn
+from pearl.evaluate.methods.base import Method, Outcome
+from pearl.lang.source import InputError
+from pearl.strategies.baselines import blind_plan, reasoning_plan
+from pearl.strategies.pearl import direct_plan
+
+__all__ = ["METHODS", "Method", "Outcome", "find_method"]
 
 METHODS = (
-    zero_shot.METHOD,
-    cot.METHOD,
-    mcq.METHOD,
-    pearl.PEARL,
-    pearl.NO_EXECUTION,
-    pearl.NO_REFINEMENT,
-    pearl.EXECUTE_ONLY,
-    decomp.METHOD,
-    rolled_out.METHOD,
-    least_to_most.METHOD,
-    no_context.METHOD,
-    retrieve_read.METHOD,
-    normal.NORMAL,
-    normal.EVIDENCE,
-    normal.COT,
-    normal.COT_EVIDENCE,
-    normal.SP_COT,
-    react.METHOD,
-    fsm.ONE,
-    fsm.TWO,
-    rebel.METHOD,
-    tmn.METHOD,
-    tmn.BY_MODEL,
+    Method(
+        "zero-shot", "The question is asked in one step.", single.one_step(direct_plan), prose=True
+    ),
+    Method(
+        "cot",
+        "One step, which is to reason before it answers.",
+        single.one_step(reasoning_plan),
+        prose=True,
+    ),
+    Method(
+        "mcq", "The options are shown, in four orders, and one is chosen.", single.multiple_choice
+    ),
+    Method("pearl", "A plan is written, checked and executed.", pearl.planned(LIBRARY), prose=True),
+    Method(
+        "pearl-no-execution",
+        "The plan is shown with the question, and not executed.",
+        pearl.plan_shown,
+        prose=True,
+    ),
+    Method(
+        pearl.NO_REFINEMENT,
+        "PEARL with its demonstrations as they were before refinement.",
+        pearl.planned(UNREFINED),
+        UNREFINED,
+        prose=True,
+    ),
+    Method(
+        "pearl-execute-only",
+        "PEARL with no actions but EXECUTE and CONCAT.",
+        pearl.planned(EXECUTE),
+        EXECUTE,
+        prose=True,
+    ),
+    Method(
+        "decomp",
+        "Steps are written one at a time, after seeing what the last gave.",
+        multihop.by_name("decomp", STEPWISE),
+        STEPWISE,
+        prose=True,
+        needs_model=True,
+    ),
+    Method(
+        "cot-rolled-out",
+        "One step that sees the demonstrations as chains of thought.",
+        single.rolled_out,
+        STEPWISE,
+        prose=True,
+        needs_model=True,
+    ),
+    Method(
+        "least-to-most",
+        "Sub-questions are listed first, then answered one after another.",
+        multihop.least_to_most,
+        prose=True,
+        needs_model=True,
+    ),
+    Method(
+        "no-context",
+        "The question is asked without the document.",
+        single.one_step(blind_plan),
+        prose=True,
+    ),
+    Method(
+        "retrieve-read",
+        "Passages for the question are looked up and read once.",
+        single.retrieve_and_read,
+        "",
+        prose=True,
+    ),
+    Method(
+        "normal",
+        "One reply gives the answer alone.",
+        single.in_form("ANSWER_SHORT"),
+        "",
+        needs_model=True,
+    ),
+    Method(
+        "normal-evidence",
+        "One reply gives the answer, its sentences and its triples.",
+        single.in_form("ANSWER_WITH_EVIDENCE"),
+        "",
+        needs_model=True,
+    ),
+    Method(
+        "cot-answer",
+        "One reply reasons, and gives the answer alone.",
+        single.in_form("REASON_SHORT"),
+        "",
+        needs_model=True,
+    ),
+    Method(
+        "cot-evidence",
+        "One reply reasons, and gives the answer, its sentences and its triples.",
+        single.in_form("REASON_WITH_EVIDENCE"),
+        "",
+        needs_model=True,
+    ),
+    Method(
+        "sp-cot",
+        "One reply asks and answers sub-questions of its own, and then the question.",
+        single.in_form("ASK_ONESELF"),
+        "",
+        needs_model=True,
+    ),
+    Method(
+        "react",
+        "Paragraphs are searched and read a sentence at a time, as the model chooses.",
+        multihop.by_name("react"),
+        "",
+        needs_model=True,
+    ),
+    Method(
+        "fsm1",
+        "A state machine decomposes, searches, revises and judges.",
+        multihop.machine("fsm1"),
+        "",
+        needs_model=True,
+    ),
+    Method(
+        "fsm2",
+        "As fsm1, and then a review gives facts, triples and an explanation.",
+        multihop.machine("fsm2"),
+        "",
+        needs_model=True,
+    ),
+    Method(
+        "rebel",
+        "Questions are split until a tool, or what is known, answers each part.",
+        multihop.rebel,
+        "",
+        needs_model=True,
+        lacks=multihop.nothing_to_search,
+    ),
+    Method(
+        "tmn",
+        "Agents are asked, hop by hop, as was learned from other questions.",
+        tmn.by_analogy,
+        "",
+        lacks=tmn.lacks_learned,
+    ),
+    Method(
+        "tmn-model",
+        "Agents are asked, hop by hop, as the model proposes.",
+        tmn.by_model,
+        needs_model=True,
+        lacks=tmn.lacks_decompositions,
+    ),
 )
 
-with_size = pearl.with_size
 
-__all__ = ["METHODS", "Kit", "Method", "Outcome", "Planning", "with_size"]
+def find_method(name: str) -> Method:
+    """The method of a name, as ``mcq`` or ``pearl@20``.
+
+    Raises:
+        InputError: there is none.
+    """
+    if size := pearl.size_of(name):
+        return pearl.with_size(size)
+    for method in METHODS:
+        if method.name == name:
+            return method
+    known = ", ".join((*(method.name for method in METHODS), "pearl@N"))
+    raise InputError(f"There is no method {name}: use one of {known}.")

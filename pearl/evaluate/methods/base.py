@@ -1,100 +1,22 @@
-"""The one shape that methods have."""
+"""The one shape that methods have, and how a strategy's run becomes an outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from pearl.answer import Answer, answer, start
-from pearl.evaluate.context import Searching, Tooling
+from pearl.answer import answer, start
+from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import Example
-from pearl.lang.ast import Plan
-from pearl.lang.library import Library
 from pearl.lang.printer import print_plan
-from pearl.models.embeddings import Embed, TfIdf
-from pearl.passes import DEFAULT_PASSES
-from pearl.prompts.calls import Demonstration
-from pearl.retrieval.retriever import Retriever
 from pearl.run.loop import Finished, Strategy
 from pearl.session import Session
-from pearl.strategies.pearl import GivenPlan
-from pearl.strategies.registry import (
-    DEFAULT_LIMITS,
-    Limits,
-    Prepared,
-    find_strategy,
-    prepare,
-    prepare_own,
-)
+from pearl.strategies.registry import Prepared, prepare
 
 if TYPE_CHECKING:
     from pearl.tools.toolbox import Tools
-
-__all__ = [
-    "EXECUTE",
-    "LIBRARY",
-    "STEPWISE",
-    "UNREFINED",
-    "Kit",
-    "Limits",
-    "Method",
-    "Outcome",
-    "Planning",
-    "Ran",
-    "by_name",
-    "by_plan",
-    "by_strategy",
-    "outcome",
-    "prepared_by",
-    "rotations",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Planning:
-    """What plans are written with.
-
-    Args:
-        library: the actions they may call.
-        demonstrations: example plans that this library can run.
-    """
-
-    library: Library
-    demonstrations: tuple[Demonstration, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Kit:
-    """What methods share.
-
-    Args:
-        plannings: by name; `LIBRARY` is what was asked for.
-        passes: names of rewrites that plans go through.
-        search: how decompositions are searched for; None where nobody said.
-        retriever: where passages come from; None for the question's own document.
-        limits: where decompositions end that are written a step at a time.
-        tools: what REBEL may call; None for a search of the question's own document.
-        embed: tells whether two questions are the same.
-    """
-
-    plannings: Mapping[str, Planning]
-    passes: tuple[str, ...] = DEFAULT_PASSES
-    search: Searching | None = None
-    retriever: Retriever | None = None
-    limits: Limits = DEFAULT_LIMITS
-    tools: Tooling | None = None
-    embed: Embed = field(default_factory=TfIdf)
-
-
-LIBRARY = "library"
-UNREFINED = "unrefined"
-EXECUTE = "execute"
-STEPWISE = "stepwise"
-"""Names of plannings: as asked for; with the demonstrations as they were before refinement; with
-nothing but EXECUTE and CONCAT; for steps that are written one at a time, where nobody said with
-what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +40,11 @@ class Outcome:
     measures: Mapping[str, float] = field(default_factory=dict)
 
 
+AnswerOne: TypeAlias = Callable[[Example, EvaluationContext, Session], Awaitable[Outcome]]
+"""Answers one example. Raises `RunError` or `ModelError` where there is no answer, `InputError`
+where it cannot begin."""
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """A way to answer a question about a document.
@@ -125,55 +52,59 @@ class Method:
     Args:
         name: as on the command line and in reports.
         about: what it does, in one sentence.
-        answer: answers one example. Raises `RunError` or `ModelError` where
-            there is no answer.
+        answer: answers one example.
+        setup: the name of the planning setup that a report's head shows for it; empty for
+            one with actions of its own, which is shown no plans.
         prose: whether it answers in sentences; a data set of short answers has
             them brought to short ones.
+        needs_model: whether it asks for what the offline reader does not write.
         lacks: what it needs and does not have, in words behind its name; empty
             where it can begin.
-        needs_model: whether it asks for steps, or for replies in a demanded form, which the
-            offline reader does not write.
     """
 
     name: str
     about: str
-    answer: Callable[[Example, Kit, Session], Awaitable[Outcome]]
+    answer: AnswerOne
+    setup: str = LIBRARY
     prose: bool = False
-    lacks: Callable[[Kit, Example], str] = lambda *_: ""
     needs_model: bool = False
+    lacks: Callable[[EvaluationContext, Example], str] = lambda *_: ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A strategy that came to its end.
-
-    Args:
-        strategy: with what it has to say of its run.
-        finished: the run with its answer.
-    """
-
-    strategy: Strategy
-    finished: Finished
-
-    def outcome(self, measures: Mapping[str, float] = MappingProxyType({})) -> Outcome:
-        """The run's whole text as the answer.
-
-        Args:
-            measures: what it took, by name.
-        """
-        text, plan = self.finished.text, print_plan(self.finished.plan)
-        return Outcome(text, text, plan, measures=measures)
-
-
-async def by_name(
-    name: str, example: Example, kit: Kit, session: Session, tools: Tools | None = None
-) -> Ran:
-    """Answer with a strategy as ``pearl ask`` puts it together, within the kit's limits.
+def prepared(name: str, setup: str, shared: EvaluationContext, session: Session) -> Prepared:
+    """A strategy, prepared within the limits of an evaluation.
 
     Args:
         name: as on the command line.
+        setup: the name of what steps are written with; empty for a strategy with actions of
+            its own.
+        shared: what methods share.
+        session: the model in its layers.
+
+    Raises:
+        InputError: it needs a language model where there is none.
+    """
+    planning = shared.setup(setup) if setup else None
+    return prepare(
+        name,
+        session.engine.model.name,
+        planning.library if planning else None,
+        planning.demonstrations if planning else None,
+        passes=shared.passes,
+        limits=shared.limits,
+        retriever=shared.retriever,
+        embed=shared.embed,
+    )
+
+
+async def run(
+    ready: Prepared, example: Example, session: Session, tools: Tools | None = None
+) -> tuple[Strategy, Finished]:
+    """Run a strategy, and give it back with what it has to say of its run.
+
+    Args:
+        ready: the strategy.
         example: the question.
-        kit: what methods share.
         session: the model in its layers.
         tools: what the strategy may call, where it calls some.
 
@@ -181,36 +112,21 @@ async def by_name(
         ModelError: the model gave no usable answer.
         RunError: the strategy came to no answer.
     """
-    given = None
-    if find_strategy(name).demonstrations:
-        given = kit.plannings.get(STEPWISE) or kit.plannings[LIBRARY]
-    prepared = prepared_by(name, given, kit, session)
-    runnable = start(prepared, example.document, session, tools=tools)
-    return Ran(runnable.strategy, await runnable.run(example.question))
+    runnable = start(ready, example.document, session, tools=tools)
+    return runnable.strategy, await runnable.run(example.question)
 
 
-def prepared_by(name: str, given: Planning | None, kit: Kit, session: Session) -> Prepared:
-    """A strategy within the kit's limits.
+def whole_text(finished: Finished, measures: Mapping[str, float] = MappingProxyType({})) -> Outcome:
+    """A run's whole text as the answer.
 
     Args:
-        name: as on the command line.
-        given: what steps are written with; None for a strategy with actions of its own.
-        kit: what methods share.
-        session: the model in its layers.
+        finished: the run.
+        measures: what it took, by name.
     """
-    return prepare(
-        name,
-        session.engine.model.name,
-        given.library if given else None,
-        given.demonstrations if given else None,
-        passes=kit.passes,
-        limits=kit.limits,
-        retriever=kit.retriever,
-        embed=kit.embed,
-    )
+    return Outcome(finished.text, finished.text, print_plan(finished.plan), measures=measures)
 
 
-async def by_strategy(prepared: Prepared, example: Example, session: Session) -> Outcome:
+async def mapped(ready: Prepared, example: Example, session: Session) -> Outcome:
     """Answer with a strategy, and map the answer to an option where there are some.
 
     Raises:
@@ -218,40 +134,7 @@ async def by_strategy(prepared: Prepared, example: Example, session: Session) ->
         RunError: a step has no output, or no option was named.
     """
     question, document, options = example.question, example.document, example.options
-    return outcome(await answer(prepared, question, document, options, session))
-
-
-async def by_plan(plan: Plan, example: Example, kit: Kit, session: Session) -> Outcome:
-    """Answer with the one step of a baseline, which is no plan that anybody wrote.
-
-    Raises:
-        ModelError: the model gave no usable answer.
-        RunError: a step has no output, or no option was named.
-    """
-    library = kit.plannings[LIBRARY].library
-    prepared = prepare_own(lambda _: GivenPlan(plan), library)
-    found = await by_strategy(prepared, example, session)
-    return replace(found, plan="")
-
-
-def outcome(found: Answer) -> Outcome:
-    """An answer as an outcome."""
+    reply = await answer(ready, question, document, options, session)
     # An answer may be quotes and nothing else.
-    chosen = found.option.letter if found.option else found.words or found.text
-    return Outcome(chosen, found.text, found.plan, fallback=found.fallback)
-
-
-def rotations(options: Sequence[str], count: int = 4) -> tuple[tuple[int, ...], ...]:
-    """Orders in which every option stands at each place once, as far as the count goes.
-
-    Args:
-        options: those to be put in order.
-        count: how many orders are wanted, at most.
-
-    Returns:
-        For each order the options' places in the first one.
-    """
-    size = len(options)
-    return tuple(
-        tuple((at + turn) % size for at in range(size)) for turn in range(min(count, size))
-    )
+    chosen = reply.option.letter if reply.option else reply.words or reply.text
+    return Outcome(chosen, reply.text, reply.plan, fallback=reply.fallback)

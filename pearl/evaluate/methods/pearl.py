@@ -1,86 +1,82 @@
-"""PEARL and its ablations (PEARL, sections 2 and 4)."""
+"""PEARL, its ablations, and PEARL with libraries of several sizes (PEARL, sections 2 and 4)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
+from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.methods.base import (
-    EXECUTE,
-    LIBRARY,
-    UNREFINED,
-    Kit,
-    Method,
-    Outcome,
-    by_strategy,
-    prepared_by,
-)
+from pearl.evaluate.methods.base import AnswerOne, Method, Outcome, mapped, prepared
+from pearl.lang.library import Library
 from pearl.session import Session
 from pearl.strategies.baselines import PlanShown
 from pearl.strategies.registry import prepare_own
 
+NO_REFINEMENT = "pearl-no-refinement"
+"""The name of the ablation that needs demonstrations as they were before refinement."""
 
-async def answer(example: Example, kit: Kit, session: Session, planning: str) -> Outcome:
-    """Plan, execute, map.
-
-    Args:
-        example: the question.
-        kit: what methods share.
-        session: the model in its layers.
-        planning: the name of what the plan is written with.
-
-    Raises:
-        ModelError: the model gave no usable answer.
-        RunError: a step has no output, or no option was named.
-    """
-    prepared = prepared_by("pearl", kit.plannings[planning], kit, session)
-    return await by_strategy(prepared, example, session)
+_SIZED = "pearl@"
 
 
-async def answer_with_plan_shown(example: Example, kit: Kit, session: Session) -> Outcome:
-    """Plan, show the plan with the question, map.
+def planned(setup: str) -> AnswerOne:
+    """Plan with a setup, execute, map."""
 
-    Raises:
-        ModelError: the model gave no usable answer.
-        RunError: the step has no output, or no option was named.
-    """
-    given = kit.plannings[LIBRARY]
-    prepared = prepare_own(
-        lambda caller: PlanShown(given.library, caller, given.demonstrations), given.library
+    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+        return await mapped(prepared("pearl", setup, shared, session), example, session)
+
+    return answer
+
+
+async def plan_shown(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+    """Plan, show the plan with the question in place of executing it, map."""
+    setup = shared.setups[LIBRARY]
+    ready = prepare_own(
+        lambda caller: PlanShown(setup.library, caller, setup.demonstrations), setup.library
     )
-    found = await by_strategy(prepared, example, session)
-    shown = [one.value for one in session.journal.entries if one.path == "plan/shown"]
-    return replace(found, plan="".join(shown), fallback=not shown)
+    outcome = await mapped(ready, example, session)
+    plans = [entry.value for entry in session.journal.entries if entry.path == "plan/shown"]
+    return replace(outcome, plan="".join(plans), fallback=not plans)
 
 
 def with_size(size: int) -> Method:
     """PEARL with a library that was condensed to so many actions."""
     about = f"PEARL with {size:,} actions."
-    return Method(f"pearl@{size}", about, partial(answer, planning=f"@{size}"), prose=True)
+    return Method(f"{_SIZED}{size}", about, planned(f"@{size}"), prose=True)
 
 
-PEARL = Method(
-    "pearl",
-    "A plan is written, checked and executed.",
-    partial(answer, planning=LIBRARY),
-    prose=True,
-)
-NO_REFINEMENT = Method(
-    "pearl-no-refinement",
-    "PEARL with its demonstrations as they were before refinement.",
-    partial(answer, planning=UNREFINED),
-    prose=True,
-)
-EXECUTE_ONLY = Method(
-    "pearl-execute-only",
-    "PEARL with no actions but EXECUTE and CONCAT.",
-    partial(answer, planning=EXECUTE),
-    prose=True,
-)
-NO_EXECUTION = Method(
-    "pearl-no-execution",
-    "The plan is shown with the question, and not executed.",
-    answer_with_plan_shown,
-    prose=True,
-)
+def size_of(name: str) -> int:
+    """The size that a method's name has, as ``pearl@20``; 0 for none."""
+    number = name.removeprefix(_SIZED)
+    return int(number) if name != number and number.isdecimal() else 0
+
+
+def with_sizes(
+    methods: Sequence[str], sizes: Sequence[int], library: Library
+) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
+    """The methods and the sizes of an evaluation.
+
+    A size that the library does not have is taken as the library's own, since
+    a report that says 140 is to mean 140.
+
+    Args:
+        methods: names, as a person gave them.
+        sizes: more numbers of actions.
+        library: what is condensed.
+
+    Returns:
+        Names, each once, ``pearl@N`` among them for each size; numbers of actions beside the
+        builtins, each once; what was changed, in whole sentences.
+    """
+    most = own_actions(library)
+    names: dict[str, str] = {}
+    for name in (*methods, *(f"{_SIZED}{size}" for size in sizes)):
+        size = size_of(name)
+        names[name] = f"{_SIZED}{min(size, most)}" if size else name
+    notes = tuple(
+        f"The library has {most:,} actions beside the builtins, so {name} is {new}."
+        for name, new in names.items()
+        if name != new
+    )
+    unique = tuple(dict.fromkeys(names.values()))
+    return unique, tuple(size for name in unique if (size := size_of(name))), notes

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.tmn import LanguageModelScorer, Search, Tmn
 from pearl.commaqa.world import World
-from pearl.evaluate.context import Searching
+from pearl.evaluate.context import LIBRARY, EvaluationContext, HopSearch
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.methods.base import LIBRARY, Kit, Method, Outcome
+from pearl.evaluate.methods.base import Outcome, whole_text
 from pearl.lang.library import load_library
-from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json, to_json
 from pearl.run.calls import at_most
@@ -23,22 +23,51 @@ AGENTS = "commaqa"
 """The library whose actions ask agents."""
 
 
-async def answer(example: Example, kit: Kit, session: Session) -> Outcome:
+async def by_analogy(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
     """Search for a decomposition as was learned, by asking the world's agents, and run it.
 
     Raises:
         InputError: nothing was learned, or the question has no agents.
         RunError: no decomposition came to an end.
     """
-    lacking = _lacks(kit, example)
-    if kit.search is None or lacking:
+    lacking = lacks_learned(shared, example)
+    if shared.search is None or lacking:
         raise InputError(f"tmn {lacking}")
-    return await _answered(kit.search.with_model, example, session)
+    return await _answered(shared.search.with_model, example, session)
 
 
-def _lacks(kit: Kit, example: Example) -> str:
-    if kit.search is None or kit.search.model is None:
+async def by_model(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+    """Search for a decomposition as a model proposes that is shown some, and run it.
+
+    Raises:
+        InputError: there are no decompositions to show, or the question has no agents.
+        ModelError: the model gave no usable answer.
+        RunError: no decomposition came to an end.
+    """
+    lacking = lacks_decompositions(shared, example)
+    if lacking:
+        raise InputError(f"tmn-model {lacking}")
+    decompositions = shown_plans(shared.setups[LIBRARY].demonstrations)
+    search = shared.search or HopSearch()
+    caller = at_most(session.caller(), shared.limits.calls)
+    scorer = LanguageModelScorer(caller, load_library(AGENTS), decompositions, search.budget.width)
+    return await _answered(partial(search.by, scorer), example, session)
+
+
+def lacks_learned(shared: EvaluationContext, example: Example) -> str:
+    """What a search by analogy needs and does not have; empty where it can begin."""
+    if shared.search is None or shared.search.model is None:
         return "needs what was learned: name it with --learned FILE."
+    return _without_agents(example)
+
+
+def lacks_decompositions(shared: EvaluationContext, example: Example) -> str:
+    """What a search by a model needs and does not have; empty where it can begin."""
+    if not shared.setups[LIBRARY].demonstrations:
+        return (
+            "needs decompositions to show: name their folder with --demos, and --library "
+            f"{AGENTS}; those of questions that are evaluated are not shown."
+        )
     return _without_agents(example)
 
 
@@ -48,62 +77,18 @@ def _without_agents(example: Example) -> str:
     return f"finds no agents to ask question {example.id}: take the data set commaqa."
 
 
-def _lacks_plans(kit: Kit, example: Example) -> str:
-    if not kit.plannings[LIBRARY].demonstrations:
-        return (
-            "needs decompositions to show: name their folder with --demos, and --library "
-            f"{AGENTS}; those of questions that are evaluated are not shown."
-        )
-    return _without_agents(example)
-
-
-async def answer_by_model(example: Example, kit: Kit, session: Session) -> Outcome:
-    """Search for a decomposition as a model proposes that is shown some, and run it.
-
-    Raises:
-        InputError: there are no decompositions to show, or the question has no agents.
-        ModelError: the model gave no usable answer.
-        RunError: no decomposition came to an end.
-    """
-    lacking = _lacks_plans(kit, example)
-    if lacking:
-        raise InputError(f"tmn-model {lacking}")
-    shown = shown_plans(kit.plannings[LIBRARY].demonstrations)
-    searching = kit.search or Searching()
-    asking = session.caller()
-    caller = at_most(asking, kit.limits.calls)
-    proposer = LanguageModelScorer(caller, load_library(AGENTS), shown, searching.budget.width)
-    return await _answered(partial(searching.by, proposer), example, session)
-
-
 async def _answered(search: Search, example: Example, session: Session) -> Outcome:
     assert isinstance(example.data, World)
     agents = Agents(example.data)
-    caller = session.caller()
     finished = await run_strategy(
         Tmn(agents, search, session.journal),
         example.question,
         example.document,
         load_library(AGENTS),
-        caller,
+        session.caller(),
         session.context,
         handlers(agents),
     )
-    value = canonical_json(to_json(finished.values[finished.outputs[0]]))
-    calls = {"agent_calls": float(agents.calls)}
-    return Outcome(value, finished.text, print_plan(finished.plan), measures=calls)
-
-
-METHOD = Method(
-    "tmn",
-    "Agents are asked, hop by hop, as was learned from other questions.",
-    answer,
-    lacks=_lacks,
-)
-BY_MODEL = Method(
-    "tmn-model",
-    "Agents are asked, hop by hop, as the model proposes.",
-    answer_by_model,
-    lacks=_lacks_plans,
-    needs_model=True,
-)
+    outcome = whole_text(finished, {"agent_calls": float(agents.calls)})
+    value = finished.values[finished.outputs[0]]
+    return replace(outcome, answer=canonical_json(to_json(value)))

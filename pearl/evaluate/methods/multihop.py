@@ -1,0 +1,146 @@
+"""Strategies that write one step at a time, as ``pearl ask`` puts them together.
+
+Decomposed prompting (Khot et al., ICLR 2023), least-to-most (Zhou et al., ICLR
+2023), ReAct (Yao et al., ICLR 2023), FSM prompting (Wang et al., 2024) and REBEL
+(Sodani et al., 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+
+from pearl.answer import kept
+from pearl.evaluate.context import LIBRARY, EvaluationContext
+from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
+from pearl.evaluate.datasets.multihop import MultiHop
+from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped, prepared, run, whole_text
+from pearl.evaluate.supporting_facts import form, supported
+from pearl.lang.values import as_text
+from pearl.run.loop import Finished
+from pearl.session import Session
+from pearl.strategies.fsm import Fsm
+from pearl.strategies.fsm_states import of, one_line, sentences
+from pearl.strategies.least_to_most import LeastToMost
+from pearl.strategies.rebel import Rebel
+from pearl.strategies.registry import prepare_own
+
+DEPTHS = (2, 5)
+"""How many of the paragraphs that searches named are looked at for recall."""
+
+
+def by_name(name: str, setup: str = "") -> AnswerOne:
+    """Answer with a strategy; its whole text is the answer.
+
+    Args:
+        name: as on the command line.
+        setup: the name of what steps are written with; empty for a strategy with actions of
+            its own.
+    """
+
+    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+        _, finished = await run(prepared(name, setup, shared, session), example, session)
+        return whole_text(finished)
+
+    return answer
+
+
+async def least_to_most(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+    """Sub-questions, the simplest first, and then the question itself."""
+    ready = prepare_own(LeastToMost, shared.setups[LIBRARY].library)
+    return await mapped(ready, example, session)
+
+
+def machine(name: str) -> AnswerOne:
+    """Walk a machine over the question's paragraphs: ``fsm1``, or ``fsm2`` with its evidence."""
+
+    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+        strategy, finished = await run(prepared(name, "", shared, session), example, session)
+        assert isinstance(strategy, Fsm)
+        searches = [
+            _texts(of(finished.values[step.name], "paragraphs"))
+            for step in finished.plan.steps
+            if step.action == "SEARCH"
+        ]
+        measures = {
+            "hops": float(strategy.hops),
+            "backtracks": float(strategy.backtracks),
+            **recall(example, searches),
+            **_evidence(example, finished, session),
+        }
+        return whole_text(finished, measures)
+
+    return answer
+
+
+def _texts(value: object) -> list[str]:
+    return [as_text(item) for item in value] if isinstance(value, list) else []
+
+
+def _evidence(example: Example, finished: Finished, session: Session) -> Mapping[str, float]:
+    reviews = [step.name for step in finished.plan.steps if step.action == "REVIEW"]
+    if not reviews:
+        return form(session.journal.entries)
+    review = finished.values[reviews[-1]]
+    triples = of(review, "triples")
+    return supported(
+        example,
+        finished.text,
+        sentences(of(review, "supporting_facts")),
+        [_texts(parts) for parts in triples if isinstance(parts, list)]
+        if isinstance(triples, list)
+        else [],
+        session.journal.entries,
+    )
+
+
+def recall(example: Example, searches: Sequence[Sequence[str]]) -> Mapping[str, float]:
+    """``recall_at_2`` and ``recall_at_5``: the share of gold paragraphs among those named.
+
+    The paragraphs are taken hop by hop: the first of each search, then the
+    second of each, and so on.
+
+    Args:
+        example: the question with its gold.
+        searches: the titles that each search named, best first.
+
+    Returns:
+        Nothing where there are no gold paragraphs.
+    """
+
+    def plain(title: str) -> str:
+        return one_line(title).casefold()
+
+    data = example.data
+    gold = {plain(fact.title) for fact in data.facts} if isinstance(data, MultiHop) else set()
+    if not gold:
+        return {}
+    in_turn = (title for hop in zip_longest(*searches) for title in hop if title is not None)
+    order = list(dict.fromkeys(map(plain, in_turn)))
+    return {f"recall_at_{depth}": len(gold & set(order[:depth])) / len(gold) for depth in DEPTHS}
+
+
+async def rebel(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+    """Split the question, and answer its parts by tools.
+
+    Without tools of one's own there is one, which searches the question's
+    document, or the index that was named.
+    """
+    ready = prepared("rebel", "", shared, session)
+    if shared.tools is None:
+        strategy, finished = await run(ready, example, session)
+    else:
+        async with shared.tools.opened() as toolbox:
+            tools = kept(toolbox, session, f"{example.id} {example.question}")
+            strategy, finished = await run(ready, example, session, tools)
+    assert isinstance(strategy, Rebel)
+    spent = strategy.spent
+    measures = {"tool_calls": float(spent.tool_calls), "depth": float(spent.deepest)}
+    return whole_text(finished, measures)
+
+
+def nothing_to_search(shared: EvaluationContext, example: Example) -> str:
+    """What REBEL lacks where there is neither a document, an index nor a tool."""
+    if shared.tools is None and shared.retriever is None and example.document == NO_DOCUMENT:
+        return "has no document to search: name --tools FILE or --index DIR."
+    return ""

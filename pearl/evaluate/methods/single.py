@@ -1,0 +1,180 @@
+"""What PEARL and the multi-hop strategies are compared with: one prompt, or one plan of ours.
+
+The question alone (PEARL, section 3: the baseline GQA), zero-shot chain of
+thought (Kojima et al., 2022), multiple choice under several orders of the options
+(PEARL, appendix), rolled-out chain of thought and retrieve-and-read (Khot et al.,
+ICLR 2023, section 4), and one reply in a demanded form: the answer only, or its
+evidence too (Wang et al., "FSM: A Finite State Machine Based Zero-Shot Prompting
+Paradigm for Multi-Hop Question Answering", 2024, settings 1 and 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from pearl.answer import map_answer, read_option
+from pearl.evaluate.context import LIBRARY, STEPWISE, EvaluationContext
+from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
+from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped
+from pearl.evaluate.supporting_facts import supported
+from pearl.lang.ast import Plan
+from pearl.lang.library import Library, load_library
+from pearl.lang.printer import print_plan
+from pearl.lang.source import InputError
+from pearl.lang.values import as_text
+from pearl.prompts.calls import letter
+from pearl.run.calls import Caller
+from pearl.run.evidence import without_quotes
+from pearl.run.executor import NONE, Handlers
+from pearl.run.loop import Finished, RunError, run_strategy
+from pearl.session import Session
+from pearl.strategies import baselines
+from pearl.strategies.pearl import GivenPlan, shown_plans
+from pearl.strategies.registry import prepare_own, with_retriever
+
+
+def one_step(plan_of: Callable[[str], Plan]) -> AnswerOne:
+    """A plan of one step, which nobody wrote; its answer is mapped to an option.
+
+    Args:
+        plan_of: makes the plan of a question.
+    """
+
+    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+        return await _one_step(plan_of(example.question), example, shared, session)
+
+    return answer
+
+
+async def _one_step(
+    plan: Plan, example: Example, shared: EvaluationContext, session: Session
+) -> Outcome:
+    ready = prepare_own(lambda _: GivenPlan(plan), shared.setups[LIBRARY].library)
+    return replace(await mapped(ready, example, session), plan="")
+
+
+async def rolled_out(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+    """One step that is shown the demonstrations as chains of thought."""
+    setup = shared.setup(STEPWISE)
+    demonstrations = shown_plans(setup.demonstrations)
+    plan = baselines.rolled_out_plan(example.question, demonstrations, setup.library)
+    outcome = await _one_step(plan, example, shared, session)
+    if example.options:
+        return outcome
+    return replace(outcome, answer=baselines.conclusion(outcome.answer or outcome.words))
+
+
+async def multiple_choice(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+    """One step for each of four orders of the options, in which each stands at every place once.
+
+    A model may prefer a place to an option. The answer is the one under the
+    order of the data set. A reply that names no option is mapped to one, as an
+    open answer is.
+
+    Raises:
+        InputError: there are no options.
+    """
+    if not example.options:
+        raise InputError(f"Question {example.id} has no options to choose from.")
+    orders = rotations(example.options)
+    texts = [[example.options[at] for at in order] for order in orders]
+    plan = baselines.choosing_plan(example.question, texts)
+    finished = await _run(plan, example, shared.setups[LIBRARY].library, session)
+    chosen: list[str | None] = []
+    for step, order, options in zip(plan.steps, orders, texts, strict=True):
+        reply = as_text(finished.values[step.name])
+        caller = session.caller()
+        caller = replace(caller, journal=caller.journal.under(step.name))
+        place = await _chosen(reply, options, example.question, caller)
+        chosen.append(None if place is None else letter(order[place]))
+    words = as_text(finished.values[plan.steps[0].name])
+    return Outcome(chosen[0], words, orders=tuple(chosen))
+
+
+def rotations(options: Sequence[str], count: int = 4) -> tuple[tuple[int, ...], ...]:
+    """Orders in which every option stands at each place once, as far as the count goes.
+
+    Args:
+        options: those to be put in order.
+        count: how many orders are wanted, at most.
+
+    Returns:
+        For each order the options' places in the first one.
+    """
+    size = len(options)
+    return tuple(
+        tuple((at + turn) % size for at in range(size)) for turn in range(min(count, size))
+    )
+
+
+async def _chosen(reply: str, options: Sequence[str], question: str, caller: Caller) -> int | None:
+    """The place of the option that a reply chose, in the order that it was shown."""
+    words = without_quotes(reply)
+    first, _, rest = words.partition("\n")
+    place = read_option(first, options)
+    if place is None and rest:
+        place = read_option(words, options)
+    if place is None:
+        try:
+            place = options.index((await map_answer(question, reply, options, caller)).text)
+        except RunError:
+            return None
+    return place
+
+
+async def retrieve_and_read(
+    example: Example, shared: EvaluationContext, session: Session
+) -> Outcome:
+    """Look passages up for the question itself, and answer from them in one step."""
+    plan = baselines.retrieve_read_plan(example.question)
+    library = load_library(baselines.LIBRARY_RETRIEVE_READ)
+    handlers = with_retriever(NONE, example.document, shared.retriever)
+    finished = await _run(plan, example, library, session, handlers)
+    words, plan_text = finished.text, print_plan(finished.plan)
+    if example.options:
+        caller = session.caller()
+        option = await map_answer(example.question, words, example.options, caller)
+        return Outcome(option.letter, words, plan_text)
+    return Outcome(without_quotes(words) or words, words, plan_text)
+
+
+def in_form(action: str) -> AnswerOne:
+    """One reply in a demanded form, whose evidence is measured where it has some.
+
+    Args:
+        action: how the question is asked: one of the library ``asking``.
+    """
+
+    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+        document = None if example.document == NO_DOCUMENT else example.document
+        plan = baselines.asking_plan(action, example.question)
+        handlers = baselines.asking(session.caller(), document, session.context)
+        library = load_library(baselines.LIBRARY)
+        finished = await _run(plan, example, library, session, handlers)
+        reply = baselines.fields_of(finished.values[baselines.OUTPUT])
+        measures: Mapping[str, float] = {}
+        if "supporting_facts" in reply:
+            measures = supported(
+                example,
+                reply["answer"],
+                reply["supporting_facts"],
+                reply["triples"],
+                session.journal.entries,
+            )
+        return Outcome(reply["answer"], finished.text, measures=measures)
+
+    return answer
+
+
+async def _run(
+    plan: Plan,
+    example: Example,
+    library: Library,
+    session: Session,
+    handlers: Handlers = NONE,
+) -> Finished:
+    question, document, caller = example.question, example.document, session.caller()
+    return await run_strategy(
+        GivenPlan(plan), question, document, library, caller, session.context, handlers
+    )
