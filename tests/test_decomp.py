@@ -16,7 +16,7 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.values import Value
 from pearl.models.base import ModelError, Reply, Request
-from pearl.prompts.calls import CorrectPlan, NextStep, Worked
+from pearl.prompts.calls import CorrectPlan, Decomposition, NextStep
 from pearl.prompts.render import render
 from pearl.run.calls import Caller
 from pearl.run.executor import Handlers
@@ -184,7 +184,7 @@ def test_values_in_comments_are_what_an_example_s_steps_gave():
     plan = (
         'question: Q\n\n1. a = SPLIT("x", ",")\n# value a = ["x"]\n2. b = COUNT(a)\n# value b = 1\n'
     )
-    assert worked(parse(plan).plan) == Worked(
+    assert worked(parse(plan).plan) == Decomposition(
         "Q", (('a = SPLIT("x", ",")', '["x"]'), ("b = COUNT(a)", "1"))
     )
 

