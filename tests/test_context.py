@@ -23,11 +23,17 @@ from pearl.models.offline import Offline
 from pearl.prompts.calls import ExecuteStep
 from pearl.prompts.render import render
 from pearl.run.calls import Caller
-from pearl.run.context import POLICIES, Context, _at_most, fit_call, rest_of
+from pearl.run.context import (
+    POLICIES,
+    Context,
+    fit_call,
+    most_without_document,
+    size_without_document,
+)
 from pearl.run.evidence import evidence
 from pearl.run.journal import Journal
 from pearl.run.loop import Finished, Return, Run, RunError, Steps, run_strategy
-from pearl.run.parts import LabelError, choose, enough_parts, part, spans
+from pearl.run.parts import LabelError, choose_passages, enough_parts, part, spans
 from pearl.run.replay import read_records, replay
 from pearl.run.trace import export_trace
 from pearl.strategies.pearl import GivenPlan
@@ -573,7 +579,7 @@ def test_every_item_gets_passages_of_its_own():
 )
 def test_passages_stay_in_order_and_in_the_room(room: int, words: str):
     document = story()
-    chosen = choose(document.text, dict.fromkeys(words.split(), 1.0), room, count)
+    chosen = choose_passages(document.text, dict.fromkeys(words.split(), 1.0), room, count)
     if chosen is None:
         assert room < 200
         return
@@ -587,7 +593,7 @@ def test_passages_stay_in_order_and_in_the_room(room: int, words: str):
 
 
 def test_where_nothing_bears_on_the_step_its_opening_is_read_and_that_is_said():
-    chosen = choose(story().text, {"unheard": 1.0}, 400, count)
+    chosen = choose_passages(story().text, {"unheard": 1.0}, 400, count)
     assert chosen
     assert chosen.found == 0
     assert chosen.text.startswith("Rain fell on street 0")
@@ -645,7 +651,7 @@ def test_the_quick_bound_of_a_prompt_is_one(note: str, text: str, items: list[st
         0.5,
     )
     context = Context(window=9000, count=lambda words: len(words.encode("utf-8", "replace")))
-    assert _at_most(call) >= rest_of(call, context)
+    assert most_without_document(call) >= size_without_document(call, context)
 
 
 @pytest.mark.parametrize(

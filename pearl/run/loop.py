@@ -20,7 +20,7 @@ from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check
 from pearl.run.calls import Caller
-from pearl.run.context import UNLIMITED, Context, ContextError, Fitted, fit_plan
+from pearl.run.context import UNLIMITED, Context, ContextError, fit_plan
 from pearl.run.executor import NONE, Executor, Frame, Handlers, StepFailure
 
 STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
@@ -218,11 +218,14 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
         returns=move.returns or run.plan.returns,
     )
     printed = _checked(plan, library)
-    fitted = _fitted(plan, len(kept), frame.document, library, frame.context)
-    if fitted:
-        plan = fitted.plan
+    try:
+        plan, decision = fit_plan(plan, len(kept), frame.document, library, frame.context)
+    except ContextError as error:
+        failure = StepFailure(error.step, "context", str(error))
+        raise RunError(f"Step {error.step} cannot run: {error}", (failure,)) from None
+    if decision:
         printed = _checked(plan, library)
-        journal.decide("context", fitted.decision)
+        journal.decide("context", decision)
     journal.decide("plan", printed)
     executor = Executor(replace(frame, library=library.with_declared(plan.declares)))
     values, failures = await executor.run(plan.steps[len(kept) :], run.values)
@@ -241,13 +244,3 @@ def _checked(plan: Plan, library: Library) -> str:
         errors = tuple(one for one in found if one.severity is Severity.ERROR)
         raise RunError(f"The plan cannot run: {errors[0].message}", diagnostics=errors)
     return printed
-
-
-def _fitted(
-    plan: Plan, start: int, document: Source, library: Library, context: Context
-) -> Fitted | None:
-    try:
-        return fit_plan(plan, start, document, library, context)
-    except ContextError as error:
-        failure = StepFailure(error.step, "context", str(error))
-        raise RunError(f"Step {error.step} cannot run: {error}", (failure,)) from None

@@ -1,6 +1,7 @@
-"""A long text in parts: contiguous, of like size, cut where a reader would pause.
+"""A long text in parts, and what is read of it where it does not fit.
 
-The passages of a document that bear on a step, in document order.
+Parts are contiguous, of like size, and cut where a reader would pause; passages and paragraphs
+are those that bear on a step, in the document's order.
 """
 
 from __future__ import annotations
@@ -12,17 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from math import ceil
-from typing import TYPE_CHECKING, Any
 
 from pearl.lang.builtins import MOST, label, read_label
 from pearl.lang.source import Source, Span
 from pearl.lang.values import as_text
 from pearl.prompts.calls import ExecuteStep
 from pearl.retrieval.bm25 import Weights, weigh, words
-
-if TYPE_CHECKING:
-    import numpy as np
-
+from pearl.retrieval.retriever import DocumentRetriever
 
 _BREAKS = tuple(
     re.compile(pattern)
@@ -120,7 +117,7 @@ def _parts(document: Source, number: int) -> tuple[Source, ...]:
     )
 
 
-_LENGTH = 800
+PASSAGE = 800
 """Characters of a passage, about two hundred tokens of English."""
 
 _SLACK = 0.4
@@ -161,17 +158,16 @@ class _Index:
     spans: tuple[Span, ...]
     weights: Weights
 
-    def scores(self, query: Mapping[str, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
-        import numpy as np
+    def scores(self, query: Mapping[str, float]) -> list[float]:
+        """What each passage is worth."""
+        own = [0.0, *map(float, self.weights.scores(query)), 0.0]
+        return [
+            score + _NEAR * (before + after)
+            for before, score, after in zip(own, own[1:], own[2:], strict=False)
+        ]
 
-        total = self.weights.scores(query)
-        near = np.zeros_like(total)
-        near[1:] += total[:-1]
-        near[:-1] += total[1:]
-        return total + _NEAR * near
 
-
-def choose(
+def choose_passages(
     text: str, query: Mapping[str, float], room: int, count: Callable[[str], int]
 ) -> Chosen | None:
     """The best passages that there is room for.
@@ -187,13 +183,13 @@ def choose(
     """
     index = _index(text)
     scores = index.scores(query)
-    order = sorted(range(len(index.spans)), key=lambda at: (-scores[at], at))
-    found = [at for at in order if scores[at] > 0]
+    order = sorted(range(len(index.spans)), key=lambda at: -scores[at])
+    bearing = [at for at in order if scores[at] > 0]
     sizes = _sizes(text, count)
     mark = count(_mark(len(text)))
     kept: list[int] = []
     left = room - mark
-    for at in found or order:
+    for at in bearing or order:
         if sizes[at] + mark <= left:
             kept.append(at)
             left -= sizes[at] + mark
@@ -203,7 +199,40 @@ def choose(
     if not kept:
         return None
     characters = sum(index.spans[at].end - index.spans[at].start for at in kept)
-    return Chosen(_joined(index, kept), len(kept), len(order), len(found), characters)
+    return Chosen(_joined(index, kept), len(kept), len(order), len(bearing), characters)
+
+
+def choose_paragraphs(
+    document: Source, words: str, room: int, count: Callable[[str], int]
+) -> Chosen | None:
+    """The paragraphs that bear most on some words; the first ones where none does.
+
+    Args:
+        document: Markdown's headings are shown above their paragraphs.
+        words: what is looked for.
+        room: tokens that the paragraphs may have.
+        count: counts tokens.
+
+    Returns:
+        The paragraphs, or None where there is not room for one.
+    """
+    retriever = DocumentRetriever(document)
+    paragraphs = {paragraph.id: paragraph for paragraph in retriever.paragraphs}
+    best = [paragraph.id for paragraph in retriever.search(words, len(paragraphs))]
+    texts: dict[str, str] = {}
+    for id in best or list(paragraphs):
+        paragraph = paragraphs[id]
+        heading = f"# {paragraph.title}\n\n" if paragraph.title else ""
+        text = f"{heading}{document.at(paragraph.span)}\n\n"
+        size = count(text)
+        if size <= room:
+            texts[id] = text
+            room -= size
+    if not texts:
+        return None
+    text = "".join(texts[id] for id in paragraphs if id in texts)
+    characters = sum(span.end - span.start for span in (paragraphs[id].span for id in texts))
+    return Chosen(text, len(texts), len(paragraphs), len(best), characters)
 
 
 def query_of(call: ExecuteStep) -> Mapping[str, float]:
@@ -230,7 +259,7 @@ def _terms(text: str) -> list[str]:
 # Many steps, and many questions, ask for passages of one document.
 @lru_cache(maxsize=8)
 def _index(text: str) -> _Index:
-    passages = tuple(spans(text, max(1, round(len(text) / _LENGTH)), _SLACK))
+    passages = tuple(spans(text, max(1, round(len(text) / PASSAGE)), _SLACK))
     terms = [_terms(text[start:end]) for start, end in passages]
     return _Index(text, passages, weigh(terms, k1=1.5, b=0.75))
 
