@@ -21,7 +21,7 @@ from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check
 from pearl.run.calls import Caller
 from pearl.run.context import UNLIMITED, Context, ContextError, fit_plan
-from pearl.run.executor import NONE, Executor, Frame, Handlers, StepFailure
+from pearl.run.executor import NONE, Frame, Handlers, StepFailure, execute
 
 STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
 """Rules whose findings keep a plan from running."""
@@ -227,8 +227,8 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
         printed = _checked(plan, library)
         journal.decide("context", decision)
     journal.decide("plan", printed)
-    executor = Executor(replace(frame, library=library.with_declared(plan.declares)))
-    values, failures = await executor.run(plan.steps[len(kept) :], run.values)
+    inner = replace(frame, library=library.with_declared(plan.declares))
+    values, failures = await execute(inner, plan.steps[len(kept) :], run.values)
     if failures:
         first = failures[0]
         raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))

@@ -26,7 +26,7 @@ from pearl.lint.checker import check
 from pearl.models.base import ModelError
 from pearl.models.recorded import Recorded
 from pearl.run.calls import Caller
-from pearl.run.executor import Executor, Frame, Handlers, Solve, SolverError
+from pearl.run.executor import Frame, Handlers, Solve, SolverError, execute
 from pearl.run.journal import Journal
 from pearl.run.trace import is_trace, read_trace
 
@@ -151,7 +151,7 @@ async def _executed(plan: Plan, record: Record, library: Library) -> str:
     handlers = Handlers({_RECORDED.name: _recorded(record)})
     document = Source("document", "-")
     frame = Frame(document, _complete(plan, library), caller, handlers=handlers)
-    values, failures = await Executor(frame).run(plan.steps, {})
+    values, failures = await execute(frame, plan.steps, {})
     if failures:
         raise InputError(f"{record.name}: {failures[0].cause}")
     return "\n\n".join(as_text(values[name]) for name in outputs(plan))
