@@ -175,6 +175,25 @@ def test_independent_steps_run_side_by_side():
     assert finished.text == "met\n\nmet"
 
 
+def test_an_item_that_fails_does_not_cut_its_siblings_off():
+    """Their calls are paid for: each is in the journal, whenever it ends."""
+    journal = Journal()
+
+    class Late(Scripted):
+        async def answer(self, request: Request) -> Reply:
+            for _ in range(200 if request.path in ("step/b[1]", "step/b[2]") else 0):
+                await asyncio.sleep(0)
+            return await super().answer(request)
+
+    plan = parse('a = FLAT(["x", "y", "z"])\nb = FIND_CHARACTER(CTX, each a)').plan
+    gone = ModelError("server", "The endpoint failed.")
+    caller = caller_of(Late({"step/b[0]": gone, "step/b[1]": "1", "step/b[2]": "2"}), journal)
+    with pytest.raises(RunError, match="Step b has no output: The endpoint failed."):
+        asyncio.run(run_strategy(GivenPlan(plan), "", DOCUMENT, load_library(), caller))
+    done = [entry.path for entry in journal.entries if entry.kind == "call" and entry.value]
+    assert done == ["step/b[1]", "step/b[2]"]
+
+
 def test_a_failed_step_skips_what_needs_it_and_leaves_the_rest():
     journal = Journal()
     plan = """
@@ -222,7 +241,7 @@ def test_a_plan_with_errors_runs_no_step():
 
 
 def test_a_document_cannot_add_steps():
-    """What a document or an output says never becomes a step (DESIGN, section 9)."""
+    """What a document or an output says never becomes a step."""
     plan = 'a = FIND_CHARACTER(CTX, "Ada")\nb = FIND_REASON(CTX, a)'
     finished, model, _ = run(
         plan,
