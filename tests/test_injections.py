@@ -25,7 +25,6 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.values import Value
 from pearl.models.base import ModelError, Reply, Request
-from pearl.models.offline import Offline
 from pearl.prompts.calls import (
     CorrectFilled,
     CorrectPlan,
@@ -46,7 +45,7 @@ from pearl.strategies.registry import STRATEGIES, RunInputs, StrategySpec, prepa
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import CachedTools
 from tests.conftest import ROOT
-from tests.mind import Box, Mind, tool
+from tests.mind import Box, Hop, Mind, Reader, tool
 from tests.services import Services
 from tests.shell import STORY
 
@@ -133,7 +132,10 @@ class Obeying:
 
     def __init__(self, injected: str) -> None:
         self.injected = injected
-        self.offline = Offline()
+        sentence = "Mara left the lighthouse because the Fund had closed it."
+        self.plain = Reader(
+            QUESTION, (Hop(QUESTION, "It was closed", sentence, "Mara lighthouse"),)
+        )
 
     async def answer(self, request: Request) -> Reply:
         text = "\n".join(message["content"] for message in request.messages)
@@ -142,7 +144,7 @@ class Obeying:
         if not self.injected or self.injected[:SHOWN] not in text:
             if isinstance(call, NextStep):
                 return Reply(SCRIPT[min(len(call.steps), len(SCRIPT) - 1)])
-            return await self.offline.answer(request)
+            return await self.plain.answer(request)
         if isinstance(fill, FillSchema):
             return Reply(json.dumps(obeyed(fill, self.injected), ensure_ascii=False))
         assert isinstance(call, ExecuteStep | NextStep | CorrectPlan), "a planner saw it"

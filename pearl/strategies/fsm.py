@@ -2,40 +2,66 @@
 
 Wang et al., "FSM: A Finite State Machine Based Zero-Shot Prompting Paradigm
 for Multi-Hop Question Answering", 2024. What follows on what is the table in
-`pearl.strategies.fsm.table`; what works is a step of the plan, and what only
-decides is in the journal.
-
-Where a machine of FSM prompting is, and the steps that its work states write.
+`pearl.strategies.fsm_states`; a state that works is a step of the plan, and
+one that only decides is in the journal.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
-from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Ref, Step, Template
+from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template
+from pearl.lang.builtins import Given
 from pearl.lang.graph import needed
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import Source
-from pearl.lang.values import Value, as_text
-from pearl.run.calls import Caller, Check, SchemaError
-from pearl.run.executor import Handlers
-from pearl.run.loop import Attempt, Return, Run, RunError, Steps
-from pearl.strategies.fsm_states import (
-    END,
-    FSM1,
-    FSM2,
-    Desk,
-    FsmLimits,
-    Machine,
-    fsm_handlers,
-    of,
-    one_line,
-    plain,
-    solved,
-)
+from pearl.lang.values import Pairs, Value, as_text
+from pearl.models.base import Reply, Request
+from pearl.prompts.calls import FillSchema
+from pearl.prompts.render import load_schema
+from pearl.run.calls import REVISIONS, Caller, Check, SchemaError, fill
+from pearl.run.context import UNLIMITED, Context, fit_fill
+from pearl.run.evidence import Quote, evidence
+from pearl.run.executor import Handlers, SolverError
+from pearl.run.loop import Attempt, Move, Return, Run, RunError, Steps
+from pearl.strategies.fsm_states import END, Machine, State
+
+LIBRARY = "fsm"
+"""The library that has the actions of its steps."""
+
+TITLES = 5
+"""Paragraphs that a search names, at most."""
+
+QUOTE = "> "
+"""What stands before a sentence of the document in a record."""
+
+_GOING_BACK = {"no-answer": "nothing", "solver": "misfit", "": "misfit"}
+"""Outcomes of a step that failed, by the reason; every other reason ends the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class FsmLimits:
+    """How far a machine goes.
+
+    Args:
+        hops: sub-questions that are answered, at most.
+        revisions: how often a reply that does not fit may be mended in place.
+        backtracks: how often it goes back to an earlier state.
+        calls: requests to the model in all; the last ones are kept for the answer.
+        context: the model's window; of a document that does not fit, the paragraphs that bear
+            on what is asked are read, or, with the policy ``full``, the run fails.
+    """
+
+    hops: int = 6
+    revisions: int = REVISIONS
+    backtracks: int = 4
+    calls: int = 40
+    context: Context = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,155 +77,10 @@ class Hop:
     question: Arg
 
 
-@dataclass(slots=True)
-class Walk:
-    """Where a machine is, and what it has.
-
-    Args:
-        state: the state's name.
-        number: of states it has been in, this one with them.
-        question: what is to be answered now: the run's question, or the last revision of it.
-        sub: the sub-question that is being answered.
-        hops: those that were answered, in order.
-        spare: the last of them while its sub-question is answered anew: better than nothing.
-        revised: the revision that waits for a judgement, where there is one.
-        summary: the step that has the answer; empty before.
-        review: the step that reviewed it; empty before.
-        doing: the step that is under way; empty where none is.
-        tried: sub-questions that came to nothing.
-        refused: what came to nothing, with the reason, by the state that is to know of it.
-        backtracks: how often it went back.
-        limit: which limit was met; empty where none was.
-    """
-
-    state: str
-    number: int = 1
-    question: Arg = field(default_factory=lambda: Literal(""))
-    sub: str = ""
-    hops: list[Hop] = field(default_factory=list)
-    spare: Hop | None = None
-    revised: Arg | None = None
-    summary: str = ""
-    review: str = ""
-    doing: str = ""
-    tried: list[str] = field(default_factory=list)
-    refused: dict[str, list[str]] = field(default_factory=dict)
-    backtracks: int = 0
-    limit: str = ""
-
-    def found(self, run: Run) -> list[Value]:
-        """The records of the searches that found an answer, in order."""
-        return [run.values[hop.found] for hop in self.hops]
-
-
-def work(walk: Walk, action: str, run: Run) -> tuple[Step, ...]:
-    """The steps of a work state; the last of them is the state's own.
-
-    Args:
-        walk: where the machine is.
-        action: what the state's step calls.
-        run: the run so far.
-    """
-    why = [Literal(one) for one in walk.refused.get(walk.state, ())]
-    whole, found = Literal(run.question), Items(tuple(Ref(hop.found) for hop in walk.hops))
-    before: tuple[Step, ...] = ()
-    args: tuple[Arg, ...]
-    match walk.state:
-        case "search":
-            name = f"found_{len(walk.hops) + 1}"
-            asked, before = _woven(walk, run)
-            args = (Ref(DOCUMENT), asked)
-        case "revise":
-            name = f"question_{len(walk.hops) + 1}"
-            args = (walk.hops[-1].question, Ref(walk.hops[-1].found))
-        case "summarise":
-            name, args = "summary", (whole, found)
-        case _:
-            name, args = "review", (Ref(DOCUMENT), whole, Ref(walk.summary), found)
-    return (*before, Step(free(name, run), action, (*args, *why)))
-
-
-def last(walk: Walk, run: Run) -> tuple[tuple[Step, ...], str]:
-    """The steps after the last state, and the one that has the answer.
-
-    Args:
-        walk: where the machine is.
-        run: the run so far.
-    """
-    if not walk.review:
-        return (), walk.summary
-    step = Step(free("answer", run), "ANSWER", (Ref(walk.review),))
-    return (step,), step.name
-
-
-def text_of(question: Arg, run: Run) -> str:
-    """A question that is written in the plan, or that a step gave.
-
-    Args:
-        question: as an argument.
-        run: the run so far.
-    """
-    if isinstance(question, Ref):
-        return as_text(run.values[question.name])
-    return as_text(question.value) if isinstance(question, Literal) else ""
-
-
-def free(name: str, run: Run) -> str:
-    """The name, or where a step has it already, the name with a number.
-
-    Args:
-        name: as wished.
-        run: the run so far.
-    """
-    number, tried = 1, name
-    while tried in run.values:
-        number += 1
-        tried = f"{name}_{number}"
-    return tried
-
-
-def _woven(walk: Walk, run: Run) -> tuple[Arg, tuple[Step, ...]]:
-    """The sub-question with references to what it has from earlier steps, and the steps for them.
-
-    What is asked is the same to the letter.
-    """
-    if walk.sub == text_of(walk.question, run):
-        return walk.question, ()
-    answers = {
-        as_text(of(value, "answer")): f"{hop.found}_answer"
-        for hop, value in zip(walk.hops, walk.found(run), strict=True)
-    }
-    sources = {f"{hop.found}_answer": hop.found for hop in walk.hops}
-    parts = _cut(walk.sub, answers)
-    if len(parts) == 1:
-        return Literal(walk.sub), ()
-    told = [Ref(answers[part]) if at % 2 else part for at, part in enumerate(parts)]
-    wanted = dict.fromkeys(one.name for one in told if isinstance(one, Ref))
-    steps = [
-        Step(name, "ANSWER", (Ref(sources[name]),)) for name in wanted if name not in run.values
-    ]
-    return Template(tuple(part for part in told if part != "")), tuple(steps)
-
-
-def _cut(text: str, answers: Mapping[str, str]) -> Sequence[str]:
-    """A text cut at the answers in it, which are in the odd places."""
-    wanted = sorted(filter(None, answers), key=len, reverse=True)
-    if not wanted:
-        return [text]
-    return re.split(rf"(?<!\w)({'|'.join(map(re.escape, wanted))})(?!\w)", text)
-
-
-LIBRARY = "fsm"
-"""The library that has the actions of its steps."""
-
-_GOING_BACK = {"no-answer": "nothing", "solver": "misfit", "": "misfit"}
-"""Outcomes of a step that failed, by the reason; every other reason ends the run."""
-
-
 class Fsm:
     """Walks a machine: its work states are steps, its decisions are in the journal.
 
-    One object is for one run.
+    One object is for one run, with its own `library` and `handlers`.
 
     Args:
         machine: the table.
@@ -213,8 +94,23 @@ class Fsm:
     ) -> None:
         self.machine = machine
         self.limits = limits
-        self._desk = Desk(machine, caller, document, limits)
-        self._walk = Walk(machine.states[0].name)
+        self._hops: list[Hop] = []
+        self.backtracks = 0
+        self.calls = 0
+        self._caller = caller
+        self._document = document
+        self._moves = self._walk()
+        self._run: Run
+        self._at = machine.states[0].name
+        self._number = 1  # Of states it has been in, this one with them.
+        self._question: Arg  # What is to be answered now: the run's, or its last revision.
+        self._sub = ""
+        self._spare: Hop | None = None  # The last hop while it is answered anew.
+        self._revised: Arg | None = None  # The revision that waits for a judgement.
+        self._summary = self._review = ""  # The steps that have the answer, and its review.
+        self._tried: list[str] = []  # Sub-questions that came to nothing.
+        self._refused: dict[str, list[str]] = {}  # What came to nothing, by the state to be told.
+        self._limited = False
 
     @property
     def library(self) -> Library:
@@ -222,153 +118,195 @@ class Fsm:
         return load_library(LIBRARY)
 
     @property
-    def handlers(self) -> Handlers:
-        """Who carries them out: hand them to the run."""
-        return fsm_handlers(self._desk)
-
-    @property
     def hops(self) -> int:
         """Sub-questions that were answered."""
-        return len(self._walk.hops)
+        return len(self._hops)
 
-    @property
-    def backtracks(self) -> int:
-        """How often it went back to an earlier state."""
-        return self._walk.backtracks
-
-    @property
-    def calls(self) -> int:
-        """Requests it made to the model."""
-        return self._desk.calls
-
-    async def next(self, run: Run) -> Attempt | Steps | Return:
+    async def next(self, run: Run) -> Move:
         """Go from state to state, up to the next step or the answer.
 
         Raises:
             ModelError: the model gave no usable answer.
             RunError: a limit was met before anything was found, or a step cannot run.
         """
-        walk = self._walk
         if run.plan.returns:
             return Return(tuple(ref.name for ref in run.plan.returns))
-        if walk.number == 1:
-            walk.question = Literal(run.question)
-        if walk.doing:
-            self._done(run)
-        while walk.state != END:
-            if self._desk.left(walk.state) < 1:
+        self._run = run
+        return await anext(self._moves)
+
+    async def _walk(self) -> AsyncIterator[Move]:
+        """The walk through the table; after a move, `_run` has what came of it."""
+        self._question = Literal(self._run.question)
+        while self._at != END:
+            if self._left() < 1:
                 self._stop("calls", f"its {self.limits.calls} requests are used up: allow more.")
-            elif walk.state == "decompose":
-                await self._decompose(run)
-            elif walk.state == "judge":
-                await self._judge(run)
+            elif self._at == "decompose":
+                await self._decompose()
+            elif self._at == "judge":
+                await self._judge()
             else:
-                steps = work(walk, self.machine.state(walk.state).action, run)
-                walk.doing = steps[-1].name
-                return Attempt(steps)
-        steps, name = last(walk, run)
-        whole = (*run.plan.steps, *steps)
-        aside = {one.name for one in whole} - needed((name,), whole)
-        return Steps(steps, returns=(Ref(name),), aside=frozenset(aside))
+                steps = self._work()
+                yield Attempt(steps)
+                if self._run.failed:
+                    self._failed(self._run.failed)
+                else:
+                    self._done(steps[-1].name)
+        ending = (
+            [Step(self._free("answer"), "ANSWER", (Ref(self._review),))] if self._review else []
+        )
+        answer = ending[0].name if ending else self._summary
+        whole = (*self._run.plan.steps, *ending)
+        aside = {step.name for step in whole} - needed((answer,), whole)
+        yield Steps(tuple(ending), returns=(Ref(answer),), aside=frozenset(aside))
 
-    async def _decompose(self, run: Run) -> None:
-        walk = self._walk
-        known = walk.found(run)
-        asked = {plain(as_text(of(one, "question"))) for one in known}
-        tried = {plain(one) for one in walk.tried}
+    # --- states that decide ---
 
-        def bad(found: dict[str, Any]) -> list[str]:
-            again = plain(found["sub_question"]) in tried - asked
+    async def _decompose(self) -> None:
+        """Simple or compound, and the first sub-question."""
+        known = self._records()
+        asked = {_plain(as_text(field_of(record, "question"))) for record in known}
+        tried = {_plain(question) for question in self._tried}
+
+        def check(reply: dict[str, Any]) -> list[str]:
+            again = _plain(reply["sub_question"]) in tried - asked
             return ["sub_question: it was tried before: ask for something else."] * again
 
-        question = text_of(walk.question, run)
-        found = await self._decided([("question", question), ("solved", solved(known))], bad)
-        if found is None:
+        reply = await self._decide(
+            check, question=self._text(self._question), solved=_solved(known)
+        )
+        if reply is None:
             return
-        walk.sub = one_line(found["sub_question"])
-        if plain(walk.sub) in asked:
+        self._sub = one_line(reply["sub_question"])
+        if _plain(self._sub) in asked:
             # Nothing new is left to ask: to ask again would go on for ever.
-            self._go("repeated", sub_question=walk.sub)
+            self._go("repeated", sub_question=self._sub)
             return
         for state in ("search", "revise", "judge"):
-            walk.refused.pop(state, None)
-        self._go(found["kind"], sub_question=walk.sub)
+            self._refused.pop(state, None)
+        self._go(reply["kind"], sub_question=self._sub)
 
-    async def _judge(self, run: Run) -> None:
-        walk = self._walk
-        revised = walk.revised or walk.question
-        answered = of(walk.found(run)[-1], "question")
-        question = text_of(revised, run)
-        found = await self._decided([("question", question), ("sub_question", answered)])
-        if found is None:
+    async def _judge(self) -> None:
+        """Whether the sub-question that was answered is the revised question."""
+        revised = self._revised or self._question
+        answered = field_of(self._records()[-1], "question")
+        reply = await self._decide(question=self._text(revised), sub_question=answered)
+        if reply is None:
             return
-        if found["same"]:
+        if reply["same"]:
             self._go("same")
-        elif len(walk.hops) >= self.limits.hops:
+        elif self.hops >= self.limits.hops:
             self._stop("hops", f"{self.limits.hops} sub-questions were answered.")
         else:
-            walk.question = revised
+            self._question = revised
             self._go("different")
 
-    async def _decided(
-        self, told: Sequence[tuple[str, Value]], check: Check = lambda _: ()
-    ) -> dict[str, Any] | None:
+    async def _decide(self, check: Check = lambda _: (), **given: Value) -> dict[str, Any] | None:
         """A decision's reply; None where none fits, and the machine has gone back."""
-        walk = self._walk
-        refused: list[Value] = [*walk.refused.get(walk.state, ())]
+        refused: list[Value] = [*self._refused.get(self._at, ())]
         try:
-            return await self._desk.ask(walk.state, told, self._path, refused, check=check)
+            return await self._ask(self._at, given, self._path, refused, check=check)
         except SchemaError as error:
             self._back("misfit", str(error), str(error))
             return None
 
-    def _done(self, run: Run) -> None:
-        """What came of the step that was under way."""
-        walk = self._walk
-        name, walk.doing = walk.doing, ""
-        if run.failed is not None:
-            self._failed(run, run.failed)
-            return
-        match walk.state:
+    # --- states that work: the steps they write ---
+
+    def _work(self) -> tuple[Step, ...]:
+        """The steps of a work state; the last of them is the state's own."""
+        whole = Literal(self._run.question)
+        found = Items(tuple(Ref(hop.found) for hop in self._hops))
+        before: tuple[Step, ...] = ()
+        args: tuple[Arg, ...]
+        match self._at:
             case "search":
-                settled = plain(walk.sub) == plain(text_of(walk.question, run))
-                walk.hops.append(Hop(name, walk.question))
-                walk.spare = None
-                answer = as_text(of(run.values[name], "answer"))
+                name = f"found_{self.hops + 1}"
+                asked, before = self._woven()
+                args = (Ref(DOCUMENT), asked)
+            case "revise":
+                name, last = f"question_{self.hops + 1}", self._hops[-1]
+                args = (last.question, Ref(last.found))
+            case "summarise":
+                name, args = "summary", (whole, found)
+            case _:
+                name, args = "review", (Ref(DOCUMENT), whole, Ref(self._summary), found)
+        refused = map(Literal, self._refused.get(self._at, ()))
+        return (*before, Step(self._free(name), self._state.action, (*args, *refused)))
+
+    def _woven(self) -> tuple[Arg, tuple[Step, ...]]:
+        """The sub-question with references to earlier steps' answers, and the steps for those.
+
+        What is asked is the same to the letter.
+        """
+        if self._sub == self._text(self._question):
+            return self._question, ()
+        searches = {
+            as_text(field_of(record, "answer")): hop.found
+            for hop, record in zip(self._hops, self._records(), strict=True)
+        }
+        searches.pop("", None)
+        if not searches:
+            return Literal(self._sub), ()
+        longest_first = "|".join(map(re.escape, sorted(searches, key=len, reverse=True)))
+        parts = re.split(rf"(?<!\w)({longest_first})(?!\w)", self._sub)
+        if len(parts) == 1:
+            return Literal(self._sub), ()
+        # The answers are in the odd places.
+        used = dict.fromkeys(searches[part] for part in parts[1::2])
+        steps = [
+            Step(f"{search}_answer", "ANSWER", (Ref(search),))
+            for search in used
+            if f"{search}_answer" not in self._run.values
+        ]
+        woven = [
+            Ref(f"{searches[part]}_answer") if at % 2 else part for at, part in enumerate(parts)
+        ]
+        return Template(tuple(part for part in woven if part != "")), tuple(steps)
+
+    def _done(self, name: str) -> None:
+        """The state's step has an output: on to the next state."""
+        value = self._run.values[name]
+        match self._at:
+            case "search":
+                settled = _plain(self._sub) == _plain(self._text(self._question))
+                self._hops.append(Hop(name, self._question))
+                self._spare = None
+                answer = as_text(field_of(value, "answer"))
                 self._go("settled" if settled else "found", step=name, answer=answer)
             case "revise":
-                walk.revised = Ref(name)
-                self._go("revised", step=name, question=as_text(run.values[name]))
+                self._revised = Ref(name)
+                self._go("revised", step=name, question=as_text(value))
             case "summarise":
-                walk.summary = name
+                self._summary = name
                 self._go("answered", step=name)
             case _:
-                walk.review = name
+                self._review = name
                 self._go("reviewed", step=name)
 
-    def _failed(self, run: Run, error: RunError) -> None:
-        walk = self._walk
+    def _failed(self, error: RunError) -> None:
+        """The state's step has no output: back, where its reason allows that."""
         reason = error.failures[0].reason if error.failures else ""
         cause = error.failures[0].cause if error.failures else str(error)
         if reason not in _GOING_BACK:
             raise error
         outcome = _GOING_BACK[reason]
-        if walk.state == "search":
-            walk.tried.append(walk.sub)
-            self._back(outcome, cause, f"{walk.sub} ({cause})")
-        elif walk.state == "revise":
-            record = walk.found(run)[-1]
-            if self._back(outcome, cause, f"{as_text(of(record, 'answer'))} ({cause})"):
+        if self._at == "search":
+            self._tried.append(self._sub)
+            self._back(outcome, cause, f"{self._sub} ({cause})")
+        elif self._at == "revise":
+            record = self._records()[-1]
+            if self._back(outcome, cause, f"{as_text(field_of(record, 'answer'))} ({cause})"):
                 # The sub-question is answered anew.
-                walk.sub = as_text(of(record, "question"))
-                walk.spare = walk.hops.pop()
-                walk.question = walk.spare.question
+                self._sub = as_text(field_of(record, "question"))
+                self._spare = self._hops.pop()
+                self._question = self._spare.question
         else:
             self._back(outcome, cause, cause)
 
+    # --- from state to state ---
+
     def _go(self, outcome: str, **told: str) -> None:
         """On to the state that the table has for an outcome."""
-        self._enter(outcome, self.machine.state(self._walk.state).on[outcome], told)
+        self._enter(outcome, self._state.on[outcome], told)
 
     def _back(self, outcome: str, cause: str, told: str) -> bool:
         """Back to the state that the table has for an outcome, which is told why.
@@ -376,21 +314,20 @@ class Fsm:
         Returns:
             Whether it went there; False where a limit led elsewhere.
         """
-        walk = self._walk
-        to = self.machine.state(walk.state).back[outcome]
-        if walk.state == "decompose" and not walk.hops:
-            tried = walk.tried[0][:120] if walk.tried else ""
+        if self._at == "decompose" and not self.hops:
+            tried = self._tried[0][:120] if self._tried else ""
             self._stop("start", f"the document does not answer “{tried}”." if tried else cause)
-        elif walk.limit or walk.backtracks >= self.limits.backtracks:
-            self._stop("backtracks", f"it went back {walk.backtracks} times, and then: {cause}")
-        else:
-            walk.backtracks += 1
-            # The state itself is told too, so that it is not asked the same to the letter again.
-            for state in (to, walk.state):
-                walk.refused.setdefault(state, []).append(told)
-            self._enter(outcome, to, {"reason": cause})
-            return True
-        return False
+            return False
+        if self._limited or self.backtracks >= self.limits.backtracks:
+            self._stop("backtracks", f"it went back {self.backtracks} times, and then: {cause}")
+            return False
+        self.backtracks += 1
+        to = self._state.back[outcome]
+        # The state itself is told too, so that it is not asked the same to the letter again.
+        for state in (to, self._at):
+            self._refused.setdefault(state, []).append(told)
+        self._enter(outcome, to, {"reason": cause})
+        return True
 
     def _stop(self, limit: str, reason: str) -> None:
         """A limit was met: to the answer, with what there is.
@@ -398,45 +335,224 @@ class Fsm:
         Raises:
             RunError: there is nothing.
         """
-        walk = self._walk
-        if walk.spare:
-            walk.hops.append(walk.spare)
-            walk.spare = None
-        to = self.machine.state(walk.state).limit
-        if not to or not (walk.summary if to == END else walk.hops):
+        if self._spare:
+            self._hops.append(self._spare)
+            self._spare = None
+        to = self._state.limit
+        if not to or not (self._summary if to == END else self.hops):
             raise RunError(one_line(f"{self.machine.name} has no answer: {reason}"))
-        walk.limit = limit
+        self._limited = True
         self._enter("limit", to, {"limit": limit, "reason": reason})
 
     def _enter(self, outcome: str, to: str, told: Mapping[str, str]) -> None:
-        self._desk.caller.journal.decide(self._path, {"outcome": outcome, "to": to, **told})
-        self._walk.number += 1
-        self._walk.state = to
+        self._caller.journal.decide(self._path, {"outcome": outcome, "to": to, **told})
+        self._number += 1
+        self._at = to
+
+    @property
+    def _state(self) -> State:
+        return self.machine.state(self._at)
 
     @property
     def _path(self) -> str:
-        return f"fsm/{self._walk.number}/{self._walk.state}"
+        return f"fsm/{self._number}/{self._at}"
+
+    def _records(self) -> list[Value]:
+        """The records of the searches that found an answer, in order."""
+        return [self._run.values[hop.found] for hop in self._hops]
+
+    def _text(self, question: Arg) -> str:
+        """A question that is written in the plan, or that a step gave."""
+        if isinstance(question, Ref):
+            return as_text(self._run.values[question.name])
+        return as_text(question.value) if isinstance(question, Literal) else ""
+
+    def _free(self, name: str) -> str:
+        """The name, or where a step has it already, the name with a number."""
+        number, free = 1, name
+        while free in self._run.values:
+            number += 1
+            free = f"{name}_{number}"
+        return free
+
+    # --- what each state asks the model ---
+
+    def _left(self) -> int:
+        """Requests that the state may make; the others are for the states after it."""
+        return self.limits.calls - self.calls - self.machine.after(self._at)
+
+    async def _ask(
+        self,
+        state: str,
+        given: Mapping[str, Value],
+        path: str,
+        refused: Sequence[Value] = (),
+        reads: Source | None = None,
+        check: Check = lambda _: (),
+    ) -> dict[str, Any]:
+        """A state's reply, as its schema has it.
+
+        Args:
+            state: its name.
+            given: what it is asked of.
+            path: where in the run.
+            refused: what came to nothing before, with the reasons.
+            reads: the document, where it is shown.
+            check: what else the reply must hold to.
+
+        Raises:
+            ContextError: the document does not fit the window, and may not be cut.
+            ModelError: the model gave no usable answer.
+            SchemaError: no reply fits.
+        """
+        whole = {**given, "refused": list(refused)} if refused else given
+        schema = load_schema(self.machine.state(state).asks)
+        call = FillSchema(schema, tuple(whole.items()), reads)
+        if reads is not None:
+            call, left_out = fit_fill(call, self.limits.context)
+            if left_out:
+                self._caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
+
+        async def counted(request: Request) -> Reply:
+            self.calls += 1
+            return await self._caller.ask(request)
+
+        revisions = max(min(self.limits.revisions, self._left() - 1), 0)
+        return await fill(replace(self._caller, ask=counted), call, path, check, revisions)
+
+    @property
+    def handlers(self) -> Handlers:
+        """Who carries out the steps of the work states: hand them to the run."""
+
+        async def solve(ask: Callable[..., Any], path: str, given: Sequence[Given]) -> Value:
+            try:
+                value: Value = await ask(path, *(argument.value for argument in given))
+            except SchemaError as error:
+                raise SolverError("solver", str(error)) from None
+            return value
+
+        asks: dict[str, Callable[..., Any]] = {
+            "search": self._ask_search,
+            "revise": self._ask_revise,
+            "summarise": self._ask_summarise,
+            "review": self._ask_review,
+            "answer": _answer,
+        }
+        return Handlers(MappingProxyType({name: partial(solve, ask) for name, ask in asks.items()}))
+
+    async def _ask_search(self, path: str, question: Value, *refused: Value) -> Value:
+        """The answer to a sub-question in the document's paragraphs, with its evidence."""
+        check = self._quoting("evidence", lambda reply: reply["answer"] is not None)
+        given = {"sub_question": as_text(question)}
+        reply = await self._ask("search", given, path, refused, self._document, check)
+        answer = one_line(reply["answer"] or "")
+        if not answer:
+            raise SolverError("no-answer", "the paragraphs do not say")
+        return _record(
+            question=as_text(question),
+            answer=answer,
+            evidence=self._quotes(reply["evidence"]),
+            paragraphs=[one_line(title) for title in reply["paragraphs"][:TITLES]],
+        )
+
+    async def _ask_revise(self, path: str, question: Value, found: Value, *refused: Value) -> Value:
+        """The question with an answer put in."""
+        given = {
+            "question": question,
+            "sub_question": field_of(found, "question"),
+            "answer": field_of(found, "answer"),
+        }
+        return one_line((await self._ask("revise", given, path, refused))["question"])
+
+    async def _ask_summarise(
+        self, path: str, question: Value, found: Value, *refused: Value
+    ) -> Value:
+        """The answer to the whole question of all that was found."""
+        given = {"question": question, "solved": _solved(found)}
+        return one_line((await self._ask("summarise", given, path, refused))["answer"])
+
+    async def _ask_review(
+        self, path: str, question: Value, answer: Value, found: Value, *refused: Value
+    ) -> Value:
+        """The answer held against the document: supporting facts, triples, an explanation."""
+        given = {"question": question, "solved": _solved(found), "answer": answer}
+        check = self._quoting("supporting_facts", lambda _: True)
+        reply = await self._ask("review", given, path, refused, self._document, check)
+        return _record(
+            answer=one_line(reply["answer"]),
+            supporting_facts=self._quotes(reply["supporting_facts"]),
+            triples=[[one_line(part) for part in triple] for triple in reply["triples"]],
+            explanation=one_line(reply["explanation"]),
+        )
+
+    def _quoting(self, field: str, wanted: Callable[[dict[str, Any]], bool]) -> Check:
+        """A check that a reply quotes the document; it complains once and then lets pass.
+
+        Better words are asked for, not demanded.
+        """
+        complaints: list[str] = []
+
+        def check(reply: dict[str, Any]) -> Sequence[str]:
+            quoted = any(quote.span for quote in self._located(reply[field]))
+            if complaints or quoted or not wanted(reply):
+                return ()
+            complaints.append(f"{field}: copy at least one sentence of the document word for word.")
+            return complaints
+
+        return check
+
+    def _located(self, quoted: Sequence[str]) -> list[Quote]:
+        lines = "\n".join(f"{QUOTE}{line}" for line in map(one_line, quoted) if line)
+        return evidence(Plan(), {"told": lines}, ("told",), self._document)
+
+    def _quotes(self, quoted: Sequence[str]) -> list[Value]:
+        # Marked as quotes are in every output, so that an answer's evidence can be shown, and
+        # where the document does not have one, that.
+        return [f"{QUOTE}{one_line(quote.text)}" for quote in self._located(quoted)]
 
 
-def fsm1(caller: Caller, document: Source, limits: FsmLimits | None = None) -> Fsm:
-    """FSM1: the machine that ends with the answer.
+async def _answer(path: str, record: Value) -> Value:
+    del path
+    return field_of(record, "answer")
 
-    Run it with its own `Fsm.library` and `Fsm.handlers`.
+
+def _record(**fields: Value) -> Pairs:
+    return Pairs(tuple(fields.items()))
+
+
+def field_of(record: Value, key: str) -> Value:
+    """What a record has under a key; an empty text where there is nothing.
 
     Args:
-        caller: asks the model and keeps the journal.
-        document: what is searched; the run's own.
-        limits: how far it goes.
+        record: what a search or a review gave.
+        key: as ``answer``.
     """
-    return Fsm(FSM1, caller, document, limits or FsmLimits())
+    return dict(record).get(key, "") if isinstance(record, Pairs) else ""
 
 
-def fsm2(caller: Caller, document: Source, limits: FsmLimits | None = None) -> Fsm:
-    """FSM2: as `fsm1`, and then supporting facts, evidence triples and an explanation.
+def _solved(found: Value) -> list[Value]:
+    """A list of records, as ``sub-question -> answer``."""
+    return [
+        f"{as_text(field_of(record, 'question'))} -> {as_text(field_of(record, 'answer'))}"
+        for record in (found if isinstance(found, list) else [])
+    ]
+
+
+def sentences(quotes: Value) -> list[str]:
+    """Quotes of a record as sentences of the document.
 
     Args:
-        caller: asks the model and keeps the journal.
-        document: what is searched; the run's own.
-        limits: how far it goes.
+        quotes: under ``evidence`` or ``supporting_facts``.
     """
-    return Fsm(FSM2, caller, document, limits or FsmLimits())
+    lines = quotes if isinstance(quotes, list) else []
+    return [as_text(line).removeprefix(QUOTE) for line in lines]
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks and needless spaces."""
+    return " ".join(text.split())
+
+
+def _plain(text: str) -> str:
+    """A question without what two askings of it may differ in: case, marks, spaces."""
+    return " ".join(re.findall(r"\w+", text.casefold()))

@@ -2,36 +2,17 @@
 
 Wang et al., "FSM: A Finite State Machine Based Zero-Shot Prompting Paradigm
 for Multi-Hop Question Answering", 2024. FSM1 ends with the answer, FSM2 with a
-review of it.
-
-What the states of FSM prompting ask, and the solvers that its steps call.
-
-Wang et al., "FSM: A Finite State Machine Based Zero-Shot Prompting Paradigm
-for Multi-Hop Question Answering", 2024.
-
-The picture of a machine's table, as Mermaid text and as SVG.
+review of it. `pearl.strategies.fsm` walks the table; the picture of it is
+Mermaid text, or SVG.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
-
-from pearl.lang.ast import Plan
-from pearl.lang.builtins import Given
-from pearl.lang.source import Source
-from pearl.lang.values import Pairs, Value, as_text
-from pearl.models.base import Reply, Request
-from pearl.prompts.calls import FillSchema
-from pearl.prompts.render import load_schema
-from pearl.run.calls import REVISIONS, Caller, Check, SchemaError, fill
-from pearl.run.context import UNLIMITED, Context, fit_fill
-from pearl.run.evidence import Quote, evidence
-from pearl.run.executor import Handlers, Solve, SolverError
+from typing import Any, NamedTuple
 
 END = "answer"
 """Where a machine stops."""
@@ -90,295 +71,65 @@ def _to(**outcomes: str) -> Mapping[str, str]:
     return MappingProxyType(outcomes)
 
 
-_DECOMPOSE = State(
-    "decompose", "fsm_decompose", "simple or compound, and the first sub-question",
-    _to(simple="search", compound="search", repeated="summarise"),
-    _to(misfit="judge"),
-)  # fmt: skip
-_SEARCH = State(
-    "search", "fsm_search", "its answer in the paragraphs",
-    _to(found="revise", settled="summarise"),
-    _to(nothing="decompose", misfit="decompose"), "SEARCH",
-)  # fmt: skip
-_REVISE = State(
-    "revise", "fsm_revise", "the question with the answer put in",
-    _to(revised="judge"), _to(misfit="search"), "REVISE",
-)  # fmt: skip
-_JUDGE = State(
-    "judge", "fsm_judge", "sub-question and question the same?",
-    _to(same="summarise", different="decompose"), _to(misfit="revise"),
-)  # fmt: skip
-_REVIEW = State(
-    "review", "fsm_review", "supporting facts, triples, explanation",
-    _to(reviewed=END), _to(misfit="summarise"), "REVIEW", END,
-)  # fmt: skip
-
-
 def _summarise(then: str, limit: str) -> State:
     return State(
-        "summarise", "fsm_summarise", "the answer of what was found",
-        _to(answered=then), _to(misfit="judge"), "SUMMARISE", limit,
-    )  # fmt: skip
+        "summarise",
+        "fsm_summarise",
+        "the answer of what was found",
+        on=_to(answered=then),
+        back=_to(misfit="judge"),
+        action="SUMMARISE",
+        limit=limit,
+    )
 
 
-_LOOP = (_DECOMPOSE, _SEARCH, _REVISE, _JUDGE)
+_LOOP = (
+    State(
+        "decompose",
+        "fsm_decompose",
+        "simple or compound, and the first sub-question",
+        on=_to(simple="search", compound="search", repeated="summarise"),
+        back=_to(misfit="judge"),
+    ),
+    State(
+        "search",
+        "fsm_search",
+        "its answer in the paragraphs",
+        on=_to(found="revise", settled="summarise"),
+        back=_to(nothing="decompose", misfit="decompose"),
+        action="SEARCH",
+    ),
+    State(
+        "revise",
+        "fsm_revise",
+        "the question with the answer put in",
+        on=_to(revised="judge"),
+        back=_to(misfit="search"),
+        action="REVISE",
+    ),
+    State(
+        "judge",
+        "fsm_judge",
+        "sub-question and question the same?",
+        on=_to(same="summarise", different="decompose"),
+        back=_to(misfit="revise"),
+    ),
+)
+_REVIEW = State(
+    "review",
+    "fsm_review",
+    "supporting facts, triples, explanation",
+    on=_to(reviewed=END),
+    # A review that does not fit goes back there, where there is an answer already.
+    back=_to(misfit="summarise"),
+    action="REVIEW",
+    limit=END,
+)
 FSM1 = Machine("fsm1", (*_LOOP, _summarise(END, "")), ("summarise",))
-# A review that does not fit goes back there, where there is an answer already.
 FSM2 = Machine("fsm2", (*_LOOP, _summarise("review", END), _REVIEW), ("summarise", "review"))
 
 MACHINES: Mapping[str, Machine] = MappingProxyType({"fsm": FSM2, "fsm1": FSM1, "fsm2": FSM2})
 """By name; ``fsm`` is the one with every state."""
-
-
-TITLES = 5
-"""Paragraphs that a search names, at most."""
-
-QUOTE = "> "
-"""What stands before a sentence of the document in a record."""
-
-
-@dataclass(frozen=True, slots=True)
-class FsmLimits:
-    """How far a machine goes.
-
-    Args:
-        hops: sub-questions that are answered, at most.
-        revisions: how often a reply that does not fit may be mended in place.
-        backtracks: how often it goes back to an earlier state.
-        calls: requests to the model in all; the last ones are kept for the answer.
-        context: the model's window; of a document that does not fit, the paragraphs that bear
-            on what is asked are read, or, with the policy ``full``, the run fails.
-    """
-
-    hops: int = 6
-    revisions: int = REVISIONS
-    backtracks: int = 4
-    calls: int = 40
-    context: Context = UNLIMITED
-
-
-@dataclass(slots=True)
-class Desk:
-    """Asks what the states ask, and counts the requests.
-
-    Args:
-        machine: whose states.
-        caller: asks the model and keeps the journal.
-        document: what is searched.
-        limits: how often.
-    """
-
-    machine: Machine
-    caller: Caller
-    document: Source
-    limits: FsmLimits
-    calls: int = field(default=0, init=False)
-
-    def left(self, state: str) -> int:
-        """Requests that a state may make; the others are for the states after it."""
-        return self.limits.calls - self.calls - self.machine.after(state)
-
-    async def ask(
-        self,
-        state: str,
-        given: Sequence[tuple[str, Value]],
-        path: str,
-        refused: Sequence[Value] = (),
-        reads: Source | None = None,
-        check: Check = lambda _: (),
-    ) -> dict[str, Any]:
-        """A state's reply, as its schema has it.
-
-        Args:
-            state: its name.
-            given: what it is asked of.
-            path: where in the run.
-            refused: what came to nothing before, with the reasons.
-            reads: the document, where it is shown.
-            check: what else the reply must hold to.
-
-        Raises:
-            ContextError: the document does not fit the window, and may not be cut.
-            ModelError: the model gave no usable answer.
-            SchemaError: no reply fits.
-        """
-        told = (*given, ("refused", list(refused))) if refused else tuple(given)
-        call = FillSchema(load_schema(self.machine.state(state).asks), told, reads)
-        if reads is not None:
-            call, left_out = fit_fill(call, self.limits.context)
-            if left_out:
-                self.caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
-        caller = replace(self.caller, ask=self._counted)
-        revisions = max(min(self.limits.revisions, self.left(state) - 1), 0)
-        return await fill(caller, call, path, check, revisions)
-
-    async def _counted(self, request: Request) -> Reply:
-        self.calls += 1
-        return await self.caller.ask(request)
-
-
-def fsm_handlers(desk: Desk) -> Handlers:
-    """What a run is handed so that its steps can search, revise, summarise and review.
-
-    Args:
-        desk: asks the model.
-    """
-    solvers = {
-        "search": _search,
-        "revise": _revise,
-        "summarise": _summarise_solvers,
-        "review": _review,
-    }
-    handed = {name: _solver(desk, work) for name, work in solvers.items()}
-    return Handlers(MappingProxyType({**handed, "answer": _answer}))
-
-
-_Work: TypeAlias = Callable[[Desk, str, Sequence[Value]], Any]
-
-
-def _solver(desk: Desk, work: _Work) -> Solve:
-    async def solve(path: str, given: Sequence[Given]) -> Value:
-        try:
-            value: Value = await work(desk, path, [one.value for one in given])
-        except SchemaError as error:
-            raise SolverError("solver", str(error)) from None
-        return value
-
-    return solve
-
-
-async def _search(desk: Desk, path: str, given: Sequence[Value]) -> Value:
-    asked, *refused = given
-    question = as_text(asked)
-
-    def bad(found: dict[str, Any]) -> list[str]:
-        told = found["answer"] is not None and not _stands(found["evidence"], desk.document)
-        return ["evidence: copy at least one sentence of the document word for word."] * told
-
-    found = await desk.ask(
-        "search", [("sub_question", question)], path, refused, desk.document, _said_once(bad)
-    )
-    answer = one_line(found["answer"] or "")
-    if not answer:
-        raise SolverError("no-answer", "the paragraphs do not say")
-    return _record(
-        question=question,
-        answer=answer,
-        evidence=_quotes(found["evidence"], desk.document),
-        paragraphs=[one_line(one) for one in found["paragraphs"][:TITLES]],
-    )
-
-
-async def _revise(desk: Desk, path: str, given: Sequence[Value]) -> Value:
-    question, found, *refused = given
-    told: list[tuple[str, Value]] = [
-        ("question", question),
-        ("sub_question", of(found, "question")),
-        ("answer", of(found, "answer")),
-    ]
-    return one_line((await desk.ask("revise", told, path, refused))["question"])
-
-
-async def _summarise_solvers(desk: Desk, path: str, given: Sequence[Value]) -> Value:
-    question, found, *refused = given
-    told = [("question", question), ("solved", solved(found))]
-    return one_line((await desk.ask("summarise", told, path, refused))["answer"])
-
-
-async def _review(desk: Desk, path: str, given: Sequence[Value]) -> Value:
-    question, answer, found, *refused = given
-    told = [("question", question), ("solved", solved(found)), ("answer", answer)]
-
-    def bad(reply: dict[str, Any]) -> list[str]:
-        told = not _stands(reply["supporting_facts"], desk.document)
-        return [
-            "supporting_facts: copy at least one sentence of the document word for word."
-        ] * told
-
-    reply = await desk.ask("review", told, path, refused, desk.document, _said_once(bad))
-    return _record(
-        answer=one_line(reply["answer"]),
-        supporting_facts=_quotes(reply["supporting_facts"], desk.document),
-        triples=[[one_line(one) for one in triple] for triple in reply["triples"]],
-        explanation=one_line(reply["explanation"]),
-    )
-
-
-async def _answer(path: str, given: Sequence[Given]) -> Value:
-    del path
-    return of(given[0].value, "answer")
-
-
-def _record(**told: Value) -> Pairs:
-    return Pairs(tuple(told.items()))
-
-
-def of(record: Value, key: str) -> Value:
-    """What a record has under a key; an empty text where there is nothing.
-
-    Args:
-        record: what a search or a review gave.
-        key: as ``answer``.
-    """
-    return dict(record).get(key, "") if isinstance(record, Pairs) else ""
-
-
-def solved(found: Value) -> list[Value]:
-    """What was found, as ``sub-question -> answer``.
-
-    Args:
-        found: a list of records.
-    """
-    records = found if isinstance(found, list) else []
-    return [f"{as_text(of(one, 'question'))} -> {as_text(of(one, 'answer'))}" for one in records]
-
-
-def sentences(quotes: Value) -> list[str]:
-    """Quotes of a record as sentences of the document.
-
-    Args:
-        quotes: under ``evidence`` or ``supporting_facts``.
-    """
-    return [as_text(one).removeprefix(QUOTE) for one in quotes] if isinstance(quotes, list) else []
-
-
-def _located(told: Sequence[str], document: Source) -> list[Quote]:
-    lines = "\n".join(f"{QUOTE}{one}" for one in map(one_line, told) if one)
-    return evidence(Plan(), {"told": lines}, ("told",), document)
-
-
-def _stands(told: Sequence[str], document: Source) -> bool:
-    """Whether the document has at least one of these sentences."""
-    return any(one.span for one in _located(told, document))
-
-
-def _quotes(told: Sequence[str], document: Source) -> list[Value]:
-    # Marked as quotes are in every output, so that an answer's evidence can be shown, and where
-    # the document does not have one, that.
-    return [f"{QUOTE}{one_line(one.text)}" for one in _located(told, document)]
-
-
-def one_line(text: str) -> str:
-    """A text without line breaks and needless spaces."""
-    return " ".join(text.split())
-
-
-def plain(text: str) -> str:
-    """A question without what two askings of it may differ in: case, marks, spaces."""
-    return " ".join(re.findall(r"\w+", text.casefold()))
-
-
-def _said_once(check: Check) -> Check:
-    """A check that complains once and then lets pass: better words are asked for, not demanded."""
-    said: list[bool] = []
-
-    def checked(found: dict[str, Any]) -> Sequence[str]:
-        problems = () if said else check(found)
-        if problems:
-            said.append(True)
-        return problems
-
-    return checked
 
 
 _WIDE, _HIGH, _GAP, _EDGE = 290, 56, 54, 24
@@ -409,12 +160,17 @@ def as_object(machine: Machine) -> dict[str, Any]:
         "start": machine.states[0].name,
         "states": [
             {
-                "name": one.name, "asks": one.asks, "action": one.action, "about": one.about,
-                "on": dict(one.on), "back": dict(one.back), "limit": one.limit,
+                "name": state.name,
+                "asks": state.asks,
+                "action": state.action,
+                "about": state.about,
+                "on": dict(state.on),
+                "back": dict(state.back),
+                "limit": state.limit,
             }
-            for one in machine.states
+            for state in machine.states
         ],
-    }  # fmt: skip
+    }
 
 
 def mermaid(machine: Machine) -> str:

@@ -372,8 +372,7 @@ def _fsm2(prepared: Prepared, inputs: RunInputs) -> Runnable:
 
 
 def _machine(machine: Machine, prepared: Prepared, inputs: RunInputs) -> Runnable:
-    from pearl.strategies.fsm import Fsm
-    from pearl.strategies.fsm_states import FsmLimits
+    from pearl.strategies.fsm import Fsm, FsmLimits
 
     calls = min(FsmLimits().calls, prepared.limits.calls)
     inputs = _within(inputs, calls)

@@ -19,8 +19,7 @@ from pearl.evaluate.supporting_facts import form, supported
 from pearl.lang.values import as_text
 from pearl.run.loop import Finished
 from pearl.session import Session
-from pearl.strategies.fsm import Fsm
-from pearl.strategies.fsm_states import of, one_line, sentences
+from pearl.strategies.fsm import Fsm, field_of, one_line, sentences
 from pearl.strategies.least_to_most import LeastToMost
 from pearl.strategies.rebel import Rebel
 from pearl.strategies.registry import prepare_own
@@ -58,7 +57,7 @@ def machine(name: str) -> AnswerOne:
         strategy, finished = await run(prepared(name, "", shared, session), example, session)
         assert isinstance(strategy, Fsm)
         searches = [
-            _texts(of(finished.values[step.name], "paragraphs"))
+            _texts(field_of(finished.values[step.name], "paragraphs"))
             for step in finished.plan.steps
             if step.action == "SEARCH"
         ]
@@ -82,11 +81,11 @@ def _evidence(example: Example, finished: Finished, session: Session) -> Mapping
     if not reviews:
         return form(session.journal.entries)
     review = finished.values[reviews[-1]]
-    triples = of(review, "triples")
+    triples = field_of(review, "triples")
     return supported(
         example,
         finished.text,
-        sentences(of(review, "supporting_facts")),
+        sentences(field_of(review, "supporting_facts")),
         [_texts(parts) for parts in triples if isinstance(parts, list)]
         if isinstance(triples, list)
         else [],
