@@ -6,12 +6,14 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from pearl.lang.values import Value
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline import Offline
 from pearl.prompts.calls import CorrectFilled, ExecuteStep, FillSchema, NextStep
+from pearl.run.journal import Journal
 from pearl.tools.toolbox import Parameter, Tool, ToolError, ToolReply
 
 Said: TypeAlias = dict[str, Any] | str
@@ -118,6 +120,17 @@ class Box:
         if isinstance(reply, ToolError):
             raise reply
         return ToolReply(reply) if isinstance(reply, str) else reply
+
+
+def record(journal: Journal, path: str = "replies.jsonl") -> str:
+    """A run's replies in a file, as ``--model`` names it."""
+    rows = [
+        {"key": entry.call_key, "text": entry.value, "identity": "reader"}
+        for entry in journal.entries
+        if entry.kind == "call"
+    ]
+    Path(path).write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return f"recorded:{path}"
 
 
 DECOMPOSITIONS = (

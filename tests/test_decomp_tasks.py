@@ -47,7 +47,7 @@ from pearl.strategies.pearl import GivenPlan
 from pearl.strategies.planner import load_demonstrations
 from pearl.strategies.registry import with_retriever
 from tests.conftest import ROOT
-from tests.mind import Reader, next_step
+from tests.mind import Reader, next_step, record
 from tests.shell import call
 from tests.test_conformance import conforms
 
@@ -521,12 +521,7 @@ def recorded(question: str, name: str, text: str = "-", model: Any = None) -> st
         None, question, library, text, model or Reader(), Handlers(decompose=decompose),
         lambda caller: Decomp(library, caller, shown),
     )  # fmt: skip
-    rows = [
-        {"key": one.call_key, "text": one.value, "identity": "reader"}
-        for one in journal.entries
-        if one.kind == "call"
-    ]
-    return f"recorded:{write(Path(f'{name}.replies.jsonl'), rows, lines=True)}"
+    return record(journal, f"{name}.replies.jsonl")
 
 
 def sequence(text: str) -> dict[str, Any]:

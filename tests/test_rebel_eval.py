@@ -1,7 +1,8 @@
-"""REBEL as a method and on the command line: offline, with tools of one's own, drawn as a tree."""
+"""REBEL as a method and on the command line: recorded, with tools of one's own, drawn as a tree."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 from collections.abc import Sequence
@@ -23,25 +24,18 @@ from pearl.models.base import Usage
 from pearl.models.embeddings import TfIdf
 from pearl.report.document import Table
 from pearl.retrieval.retriever import DocumentRetriever
-from pearl.run.journal import Entry
+from pearl.run.calls import Caller
+from pearl.run.journal import Entry, Journal
+from pearl.run.loop import run_strategy
 from pearl.run.trace import as_plan, branch_lines, read_tree
+from pearl.strategies.rebel import rebel
+from pearl.tools.declared import load_tools
+from pearl.tools.toolbox import Tools, document_tools
+from tests.mind import FILM, FILM_TEXT, Reader, record
 from tests.services import Services
 from tests.shell import Result as Ended
 from tests.shell import call
 
-TOWNS = """# Grey Harbour
-
-Grey Harbour is a novel by Ines Falk.
-
-# Ines Falk
-
-Ines Falk is a writer. She was born in Lund.
-
-# Ulm
-
-Ulm lies on the Danube.
-"""
-WHOLE = "Where was the author of Grey Harbour born?"
 FILE = """
 [{name}]
 about = "Finds articles and passages."
@@ -54,15 +48,27 @@ private = true
 
 
 @pytest.fixture(autouse=True)
-def _towns() -> None:
-    Path("towns.md").write_text(TOWNS, encoding="utf-8")
-    row = {"id": "one", "question": WHOLE, "document": "towns.md", "gold": "Lund"}
+def _film() -> None:
+    Path("film.md").write_text(FILM_TEXT, encoding="utf-8")
+    row = {"id": "one", "question": FILM, "document": "film.md", "gold": "Quistholm"}
     Path("q.jsonl").write_text(f"{json.dumps(row)}\n", encoding="utf-8")
 
 
-def evaluate(*more: str) -> Ended:
-    return call("eval", "questions", "--data", "q.jsonl", "--methods", "rebel", "--model",
-                "offline", "-o", "results.jsonl", *more)  # fmt: skip
+def recorded(tools: Tools) -> str:
+    """What a model replies that is put the question with these tools."""
+    model, journal, document = Reader(), Journal(), Source("film.md", FILM_TEXT)
+    caller = Caller(model.answer, model.identity, journal)
+    strategy = rebel(caller, tools)
+    handlers = strategy.handlers
+    run = run_strategy(strategy, FILM, document, load_library("rebel"), caller, handlers=handlers)
+    asyncio.run(run)
+    return record(journal)
+
+
+def evaluate(*more: str, tools: Tools | None = None) -> Ended:
+    model = recorded(tools or document_tools(Source("film.md", FILM_TEXT)))
+    return call("eval", "questions", "--data", "q.jsonl", "--methods", "rebel", "--model", model,
+                "-o", "results.jsonl", *more)  # fmt: skip
 
 
 def result() -> Any:
@@ -70,19 +76,15 @@ def result() -> Any:
     return one
 
 
-def test_it_works_offline_on_the_questions_own_document():
+def test_it_answers_from_the_questions_own_document_and_is_drawn():
     done = evaluate()
     assert done.code == 0, done.err
-    one = result()
-    assert "Lund" in (one.answer or "")
-    assert one.measures["tool_calls"] >= 1
-    assert one.measures["seconds"] > 0
-    assert "CALL_TOOL" in one.plan or "SOLVE" in one.plan
     assert "rebel" in done.out
-
-
-def test_a_run_is_drawn_with_its_sub_questions():
-    evaluate()
+    row = result()
+    assert row.answer == "Quistholm"
+    assert row.measures["tool_calls"] == 2
+    assert row.measures["seconds"] > 0
+    assert "SOLVE" in row.plan
     drawn = call("graph", "last/rebel/one")
     assert drawn.code == 0, drawn.err
     assert drawn.out.startswith("flowchart TD\n")
@@ -117,35 +119,34 @@ def test_what_is_no_run_and_no_plan_is_told(name: str, words: str):
     assert len(done.told) == 1
 
 
-def serving(asked: list[str]) -> Any:
-    retriever = DocumentRetriever(Source("towns.md", TOWNS))
+def test_tools_of_ones_own_are_asked_and_are_part_of_the_task():
+    asked: list[str] = []
+    retriever = DocumentRetriever(Source("film.md", FILM_TEXT))
 
     async def search(request: web.Request) -> web.StreamResponse:
         asked.append(request.query["query"])
         found = retriever.search(request.query["query"], 2)
         return web.Response(text="\n\n".join(f"# {one.title}\n\n{one.text}" for one in found))
 
-    return search
-
-
-def test_tools_of_ones_own_are_asked_and_are_part_of_the_task():
-    asked: list[str] = []
-    with Services({"search": serving(asked)}) as services:
-        text = FILE.replace("{url}", services.url)
-        Path("tools.toml").write_text(text.replace("{name}", "towns"), encoding="utf-8")
-        done = evaluate("--tools", "tools.toml")
+    def evaluated(name: str, url: str) -> Ended:
+        text = FILE.replace("{url}", url).replace("{name}", name)
+        Path("tools.toml").write_text(text, encoding="utf-8")
+        tools = load_tools("tools.toml")
+        done = evaluate("--tools", "tools.toml", tools=tools)
         assert done.code == 0, done.err
-        assert done.err == "" or "Unclosed" not in done.err
-        assert "Lund" in (result().answer or "")
+        assert "Unclosed" not in done.err
+        return done
+
+    with Services({"search": search}) as services:
+        evaluated("towns", services.url)
+        assert result().answer == "Quistholm"
         assert 'CALL_TOOL("towns"' in call("trace", "last/rebel/one").out
-        first = len(asked)
-        assert first
-        again = evaluate("--tools", "tools.toml")
-        assert again.code == 0
-        assert len(asked) == first
-        Path("tools.toml").write_text(text.replace("{name}", "other"), encoding="utf-8")
-        assert evaluate("--tools", "tools.toml").code == 0
-        assert len(asked) == 2 * first
+        # Two for the recording, and two for the run; the run again asks none.
+        assert len(asked) == 4
+        evaluated("towns", services.url)
+        assert len(asked) == 6
+        evaluated("other", services.url)
+        assert len(asked) == 10
 
 
 def test_tools_that_cannot_be_used_stop_it_before_anything_is_asked():
@@ -175,8 +176,6 @@ def test_a_worker_reads_its_own_environment(monkeypatch: pytest.MonkeyPatch):
         async with copy.opened():
             pass
 
-    import asyncio
-
     with pytest.raises(InputError, match="TOOL_KEY is not set"):
         asyncio.run(use())
 
@@ -189,7 +188,7 @@ def test_tools_and_embedding_decide_what_is_kept_of_rebel_alone():
     plain = make_context(library, Demonstrations(()))
     tooling = ToolFile("tools.toml", "digest")
     kits = [plain, replace(plain, tools=tooling), replace(plain, embed=Other())]
-    example = Example("one", WHOLE, Source("towns.md", TOWNS), gold="Lund")
+    example = Example("one", FILM, Source("film.md", FILM_TEXT), gold="Quistholm")
 
     def keys(names: Sequence[str]) -> list[str]:
         return [task.key for kit in kits for task in trial_tasks([example], names, kit)]
