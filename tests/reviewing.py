@@ -20,10 +20,11 @@ from sqlalchemy import Engine
 
 from pearl.lang.library import load_library
 from pearl.review.folders import Folders, read_folders
+from pearl.review.pages import application
 from pearl.review.people import Admitted
 from pearl.review.queue import read_queue
-from pearl.review.serve import application, listen
-from pearl.review.session import Desk, Wanted, lay_out
+from pearl.review.serve import listen
+from pearl.review.session import ReviewSession, Wanted, lay_out
 from pearl.store.database import open_database
 from tests.shell import command
 
@@ -115,14 +116,14 @@ class Browser:
 class Review:
     """A review that is served by this process."""
 
-    desk: Desk
+    session: ReviewSession
     admitted: list[Admitted]
     port: int
 
     @property
     def ids(self) -> list[str]:
         """The plans', in order."""
-        return [item.id for item in self.desk.items]
+        return [item.id for item in self.session.items]
 
     def link(self, number: int = 0) -> str:
         """An annotator's link."""
@@ -138,14 +139,15 @@ class Review:
 
 def laid_out(
     names: Sequence[str | Path], place: str, folders: Folders, wanted: Wanted
-) -> tuple[Engine, Desk, list[Admitted]]:
-    """A desk with what `pearl review` would put on it."""
+) -> tuple[Engine, ReviewSession, list[Admitted]]:
+    """A session with what `pearl review` would put on it."""
     engine = open_database(place)
     queue = read_queue([str(name) for name in names], folders, engine, place)
     admitted = lay_out(engine, queue, wanted)
     people = tuple(one.person.id for one in admitted)
-    desk = Desk(engine, queue.items, load_library(), folders, people, False, "pearl_review")
-    return engine, desk, admitted
+    library = load_library()
+    session = ReviewSession(engine, queue.items, library, folders, people, False, "pearl_review")
+    return engine, session, admitted
 
 
 @contextmanager
@@ -161,17 +163,17 @@ def reviewing(
     """A review, served on loopback as long as the block lasts."""
     folders = read_folders([str(name) for name in names], str(documents), str(demos))
     wanted = Wanted(annotators, overlap, new_links)
-    engine, desk, admitted = laid_out(names, place, folders, wanted)
+    engine, session, admitted = laid_out(names, place, folders, wanted)
     taken = listen("127.0.0.1", 0)
     config = uvicorn.Config(
-        application(desk, "127.0.0.1", ()), log_level="warning", access_log=False,
+        application(session, "127.0.0.1", ()), log_level="warning", access_log=False,
         lifespan="off", ws="none",
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
     thread.start()
     try:
-        yield Review(desk, admitted, int(taken.getsockname()[1]))
+        yield Review(session, admitted, int(taken.getsockname()[1]))
     finally:
         server.should_exit = True
         thread.join()

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from pearl.lang.library import load_library
-from pearl.lang.source import InputError, Span
+from pearl.lang.source import InputError
 from pearl.review.agreement import agreement, category_labels, correct_labels, review_report
 from pearl.review.folders import create, demo_name, is_version, read_folders
-from pearl.review.pages import show_plan
+from pearl.review.pages import check_plan
 from pearl.review.people import (
     Person,
     admit,
@@ -30,22 +30,25 @@ from pearl.review.people import (
     who_is,
 )
 from pearl.review.queue import Item, read_queue
-from pearl.review.runs import Passage, read_run
-from pearl.review.runs import _passages as passages
+from pearl.review.runs import read_run, shorten_pieces
 from pearl.review.session import Wanted, deal
 from pearl.review.verdicts import (
-    Given,
+    RecordedVerdict,
     Verdict,
+    accept_edit,
+    add_version,
     last,
     of_person,
     read_form,
     read_verdicts,
+    read_versions,
     save,
+    send_to_demos,
     unswayed,
 )
-from pearl.review.versions import accept, keep, read_versions, send
 from pearl.store.database import open_database
 from pearl.store.tables import review_people, review_sessions
+from pearl.viewer.documents import Piece
 from tests.reviewing import GOOD, laid_out, plans
 from tests.shell import BAD, STORY, call, one_line
 
@@ -135,12 +138,12 @@ class TestAgreement:
     def test_the_tables(self):
         people = {1: Person(1, "Anna"), 2: Person(2, "Ben")}
         given = [
-            Given("a", 1, Verdict("yes", 5, ("merge",)), False, 0),
-            Given("a", 2, Verdict("no", 2, ("merge", "edit")), False, 0),
-            Given("b", 1, Verdict("no", 4), False, 0),
-            Given("b", 2, Verdict("no", 1), False, 0),
+            RecordedVerdict("a", 1, Verdict("yes", 5, ("merge",)), False, 0),
+            RecordedVerdict("a", 2, Verdict("no", 2, ("merge", "edit")), False, 0),
+            RecordedVerdict("b", 1, Verdict("no", 4), False, 0),
+            RecordedVerdict("b", 2, Verdict("no", 1), False, 0),
             # Swayed by the other's: it counts as a verdict, and not as agreement.
-            Given("a", 2, Verdict("yes", 2, ("merge", "edit")), True, 0),
+            RecordedVerdict("a", 2, Verdict("yes", 2, ("merge", "edit")), True, 0),
         ]
         report = review_report(given, people)
         judged, agreed, pairs = report.blocks
@@ -338,9 +341,9 @@ class TestQueue:
         folders = read_folders(["plans"], "", "")
 
         def shares(wanted: Wanted) -> list[list[str]]:
-            engine, desk, _ = laid_out(["plans"], "store.db", folders, wanted)
+            engine, session, _ = laid_out(["plans"], "store.db", folders, wanted)
             engine.dispose()
-            return [[one.id for one in desk.share(person)] for person in desk.people]
+            return [[one.id for one in session.share(person)] for person in session.people]
 
         before = shares(Wanted(2, 1))
         assert [len(one) for one in before] == [4, 4]
@@ -361,7 +364,7 @@ class TestVersions:
         folders = read_folders(["plans"], "", "")
         (one,) = read_queue(["plans"], folders, engine, "store.db").items
         (folder / "plan0.v2.plan").write_text("somebody's\n", encoding="utf-8")
-        found = keep(engine, one, 1, "new\n", folders)
+        found = add_version(engine, one, 1, "new\n", folders)
         assert (found.number, found.file) == (3, "plans/plan0.v3.plan")
         assert (folder / "plan0.v3.plan").read_text(encoding="utf-8") == "new\n"
         assert (folder / "plan0.v2.plan").read_text(encoding="utf-8") == "somebody's\n"
@@ -379,8 +382,8 @@ class TestVersions:
 
         def work(person: int) -> None:
             for number in range(4):
-                keep(engine, one, person, f"{person} {number}\n", folders)
-                keep(engine, stored, person, f"{person} {number}\n", folders)
+                add_version(engine, one, person, f"{person} {number}\n", folders)
+                add_version(engine, stored, person, f"{person} {number}\n", folders)
 
         threads = [threading.Thread(target=work, args=(person,)) for person in range(4)]
         for thread in threads:
@@ -407,7 +410,7 @@ class TestVersions:
         folder.rename(tmp_path / "was")
         folder.symlink_to(outside)
         with pytest.raises(InputError, match="not written"):
-            keep(engine, one, 1, "new\n", folders)
+            add_version(engine, one, 1, "new\n", folders)
         assert list(outside.iterdir()) == []
         assert read_versions(engine) == []
         engine.dispose()
@@ -433,17 +436,17 @@ class TestVersions:
         engine = open_database("store.db")
         folders = read_folders([], "", str(demos))
         text = '1. a = FIND_REASON(CTX, "b") : c\n'
-        version = keep(engine, item(), 1, text, folders)
-        sent = send(engine, item(), version, demos)
+        version = add_version(engine, item(), 1, text, folders)
+        sent = send_to_demos(engine, item(), version, demos)
         assert sent.demo == "a-2.plan"
         assert read_versions(engine)[0] == sent
-        assert send(engine, item(), sent, demos) == sent
+        assert send_to_demos(engine, item(), sent, demos) == sent
         written = (demos / "a-2.plan").read_text(encoding="utf-8")
         assert written == f"question: Why does Mara leave?\n\n{text}"
         assert (demos / "a.plan").read_text(encoding="utf-8") == "there\n"
         nameless = Item("row", "b", "", text)
         with pytest.raises(InputError, match="needs its question"):
-            send(engine, nameless, keep(engine, nameless, 1, text, folders), demos)
+            send_to_demos(engine, nameless, add_version(engine, nameless, 1, text, folders), demos)
         engine.dispose()
 
     @pytest.mark.parametrize(
@@ -456,10 +459,10 @@ class TestVersions:
     def test_what_is_accepted(self):
         library = load_library()
         text = GOOD.format(who="Tom")
-        assert accept(text.replace("\n", "\r\n").rstrip(), item(), library) == text
+        assert accept_edit(text.replace("\n", "\r\n").rstrip(), item(), library) == text
         for text, says in ((item().text, "as it was"), (BAD, "errors"), ("", "errors")):
             with pytest.raises(InputError, match=says):
-                accept(text, item(), library)
+                accept_edit(text, item(), library)
 
 
 class TestRuns:
@@ -484,18 +487,19 @@ class TestRuns:
         folders = read_folders(["last"], str(ran), "")
         for one in read_queue(["last", "o.jsonl"], folders, engine, place).items:
             shown = read_run(one, engine, folders)
-            if one.kind == "run":
-                assert shown.document == ("s.txt" if one.task == "q1" else "document of q2")
-                assert [step.name for step in shown.steps] == ["event", "answer"]
-                quotes = [quote for step in shown.steps for quote in step.quotes]
-                assert all(step.output for step in shown.steps)
-            else:
+            assert shown.frame
+            if one.kind != "run":
                 assert "answer only" in shown.note
                 continue
-            marked = {part.mark: part.text for part in shown.passages if part.mark}
-            assert quotes
-            assert all(quote.text in marked[quote.mark] for quote in quotes)
-            assert "".join(part.text for part in shown.passages) == STORY
+            text = shown.document.text
+            assert text
+            assert text.name == ("s.txt" if one.task == "q1" else "document of q2")
+            assert [record.step.name for record in shown.frame.steps] == ["event", "answer"]
+            assert all(record.value for record in shown.frame.steps)
+            marked = [piece.text for _, piece in shown.pieces if piece.kind]
+            assert marked
+            assert {" ".join(piece.split()) for piece in marked} <= {q.text for q in shown.quotes}
+            assert "".join(piece.text for _, piece in shown.pieces) == STORY
         engine.dispose()
 
     def test_no_document_from_elsewhere_and_none_that_was_changed(self, ran: Path):
@@ -504,13 +508,14 @@ class TestRuns:
         nowhere = read_folders(["last"], "", "")
         first = read_queue(["last"], nowhere, engine, place).items[0]
         shown = read_run(first, engine, nowhere)
-        assert shown.passages == ()
-        assert "--documents" in shown.missing
-        assert shown.steps[0].output
+        assert shown.pieces == []
+        assert "--documents" in shown.document.trouble
+        assert shown.frame
+        assert shown.frame.steps[0].value
         (ran / "s.txt").write_text("Another story.\n", encoding="utf-8")
         shown = read_run(first, engine, read_folders(["last"], str(ran), ""))
-        assert shown.passages == ()
-        assert "another text" in shown.missing
+        assert shown.pieces == []
+        assert "another text" in shown.document.trouble
         engine.dispose()
 
     @pytest.mark.parametrize("name", ["../secret.txt", "/etc/passwd", "link.txt", "sub/../../x"])
@@ -525,8 +530,8 @@ class TestRuns:
         folders = read_folders(["a.jsonl"], str(folder), "")
         (one,) = read_queue(["a.jsonl"], folders, engine, "store.db").items
         shown = read_run(one, engine, folders)
-        assert shown.passages == ()
-        assert "none of the folders" in shown.missing
+        assert shown.pieces == []
+        assert "none of the folders" in shown.document.trouble
         engine.dispose()
 
     def test_a_trace_shows_its_values(self, ran: Path):
@@ -535,58 +540,62 @@ class TestRuns:
         folders = read_folders([], str(ran), "")
         (one,) = read_queue(["t.plan"], folders, engine, "store.db").items
         shown = read_run(one, engine, folders)
-        assert [step.name for step in shown.steps] == ["event", "answer"]
-        assert shown.document == "s.txt"
+        assert shown.frame
+        assert [record.step.name for record in shown.frame.steps] == ["event", "answer"]
+        assert all(record.value for record in shown.frame.steps)
+        assert shown.document.text
+        assert shown.document.text.name == "s.txt"
         assert read_run(item(), engine, folders).note.startswith("This plan has not been run")
         engine.dispose()
 
     def test_a_long_document_is_shown_around_its_quotes(self):
-        text = "a" * 300_000 + "QUOTE" + "b" * 100_000
-        found = list(passages(text, [Span(300_000, 300_005)]))
-        assert found[0] == Passage("", gap=298_500)
-        assert Passage("QUOTE", 1) in found
-        assert found[-1].gap == 98_500
-        assert sum(len(part.text) + part.gap for part in found) == len(text)
+        whole = [Piece("a" * 300_000), Piece("QUOTE", (1,), "final"), Piece("b" * 100_000)]
+        found = list(shorten_pieces(whole))
+        assert found == [
+            (0, Piece("")), (298_500, Piece("a" * 1500)), (0, whole[1]),
+            (0, Piece("b" * 1500)), (98_500, Piece("")),
+        ]  # fmt: skip
+        assert list(shorten_pieces([Piece("c" * 300_000)])) == [
+            (0, Piece("c" * 1500)), (298_500, Piece("")),
+        ]  # fmt: skip
+        assert list(shorten_pieces(whole[1:])) == [(0, piece) for piece in whole[1:]]
 
 
-class TestPlanShown:
+class TestCheckedPlan:
     def test_the_words_are_those_of_the_terminal(self, tmp_path: Path):
         (tmp_path / "bad.plan").write_text(BAD, encoding="utf-8")
         terminal = call("lint", "bad.plan").out
-        shown = show_plan("bad.plan", BAD, load_library())
+        shown = check_plan("bad.plan", BAD, load_library())
         assert len(shown.findings) == terminal.count("bad.plan:")
         for one in shown.findings:
-            assert f"{one.code} {one.name}" in terminal
-            assert one.message in terminal
-            assert f"bad.plan:{one.line}:{one.column}" in terminal
-            for line in (*one.help, one.fix):
-                assert line in terminal
+            line, column = shown.source.position(one.span.start)
+            for words in (f"{one.code} {one.name}", one.message, f"bad.plan:{line}:{column}"):
+                assert words in terminal
+        assert shown.summary.startswith("3 errors")
 
     def test_the_lines_are_the_text_and_the_marks_where_findings_are(self):
-        shown = show_plan("bad.plan", BAD, load_library())
-        assert ["".join(piece.text for piece in line.pieces) for line in shown.lines] == BAD.rstrip(
-            "\n"
-        ).split("\n")
-        marked = [piece.text for line in shown.lines for piece in line.pieces if piece.severity]
+        shown = check_plan("bad.plan", BAD, load_library())
+        lines = ["".join(text for _, text in line.parts) for line in shown.lines]
+        assert lines == BAD.rstrip("\n").split("\n")
+        marked = [text for line in shown.lines for severity, text in line.parts if severity]
         assert marked[:2] == ["FIND_RELATIONSHIPS", "mother"]
-        assert shown.summary.startswith("3 errors")
 
     def test_a_text_with_thousands_of_findings_is_still_a_page(self):
         text = '1. a = FIND_REASON(CTX, "' + "{b} " * 5_000 + '") : c\n'
-        shown = show_plan("a", text, load_library())
-        assert (len(shown.findings), shown.more) == (200, 4_800)
+        shown = check_plan("a", text, load_library())
+        assert (len(shown.findings), len(shown.shown)) == (5_000, 200)
 
 
 class TestCommands:
     def test_export_and_agreement(self, tmp_path: Path):
         plans(tmp_path / "plans", 3)
         folders = read_folders(["plans"], "", "")
-        engine, desk, _ = laid_out(["plans"], "s.db", folders, Wanted(("Anna", "=Ben"), 2))
+        engine, session, _ = laid_out(["plans"], "s.db", folders, Wanted(("Anna", "=Ben"), 2))
         with engine.begin() as connection:
-            for one in desk.items:
+            for one in session.items:
                 save(connection, one.id, 1, Verdict("yes", 5, ("edit",), "=1+1"))
                 save(connection, one.id, 2, Verdict("no", 2))
-        keep(engine, desk.items[0], 1, "x\n", folders)
+        add_version(engine, session.items[0], 1, "x\n", folders)
         engine.dispose()
         assert call("review", "export", "-o", "v.csv", "--store", "s.db").code == 0
         rows = list(csv.DictReader(Path("v.csv").read_text(encoding="utf-8").splitlines()))

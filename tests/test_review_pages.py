@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from pearl.review.agreement import agreement, correct_labels
-from pearl.review.verdicts import read_verdicts
-from pearl.review.versions import read_versions
+from pearl.review.verdicts import read_verdicts, read_versions
 from tests.reviewing import GOOD, Review, plans, reviewing
 from tests.shell import STORY
 from tests.shell import process as pearl
@@ -144,14 +143,14 @@ def test_two_annotators_judge_ten_plans_and_edit_one(watched: Any, tmp_path: Pat
         assert (demos / "plan3.plan").read_text(encoding="utf-8") == GOOD.format(who="Tom")
         page.get_by_role("link", name="Agreement").click()
         table = page.get_by_role("table", name="Agreement").inner_text()
-        given = read_verdicts(review.desk.engine)
+        given = read_verdicts(review.session.engine)
         assert len(given) == 20
         # Seven of ten alike; chance by hand: yes .6 · .6, no .3 · .4, cannot tell .1 · 0 = .48.
         found = agreement(correct_labels({(one.plan, one.person): one for one in given}))
         assert found.cohen == pytest.approx((0.7 - 0.48) / (1 - 0.48))
         first = next(line for line in table.splitlines() if line.startswith("Correct"))
         assert first.split("\t")[1:4] == ["10", "70.0 %", "0.423"]
-        assert [one.number for one in read_versions(review.desk.engine)] == [2]
+        assert [one.number for one in read_versions(review.session.engine)] == [2]
 
 
 def test_nothing_that_others_wrote_runs(watched: Any, tmp_path: Path):
@@ -186,14 +185,14 @@ def test_nothing_that_others_wrote_runs(watched: Any, tmp_path: Path):
             page.locator("#run-shown").wait_for()
             page.locator("#edit > summary").click()
             text = page.get_by_label("The plan's text")
-            assert text.input_value() == review.desk.by_id[plan].text
+            assert text.input_value() == review.session.by_id[plan].text
             text.fill(f"{text.input_value()}{every}")
             page.locator("#checked-summary:not(:empty)").wait_for()
             judge(page, "No", 1, words=every)
             assert page.get_by_label("Remark").input_value() == every
             assert page.evaluate("window.pwned") is None
             # The edit was only tried: back as it was, nobody is asked about it.
-            text.fill(review.desk.by_id[plan].text)
+            text.fill(review.session.by_id[plan].text)
         for path in ("/", "/agreement"):
             page.goto(f"http://127.0.0.1:{review.port}{path}")
             assert page.evaluate("window.pwned") is None
@@ -237,7 +236,7 @@ def test_by_keys_alone(watched: Any, tmp_path: Path):
         page.get_by_role("button", name="Save again").wait_for()
         assert page.evaluate("document.activeElement.id") == "judging-title"
         assert page.inner_text("#said") == "Saved."
-        (given,) = read_verdicts(review.desk.engine)
+        (given,) = read_verdicts(review.session.engine)
         said = given.verdict
         assert (said.correct, said.confidence, said.words) == ("no", 2, "no y in here")
         assert said.categories == ("merge", "incorrect")

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pearl.review.app import HEADERS, LARGEST, is_loopback
 from pearl.review.people import form_token
-from pearl.review.verdicts import read_verdicts
-from pearl.review.versions import read_versions
+from pearl.review.serve import HEADERS, LARGEST, is_loopback
+from pearl.review.verdicts import read_verdicts, read_versions
 from tests.reviewing import GOOD, Answer, Browser, Review, plans, process, reviewing
 from tests.shell import STORY, call
 
@@ -46,7 +45,7 @@ class TestWhoIsLetIn:
         refused(browser.judge(review.ids[0]), 401, "open the link")
         refused(browser.post("/enter", {"token": "wrong"}), 401, "not known here")
         refused(browser.post("/enter", {"person": "1"}), 401, "not known here")
-        assert read_verdicts(review.desk.engine) == []
+        assert read_verdicts(review.session.engine) == []
 
     def test_a_link_alone_lets_nobody_in(self, review: Review):
         browser = review.browser()
@@ -116,7 +115,7 @@ class TestForms:
         for path in ("/leave", "/enter", f"/plan/{review.ids[0]}/check",
                      f"/plan/{review.ids[0]}/versions"):  # fmt: skip
             refused(browser.ask("POST", path, {"text": GOOD}), 403, "load the page again")
-        assert read_verdicts(review.desk.engine) == []
+        assert read_verdicts(review.session.engine) == []
         assert browser.get("/").status == 200
 
     def test_a_form_of_another_site_is_refused(self, review: Review):
@@ -335,7 +334,7 @@ class TestSafe:
                 one.start()
             for one in threads:
                 one.join()
-            kept = [(one.plan, one.person) for one in read_verdicts(found.desk.engine)]
+            kept = [(one.plan, one.person) for one in read_verdicts(found.session.engine)]
             assert len(acknowledged) == 72
             assert sorted(kept) == sorted(acknowledged)
 
@@ -369,11 +368,11 @@ class TestSafe:
             child.wait()
         assert 12 <= len(acknowledged) < 40
         with reviewing(folder, place=str(Path(".pearl") / "store.db"), annotators=2) as found:
-            kept = {one.plan for one in read_verdicts(found.desk.engine)}
+            kept = {one.plan for one in read_verdicts(found.session.engine)}
             assert set(acknowledged) <= kept
-            assert set(edits) <= {one.plan for one in read_versions(found.desk.engine)}
+            assert set(edits) <= {one.plan for one in read_versions(found.session.engine)}
             # Who was in is in still, and goes on where the server was killed.
             assert [one.token for one in found.admitted] == ["", ""]
             browser.port = found.port
-            browser.cookies = {found.desk.cookie: browser.cookies.popitem()[1]}
+            browser.cookies = {found.session.cookie: browser.cookies.popitem()[1]}
             assert f"{len(kept)} of 40 plans judged" in browser.get("/").text

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from pearl.review.people import Admitted
-    from pearl.review.session import Desk
+    from pearl.review.session import ReviewSession
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -97,12 +97,12 @@ def review_command(
     Everybody gets a link. Verdicts go to the store as they are given; the same command goes on.
     """
     _installed()
-    from pearl.review.app import is_loopback
     from pearl.review.folders import read_folders
+    from pearl.review.pages import application
     from pearl.review.people import read_wanted
     from pearl.review.queue import read_queue
-    from pearl.review.serve import address_of, application, listen, serve
-    from pearl.review.session import Desk, Wanted, lay_out
+    from pearl.review.serve import address_of, is_loopback, listen, serve
+    from pearl.review.session import ReviewSession, Wanted, lay_out
     from pearl.store.database import address, open_database
 
     if no_tokens and not is_loopback(host):
@@ -121,9 +121,11 @@ def review_command(
             admitted = lay_out(engine, queue, wanted)
             people = tuple(one.person.id for one in admitted)
             cookie = f"pearl_review_{taken.getsockname()[1]}"
-            desk = Desk(engine, queue.items, library, folders, people, no_tokens, cookie)
-            _welcome(desk, admitted, queue.left_out, address_of(taken, host, hosts), as_json)
-            serve(application(desk, host, hosts), taken)
+            session = ReviewSession(
+                engine, queue.items, library, folders, people, no_tokens, cookie
+            )
+            _welcome(session, admitted, queue.left_out, address_of(taken, host, hosts), as_json)
+            serve(application(session, host, hosts), taken)
     except KeyboardInterrupt:
         click.echo(f"Stopped. What was saved is in {printable(place)}.", err=True)
     finally:
@@ -183,13 +185,17 @@ def _installed() -> None:
 
 
 def _welcome(
-    desk: Desk, admitted: list[Admitted], left_out: tuple[str, ...], start: str, as_json: bool
+    session: ReviewSession,
+    admitted: list[Admitted],
+    left_out: tuple[str, ...],
+    start: str,
+    as_json: bool,
 ) -> None:
     """Who may come in, and how. Tokens are shown this once."""
     links = [
         {
             "name": one.person.name,
-            "plans": len(desk.share(one.person.id)),
+            "plans": len(session.share(one.person.id)),
             "link": f"{start}/enter?token={one.token}" if one.token else None,
         }
         for one in admitted
@@ -198,7 +204,7 @@ def _welcome(
         emit_json(
             {
                 "address": start,
-                "plans": len(desk.items),
+                "plans": len(session.items),
                 "left_out": list(left_out),
                 "annotators": links,
             }
@@ -207,10 +213,10 @@ def _welcome(
     for told in left_out:
         click.echo(f"left out: {printable(told)}", err=True)
     people = counted(len(links), "annotator")
-    click.echo(f"{counted(len(desk.items), 'plan')} for {people} at {start}\n")
+    click.echo(f"{counted(len(session.items), 'plan')} for {people} at {start}\n")
     width = max(len(str(one["name"])) for one in links)
     old = "came in by an earlier link; --new-links makes another"
-    if desk.open:
+    if session.open:
         click.echo(f"Anybody on this machine may come in at {start}/enter\n")
     for one in links:
         plans = counted(int(str(one["plans"])), "plan")
@@ -225,8 +231,7 @@ def _rows(engine: Engine) -> list[dict[str, Any]]:
     from sqlalchemy import select
 
     from pearl.review.people import everybody
-    from pearl.review.verdicts import last, read_verdicts
-    from pearl.review.versions import read_versions
+    from pearl.review.verdicts import last, read_verdicts, read_versions
     from pearl.store.database import reading
     from pearl.store.tables import review_plans
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pearl.lang.source import InputError
 from pearl.report.document import Block, Column, Report, Table, Text
 from pearl.review.people import Person
-from pearl.review.verdicts import CATEGORIES, Given, Verdict, last, unswayed
+from pearl.review.verdicts import CATEGORIES, RecordedVerdict, Verdict, last, unswayed
 
 if TYPE_CHECKING:
     from nltk.metrics.agreement import AnnotationTask
@@ -102,12 +102,12 @@ def agreement(labels: Labels) -> Agreement:
     )
 
 
-def correct_labels(given: Mapping[tuple[str, int], Given]) -> Labels:
+def correct_labels(given: Mapping[tuple[str, int], RecordedVerdict]) -> Labels:
     """Whether each plan is correct; "cannot tell" is an answer like the others."""
     return _labels({key: one.verdict.correct for key, one in given.items()})
 
 
-def category_labels(given: Mapping[tuple[str, int], Given], category: str) -> Labels:
+def category_labels(given: Mapping[tuple[str, int], RecordedVerdict], category: str) -> Labels:
     """Whether each plan has a category, yes or no."""
     assert category in {one.name for one in CATEGORIES}
     said = {
@@ -187,7 +187,9 @@ _CORRECT = (("yes", "Correct"), ("no", "Not correct"), ("unclear", "Cannot tell"
 
 
 def review_report(
-    given: Sequence[Given], people: Mapping[int, Person], about: Sequence[tuple[str, str]] = ()
+    given: Sequence[RecordedVerdict],
+    people: Mapping[int, Person],
+    about: Sequence[tuple[str, str]] = (),
 ) -> Report:
     """What a review comes to.
 
@@ -208,8 +210,8 @@ def review_report(
 
 
 def _blocks(
-    final: Mapping[tuple[str, int], Given],
-    blind: Mapping[tuple[str, int], Given],
+    final: Mapping[tuple[str, int], RecordedVerdict],
+    blind: Mapping[tuple[str, int], RecordedVerdict],
     people: Mapping[int, Person],
 ) -> list[Block]:
     judged = _judged(final, people)
@@ -224,9 +226,11 @@ def _blocks(
     return blocks
 
 
-def _judged(final: Mapping[tuple[str, int], Given], people: Mapping[int, Person]) -> Table:
+def _judged(
+    final: Mapping[tuple[str, int], RecordedVerdict], people: Mapping[int, Person]
+) -> Table:
     """The paper's table: the share of plans judged correct, and of each category."""
-    groups: list[tuple[str, list[Given]]] = [("everybody", list(final.values()))]
+    groups: list[tuple[str, list[RecordedVerdict]]] = [("everybody", list(final.values()))]
     for number, person in people.items():
         own = [one for one in final.values() if one.person == number]
         if own:
@@ -306,7 +310,9 @@ def _has(name: str, verdict: Verdict) -> bool:
 
 
 def _shares(
-    words: str, groups: Sequence[tuple[str, Sequence[Given]]], holds: Callable[[Verdict], bool]
+    words: str,
+    groups: Sequence[tuple[str, Sequence[RecordedVerdict]]],
+    holds: Callable[[Verdict], bool],
 ) -> tuple[str, list[str], dict[str, Any]]:
     """A line of the table: of each group the share of verdicts of which something holds."""
     shares = [sum(holds(one.verdict) for one in own) / len(own) for _, own in groups]

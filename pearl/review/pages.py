@@ -1,41 +1,60 @@
-"""What each page shows and does.
-
-A plan as the page shows it: its lines, what the checker finds in them, the picture.
-"""
+"""What each page shows and does."""
 
 from __future__ import annotations
 
-import base64
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.ast import Plan
-from pearl.lang.diagnostics import Diagnostic, Safety, Severity
-from pearl.lang.graph import dependencies, outputs, reads_document, svg
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.graph import dependencies, outputs, reads_document
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
+from pearl.lang.text import counted
 from pearl.lint.checker import check
 from pearl.review.agreement import review_report
-from pearl.review.app import Page, RefusedError, Visit, back_to, come_in, enter_page, go_out
+from pearl.review.app import Page, Visit, back_to, make_app
+from pearl.review.people import (
+    LIFE,
+    LONGEST_NAME,
+    Person,
+    by_token,
+    enter,
+    form_token,
+    leave,
+    rename,
+)
 from pearl.review.queue import LONGEST, Item
 from pearl.review.runs import read_run
+from pearl.review.serve import Guard, RefusedError, guarded, set_cookie
+from pearl.review.session import ReviewSession
 from pearl.review.verdicts import (
     CATEGORIES,
     CONFIDENCE,
     CORRECT,
     LONGEST_WORDS,
     Verdict,
+    Version,
+    accept_edit,
+    add_version,
+    edited,
     last,
     read_form,
     read_verdicts,
+    read_versions,
     save,
+    send_to_demos,
 )
-from pearl.review.versions import Version, accept, edited, keep, read_versions, send
+from pearl.viewer.plans import Line, picture, plain, plan_lines
 
 if TYPE_CHECKING:
     from starlette.responses import Response
+
+VISIT = 3600.0
+"""Seconds for which the page of the entry is good."""
 
 
 DRAWN = 200
@@ -46,80 +65,39 @@ SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a line: its text, and the severity of a finding on it, or nothing."""
-
-    text: str
-    severity: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a plan.
-
-    Args:
-        number: counted from 1.
-        pieces: its text, in order.
-        comment: whether it says nothing to the checker.
-    """
-
-    number: int
-    pieces: tuple[Piece, ...]
-    comment: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What the checker says, in the words that the terminal has.
-
-    Args:
-        code: the rule's.
-        name: the rule's name.
-        severity: ``error`` or ``warning``.
-        line: where, counted from 1.
-        column: likewise.
-        message: one fact.
-        labels: other places that matter.
-        help: the act that mends it, in lines.
-        fix: what ``pearl lint`` would do, and with which option; or nothing.
-    """
-
-    code: str
-    name: str
-    severity: str
-    line: int
-    column: int
-    message: str
-    labels: tuple[str, ...]
-    help: tuple[str, ...]
-    fix: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlanShown:
+class CheckedPlan:
     """A plan with all that is said of it.
 
     Args:
-        text: as it was written.
-        lines: the same in lines.
+        source: as it was written.
+        lines: the same in lines, with the places of findings.
         findings: in the order of the text.
-        more: how many further ones are not shown.
-        summary: how many there are, in words.
         picture: what uses what, as an address of the picture itself; empty
             where there is nothing to draw.
         uses: the same in words, a step a line.
     """
 
-    text: str
-    lines: tuple[Line, ...]
-    findings: tuple[Finding, ...]
-    more: int
-    summary: str
+    source: Source
+    lines: Sequence[Line]
+    findings: Sequence[Diagnostic]
     picture: str
-    uses: tuple[str, ...]
+    uses: Sequence[str]
+
+    @property
+    def shown(self) -> Sequence[Diagnostic]:
+        """As many findings as are shown."""
+        return self.findings[:SHOWN]
+
+    @property
+    def summary(self) -> str:
+        """How many findings there are, in words."""
+        errors = sum(finding.severity is Severity.ERROR for finding in self.findings)
+        counts = [(errors, "error"), (len(self.findings) - errors, "warning")]
+        words = [counted(count, noun) for count, noun in counts if count]
+        return f"{' and '.join(words)}." if words else "No findings."
 
 
-def show_plan(name: str, text: str, library: Library) -> PlanShown:
+def check_plan(name: str, text: str, library: Library) -> CheckedPlan:
     """Read and check a plan, and draw it.
 
     Args:
@@ -129,66 +107,10 @@ def show_plan(name: str, text: str, library: Library) -> PlanShown:
     """
     source = Source(name, text)
     parsed = parse(source)
-    found = check(parsed, library)
-    return PlanShown(
-        text,
-        tuple(_lines(source, found)),
-        tuple(_finding(one, source) for one in found[:SHOWN]),
-        max(0, len(found) - SHOWN),
-        summary(found),
-        _picture(parsed.plan),
-        tuple(_uses(parsed.plan)),
-    )
-
-
-def summary(found: Sequence[Diagnostic]) -> str:
-    """How many findings there are, in words."""
-    errors = sum(one.severity is Severity.ERROR for one in found)
-    counts = [(errors, "error"), (len(found) - errors, "warning")]
-    told = [f"{count} {noun}{'s'[: count != 1]}" for count, noun in counts if count]
-    return f"{' and '.join(told)}." if told else "No findings."
-
-
-def _lines(source: Source, found: Sequence[Diagnostic]) -> Iterator[Line]:
-    severities = [""] * len(source.text)
-    for one in sorted(found, key=lambda one: one.severity is Severity.ERROR):
-        end = max(one.span.end, one.span.start + 1)
-        for at in range(one.span.start, min(end, len(source.text))):
-            severities[at] = str(one.severity)
-    start = 0
-    for number, line in enumerate(source.text.rstrip("\n").split("\n"), 1):
-        comment = line.lstrip().startswith("#")
-        yield Line(number, tuple(_pieces(line, severities[start : start + len(line)])), comment)
-        start += len(line) + 1
-
-
-def _pieces(line: str, severities: Sequence[str]) -> Iterator[Piece]:
-    start = 0
-    for at in range(1, len(line) + 1):
-        if at == len(line) or severities[at] != severities[start]:
-            yield Piece(line[start:at], severities[start])
-            start = at
-
-
-def _finding(one: Diagnostic, source: Source) -> Finding:
-    line, column = source.position(one.span.start)
-    labels = [f"{label.text}: line {source.position(label.span.start)[0]}" for label in one.labels]
-    fix = ""
-    if one.fix:
-        how = "--fix" if one.fix.safety is Safety.SAFE else "--unsafe-fixes"
-        fix = f"{one.fix.title} (pearl lint {how})"
-    return Finding(
-        one.code, one.name, str(one.severity), line, column, one.message, tuple(labels),
-        tuple(one.help.splitlines()), fix,
-    )  # fmt: skip
-
-
-def _picture(plan: Plan) -> str:
-    if not 0 < len(plan.steps) <= DRAWN:
-        return ""
-    # As a picture, and not as a part of the page, nothing in it can run or be styled from without.
-    data = base64.b64encode(svg(plan).encode("utf-8", "replace")).decode()
-    return f"data:image/svg+xml;base64,{data}"
+    findings = check(parsed, library)
+    drawn = picture(parsed.plan) if len(parsed.plan.steps) <= DRAWN else ""
+    lines = plan_lines(source, findings, plain)
+    return CheckedPlan(source, lines, findings, drawn, tuple(_uses(parsed.plan)))
 
 
 def _uses(plan: Plan) -> Iterator[str]:
@@ -197,13 +119,82 @@ def _uses(plan: Plan) -> Iterator[str]:
     for number, step in enumerate(plan.steps, 1):
         inputs = ["the document"] if reads_document(step) else []
         inputs += needs[step.name]
-        told = f"{number}. {step.name} uses {', '.join(inputs) or 'nothing'}"
-        yield f"{told}; it is part of the answer." if step.name in ends else f"{told}."
+        words = f"{number}. {step.name} uses {', '.join(inputs) or 'nothing'}"
+        yield f"{words}; it is part of the answer." if step.name in ends else f"{words}."
+
+
+def enter_page(visit: Visit) -> Response:
+    """Ask whoever has a link whether to come in.
+
+    The link alone lets nobody in: a program that looks at links beforehand
+    is no annotator, and another site's page cannot send a browser in.
+    """
+    token = visit.request.query_params.get("token", "")
+    person = by_token(visit.session.engine, token) if token else None
+    if person is None and not visit.session.open:
+        raise RefusedError(401, "This link is not known here: ask for another one.")
+    if person is not None and person.id not in visit.session.people:
+        raise RefusedError(403, f"{person.name} is not asked for this review.")
+    return _form(visit, person, token)
+
+
+def come_in(visit: Visit) -> Response:
+    """Let a browser in."""
+    token = visit.field("token")
+    person = by_token(visit.session.engine, token) if token else _chosen(visit)
+    if person is None or person.id not in visit.session.people:
+        raise RefusedError(401, "This link is not known here: ask for another one.")
+    try:
+        with visit.session.writing() as connection:
+            if visit.field("name").strip():
+                person = rename(connection, person, visit.field("name"))
+            key = enter(connection, person)
+    except InputError as error:
+        return _form(visit, person, token, str(error))
+    response = back_to("/")
+    set_cookie(response, visit.request, visit.session.cookie, key, LIFE)
+    return response
+
+
+def go_out(visit: Visit) -> Response:
+    """Let the browser in no more."""
+    with visit.session.writing() as connection:
+        leave(connection, visit.key)
+    response = visit.show("left.jinja", {})
+    response.delete_cookie(visit.session.cookie, path="/", httponly=True, samesite="strict")
+    return response
+
+
+def _chosen(visit: Visit) -> Person | None:
+    """Who somebody says to be, where the review is open to all on this machine."""
+    number = visit.field("person")
+    if not visit.session.open or not number.isdecimal() or len(number) > 6:
+        return None
+    return visit.people.get(int(number))
+
+
+def _form(visit: Visit, person: Person | None, token: str, trouble: str = "") -> Response:
+    # Before anybody is in, the browser has a secret of its own, so that the form can be told from
+    # another page's.
+    key = visit.key or secrets.token_urlsafe(32)
+    people = [visit.people[number] for number in visit.session.people] if person is None else []
+    values = {
+        "entering": person,
+        "people": people,
+        "token": token,
+        "form_token": form_token(key),
+        "longest": LONGEST_NAME,
+        "trouble": trouble,
+    }
+    response = visit.show("enter.jinja", values, 422 if trouble else 200)
+    if not visit.key:
+        set_cookie(response, visit.request, visit.session.cookie, key, VISIT)
+    return response
 
 
 def queue_page(visit: Visit) -> Response:
     """The plans that somebody is asked to judge."""
-    items = visit.desk.share(visit.who.id)
+    items = visit.session.share(visit.who.id)
     verdicts = visit.own
     values = {
         "items": items,
@@ -218,14 +209,14 @@ def queue_page(visit: Visit) -> Response:
 def plan_page(visit: Visit) -> Response:
     """One plan with all there is to judge it by."""
     item = _item(visit)
-    items = visit.desk.share(visit.who.id)
+    items = visit.session.share(visit.who.id)
     at = next((at for at, one in enumerate(items) if one.id == item.id), None)
     values = {
         "number": None if at is None else at + 1,
         "count": len(items),
-        "before": None if at is None else _at(items, at - 1),
-        "after": None if at is None else _at(items, at + 1),
-        "plan": show_plan(item.name, item.text, visit.desk.library),
+        "before": items[at - 1] if at else None,
+        "after": next(iter(items[at + 1 :]), None) if at is not None else None,
+        "plan": check_plan(item.name, item.text, visit.session.library),
         "longest": LONGEST,
     }
     return visit.show("plan.jinja", values | _judging(visit, item) | _versions(visit, item))
@@ -235,7 +226,7 @@ def run_page(visit: Visit) -> Response:
     """What the plan did when it ran."""
     item = _item(visit)
     template = "_run.jinja" if visit.in_part else "run.jinja"
-    run = read_run(item, visit.desk.engine, visit.desk.folders)
+    run = read_run(item, visit.session.engine, visit.session.folders)
     return visit.show(template, {"item": item, "run": run})
 
 
@@ -245,7 +236,7 @@ def check_page(visit: Visit) -> Response:
     text = edited(visit.field("text"))
     if len(text) > LONGEST:
         raise RefusedError(413, f"The plan is longer than {LONGEST:,} characters: shorten it.")
-    shown = show_plan(item.name, text, visit.desk.library)
+    shown = check_plan(item.name, text, visit.session.library)
     return visit.show("_checked.jinja", {"item": item, "plan": shown})
 
 
@@ -259,7 +250,7 @@ def judge(visit: Visit) -> Response:
             raise
         entered = _entered(visit) | {"trouble": str(error)}
         return visit.show("_judging.jinja", _judging(visit, item) | entered, 422)
-    with visit.desk.writing() as connection:
+    with visit.session.writing() as connection:
         save(connection, item.id, visit.who.id, verdict)
     if not visit.in_part:
         return back_to(f"/plan/{item.id}#judging")
@@ -271,8 +262,8 @@ def keep_edit(visit: Visit) -> Response:
     """Take an edited plan as a new version."""
     item = _item(visit)
     try:
-        text = accept(visit.field("text"), item, visit.desk.library)
-        version = keep(visit.desk.engine, item, visit.who.id, text, visit.desk.folders)
+        text = accept_edit(visit.field("text"), item, visit.session.library)
+        version = add_version(visit.session.engine, item, visit.who.id, text, visit.session.folders)
     except InputError as error:
         return _kept(visit, item, None, error)
     return _kept(visit, item, version)
@@ -281,13 +272,13 @@ def keep_edit(visit: Visit) -> Response:
 def send_version(visit: Visit) -> Response:
     """Send a version to the demonstrations."""
     item = _item(visit)
-    demos = visit.desk.folders.demos
+    demos = visit.session.folders.demos
     number = visit.request.path_params["number"]
     known = {one.number: one for one in _visible(visit, item)}
     if demos is None or number not in known:
         raise RefusedError(404, "There is no such version, or no folder of demonstrations.")
     try:
-        send(visit.desk.engine, item, known[number], demos)
+        send_to_demos(visit.session.engine, item, known[number], demos)
     except InputError as error:
         return _kept(visit, item, None, error)
     return _kept(visit, item, None)
@@ -295,8 +286,8 @@ def send_version(visit: Visit) -> Response:
 
 def agreement_page(visit: Visit) -> Response:
     """The tables, of those plans only that whoever asks has judged."""
-    ours = [item.id for item in visit.desk.items if item.id in visit.own]
-    report = review_report(read_verdicts(visit.desk.engine, ours), visit.people)
+    ours = [item.id for item in visit.session.items if item.id in visit.own]
+    report = review_report(read_verdicts(visit.session.engine, ours), visit.people)
     return visit.show("agreement.jinja", {"report": report, "count": len(ours)})
 
 
@@ -317,7 +308,7 @@ PAGES: Mapping[str, tuple[str, Page]] = {
 
 
 def _item(visit: Visit) -> Item:
-    item = visit.desk.by_id.get(visit.request.path_params["id"])
+    item = visit.session.by_id.get(visit.request.path_params["id"])
     if item is None:
         raise RefusedError(404, "There is no such plan: go back to the plans.")
     return item
@@ -335,16 +326,12 @@ def _kept(
     return visit.show("_versions.jinja", values | _versions(visit, item), 422 if trouble else 200)
 
 
-def _at(items: Sequence[Item], at: int) -> Item | None:
-    return items[at] if 0 <= at < len(items) else None
-
-
 def _judging(visit: Visit, item: Item) -> dict[str, Any]:
     """What the form for a verdict needs; others' verdicts for those only who have given theirs."""
-    given = last(read_verdicts(visit.desk.engine, (item.id,)))
+    given = last(read_verdicts(visit.session.engine, (item.id,)))
     own = given.pop((item.id, visit.who.id), None)
     others = [(visit.people[one.person].name, one) for one in given.values()] if own else []
-    items = visit.desk.share(visit.who.id)
+    items = visit.session.share(visit.who.id)
     open_ones = [one for one in items if one.id not in visit.own and one.id != item.id]
     return {
         "item": item,
@@ -371,7 +358,7 @@ def _entered(visit: Visit) -> dict[str, Any]:
 
 def _visible(visit: Visit, item: Item) -> list[Version]:
     """One's own versions, and the others' where they say no more than their verdicts already do."""
-    versions = read_versions(visit.desk.engine, item.id)
+    versions = read_versions(visit.session.engine, item.id)
     if item.id in visit.own:
         return versions
     return [one for one in versions if one.person == visit.who.id]
@@ -379,4 +366,15 @@ def _visible(visit: Visit, item: Item) -> list[Version]:
 
 def _versions(visit: Visit, item: Item) -> dict[str, Any]:
     versions = [(visit.people[one.person].name, one) for one in _visible(visit, item)]
-    return {"item": item, "versions": versions, "demos": visit.desk.folders.demos is not None}
+    return {"item": item, "versions": versions, "demos": visit.session.folders.demos is not None}
+
+
+def application(session: ReviewSession, host: str, names: Sequence[str]) -> Guard:
+    """What answers, for a server on that address.
+
+    Args:
+        session: what the review has.
+        host: the address it listens on.
+        names: further names under which it is reached.
+    """
+    return guarded(make_app(session, PAGES), host, names)

@@ -121,13 +121,6 @@ def by_token(engine: Engine, token: str) -> Person | None:
     return Person(row.id, row.name) if row else None
 
 
-def by_id(engine: Engine, id: int) -> Person | None:
-    """The annotator of a number."""
-    with reading(engine) as connection:
-        row = connection.execute(select(review_people).where(review_people.c.id == id)).first()
-    return Person(row.id, row.name) if row else None
-
-
 def everybody(engine: Engine) -> dict[int, Person]:
     """All annotators, by number."""
     with reading(engine) as connection:

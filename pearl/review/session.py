@@ -1,6 +1,6 @@
-"""What a review has on its desk while the server runs, and how it is laid out at the start.
+"""What a review has while its server runs, and who judges which plan.
 
-Who judges which plan: so many people a plan, everybody about as many plans.
+So many people judge a plan, and everybody about as many plans.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Table, bindparam, delete, insert, select, text
@@ -51,38 +49,27 @@ def deal(
     """
     wanted = min(overlap, len(people))
     load = Counter(dict.fromkeys(people, 0))
-    together: Counter[tuple[int, int]] = Counter()
-    for plan in plans:
-        _count(kept.get(plan, ()), load, together)
-    found: dict[str, tuple[int, ...]] = {}
-    for plan in plans:
-        chosen = list(kept.get(plan, ()))
-        while len(chosen) < wanted:
-            free = [person for person in people if person not in chosen]
-            if not free:
-                break
-            best = min(
-                free,
-                key=lambda one: (
-                    load[one],
-                    sum(together[_pair(one, other)] for other in chosen),
-                    people.index(one),
-                ),
-            )
-            load[best] += 1
-            together.update(_pair(best, other) for other in chosen)
+    together: Counter[frozenset[int]] = Counter()
+
+    def assign(person: int, others: Sequence[int]) -> None:
+        load[person] += 1
+        together.update(frozenset((person, other)) for other in others)
+
+    dealt = {plan: list(kept.get(plan, ())) for plan in plans}
+    for chosen in dealt.values():
+        for at, person in enumerate(chosen):
+            assign(person, chosen[:at])
+    for chosen in dealt.values():
+        while len(chosen) < wanted and (free := [one for one in people if one not in chosen]):
+
+            def burden(person: int, chosen: Sequence[int] = chosen) -> tuple[int, int, int]:
+                met = sum(together[frozenset((person, other))] for other in chosen)
+                return load[person], met, people.index(person)
+
+            best = min(free, key=burden)
+            assign(best, chosen)
             chosen.append(best)
-        found[plan] = tuple(chosen)
-    return found
-
-
-def _count(chosen: Sequence[int], load: Counter[int], together: Counter[tuple[int, int]]) -> None:
-    load.update(chosen)
-    together.update(_pair(one, other) for one, other in combinations(chosen, 2))
-
-
-def _pair(one: int, other: int) -> tuple[int, int]:
-    return (one, other) if one < other else (other, one)
+    return {plan: tuple(chosen) for plan, chosen in dealt.items()}
 
 
 _LOCK = 7052962
@@ -90,7 +77,7 @@ _LOCK = 7052962
 
 
 @dataclass(frozen=True)
-class Desk:
+class ReviewSession:
     """What every page needs.
 
     Args:
@@ -115,23 +102,17 @@ class Desk:
     @cached_property
     def by_id(self) -> Mapping[str, Item]:
         """The plans by id."""
-        return MappingProxyType({item.id: item for item in self.items})
+        return {item.id: item for item in self.items}
 
     @cached_property
-    def _shares(self) -> Mapping[int, tuple[Item, ...]]:
+    def _dealt(self) -> frozenset[tuple[str, int]]:
         query = select(review_shares.c.plan, review_shares.c.person)
         with reading(self.engine) as connection:
-            dealt = {(row.plan, row.person) for row in connection.execute(query)}
-        return MappingProxyType(
-            {
-                person: tuple(item for item in self.items if (item.id, person) in dealt)
-                for person in self.people
-            }
-        )
+            return frozenset((row.plan, row.person) for row in connection.execute(query))
 
     def share(self, person: int) -> tuple[Item, ...]:
         """The plans that somebody is asked to judge, in order, as they were dealt at the start."""
-        return self._shares.get(person, ())
+        return tuple(item for item in self.items if (item.id, person) in self._dealt)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -190,7 +171,12 @@ def lay_out(engine: Engine, queue: Queue, wanted: Wanted) -> list[Admitted]:
             len(found) == count for found in dealt.values()
         )
         shares = deal(ids, people, wanted.overlap, dealt if same else judged)
-        _put_shares(connection, shares)
+        if shares:
+            gone = delete(review_shares).where(review_shares.c.plan == bindparam("p"))
+            connection.execute(gone, [{"p": plan} for plan in shares])
+        rows = [{"plan": plan, "person": one} for plan, some in shares.items() for one in some]
+        if rows:
+            connection.execute(insert(review_shares), rows)
     return admitted
 
 
@@ -216,14 +202,3 @@ def _pairs(connection: Connection, table: Table, ids: Sequence[str]) -> dict[str
         if plan in wanted:
             found.setdefault(plan, []).append(person)
     return found
-
-
-def _put_shares(connection: Connection, shares: Mapping[str, Sequence[int]]) -> None:
-    gone = delete(review_shares).where(review_shares.c.plan == bindparam("p"))
-    if shares:
-        connection.execute(gone, [{"p": plan} for plan in shares])
-    rows = [
-        {"plan": plan, "person": person} for plan, people in shares.items() for person in people
-    ]
-    if rows:
-        connection.execute(insert(review_shares), rows)

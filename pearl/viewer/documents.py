@@ -169,14 +169,17 @@ def _of_examples(examples: Iterable[Any]) -> Iterator[str]:
 
 
 def _of_questions(file: Path, item: str) -> Iterator[str]:
-    with file.open("rb") as lines:
-        for line in lines:
-            try:
-                question = parse_question(line.decode("utf-8-sig"), file.name)
-            except (InputError, ValueError):
-                continue
-            if question.id == item and question.text:
-                yield question.text
+    try:
+        lines = file.read_bytes().split(b"\n")
+    except OSError:
+        return
+    for line in lines:
+        try:
+            question = parse_question(line.decode("utf-8-sig"), file.name)
+        except (InputError, ValueError):
+            continue
+        if question.id == item and question.text:
+            yield question.text
 
 
 @dataclass(frozen=True, slots=True)
