@@ -2,144 +2,127 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from benchmarks.stub import Stub
 from tests.batches import Batch, ended, held, until, write_batch
-from tests.shell import Result
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install 'pearl[cluster]'")
 pytest_plugins = ["tests.postgres"]
 
-QUESTIONS = 30
+QUESTIONS = 24
+LATENCY = 0.05
 
 
-@contextmanager
-def cluster(batch: Batch, **settings: str) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A scheduler and two workers, with the batch's environment: its address, and the workers."""
-    file = batch.folder / "scheduler.json"
-    environment = batch.environment(DASK_DISTRIBUTED__WORKER__DAEMON="False", **settings)
+@dataclass(frozen=True)
+class Cluster:
+    """A scheduler with two workers, and the endpoint that they ask."""
 
-    def start(*words: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", *words],
-            cwd=batch.folder, env=environment,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+    stub: Stub
+    address: str
+    workers: list[subprocess.Popen[bytes]]
 
-    processes = [
-        start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
-              "--no-dashboard", "--scheduler-file", str(file)),
-    ]  # fmt: skip
-    try:
-        assert until(file.exists, processes[0])
-        until(lambda: '"address"' in file.read_text())
-        address = file.read_text().partition('"address": "')[2].partition('"')[0]
-        worker = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
-        processes += (start("distributed.cli.dask_worker", address, *worker) for _ in range(2))
-        yield address, processes[1:]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+    def batch(self, folder: Path, store: str = "store.db") -> Batch:
+        """Questions to be answered on it; the endpoint forgets what was asked before."""
+        self.stub.reset()
+        batch = write_batch(folder, QUESTIONS, self.stub, store)
+        return batch.to(options=("--scheduler", self.address))
 
 
-def run(batch: Batch, address: str, *words: str) -> Result:
-    return batch.to(options=(*batch.options, "--scheduler", address, *words)).run()
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One for all tests, as it takes long to start; the last of them kills a worker."""
+    folder = tmp_path_factory.mktemp("cluster")
+    file = folder / "scheduler.json"
+    processes: list[subprocess.Popen[bytes]] = []
+    with Stub(latency=LATENCY) as stub:
+        environment = Batch(folder, (), stub.url, "").environment(
+            DASK_DISTRIBUTED__WORKER__DAEMON="False"
+        )
+
+        def start(*words: str) -> None:
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", *words],
+                    cwd=folder,
+                    env=environment,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+
+        try:
+            start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
+                  "--no-dashboard", "--scheduler-file", str(file))  # fmt: skip
+            # A worker waits for the file itself.
+            for _ in range(2):
+                start("distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads",
+                      "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")  # fmt: skip
+            assert until(lambda: file.exists() and '"address"' in file.read_text(), processes[0])
+            yield Cluster(stub, json.loads(file.read_text())["address"], processes[1:])
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
 
 
-def test_a_cluster_answers_as_one_process_does(tmp_path: Path, database: str):
-    with Stub(latency=0.02) as stub:
-        batch = write_batch(tmp_path, QUESTIONS, stub, database)
-        with cluster(batch) as (address, _):
-            result = run(batch, address)
-            assert result.code == 0, result.err
-            stats = stub.stats()
-            assert (stats["repeats"], stats["again"]) == (0, 0)
-            again = run(batch, address)
-            assert again.json["calls"] == {"made": 0, "kept": 0, "in_vain": 0}
-        alone = batch.to(output="alone.jsonl", store="alone.db")
-        assert alone.run().code == 0
+def test_a_cluster_answers_as_one_process_does(cluster: Cluster, tmp_path: Path, database: str):
+    batch, stub = cluster.batch(tmp_path, database), cluster.stub
+    result = batch.run()
+    assert result.code == 0, result.err
+    stats = stub.stats()
+    assert (stats["repeats"], stats["again"]) == (0, 0)
+    assert batch.run().json["calls"] == {"made": 0, "kept": 0, "in_vain": 0}
+    alone = batch.to(output="alone.jsonl", store="alone.db", options=())
+    assert alone.run().code == 0
     assert batch.lines() == alone.lines()
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
     assert result.json["calls"]["made"] == stats["completed"] == len(held(batch).replies)
     assert result.json["prompt_tokens"] == stats["prompt_tokens"]
 
 
-def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path):
-    with Stub(latency=0.05) as stub:
-        batch = write_batch(tmp_path, QUESTIONS, stub)
-        with cluster(batch) as (address, workers):
-            going = batch.to(options=("--scheduler", address)).start()
-            assert until(lambda: stub.stats()["completed"] >= 30, going)
-            under_way = stub.stats()["max_in_flight"]
-            workers[0].kill()
-            result = ended(going)
+def test_the_budget_is_one_for_all_workers(cluster: Cluster, tmp_path: Path):
+    batch, stub = cluster.batch(tmp_path), cluster.stub
+    limited = batch.to(options=(*batch.options, "--max-tokens", "30k"))
+    for _ in range(2):
+        result = limited.run()
+        assert result.code == 1
+        assert "raise --max-tokens" in result.err
         stats = stub.stats()
-    assert result.code == 0, result.err
-    assert [row["id"] for row in batch.rows()] == list(batch.ids)
-    # What was under way in it is made again; what had come back is not.
-    assert stats["repeats"] <= under_way
-
-
-def test_the_budget_is_one_for_all_workers(tmp_path: Path):
-    with Stub(latency=0.02) as stub:
-        batch = write_batch(tmp_path, QUESTIONS, stub)
-        with cluster(batch) as (address, _):
-            result = run(batch, address, "--max-tokens", "30k")
-            stats = stub.stats()
-            assert result.code == 1
-            assert "raise --max-tokens" in result.err
-            spent = stats["prompt_tokens"] + stats["completion_tokens"]
-            assert 10_000 < spent <= 30_000
-            result = run(batch, address, "--max-tokens", "30k")
-            after = stub.stats()
-            assert after["prompt_tokens"] + after["completion_tokens"] <= 30_000
-            assert run(batch, address).code == 0
-        assert stub.stats()["repeats"] == 0
+        assert 10_000 < stats["prompt_tokens"] + stats["completion_tokens"] <= 30_000
+    assert batch.run().code == 0
+    assert stub.stats()["repeats"] == 0
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
 
 
-def test_ctrl_c_keeps_what_is_done(tmp_path: Path):
-    with Stub(latency=0.1) as stub:
-        batch = write_batch(tmp_path, QUESTIONS, stub)
-        with cluster(batch) as (address, _):
-            going = batch.to(options=("--scheduler", address)).start()
-            assert until(lambda: stub.stats()["completed"] >= 20, going)
-            going.send_signal(signal.SIGINT)
-            result = ended(going)
-            assert result.code == 130, result.err
-            assert "To go on: pearl batch" in result.err
-        assert batch.run().code == 0
-        assert stub.stats()["repeats"] == 0
+def test_ctrl_c_keeps_what_is_done(cluster: Cluster, tmp_path: Path):
+    batch, stub = cluster.batch(tmp_path), cluster.stub
+    going = batch.start()
+    assert until(lambda: stub.stats()["completed"] >= 20, going)
+    going.send_signal(signal.SIGINT)
+    result = ended(going)
+    assert result.code == 130, result.err
+    assert "To go on: pearl batch" in result.err
+    assert batch.to(options=()).run().code == 0
+    assert stub.stats()["repeats"] == 0
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
 
 
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        # Another address is caught as any other difference is (`identity`).
-        ({"PEARL_TEMPERATURE": "0.5"}, "set OPENAI_BASE_URL and the other"),
-    ],
-)
-def test_a_worker_that_would_ask_another_says_so(
-    tmp_path: Path, setting: dict[str, str], words: str
-):
-    with Stub() as stub:
-        batch = write_batch(tmp_path, 8, stub)
-        with cluster(batch, **setting) as (address, _):
-            result = run(batch, address)
-        assert result.code == 2
-        assert words in result.err
-        assert "Traceback" not in result.err
-        assert stub.stats()["requests"] == 0
+def test_a_worker_that_would_ask_another_says_so(cluster: Cluster, tmp_path: Path):
+    """Another address is caught as any other difference is (`identity`)."""
+    result = cluster.batch(tmp_path).run(PEARL_TEMPERATURE="0.5")
+    assert result.code == 2
+    assert "set OPENAI_BASE_URL and the other" in result.err
+    assert "Traceback" not in result.err
+    assert cluster.stub.stats()["requests"] == 0
 
 
 def test_keys_do_not_travel(tmp_path: Path):
@@ -163,3 +146,17 @@ def test_keys_do_not_travel(tmp_path: Path):
     sent = pickle.dumps(order)
     assert key.encode() not in sent
     assert pickle.loads(sent).work.setup.prepared.library.actions == setup.prepared.library.actions
+
+
+def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path):
+    """It stands last, as it leaves the cluster with one worker."""
+    batch, stub = cluster.batch(tmp_path), cluster.stub
+    going = batch.start()
+    assert until(lambda: stub.stats()["completed"] >= 30, going)
+    under_way = stub.stats()["max_in_flight"]
+    cluster.workers[0].kill()
+    result = ended(going)
+    assert result.code == 0, result.err
+    assert [row["id"] for row in batch.rows()] == list(batch.ids)
+    # What was under way in it is made again; what had come back is not.
+    assert stub.stats()["repeats"] <= under_way

@@ -18,7 +18,7 @@ from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.printer import print_library
 from pearl.lang.similarity import given, group, likeness, phrase, read_action, widened
 from pearl.mining.condense import GENERAL, Condensed, condense
-from pearl.mining.rounds import Rounds, condense_with, read_reply, shards
+from pearl.mining.rounds import condense_with, read_reply, shards
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CondenseActions
 from pearl.run.context import Context
@@ -340,8 +340,8 @@ class Scripted:
 
 def with_model(
     model: Scripted, text: str, target: int, rounds: int = 4, store: Path | None = None
-) -> Rounds:
-    async def work() -> Rounds:
+) -> Condensed:
+    async def work() -> Condensed:
         place = str(store) if store else None
         async with open_session(model, {}, "condense", place) as session:
             caller = session.caller()
@@ -350,8 +350,8 @@ def with_model(
     return asyncio.run(work())
 
 
-def kinds(rounds: Rounds) -> list[str]:
-    return [note.kind for note in rounds.condensed.notes]
+def kinds(rounds: Condensed) -> list[str]:
+    return [note.kind for note in rounds.notes]
 
 
 WHY = "FIND_WHY(CTX, X) : Find why X is done, and on what grounds, in CTX"
@@ -366,11 +366,11 @@ class TestRounds:
             "FIND_GIST(CTX) : Find the gist of CTX.\n```\nI hope this helps."
         )
         made = with_model(Scripted(lambda *_: reply), FOUR, 3)
-        sound(made.condensed, actions(FOUR))
-        assert [one.name for one in made.condensed.actions] == [
+        sound(made, actions(FOUR))
+        assert [one.name for one in made.actions] == [
             "FIND_WHY", "FIND_PAINTINGS", "FIND_GIST",
         ]  # fmt: skip
-        aliases = made.condensed.actions[0].aliases
+        aliases = made.actions[0].aliases
         assert aliases == ("FIND_MOTIVE", "FIND_JUSTIFICATION", "FIND_REASON")
         assert (kinds(made), len(made.rounds), made.reports) == ([], 1, ())
 
@@ -383,15 +383,15 @@ class TestRounds:
             "FIND_BOTH(CTX, X, Y) : Find both X and Y\n  replaces: FIND_GIST\n"
         )
         made = with_model(Scripted(lambda *_: reply), FOUR, 4, rounds=1)
-        sound(made.condensed, actions(FOUR))
-        assert new_names(made.condensed) == {
+        sound(made, actions(FOUR))
+        assert new_names(made) == {
             "FIND_MOTIVE": "FIND_WHY",
             "FIND_REASON": "FIND_WHY",
             "FIND_JUSTIFICATION": "FIND_JUSTIFICATION",
             "FIND_PAINTINGS": "FIND_PAINTINGS",
             "FIND_GIST": "FIND_GIST",
         }
-        told = " ".join(note.text for note in made.condensed.notes)
+        told = " ".join(note.text for note in made.notes)
         assert "FIND_BOATS is replaced by FIND_WHY, and was not asked about" in told
         assert "FIND_REASON is replaced by FIND_WHY and FIND_MORE: the first counts." in told
         assert "FIND_NOTHING replaces nothing" in told
@@ -408,8 +408,8 @@ class TestRounds:
         )
         reply = "FIND_SAID(CTX, X) : Find what is said of X\n  replaces: FIND_MENTIONED, "
         made = with_model(Scripted(lambda *_: f"{reply}FIND_NOT_MENTIONED"), text, 1, rounds=1)
-        assert any("negation" in note.text for note in made.condensed.notes)
-        assert new_names(made.condensed)["FIND_NOT_MENTIONED"] == GENERAL
+        assert any("negation" in note.text for note in made.notes)
+        assert new_names(made)["FIND_NOT_MENTIONED"] == GENERAL
 
     def test_arguments_are_composed_over_rounds(self) -> None:
         first = (
@@ -426,17 +426,17 @@ class TestRounds:
 
         text = f"FIND_BOND(CTX, X, Y) : Find the bond of X with Y\n{rest}"
         made = with_model(Scripted(write), text, 1)
-        sound(made.condensed, actions(text))
-        printed = print_library(made.condensed.actions)
+        sound(made, actions(text))
+        printed = print_library(made.actions)
         assert 'replaces: FIND_BOND(CTX, X, Y) = (CTX, "tie of {X} and {Y}")' in printed
         assert 'replaces: FIND_SHIP(CTX, X) = (CTX, "tie of {X}")' in printed
 
     def test_a_round_that_brings_nothing_ends_it_and_the_rest_is_done_without(self) -> None:
         model = Scripted(lambda *_: "I cannot do that.")
         made = with_model(model, FOUR, 2)
-        sound(made.condensed, actions(FOUR))
-        assert (len(model.calls), len(made.condensed.actions)) == (1, 2)
-        texts = [note.text for note in made.condensed.notes if note.kind == "round"]
+        sound(made, actions(FOUR))
+        assert (len(model.calls), len(made.actions)) == (1, 2)
+        texts = [note.text for note in made.notes if note.kind == "round"]
         assert texts == [
             "Round 1 brought nothing: what the model wrote is left out.",
             "The model left 5 actions, not 2: the rest was condensed without it.",
@@ -444,7 +444,7 @@ class TestRounds:
 
     def test_a_library_that_is_small_enough_costs_no_call(self) -> None:
         model = Scripted(lambda *_: "")
-        assert len(with_model(model, FOUR, 5).condensed.actions) == 5
+        assert len(with_model(model, FOUR, 5).actions) == 5
         assert model.calls == []
 
     def test_an_older_name_is_not_given_to_something_else(self) -> None:
@@ -454,10 +454,10 @@ class TestRounds:
         )
         text = FOUR.replace("FIND_GIST(CTX) : Find the gist of CTX", "FIND_GIST(CTX) : Find it")
         made = with_model(Scripted(lambda *_: reply), text, 3, rounds=1)
-        sound(made.condensed, actions(text))
-        small = Library((), {one.name: one for one in made.condensed.actions})
+        sound(made, actions(text))
+        small = Library((), {one.name: one for one in made.actions})
         gist = small.get("FIND_GIST")
-        by_name = new_names(made.condensed)
+        by_name = new_names(made)
         assert by_name["FIND_GIST"] == "FIND_PICTURES"
         # One call has an argument more than the other, which tells the two apart.
         assert gist
@@ -485,7 +485,7 @@ class TestRounds:
         made = with_model(model, FOUR, 3, store=store)
         assert len(model.calls) == 3
         assert [one.after for one in made.rounds] == [4, 3]
-        assert made.condensed.actions[0].name == "FIND_WHY"
+        assert made.actions[0].name == "FIND_WHY"
 
     def test_like_actions_go_together_and_fit_the_prompt(self, shared: Path) -> None:
         before = actions((shared / "pearl_gpt4" / "mined_actions_81.txt").read_text())

@@ -53,6 +53,7 @@ def test_two_stores_share_one_ceiling(place: str):
 
     stores = [open_store(place), open_store(place)]
     ledger(stores[0]).open(Amount())
+    asyncio.run(stores[0].flush())
     assert sum(asyncio.run(both())) == 100
     for store in stores:
         store.close()
@@ -62,7 +63,7 @@ HOLDING = """
 import asyncio, os, sys
 from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.store.store import open_store
-from pearl.store.ledger import StoreLedger
+from pearl.store.store import StoreLedger
 store = open_store(sys.argv[1])
 ledger = StoreLedger(store, "run", Ceiling(tokens=1000))
 async def main():

@@ -7,12 +7,13 @@ import json
 import os
 import secrets
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Coroutine, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from pearl.store.history import (
 )
 from pearl.store.store import Store, open_store
 from pearl.store.tables import entries, leases, metadata, replies, rows, runs
+from tests.shell import call
 
 pytest_plugins = ["tests.postgres"]
 
@@ -576,6 +578,53 @@ class TestDatabase:
                 run(store.claim("", "third"))
             assert error.value.reason == "store"
             assert "\n" not in str(error.value)
+
+
+class TestEarlierVersion:
+    """A store that an earlier Pearl has filled: an ask, two batches, an evaluation, a review."""
+
+    @pytest.fixture(params=["0004", "0001"])
+    def earlier(self, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+        place = tmp_path / "earlier.db"
+        with closing(sqlite3.connect(place)) as database:
+            database.executescript((ROOT / "tests/data/store-0004.sql").read_text("utf-8"))
+            if request.param == "0001":
+                # As its tables were before there was a review, and before calls' times were kept.
+                names = "SELECT name FROM sqlite_master WHERE name LIKE 'review_%' AND type='table'"
+                for (name,) in database.execute(names).fetchall():
+                    database.execute(f"DROP TABLE {name}")
+                database.execute("ALTER TABLE entries DROP COLUMN started")
+                database.execute("UPDATE pearl_version SET version_num = '0001'")
+                database.commit()
+        return place
+
+    def test_every_command_reads_it(self, earlier: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("PEARL_STORE", str(earlier))
+
+        def read(*words: str) -> Any:
+            result = call(*words)
+            assert result.code == 0, result.err
+            return result.json if "--json" in words else result.out
+
+        names = [one["run"] for one in reversed(read("runs", "--json"))]
+        ask, batch, evaluation, again = names
+        assert "Mara kept the lighthouse" in read("runs", "show", ask)
+        assert [row["id"] for row in read("runs", "show", batch, "--json")["rows"]] == ["a", "b"]
+        assert read("runs", "diff", batch, again, "--json")["different"] == []
+        assert read("trace", ask).startswith("# trace of run ")
+        read("runs", "show", f"{batch}/b", "--html", "page.html")
+        assert "Who met Mara" in Path("page.html").read_text("utf-8")
+        (model,) = read("cache", "stats", "--json")["models"]
+        read("cache", "export", "-o", "replies.jsonl")
+        assert len(Path("replies.jsonl").read_text("utf-8").splitlines()) == model["replies"] > 0
+        assert read("report", evaluation, "--json")
+
+    def test_a_review_goes_on(self, earlier: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("PEARL_STORE", str(earlier))
+        verdicts = call("review", "export", "--json")
+        with closing(sqlite3.connect(earlier)) as database:
+            count = database.execute("SELECT count(*) FROM review_verdicts").fetchone()[0]
+        assert len(verdicts.json) == count, verdicts.err
 
 
 OPEN = """

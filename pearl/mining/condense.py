@@ -4,15 +4,15 @@ Like actions become one whose definition holds for all of them. Where nothing is
 alike enough and there are still too many, those that serve the fewest cases
 become cases of one general action that is told what to find, in the words of
 their definitions: so nothing is lost, and nothing is said to be what it is not.
-
-Which new action stands for which older one, and with which arguments.
+A mapping says which new action stands for each older one, and with which arguments.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Items, Literal, Param, Ref, Replaced, Template
 from pearl.lang.library import builtins
@@ -27,6 +27,9 @@ from pearl.lang.similarity import (
     widened,
 )
 from pearl.lang.values import Type, Value, as_text
+
+if TYPE_CHECKING:
+    from pearl.lint.render.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,23 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Round:
+    """How far one round of a model's condensing came.
+
+    Args:
+        number: from 1 on.
+        calls: the calls it made.
+        before: actions at its start.
+        after: actions at its end.
+    """
+
+    number: int
+    calls: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
 class Condensed:
     """What came of condensing.
 
@@ -70,11 +90,21 @@ class Condensed:
             not among them, as every library holds those.
         mapping: every older action once, in order, and the one action that stands for it.
         notes: what a person should know.
+        rounds: those in which a model was asked.
+        reports: the lines of its replies that cannot be read.
     """
 
     actions: tuple[Action, ...]
     mapping: tuple[Mapped, ...]
     notes: tuple[Note, ...]
+    rounds: tuple[Round, ...] = ()
+    reports: tuple[Report, ...] = ()
+
+    @property
+    def before(self) -> int:
+        """How many older actions there were; builtins do not count."""
+        own = builtins()
+        return sum(one.old.name not in own for one in self.mapping)
 
 
 def itself(action: Action) -> Mapped:
@@ -103,17 +133,16 @@ def substituted(arg: Arg, values: Mapping[str, Arg]) -> Arg:
             value = values.get(arg.name, arg)
             return replace(value, mode=arg.mode) if arg.mode and type(value) is Ref else value
         case Template():
-            return _text([piece for part in arg.parts for piece in _pieces(part, values)])
+            parts: list[str | Ref] = []
+            for part in arg.parts:
+                parts += [part] if isinstance(part, str) else _flat(substituted(part, values))
+            return as_arg(parts)
         case Items():
-            return _items(tuple(substituted(item, values) for item in arg.items))
+            items = tuple(substituted(item, values) for item in arg.items)
+            literals = [item.value for item in items if isinstance(item, Literal)]
+            return Literal(literals) if len(literals) == len(items) else Items(items)
         case _:
             return arg
-
-
-def _pieces(part: str | Ref, values: Mapping[str, Arg]) -> Iterable[str | Ref]:
-    if isinstance(part, str):
-        return [part]
-    return _flat(substituted(part, values))
 
 
 def _flat(arg: Arg) -> Iterable[str | Ref]:
@@ -124,22 +153,21 @@ def _flat(arg: Arg) -> Iterable[str | Ref]:
         case Template():
             return arg.parts
         case Literal():
-            return [_told_covering(arg.value)]
+            return [_listed_text(arg.value)]
         case Items():
-            found: list[str | Ref] = []
+            parts: list[str | Ref] = []
             for item in arg.items:
-                found += [", "] if found else []
-                found += _flat(item)
-            return found
+                parts += [", "] if parts else []
+                parts += _flat(item)
+            return parts
 
 
-def _told_covering(value: Value) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(_told_covering, value))
-    return as_text(value)
+def _listed_text(value: Value) -> str:
+    return ", ".join(map(_listed_text, value)) if isinstance(value, list) else as_text(value)
 
 
-def _text(parts: Sequence[str | Ref]) -> Literal | Template:
+def as_arg(parts: Sequence[str | Ref]) -> Literal | Template:
+    """A text of parts as an argument: a template where it refers to anything."""
     joint: list[str | Ref] = []
     for part in parts:
         if isinstance(part, str) and joint and isinstance(joint[-1], str):
@@ -151,11 +179,6 @@ def _text(parts: Sequence[str | Ref]) -> Literal | Template:
     return Literal("".join(part for part in joint if isinstance(part, str)))
 
 
-def _items(items: tuple[Arg, ...]) -> Arg:
-    values = [item.value for item in items if isinstance(item, Literal)]
-    return Literal(values) if len(values) == len(items) else Items(items)
-
-
 def composed(first: Sequence[Mapped], then: Mapping[str, Mapped]) -> tuple[Mapped, ...]:
     """Two rounds as one.
 
@@ -163,20 +186,29 @@ def composed(first: Sequence[Mapped], then: Mapping[str, Mapped]) -> tuple[Mappe
         first: older actions and what stood for them.
         then: by the name of what stood for them, what stands for that.
     """
-    found: list[Mapped] = []
+    mapping: list[Mapped] = []
     for one in first:
         next_ = then.get(one.new)
-        if next_ is None:
-            found.append(one)
-            continue
-        values = _values([param.name for param in next_.old.params], one.args)
-        args = tuple(substituted(arg, values) for arg in next_.args)
-        found.append(Mapped(one.old, next_.new, args))
-    return tuple(found)
+        if next_ is not None:
+            args = _substituted(next_.args, (param.name for param in next_.old.params), one.args)
+            one = Mapped(one.old, next_.new, args)
+        mapping.append(one)
+    return tuple(mapping)
 
 
-def _values(names: Sequence[str], args: Sequence[Arg]) -> dict[str, Arg]:
-    return dict(zip(names, args, strict=False))
+def _substituted(
+    args: Sequence[Arg], names: Iterable[str], values: Sequence[Arg]
+) -> tuple[Arg, ...]:
+    by_name = dict(zip(names, values, strict=False))
+    return tuple(substituted(arg, by_name) for arg in args)
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """The name with the first number, from 2 on, with which it is not taken."""
+    number = 2
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
 
 
 def proposed(actions: Collection[Action], mapping: Sequence[Mapped]) -> tuple[Action, ...]:
@@ -213,7 +245,8 @@ def listed(
             for older in _older(one):
                 if older.name == action.name and older.args == itself(action).args:
                     continue
-                if straight(older) and older.name not in used and _fits(older, action):
+                same = straight(older) and len(older.params) == len(action.params)
+                if same and older.name not in used:
                     aliases.append(older.name)
                     used.add(older.name)
                 elif older.name not in aliases or not straight(older):
@@ -245,20 +278,13 @@ def with_own_names(
     for action in actions:
         if calls.get((action.name, len(action.params)), action.name) == action.name:
             continue
-        number = 2
-        while f"{action.name}_{number}" in taken:
-            number += 1
-        name = names[action.name] = f"{action.name}_{number}"
+        name = names[action.name] = free_name(action.name, taken)
         taken.add(name)
         text = f"{action.name} is an older action's name: the new one is now {name}."
         notes.append(Note("same-name", text, (action.name, name)))
     renamed = tuple(replace(action, name=names.get(action.name, action.name)) for action in actions)
     moved = tuple(replace(one, new=names.get(one.new, one.new)) for one in mapping)
     return renamed, moved, tuple(notes)
-
-
-def _fits(older: Replaced, action: Action) -> bool:
-    return len(older.params) == len(action.params)
 
 
 def _once(replaces: Iterable[Replaced], action: Action) -> tuple[Replaced, ...]:
@@ -277,9 +303,7 @@ def _older(one: Mapped) -> Iterable[Replaced]:
     for alias in one.old.aliases:
         yield Replaced(alias, params, one.args)
     for before in one.old.replaces:
-        values = _values(params, before.args)
-        args = tuple(substituted(arg, values) for arg in one.args)
-        yield Replaced(before.name, before.params, args)
+        yield Replaced(before.name, before.params, _substituted(one.args, params, before.args))
 
 
 GENERAL = "FIND_OUT"
@@ -442,32 +466,17 @@ def folded(state: Condensed, target: int) -> Condensed:
         del kept[action.name]
         kept.setdefault(general.name, general)
         then[action.name] = general.name
-    told = [action for action in state.actions if action.name in then]
-    mapping = _told(state.mapping, {action.name: action for action in told}, then)
+    # Calls of the general action are each in the words of the older action itself.
+    mapping = tuple(
+        Mapped(one.old, then[one.new], (Ref(DOCUMENT), as_arg(phrase(one.old))))
+        if one.new in then
+        else one
+        for one in state.mapping
+    )
     count = sum(one.new in then for one in state.mapping)
     text = f"{count} actions that little else is like are calls of {GENERAL} now, in their words."
     notes = (*state.notes, Note("general", text, tuple(then)))
     return Condensed(proposed(list(kept.values()), mapping), mapping, notes)
-
-
-def _told(
-    mapping: Sequence[Mapped], folded_: Mapping[str, Action], then: Mapping[str, str]
-) -> tuple[Mapped, ...]:
-    """Calls of the general action, each in the words of the older action itself."""
-    found: list[Mapped] = []
-    for one in mapping:
-        if one.new not in then:
-            found.append(one)
-            continue
-        found.append(Mapped(one.old, then[one.new], (Ref(DOCUMENT), _asked(one.old))))
-    return tuple(found)
-
-
-def _asked(action: Action) -> Arg:
-    parts = phrase(action)
-    if any(isinstance(part, Ref) for part in parts):
-        return Template(parts)
-    return Literal("".join(part for part in parts if isinstance(part, str)))
 
 
 def general_action(returns: Type, beside: Mapping[str, Action]) -> Action:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,7 +14,16 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_action, print_arg
 from pearl.lang.similarity import widened
 from pearl.lang.source import InputError, Source
-from pearl.mining.condense import Condensed, Mapped, Note, itself, listed, straight, with_own_names
+from pearl.mining.condense import (
+    Condensed,
+    Mapped,
+    Note,
+    free_name,
+    itself,
+    listed,
+    straight,
+    with_own_names,
+)
 
 _DECISION = re.compile(r"(?P<word>accept|reject)\s+(?P<merge>.+)$", re.IGNORECASE)
 _NEW = re.compile(r"new\s+(?P<action>.+)$", re.IGNORECASE)
@@ -30,18 +40,12 @@ def merges(condensed: Condensed) -> list[int]:
     Not among them: an action that stays, and the second of two with one name and the
     same parameters, which no library could hold.
     """
-    others = {one.new for one in condensed.mapping}
+    covered = Counter(one.new for one in condensed.mapping)
     return [
         at
         for at, one in enumerate(condensed.mapping)
-        if one.new in others and not (straight(one) and _is_itself(condensed, one))
+        if not (straight(one) and (one.new == one.old.name or covered[one.new] == 1))
     ]
-
-
-def _is_itself(condensed: Condensed, one: Mapped) -> bool:
-    """Whether an older action goes on, under its own name or one it had to take."""
-    alone = sum(other.new == one.new for other in condensed.mapping) == 1
-    return one.new == one.old.name or alone
 
 
 def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[str]) -> Condensed:
@@ -62,30 +66,23 @@ def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[s
     for at in sorted(rejected):
         old = replace(mapping[at].old, aliases=(), replaces=())
         if old.name in taken:
-            old = replace(old, name=_free(old.name, taken))
+            old = replace(old, name=free_name(old.name, taken))
         taken.add(old.name)
         stays.append(old)
         mapping[at] = Mapped(mapping[at].old, old.name, itself(old).args)
     used = {one.new for one in mapping}
     kept = [_narrowed(action, condensed, mapping) for action in condensed.actions]
-    actions, told, notes = with_own_names(
+    actions, renamed, notes = with_own_names(
         [*(action for action in kept if action.name in used), *stays], mapping
     )
-    first = {one.new: -at for at, one in reversed(list(enumerate(told)))}
-    ordered = sorted(actions, key=lambda action: -first[action.name])
+    first = {one.new: at for at, one in reversed(list(enumerate(renamed)))}
+    ordered = sorted(actions, key=lambda action: first[action.name])
     text = f"Rejected merges: {len(rejected)}. Those actions stay as they were."
     return Condensed(
-        listed(ordered, told, seeds),
-        told,
+        listed(ordered, renamed, seeds),
+        renamed,
         (*condensed.notes, *notes, Note("review", text, tuple(one.name for one in stays))),
     )
-
-
-def _free(name: str, taken: Collection[str]) -> str:
-    number = 2
-    while f"{name}_{number}" in taken:
-        number += 1
-    return f"{name}_{number}"
 
 
 def _narrowed(action: Action, before: Condensed, after: Sequence[Mapped]) -> Action:

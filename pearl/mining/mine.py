@@ -1,10 +1,7 @@
-"""One call a question for the actions it needs (PEARL, section 2.1).
+"""Mining actions: one call a question for those it needs (PEARL, section 2.1).
 
-Rows are what single questions proposed; `gather` makes a library of them.
-
-What many questions proposed, as one library: each action once, with who proposed it.
-
-Example questions: a file with one JSON object a line, of which only the question is read.
+Example questions are a file with one JSON object a line. Rows are what single questions
+proposed; `gather` makes one library of them, each action once, with who proposed it.
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ from pearl.lang.similarity import SURE, likeness
 from pearl.lang.source import InputError, Source, read_row, read_source
 from pearl.lang.values import digest
 from pearl.lint.checker import check_library
+from pearl.mining.condense import free_name
 from pearl.models.base import ModelError
 from pearl.prompts.calls import MineActions
 from pearl.session import Session
@@ -130,18 +128,11 @@ def _apart(actions: Sequence[Action], seeds: Library) -> tuple[tuple[Action, ...
             continue
         first = taken.get(action.name)
         if first is not None:
-            action = replace(action, name=_numbered(action.name, taken, seeds))
+            action = replace(action, name=free_name(action.name, {*taken, *seeds.every_name()}))
             message = f"{first.signature} came with other parameters too, now {action.signature}."
             notes.append(Note("parameters", message, action.provenance))
         taken[action.name] = action
     return tuple(taken.values()), notes
-
-
-def _numbered(name: str, taken: dict[str, Action], seeds: Library) -> str:
-    number = 2
-    while f"{name}_{number}" in taken or seeds.get(f"{name}_{number}"):
-        number += 1
-    return f"{name}_{number}"
 
 
 def _meanings(actions: Sequence[Action]) -> Iterator[Note]:

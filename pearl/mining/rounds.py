@@ -1,8 +1,7 @@
 """Condensing with a model: rounds of like actions put to it together (PEARL, section 2.1).
 
-What a model's condensed library says: its actions, and what each of them replaces.
-
-From what replies propose to the next library: each action covered once, none lost.
+A reply is read whatever a model put around and into it; from what it proposes
+comes the next library, in which each action is covered once, and none is lost.
 """
 
 from __future__ import annotations
@@ -26,10 +25,12 @@ from pearl.mining.condense import (
     Condensed,
     Mapped,
     Note,
+    Round,
     begin,
     composed,
     finished,
     folded,
+    free_name,
     itself,
     merged,
     proposed,
@@ -44,11 +45,11 @@ _CALL = re.compile(r"[`*\s]*[^\W\d]\w*[`*]*\s*\([^()=]*\)?")
 _BULLET = r"\s*(?:[-*•]\s+|\d+[.)]\s+)?"
 _REPLACES = re.compile(
     rf"{_BULLET}[*_`]*(?:replac(?:es|ing|ed)|covers|merges|combines|aliases|stands for)"
-    r"[*_`]*\s*(?:[:：]|=>|->)[*_`]*\s*(?P<told>.*)$",
+    r"[*_`]*\s*(?:[:：]|=>|->)[*_`]*\s*(?P<names>.*)$",
     re.IGNORECASE,
 )
 _INLINE = re.compile(
-    r"[\s.;,—–-]*[(\[]\s*(?:replaces|covers|merges)\s*[:：]?\s*(?P<told>[^()\[\]]*"
+    r"[\s.;,—–-]*[(\[]\s*(?:replaces|covers|merges)\s*[:：]?\s*(?P<names>[^()\[\]]*"
     r"(?:\([^()]*\)[^()\[\]]*)*)[)\]]\s*\.?\s*$",
     re.IGNORECASE,
 )
@@ -70,6 +71,11 @@ class Proposed:
     action: Action
     names: tuple[str, ...]
     mapped: tuple[Replaced, ...]
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """The names of all that it says it replaces."""
+        return (*self.names, *(old.name for old in self.mapped))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ def read_reply(text: str, name: str = "reply") -> Read:
         name: what to call it in findings.
     """
     lines: list[str] = []
-    told: list[tuple[int, str]] = []
+    replaced: list[tuple[int, str]] = []
     aside: list[str] = []
     at, listing, action = 0, False, False
     for raw in text.splitlines(keepends=True):
@@ -108,14 +114,14 @@ def read_reply(text: str, name: str = "reply") -> Read:
         found = _REPLACES.match(line)
         kept = ""
         if found:
-            told.append((at, found["told"]))
+            replaced.append((at, found["names"]))
             listing = True
         elif listing and _ITEM.match(line) and ":" not in line:
-            told.append((at, line.strip().lstrip("-*•").strip()))
+            replaced.append((at, line.strip().lstrip("-*•").strip()))
         elif _CALL.match(re.sub(rf"^{_BULLET}", "", line)):
             inline = _INLINE.search(line)
             if inline:
-                told.append((at + len(line), inline["told"]))
+                replaced.append((at + len(line), inline["names"]))
             kept = line[: inline.start()] if inline else line
             listing, action = False, True
         elif action and not listing and line[:1] in " \t" and line.strip():
@@ -128,17 +134,19 @@ def read_reply(text: str, name: str = "reply") -> Read:
     source = Source(name, "".join(lines))
     library = parse_library(source)
     findings = check_library(source, _READING) if library.broken else []
-    proposed = [_with(action, told, library.actions) for action in library.actions]
+    proposed = [_with(action, replaced, library.actions) for action in library.actions]
     return Read(tuple(proposed), source, tuple(findings), tuple(aside))
 
 
-def _with(action: Action, told: Iterable[tuple[int, str]], actions: Sequence[Action]) -> Proposed:
+def _with(
+    action: Action, replaced: Iterable[tuple[int, str]], actions: Sequence[Action]
+) -> Proposed:
     """An action with what stands below it, as far as the next one."""
     after = [one.span.start for one in actions if one.span.start > action.span.start]
     end = min(after, default=1 << 60)
     names: list[str] = []
     mapped: list[Replaced] = []
-    for at, words in told:
+    for at, words in replaced:
         if action.span.start <= at < end:
             for part in re.split(r"(?<=\))\s*[;,]\s*(?=[`*]*\w+[`*]*\s*\([^()]*\)\s*=)", words):
                 one = _mapping(part)
@@ -188,18 +196,25 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Settled:
     then: dict[str, Mapped] = {}
     found: dict[str, Action] = {}
     # Its own line says of an action that it stays, unless another line replaces it.
-    said = {name for one in replies for name in (*one.names, *(old.name for old in one.mapped))}
+    replaced = {name for one in replies for name in one.replaced}
     for one in replies:
         new = one.action
         if new.name in builtins() or new.variadic or new.name in found:
             why = "is there twice in a reply" if new.name in found else "cannot be a new action"
             notes.append(Note("twice", f"{new.name} {why}: the line is left out.", (new.name,)))
             continue
-        names = [name for name in (*one.names, *(old.name for old in one.mapped)) if name in known]
-        if new.name in known and new.name not in said:
+        names = [name for name in one.replaced if name in known]
+        if new.name in known and new.name not in replaced:
             names.insert(0, new.name)
-        notes += _unknown(one, known)
-        new = _typed(new, [known[name] for name in names])
+        for name in one.replaced:
+            # Words between the names are no names.
+            if name not in known and (name.isupper() or "_" in name):
+                text = f"{name} is replaced by {new.name}, and was not asked about: "
+                notes.append(Note("unknown", f"{text}it is passed over.", (name,)))
+        types = {known[name].returns for name in names}
+        if new.returns == "text" and len(types) == 1:
+            # It says no type, and all that it replaces have one.
+            new = replace(new, returns=types.pop())
         written = {old.name: old.args for old in one.mapped}
         covered = []
         for name in dict.fromkeys(names):
@@ -218,21 +233,7 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Settled:
         elif not names:
             text = f"{new.name} replaces nothing that was asked about: it is left out."
             notes.append(Note("unknown", text, (new.name,)))
-    return _kept(shard, found, then, notes)
-
-
-def _unknown(one: Proposed, known: Mapping[str, Action]) -> list[Note]:
-    names = (*one.names, *(old.name for old in one.mapped))
-    # Words between the names are no names.
-    odd = [name for name in names if name not in known and (name.isupper() or "_" in name)]
-    text = "{} is replaced by {}, and was not asked about: it is passed over."
-    return [Note("unknown", text.format(name, one.action.name), (name,)) for name in odd]
-
-
-def _typed(new: Action, covered: Sequence[Action]) -> Action:
-    """The action with the type that all it replaces have, where it says none."""
-    types = {action.returns for action in covered}
-    return replace(new, returns=types.pop()) if new.returns == "text" and len(types) == 1 else new
+    return _with_uncovered(shard, found, then, notes)
 
 
 def _fitting(
@@ -270,7 +271,7 @@ def _whole(old: Action, new: Action, args: Sequence[Arg]) -> bool:
     )
 
 
-def _kept(
+def _with_uncovered(
     shard: Sequence[Action],
     found: Mapping[str, Action],
     then: Mapping[str, Mapped],
@@ -278,41 +279,30 @@ def _kept(
 ) -> Settled:
     """The new actions, and those that nothing covers."""
     left = [action for action in shard if action.name not in then]
-    told = list(notes)
+    every_note = list(notes)
     if not then and not notes:
         text = f"A reply covers none of the {len(left)} actions it was asked about: they stay."
-        told.append(Note("uncovered", text, tuple(action.name for action in left)))
+        every_note.append(Note("uncovered", text, tuple(action.name for action in left)))
     for action in left if then else ():
         text = f"{action.name} is covered by no action of the reply: it stays."
         if not any(note.kind == "uncovered" and action.name in note.actions for note in notes):
-            told.append(Note("uncovered", text, (action.name,)))
-    actions = dict(found)
-    mapping = dict(then)
+            every_note.append(Note("uncovered", text, (action.name,)))
+    actions, mapping = dict(found), dict(then)
+    names = {action.name for action in shard}
     for action in left:
         name = action.name
         if name in actions:
             # A new action has the name of one that it does not stand for.
-            actions[name] = replace(actions[name], name=_free(name, {*actions, *_names(shard)}))
-            renamed = actions[name].name
+            other = free_name(name, {*actions, *names})
+            actions[name] = replace(actions[name], name=other)
             for old, one in list(mapping.items()):
-                mapping[old] = replace(one, new=renamed) if one.new == name else one
+                mapping[old] = replace(one, new=other) if one.new == name else one
             actions = {one.name: one for one in actions.values()}
         actions[name] = action
         mapping[name] = itself(action)
     return Settled(
-        tuple(actions.values()), tuple(mapping[action.name] for action in shard), tuple(told)
+        tuple(actions.values()), tuple(mapping[action.name] for action in shard), tuple(every_note)
     )
-
-
-def _names(actions: Sequence[Action]) -> set[str]:
-    return {action.name for action in actions}
-
-
-def _free(name: str, taken: set[str] | Mapping[str, Action]) -> str:
-    number = 2
-    while f"{name}_{number}" in taken:
-        number += 1
-    return f"{name}_{number}"
 
 
 def applied(state: Condensed, parts: Sequence[Settled], seeds: Mapping[str, Action]) -> Condensed:
@@ -341,7 +331,7 @@ def applied(state: Condensed, parts: Sequence[Settled], seeds: Mapping[str, Acti
                 found[name] = replace(before, doc=widened(before, [action]))
                 continue
             if before or (seed and len(seed.params) != len(action.params)):
-                name = _free(name, {*found, *seeds, *(one.name for one in state.actions)})
+                name = free_name(name, {*found, *seeds, *(one.name for one in state.actions)})
                 text = f"{action.name} is there with other parameters: this one is now {name}."
                 notes.append(Note("same-name", text, (action.name, name)))
                 renamed[action.name] = name
@@ -369,38 +359,6 @@ _COARSE = (0.1, 0.2, 0.3, 0.41, 0.55, 0.7)
 a prompt is cut where the next one cuts it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """How far one round came.
-
-    Args:
-        number: from 1 on.
-        shards: the calls it made.
-        before: actions at its start.
-        after: actions at its end.
-    """
-
-    number: int
-    shards: int
-    before: int
-    after: int
-
-
-@dataclass(frozen=True, slots=True)
-class Rounds:
-    """What came of condensing with a model.
-
-    Args:
-        condensed: the library.
-        rounds: each round.
-        reports: the lines of replies that cannot be read.
-    """
-
-    condensed: Condensed
-    rounds: tuple[Round, ...]
-    reports: tuple[Report, ...]
-
-
 async def condense_with(
     actions: Sequence[Action],
     target: int,
@@ -409,7 +367,7 @@ async def condense_with(
     rounds: int = 4,
     seeds: Mapping[str, Action] | None = None,
     context: Context | None = None,
-) -> Rounds:
+) -> Condensed:
     """Condense an action library with a model.
 
     Near-certain merges are made first, without it. What the model leaves over the
@@ -441,11 +399,11 @@ async def condense_with(
         replies = await asyncio.gather(
             *(ask(call, f"condense/{number}/{at}") for at, call in enumerate(calls, 1))
         )
-        told = [
+        settled = [
             _settled(call, reply, f"condense/{number}/{at}", ask.journal.decide, reports)
             for at, (call, reply) in enumerate(zip(calls, replies, strict=True), 1)
         ]
-        after = applied(state, told, seeds)
+        after = applied(state, settled, seeds)
         made.append(Round(number, len(parts), before, len(after.actions)))
         if len(after.actions) >= before:
             text = f"Round {number} brought nothing: what the model wrote is left out."
@@ -459,7 +417,8 @@ async def condense_with(
         )
         state = replace(state, notes=(*state.notes, Note("round", text)))
         state = folded(merged(state, target), target)
-    return Rounds(finished(state, seeds, target), tuple(made), tuple(reports))
+    done = finished(state, seeds, target)
+    return replace(done, rounds=tuple(made), reports=tuple(reports))
 
 
 def _settled(
@@ -495,7 +454,13 @@ def shards(
         number: the round's, from 1 on.
         context: how much fits a prompt.
     """
-    room, count = _room(context)
+    count: Callable[[str], int] = _rough_count
+    room = ROOM
+    if context is not None:
+        room, count = min(ROOM, context.reply * 2 // 3), context.count
+        if context.window:
+            room = min(room, (context.window - context.reply) // 2)
+        room = max(200, room)
     sizes = [count(print_action(action)) for action in actions]
     clusters = _clusters(actions, list(range(len(actions))), sizes, room, _COARSE)
     # Not for secrets: the same shuffle every time, so that a run can be gone on with.
@@ -512,10 +477,18 @@ def shards(
     return [tuple(actions[at] for at in sorted(part)) for part in found]
 
 
+def _rough_count(text: str) -> int:
+    """About as many tokens as a text has."""
+    return len(text.encode()) // 3 + 1
+
+
 def _clusters(
-    actions: Sequence[Action], places: list[int], sizes: Sequence[int], room: int,
+    actions: Sequence[Action],
+    places: list[int],
+    sizes: Sequence[int],
+    room: int,
     floors: Sequence[float],
-) -> list[list[int]]:  # fmt: skip
+) -> list[list[int]]:
     if sum(sizes[at] for at in places) <= room and len(floors) < len(_COARSE):
         return [places]
     if not floors or len(places) == 1:
@@ -539,13 +512,3 @@ def _cut(places: Sequence[int], sizes: Sequence[int], room: int) -> list[list[in
         found[-1].append(at)
         left -= sizes[at]
     return found
-
-
-def _room(context: Context | None) -> tuple[int, Callable[[str], int]]:
-    """Tokens for the actions of one prompt, and what counts them."""
-    if context is None:
-        return ROOM, lambda text: len(text.encode()) // 3 + 1
-    room = min(ROOM, context.reply * 2 // 3)
-    if context.window:
-        room = min(room, (context.window - context.reply) // 2)
-    return max(200, room), context.count

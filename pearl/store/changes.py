@@ -1,8 +1,14 @@
-"""What the writer's thread carries out: each function takes all changes of its kind at once."""
+"""The changes that a `Writer` carries out: each function takes all of its kind at once.
+
+What every call needs goes straight to the driver (`write_many`, `read_all`):
+SQLAlchemy writes the SQL, once for each kind of database; to put it together
+and to wrap results anew for each call takes longer than the database does.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -23,10 +29,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from pearl.models.base import Reply, Usage
 from pearl.store.database import is_dead
 from pearl.store.tables import entries, leases, ledger, replies, rows, runs
-from pearl.store.writer import read_all, write_many
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Dialect, Executable
 
 Row: TypeAlias = dict[str, Any]
 
@@ -77,8 +82,8 @@ def give_up(connection: Connection, claims: list[Claim]) -> None:
         leases.c.key == bindparam("k"),
         leases.c.owner == bindparam("o"),
     )
-    found = [{"s": one.scope, "k": one.key, "o": one.owner} for one in claims]
-    connection.execute(delete(leases).where(where), found)
+    given_up = [{"s": claim.scope, "k": claim.key, "o": claim.owner} for claim in claims]
+    connection.execute(delete(leases).where(where), given_up)
 
 
 def put_rows(connection: Connection, changes: list[Row]) -> None:
@@ -141,37 +146,31 @@ def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
     that another process commits in between would be missed, and paid again.
     """
     now = time.time()
-    wanted = sorted({(one.scope, one.key): one for one in changes}.values())
-    fresh = [
-        {"scope": one.scope, "key": one.key, "owner": one.owner, "expires": now + LEASE}
-        for one in wanted
-    ]
+    wanted = dict(sorted({(claim.scope, claim.key): claim for claim in changes}.items()))
+    fresh = [{**claim._asdict(), "expires": now + LEASE} for claim in wanted.values()]
     all_new = write_many(connection, _leasing(connection.dialect.name), fresh) == len(fresh)
-    answered = _replies(connection, wanted)
-    asked = [one for one in wanted if (one.scope, one.key) not in answered]
-    if all_new:
-        held = {(one.scope, one.key): (one.owner, now + LEASE) for one in asked}
-    else:
-        held = _leases(connection, asked)
+    answered = _replies(connection, wanted.values())
     verdicts: dict[tuple[str, str], Reply | bool] = dict(answered)
-    for one in wanted:
-        place = (one.scope, one.key)
-        if place in answered:
+    asked = [claim for place, claim in wanted.items() if place not in answered]
+    held = {} if all_new else _leases(connection, asked)
+    for one in asked:
+        place = one.scope, one.key
+        if all_new:
+            verdicts[place] = True
             continue
-        if place not in held:
-            # On a server another process may have kept the reply, or given up, since the look-up
-            # above: the claimer looks again.
-            verdicts[place] = False
-            continue
-        owner, expires = held[place]
-        verdicts[place] = owner == one.owner or _take_over(connection, one, owner, expires, now)
-    needless = [one for one in wanted if (one.scope, one.key) in answered]
-    if needless:
-        give_up(connection, needless)
+        # On a server another process may have kept the reply, or given up, since the look-up
+        # above: then no lease is there, and the claimer looks again.
+        owner, expires = held.get(place, ("", 0.0))
+        verdicts[place] = place in held and (
+            owner == one.owner or _take_over(connection, one, owner, expires, now)
+        )
+    if answered:
+        give_up(connection, [wanted[place] for place in answered])
     return [verdicts[one.scope, one.key] for one in changes]
 
 
 def _take_over(connection: Connection, one: Claim, owner: str, expires: float, now: float) -> bool:
+    """Take a dead process's lease, unless another one was faster."""
     if now < expires and not is_dead(owner, expires - LEASE, now):
         return False
     where = and_(leases.c.scope == one.scope, leases.c.key == one.key, leases.c.owner == owner)
@@ -201,21 +200,22 @@ def _keeping(dialect: str) -> Insert:
     )
 
 
-def _by_scope(claims: list[Claim]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for one in claims:
-        found.setdefault(one.scope, []).append(one.key)
-    return found
-
-
-def _replies(connection: Connection, claims: list[Claim]) -> dict[tuple[str, str], Reply]:
-    found: dict[tuple[str, str], Reply] = {}
-    for scope, keys in _by_scope(claims).items():
+def _by_scope(claims: Iterable[Claim]) -> Iterator[tuple[str, list[str]]]:
+    """Scopes with their keys, some at a time."""
+    scopes: dict[str, list[str]] = {}
+    for claim in claims:
+        scopes.setdefault(claim.scope, []).append(claim.key)
+    for scope, keys in scopes.items():
         for at in range(0, len(keys), _AT_ONCE):
-            some = keys[at : at + _AT_ONCE]
-            values = {"scope": scope, **{f"k{number}": key for number, key in enumerate(some)}}
-            for key, text, *tokens in read_all(connection, _looking_up(len(some)), values):
-                found[scope, key] = Reply(text, Usage(*tokens), kept=True)
+            yield scope, keys[at : at + _AT_ONCE]
+
+
+def _replies(connection: Connection, claims: Iterable[Claim]) -> dict[tuple[str, str], Reply]:
+    found: dict[tuple[str, str], Reply] = {}
+    for scope, keys in _by_scope(claims):
+        values = {"scope": scope, **{f"k{number}": key for number, key in enumerate(keys)}}
+        for key, text, *tokens in read_all(connection, _looking_up(len(keys)), values):
+            found[scope, key] = Reply(text, Usage(*tokens), kept=True)
     return found
 
 
@@ -223,21 +223,20 @@ def _replies(connection: Connection, claims: list[Claim]) -> dict[tuple[str, str
 def _looking_up(count: int) -> Select[Any]:
     """Look up so many calls; a reply that was cut off helps nobody, and is asked for again."""
     keys: list[BindParameter[str]] = [bindparam(f"k{number}") for number in range(count)]
-    told = (replies.c.prompt_tokens, replies.c.completion_tokens, replies.c.cached_tokens)
+    tokens = (replies.c.prompt_tokens, replies.c.completion_tokens, replies.c.cached_tokens)
     where = and_(replies.c.scope == bindparam("scope"), replies.c.key.in_(keys), replies.c.complete)
-    return select(replies.c.key, replies.c.text, *told).where(where)
+    return select(replies.c.key, replies.c.text, *tokens).where(where)
 
 
 def _leases(
-    connection: Connection, claims: list[Claim]
+    connection: Connection, claims: Iterable[Claim]
 ) -> dict[tuple[str, str], tuple[str, float]]:
+    """Who holds a call, and until when, by scope and key."""
     found: dict[tuple[str, str], tuple[str, float]] = {}
-    for scope, keys in _by_scope(claims).items():
-        for at in range(0, len(keys), _AT_ONCE):
-            some = keys[at : at + _AT_ONCE]
-            where = and_(leases.c.scope == scope, leases.c.key.in_(some))
-            for row in connection.execute(select(leases).where(where)):
-                found[scope, row.key] = (row.owner, row.expires)
+    for scope, keys in _by_scope(claims):
+        where = and_(leases.c.scope == scope, leases.c.key.in_(keys))
+        for row in connection.execute(select(leases).where(where)):
+            found[scope, row.key] = (row.owner, row.expires)
     return found
 
 
@@ -245,3 +244,51 @@ def forget_owner(connection: Connection, changes: list[str]) -> None:
     """Let go of everything that some owners hold: they end."""
     connection.execute(delete(leases).where(leases.c.owner.in_(changes)))
     connection.execute(update(runs).where(runs.c.owner.in_(changes)).values(owner=""))
+
+
+def write_many(connection: Connection, statement: Executable, rows: Sequence[Row]) -> int:
+    """Carry out a statement for each row, and say how many rows it changed.
+
+    Args:
+        connection: within a transaction.
+        statement: the same object each time, so that its SQL is kept.
+        rows: values by the names of its parameters.
+    """
+    sql, names = _written(statement, connection.dialect)
+    cursor = connection.connection.cursor()
+    try:
+        cursor.executemany(sql, _values(rows, names))
+        return int(cursor.rowcount)
+    finally:
+        cursor.close()
+
+
+def read_all(connection: Connection, statement: Executable, row: Row) -> list[Any]:
+    """The rows of a query, each a plain sequence.
+
+    Args:
+        connection: within a transaction.
+        statement: the same object each time, so that its SQL is kept.
+        row: values by the names of its parameters.
+    """
+    sql, names = _written(statement, connection.dialect)
+    cursor = connection.connection.cursor()
+    try:
+        cursor.execute(sql, _values([row], names)[0])
+        return list(cursor.fetchall())
+    finally:
+        cursor.close()
+
+
+def _values(rows: Sequence[Row], names: tuple[str, ...] | None) -> list[Any]:
+    if names is None:
+        return list(rows)
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+@lru_cache(maxsize=256)
+def _written(statement: Any, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:  # noqa: ANN401
+    """SQL, and its parameters' names in order where the driver takes them by place."""
+    compiled = statement.compile(dialect=dialect)
+    places = compiled.positiontup
+    return str(compiled), tuple(places) if places is not None else None

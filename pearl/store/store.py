@@ -1,7 +1,4 @@
-"""The store as the rest of Pearl sees it.
-
-A budget that several processes share.
-"""
+"""The store as the rest of Pearl sees it, and the budget that several processes share in it."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from pearl.run.journal import Entry, Journal
 from pearl.store import changes
 from pearl.store.database import is_dead, new_owner, open_database
 from pearl.store.tables import ledger
-from pearl.store.writer import LoopWriter, ThreadWriter, Work, Writer
+from pearl.store.writer import LoopWriter, ThreadWriter, Writer
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Row
@@ -37,9 +34,8 @@ class Store:
         self.engine = engine
         self.place = place
         self.owner = new_owner()
-        beat = (changes.renew, self.owner)
-        in_file = engine.dialect.name == "sqlite"
-        self._writer: Writer = (LoopWriter if in_file else ThreadWriter)(engine, beat)
+        make = LoopWriter if engine.dialect.name == "sqlite" else ThreadWriter
+        self.writer: Writer = make(engine, (changes.renew, self.owner))
 
     def start(
         self, kind: str, head: dict[str, Any], fingerprint: str = "", *, own: bool = False
@@ -66,23 +62,23 @@ class Store:
             "ended": None,
             "head": storable(json.dumps(head, ensure_ascii=False)),
         }
-        self._writer.post(changes.put_runs, row)
+        self.writer.post(changes.put_runs, row)
         return name
 
     def resume(self, run: str) -> None:
         """Go on with a run that stopped."""
         row = {"id": run, "owner": self.owner, "seen": time.time(), "ended": None}
-        self._writer.post(changes.put_runs, row)
+        self.writer.post(changes.put_runs, row)
 
     def end(self, run: str) -> None:
         """Write down that a run has ended."""
-        self._writer.post(changes.end_runs, run)
+        self.writer.post(changes.end_runs, run)
 
     def journal(self, run: str, item: str = "") -> Journal:
         """The journal of a run, or of one question of a batch."""
 
         def write(entry: Entry) -> None:
-            self._writer.post(changes.add_entries, _entry_row(run, item, entry))
+            self.writer.post(changes.add_entries, _entry_row(run, item, entry))
 
         return Journal(run, write, self.flush)
 
@@ -93,7 +89,7 @@ class Store:
             The reply; or True, and the caller makes the call and then `put`s it
             or `release`s it; or False: another process is making it.
         """
-        found: Reply | bool = await self._writer.ask(
+        found: Reply | bool = await self.writer.ask(
             changes.claim, changes.Claim(scope, key, self.owner)
         )
         return found
@@ -111,45 +107,33 @@ class Store:
             "identity": storable(identity),
             "created": time.time(),
         }
-        self._writer.post(changes.add_replies, row)
+        self.writer.post(changes.add_replies, row)
         return reply if text is reply.text else replace(reply, text=text)
 
     def release(self, scope: str, key: str) -> None:
         """Give up a call that was claimed and got no reply."""
-        self._writer.post(changes.give_up, changes.Claim(scope, key, self.owner))
+        self.writer.post(changes.give_up, changes.Claim(scope, key, self.owner))
 
     def put_row(self, row: dict[str, Any]) -> None:
         """Put the result of a batch's question."""
-        self._writer.post(changes.put_rows, row)
+        self.writer.post(changes.put_rows, row)
 
     def move_row(self, run: str, id: str, position: int) -> None:
         """A question's place in its file has changed."""
-        self._writer.post(changes.move_rows, {"r": run, "i": id, "p": position})
+        self.writer.post(changes.move_rows, {"r": run, "i": id, "p": position})
 
     def drop_row(self, run: str, id: str) -> None:
         """Forget the result of a question that is no longer asked, or not as it was."""
-        self._writer.post(changes.drop_rows, {"r": run, "i": id})
-
-    def post(self, work: Work, payload: Any) -> None:  # noqa: ANN401 - the work's own
-        """Hand over a change of another module's."""
-        self._writer.post(work, payload)
-
-    async def ask(self, work: Work, payload: Any) -> Any:  # noqa: ANN401 - the work's own
-        """Hand over a change of another module's, and wait for its answer.
-
-        Raises:
-            ModelError: the store takes nothing any more (reason ``store``).
-        """
-        return await self._writer.ask(work, payload)
+        self.writer.post(changes.drop_rows, {"r": run, "i": id})
 
     async def flush(self) -> None:
         """Wait until everything so far is safe."""
-        await self._writer.flush()
+        await self.writer.flush()
 
     def close(self) -> None:
         """Commit everything and let go of the database."""
-        self._writer.post(changes.forget_owner, self.owner)
-        self._writer.close()
+        self.writer.post(changes.forget_owner, self.owner)
+        self.writer.close()
         self.engine.dispose()
 
 
@@ -232,21 +216,21 @@ class StoreLedger:
 
     def open(self, spent: Amount) -> None:
         """Begin, or begin again, with what earlier goes have spent."""
-        self._store.post(_open, _Bill(self._run, "", Amount(), spent))
+        self._store.writer.post(_open, _Bill(self._run, "", Amount(), spent))
 
     async def reserve(self, wanted: Amount) -> Grant:
         """Set an amount aside, where it is granted."""
         wish = _Wish(self._run, self._store.owner, self._ceiling, wanted)
-        verdict: Grant = await self._store.ask(_reserve, wish)
+        verdict: Grant = await self._store.writer.ask(_reserve, wish)
         return verdict
 
     async def settle(self, reserved: Amount, spent: Amount) -> None:
         """Replace what was set aside with what it came to."""
-        self._store.post(_settle, _Bill(self._run, self._store.owner, reserved, spent))
+        self._store.writer.post(_settle, _Bill(self._run, self._store.owner, reserved, spent))
 
     async def spent(self) -> Amount:
         """What has been spent so far."""
-        found: Amount = await self._store.ask(_spent, self._run)
+        found: Amount = await self._store.writer.ask(_spent, self._run)
         return found
 
 
