@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ from pearl.commaqa.decomposition import (
     to_plan,
 )
 from pearl.commaqa.scoring import exact_match, f1
-from pearl.commaqa.world import World, read_numbers, read_world, read_worlds
+from pearl.commaqa.world import read_numbers, read_world, read_worlds
 from pearl.lang.ast import Mode, Plan, Ref
 from pearl.lang.diagnostics import has_errors
 from pearl.lang.library import load_library
@@ -36,69 +36,50 @@ from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value, canonical_json, to_json
 from pearl.lint.checker import check
+from tests import worlds
+from tests.worlds import template
 
-FILES = [
-    f"{kind}_{part}.jsonl"
-    for kind in ("explicit", "implicit", "numeric")
-    for part in ("dev_20kb", "train_100kb")
-]
+KINDS = ("explicit", "implicit", "numeric")
+FACTS = """
+directed(Alba, Ines); directed(Borea, Ines); directed(Cirro, Tom)
+born(Ines, 1907); born(Tom, 1911); born(Ada, 1907)
+made(Alba, 1911); made(Borea, 1950); made(Cirro, 1950)
+threw(Ada, 50.0); threw(Ada, 70.4); threw(Tom, 66.0)
+"""
+ASKS = """
+table | directed($1, ?) | Who directed $1? / Who was the director of $1? | film
+table | directed(?, $1) | $1 made what? | person
+table | made(?, $1) | What came out in $1? | made
+table | directed(?, _) | Which films are there?
+text | born(?, $1) | Who was born in $1? | b_year
+text | born($1, ?) | When was $1 born? | person
+text | threw($1, ?) | How far threw $1? | person
+text | threw(?, $1) | Who all threw $2? | length
+math_special | = count | How many are $1? | list(length)
+math_special | = max | What is the most of $1? | list(x)
+math_special | = min | What is the least of $1? | list(x)
+math_special | = diff | From $1 to $2? | length | length
+math_special | = is_smaller | Is $1 < $2? | length | length
+math_special | = is_greater | Is $2 < $1 so? | length | length
+"""
 
 
-def template(
-    agent: str, predicate: str, look: str, questions: list[str], **init: str
-) -> dict[str, object]:
-    steps = [{"operation": "select", "question": look, "answer": "#1"}] if look else []
-    inputs = {slot.replace("x", "$"): kind for slot, kind in init.items()}
-    return {"steps": steps, "questions": questions, "init": inputs, "model": agent,
-            "predicate": predicate}  # fmt: skip
-
-
-def row() -> dict[str, object]:
+def row() -> dict[str, Any]:
     """A small world: films, people, years, lengths."""
-    two = {"x1": "length", "x2": "length"}
-    films = ["Who directed $1?", "Who was the director of $1?"]
-    return {
-        "kb": {
-            "directed": ["directed(Alba, Ines)", "directed(Borea, Ines)", "directed(Cirro, Tom)"],
-            "born": ["born(Ines, 1907)", "born(Tom, 1911)", "born(Ada, 1907)"],
-            "made": ["made(Alba, 1911)", "made(Borea, 1950)", "made(Cirro, 1950)"],
-            "threw": ["threw(Ada, 50.0)", "threw(Ada, 70.4)", "threw(Tom, 66.0)"],
-        },
-        "context": "…",
-        "pred_lang_config": {
-            "table": [
-                template("table", "d($1, ?)", "directed($1, ?)", films, x1="film"),
-                template("table", "f($1, ?)", "directed(?, $1)", ["$1 made what?"], x1="person"),
-                template("table", "m($1, ?)", "made(?, $1)", ["What came out in $1?"], x1="made"),
-                template("table", "all(?)", "directed(?, _)", ["Which films are there?"]),
-            ],
-            "text": [
-                template("text", "b($1, ?)", "born(?, $1)", ["Who was born in $1?"], x1="b_year"),
-                template("text", "y($1, ?)", "born($1, ?)", ["When was $1 born?"], x1="person"),
-                template("text", "l($1, ?)", "threw($1, ?)", ["How far threw $1?"], x1="person"),
-                template("text", "w($1, ?)", "threw(?, $1)", ["Who all threw $2?"], x1="length"),
-            ],
-            "math_special": [
-                template("math_special", "count($1)", "", ["How many are $1?"], x1="list(length)"),
-                template("math_special", "max($1)", "", ["What is the most of $1?"], x1="list(x)"),
-                template("math_special", "min($1)", "", ["What is the least of $1?"], x1="list(x)"),
-                template("math_special", "diff($1 | $2)", "", ["From $1 to $2?"], **two),
-                template("math_special", "is_smaller($1 | $2)", "", ["Is $1 < $2?"], **two),
-                template("math_special", "is_greater($1 | $2)", "", ["Is $2 < $1 so?"], **two),
-            ],
-        },
-        "qa_pairs": [],
-    }
+    return worlds.row(FACTS, ASKS)
+
+
+def reads(*templates: dict[str, Any], **facts: list[str]) -> Agents:
+    """The small world's agents, with more templates of the table and more facts."""
+    data = row()
+    data["pred_lang_config"]["table"] += templates
+    data["kb"] |= facts
+    return Agents(read_world(data, "here:1", "here/1"))
 
 
 @pytest.fixture
-def world() -> World:
-    return read_world(row(), "here:1", "here/1")
-
-
-@pytest.fixture
-def agents(world: World) -> Agents:
-    return Agents(world)
+def agents() -> Agents:
+    return reads()
 
 
 def told(values: list[Value]) -> list[str]:
@@ -112,17 +93,14 @@ def hops(text: str) -> tuple[Hop, ...]:
     return parsed.hops
 
 
-@pytest.fixture(params=FILES)
-def worlds(request: pytest.FixtureRequest, shared: Path) -> Iterator[World]:
-    return read_worlds(str(shared / "commaqa" / request.param))
-
-
 # -- all published decompositions ---------------------------------------------------------------
 
 
-def test_every_gold_decomposition_gives_every_recorded_answer(worlds: Iterator[World]):
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("part", ["dev_20kb", "train_100kb"])
+def test_every_gold_decomposition_gives_every_recorded_answer(shared: Path, kind: str, part: str):
     seen = 0
-    for world in worlds:
+    for world in read_worlds(str(shared / "commaqa" / f"{kind}_{part}.jsonl")):
         agents = Agents(world)
         for question in world.questions:
             answers = run_hops(question.hops, agents)
@@ -131,13 +109,18 @@ def test_every_gold_decomposition_gives_every_recorded_answer(worlds: Iterator[W
             assert exact_match(answers[-1], question.answer)
             seen += 1
         assert agents.calls >= sum(len(question.hops) for question in world.questions)
+        bare = world.without_gold().questions
+        assert not any(one.hops or one.answers or one.facts for one in bare)
+        assert [(one.text, one.answer) for one in bare] == [
+            (one.text, one.answer) for one in world.questions
+        ]
     assert seen in (100, 500)
 
 
-def test_every_gold_decomposition_is_a_plan_and_comes_back(worlds: Iterator[World]):
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_gold_decomposition_is_a_plan_and_comes_back(shared: Path, kind: str):
     library = load_library("commaqa")
-    seen = 0
-    for world in worlds:
+    for world in read_worlds(str(shared / "commaqa" / f"{kind}_dev_20kb.jsonl")):
         for question in world.questions:
             plan = to_plan(question.hops, question.text)
             text = print_plan(plan)
@@ -145,20 +128,9 @@ def test_every_gold_decomposition_is_a_plan_and_comes_back(worlds: Iterator[Worl
             assert parsed.plan == plan
             assert not parsed.broken
             assert to_hops(parsed.plan) == question.hops
-            assert to_plan(to_hops(parsed.plan), question.text) == plan
             assert print_plan(parsed.plan) == text
-            written = print_hops(question.hops)
-            assert parse_hops(written).hops == question.hops
+            assert parse_hops(print_hops(question.hops)).hops == question.hops
             assert not has_errors(check(parsed, library)), text
-            seen += 1
-    assert seen in (100, 500)
-
-
-def test_a_world_can_be_stripped_of_its_decompositions(worlds: Iterator[World]):
-    bare = next(worlds).without_gold()
-    assert bare.questions
-    assert all(not (one.hops or one.answers or one.facts) for one in bare.questions)
-    assert all(one.text and one.answer is not None for one in bare.questions)
 
 
 def test_a_question_that_two_templates_read_is_answered_by_the_one_with_facts(shared: Path):
@@ -321,36 +293,27 @@ def test_a_list_reads_the_same_as_lines_and_as_json(numbers: list):
 
 
 def test_two_templates_that_differ_have_no_answer():
-    data = row()
-    data["pred_lang_config"]["table"].append(
-        template("table", "g($1, ?)", "made($1, ?)", ["Who directed $1?"], x1="film")
-    )
-    agents = Agents(read_world(data, "here:1", "here/1"))
+    agents = reads(template("table", "made($1, ?)", "Who directed $1?", "film"))
     assert agents.ask("table", "Who directed Alba?") is None
     assert agents.ask("table", "Who was the director of Alba?") == ["Ines"]
 
 
 def test_a_template_may_have_steps_of_its_own():
-    data = row()
-    composed = template("table", "c($1, ?)", "", ["Who directed in $1?"], x1="made")
-    composed["steps"] = [
-        {"operation": "select", "question": "made(?, $1)", "answer": "#1"},
-        {"operation": "project_values_flat_unique", "question": "directed(#1, ?)", "answer": "#2"},
-    ]
-    data["pred_lang_config"]["table"].append(composed)
-    agents = Agents(read_world(data, "here:1", "here/1"))
+    composed = template("table", "made(?, $1)", "Who directed in $1?", "made")
+    composed["steps"].append(
+        {"operation": "project_values_flat_unique", "question": "directed(#1, ?)", "answer": "#2"}
+    )
+    agents = reads(composed)
     assert agents.ask("table", "Who directed in 1950?") == ["Ines", "Tom"]
     assert agents.ask("table", "Who directed in 1907?") is None
 
 
 def test_slots_are_filled_in_every_way_the_words_allow():
-    data = row()
-    data["kb"]["played"] = ["played(Salt and Pepper, Ada)", "played(Salt, Pepper and Ada)"]
-    entry = template("table", "p($1, ?)", "played($1, ?)", ["What of $1 and $2 is it?"],
-                     x1="band", x2="player")  # fmt: skip
-    other = template("table", "q($1, ?)", "played(?, $1)", ["Whose is $1?"], x1="player")
-    data["pred_lang_config"]["table"] += [entry, other]
-    agents = Agents(read_world(data, "here:1", "here/1"))
+    agents = reads(
+        template("table", "played($1, ?)", "What of $1 and $2 is it?", "band", "player"),
+        template("table", "played(?, $1)", "Whose is $1?", "player"),
+        played=["played(Salt and Pepper, Ada)", "played(Salt, Pepper and Ada)"],
+    )
     assert agents.ask("table", "What of Salt and Pepper and Ada is it?") is None  # both ways fit
     assert agents.ask("table", "What of Salt and Ada is it?") == ["Pepper and Ada"]
 
@@ -535,6 +498,11 @@ def broken(**changes: object) -> dict[str, object]:
     return {**row(), **changes}
 
 
+def taught(*told: str) -> dict[str, object]:
+    """The small world with one template alone."""
+    return broken(pred_lang_config={told[0]: [template(*told)]})
+
+
 ASKED = {"id": "q", "question": "Who?", "answer": ["Ines"]}
 
 
@@ -548,27 +516,15 @@ ASKED = {"id": "q", "question": "Who?", "answer": ["Ines"]}
         (broken(kb={"born": "born(Ada, 1)"}), "born is not a list"),
         (broken(pred_lang_config={"text": {}}), "the agent text needs a list of templates"),
         (broken(pred_lang_config={"text": [3]}), "a template of text is no object"),
+        (taught("m", "= median($1)", "$1?", "x"), "median has no steps and is no arithmetic: use"),
+        (taught("m", "= diff($1)", "$1?", "x"), "diff has 1 arguments"),
+        (taught("t", "born(Ada)", "x?"), r"born\(Ada\): a look-up needs one \?"),
+        (taught("t", "born", "x?"), "born has a step that is not an operation"),
+        (taught("t", "born(?, $1)", "$1$2", "x"), "two slots with nothing between them"),
         (
-            broken(pred_lang_config={"m": [template("m", "median($1)", "", ["$1?"], x1="x")]}),
-            "median has no steps and is no arithmetic: use count, max",
+            broken(pred_lang_config={"t": [{**template("t", "b(?)", "x"), "init": {"y": "x"}}]}),
+            "needs slots such",
         ),
-        (
-            broken(pred_lang_config={"m": [template("m", "diff($1)", "", ["$1?"], x1="x")]}),
-            "diff has 1 arguments",
-        ),
-        (
-            broken(pred_lang_config={"t": [template("t", "b", "born(Ada)", ["x?"])]}),
-            "a look-up needs one \\?",
-        ),
-        (
-            broken(pred_lang_config={"t": [template("t", "b", "born", ["x?"])]}),
-            "a step that is not an operation",
-        ),
-        (
-            broken(pred_lang_config={"t": [template("t", "b", "born(?, $1)", ["$1$2"], x1="x")]}),
-            "two slots with nothing between them",
-        ),
-        (broken(pred_lang_config={"t": [template("t", "b", "b(?)", ["x"], y="x")]}), "slots such"),
         (broken(qa_pairs=[{"question": "Who?"}]), "id is not there"),
         (broken(qa_pairs=[{**ASKED, "answer": None}]), "question q: an answer is a list"),
         (

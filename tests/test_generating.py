@@ -47,7 +47,9 @@ class Watched(Agents):
 
 
 @cache
-def rows(name: str, split: str = "iid", part: str = "train", questions: int = 400) -> Any:
+def rows(name: str, split: str = "iid", part: str = "train", questions: int = 0) -> Any:
+    """Rows of a shipped schema; those of its first file use all of its words."""
+    questions = questions or (400 if (split, part) == ("iid", "train") else 120)
     return tuple(generate(read_schema(name), split, part, 11, questions))
 
 
@@ -91,18 +93,15 @@ def test_three_schemas_ship():
 
 @pytest.mark.parametrize(("name", "split", "part"), FILES)
 def test_gold_decompositions_give_the_recorded_answers(name: str, split: str, part: str):
-    count = 0
     for row, world in worlds(name, split, part):
         agents = Agents(world)
         assert (row["generated"]["split"], row["generated"]["part"]) == (split, part)
         for question in world.questions:
-            count += 1
             answers = run_hops(question.hops, agents)
             assert told(answers) == told(question.answers), question.text
             assert told([answers[-1]]) == told([question.answer])
             assert to_hops(to_plan(question.hops, question.text)) == question.hops
             assert not re.search(r"[#${}]", question.text)
-    assert count == 400
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -137,7 +136,7 @@ def test_facts_used_are_those_that_the_agents_find(name: str):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_facts_used_are_enough(name: str):
     """Without all other facts, but with the same valid inputs, the answers stay."""
-    for row, world in worlds(name):
+    for row, world in islice(worlds(name), 20):
         for question in world.questions:
             used = set(question.facts)
             data = json.loads(json.dumps(row))

@@ -53,6 +53,17 @@ def test_imports_only_point_upward(name: str):
             assert ROOMS.index(parts[1]) <= ROOMS.index(name), f"{file.name} imports {module}"
 
 
+def test_nobody_imports_commaqa_but_its_commands_its_data_sets_and_its_methods():
+    importers = {
+        str(file.relative_to(PACKAGE).with_suffix(""))
+        for file in PACKAGE.rglob("*.py")
+        if room(file) != "commaqa"
+        and any(module.startswith("pearl.commaqa") for module in imports(file))
+    }
+    evaluation = {"context", "job", "datasets/commaqa", "methods/tmn"}
+    assert importers <= {f"evaluate/{name}" for name in evaluation} | {"cli/commaqa", "cli/options"}
+
+
 def test_every_module_is_in_a_room():
     found = {room(file) for file in PACKAGE.rglob("*.py")} - {"__init__"}
     assert found == set(ROOMS)

@@ -15,7 +15,7 @@ from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import Hop, parse_hops, to_plan
 from pearl.commaqa.search import Budget, Candidate, best_first, greedy, search
 from pearl.commaqa.tmn import LanguageModelScorer, Tmn
-from pearl.commaqa.world import Question, World, read_world, read_worlds
+from pearl.commaqa.world import Question, read_worlds
 from pearl.evaluate.context import HopSearch
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
@@ -29,6 +29,7 @@ from pearl.run.loop import RunError, run_strategy
 from pearl.run.trace import export_trace
 from tests.server import Server
 from tests.shell import Result, call
+from tests.worlds import world
 
 LIBRARY = load_library("commaqa")
 QUESTION = "What did those born in 1907 win?"
@@ -42,27 +43,15 @@ SHOWN = to_plan(
 )
 
 
-def world() -> World:
-    def entry(look: str, words: str, kind: str) -> dict[str, Any]:
-        steps = [{"operation": "select", "question": look, "answer": "#1"}]
-        name = words.split()[1]
-        return {"steps": steps, "questions": [words], "init": {"$1": kind} if kind else {},
-                "model": "text", "predicate": f"{name}($1, ?)"}  # fmt: skip
+FACTS = "born(Ines, 1907); born(Ada, 1907); won(Ada, Medal); won(Ines, Cup)"
+ASKS = """
+    text | born(?, $1) | Who was born in $1? | year
+    text | won($1, ?) | What did $1 win? | person
+"""
 
-    data = {
-        "kb": {
-            "born": ["born(Ines, 1907)", "born(Ada, 1907)"],
-            "won": ["won(Ada, Medal)", "won(Ines, Cup)"],
-        },
-        "pred_lang_config": {
-            "text": [
-                entry("born(?, $1)", "Who was born in $1?", "year"),
-                entry("won($1, ?)", "What did $1 win?", "person"),
-            ]
-        },
-        "qa_pairs": [],
-    }
-    return read_world(data, "here:1", "here/1")
+
+def agents() -> Agents:
+    return Agents(world(FACTS, ASKS))
 
 
 def hops(*candidates: tuple[str, float]) -> str:
@@ -98,7 +87,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def run(model: Any, question: str = QUESTION, **options: Any) -> tuple[Any, Agents, Journal]:
     """A question answered with the model's proposals."""
-    agents, journal = Agents(world()), Journal()
+    asked, journal = agents(), Journal()
     journal.decide("run", {"question": question})
 
     async def work() -> Any:
@@ -107,13 +96,13 @@ def run(model: Any, question: str = QUESTION, **options: Any) -> tuple[Any, Agen
         proposer = LanguageModelScorer(caller, LIBRARY, (SHOWN,), searching.budget.width)
         try:
             return await run_strategy(
-                Tmn(agents, partial(searching.by, proposer), journal), question,
-                Source("d", "-"), LIBRARY, caller, handlers=handlers(agents),
+                Tmn(asked, partial(searching.by, proposer), journal), question,
+                Source("d", "-"), LIBRARY, caller, handlers=handlers(asked),
             )  # fmt: skip
         finally:
             await model.close()
 
-    return asyncio.run(work()), agents, journal
+    return asyncio.run(work()), asked, journal
 
 
 def test_a_model_proposes_and_the_search_goes_on_where_agents_answer(model: Any):
@@ -214,8 +203,8 @@ class Waited:
 @pytest.mark.parametrize(("way", "at_once"), [("greedy", greedy), ("best-first", best_first)])
 @pytest.mark.parametrize("budget", [Budget(), Budget(width=1), Budget(hops=1), Budget(calls=1)])
 def test_waiting_changes_nothing(way: Any, at_once: Any, budget: Budget):
-    found = at_once("?", Agents(world()), Both(), budget)
-    assert found == asyncio.run(search(way, "?", Agents(world()), Waited(), budget))
+    found = at_once("?", agents(), Both(), budget)
+    assert found == asyncio.run(search(way, "?", agents(), Waited(), budget))
 
 
 # -- as a method of pearl eval --------------------------------------------------------------------
@@ -282,7 +271,10 @@ def test_its_calls_of_the_model_come_to_an_end(
     assert len(server.asked) == 5
 
 
-def test_it_needs_decompositions(made: tuple[Path, list[Question]]):
-    found = evaluated(made[0], "--model", "offline", "--library", "core")
+def test_it_needs_a_model_and_decompositions(model: Any, made: tuple[Path, list[Question]]):
+    found = evaluated(made[0], "--model", "offline")
+    assert (found.code, "tmn-model needs a language model" in found.err) == (2, True)
+    model(scripted)
+    found = evaluated(made[0], "--model", "some-model", "--library", "core")
     assert found.code == 2
     assert "tmn-model needs decompositions to show" in found.err
