@@ -6,16 +6,20 @@ import asyncio
 import json
 import ssl
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import pytest
 from aiohttp import web
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Answer: TypeAlias = str | dict[str, Any] | Handler
 Script: TypeAlias = Callable[[dict[str, Any]], Answer] | Sequence[Answer]
+Serve: TypeAlias = "Callable[..., Server]"
+
+KEY = "sk-feedfeedfeedfeedfeedfeedfeedfeed"
 
 
 _KINDS = (
@@ -120,6 +124,21 @@ class Server:
         if isinstance(answer, dict):
             return web.json_response(answer)
         return await answer(request)
+
+
+def starting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    """A fixture's: starts servers, and points the environment at each and at its settings."""
+    monkeypatch.delenv("PEARL_PROMPT_CACHE", raising=False)
+    with ExitStack() as stack:
+
+        def start(script: Script, **settings: str) -> Server:
+            server = stack.enter_context(Server(script))
+            environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
+            for name, value in {**environment, "PEARL_MODEL": "some-model", **settings}.items():
+                monkeypatch.setenv(name, value)
+            return server
+
+        yield start
 
 
 def completion(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections.abc import Callable, Coroutine, Iterable
 from itertools import pairwise
@@ -13,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pearl.models.base import Attempt, ModelError, Reply, Request, Usage
-from pearl.models.middleware.budget import Amount, Budget, Ceiling, Grant, MemoryLedger
+from pearl.models.middleware.budget import Amount, Budget, Ceiling, Grant, MemoryLedger, judge
 from pearl.models.middleware.cache import Cached
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError, RateLimiter, Throttled
 from pearl.models.middleware.retry import TRIES, UNUSABLE, Retry
+from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.middleware.warmup import CACHED_FOR, SMALLEST, PrefixWarmup
 from pearl.prompts.calls import MapAnswer
 
@@ -236,6 +238,48 @@ def test_an_amount_larger_than_a_minute_s_goes_through_and_is_waited_for():
     assert 58 <= second <= 60
 
 
+def test_more_calls_at_a_time_that_get_no_more_done_are_not_made():
+    """An endpoint that turns nobody away, and does twenty calls a second however many it has."""
+    with Clock() as loop:
+        limiter, free = ConcurrencyLimiter(256), [0.0]
+
+        async def ask(_: Request) -> Reply:
+            now = loop.time()
+            free[0] = max(free[0], now) + 0.05
+            await asyncio.sleep(max(1.0, free[0] - now))
+            return Reply("fine")
+
+        throttled = Throttled(ask, limiter, None, None, lambda _: 0)
+        loop.run_until_complete(together(throttled(request()) for _ in range(3000)))
+    # Twenty at a time would do as much as the 256 that it came to at first.
+    assert 20 <= limiter.limit < 180
+
+
+def test_the_limit_doubles_a_round_and_grows_where_calls_are_exactly_as_many():
+    """Four calls at a time, none of which waits, are a round of four."""
+    with Clock() as loop:
+        limiter = ConcurrencyLimiter(64, first=4)
+
+        async def work() -> list[int]:
+            limits = []
+            for _ in range(4):
+                entered = [await limiter.enter() for _ in range(limiter.limit)]
+                await asyncio.sleep(1)
+                for one in entered:
+                    limiter.leave(one)
+                limits.append(limiter.limit)
+            return limits
+
+        # Whoever leaves first frees a slot: from then on the limit is not reached.
+        assert loop.run_until_complete(work()) == [5, 6, 7, 8]
+
+        limiter = ConcurrencyLimiter(64, first=4)
+        endpoint = Endpoint(1)
+        throttled = Throttled(endpoint, limiter, None, None, lambda _: 0)
+        loop.run_until_complete(together(throttled(request()) for _ in range(4 + 8 + 16)))
+        assert endpoint.most == 16
+
+
 # --- retry ---
 
 
@@ -286,6 +330,51 @@ def test_a_further_try_waits_a_tenth_of_a_doubling_time_at_least(share: float):
     waits = [later - earlier for earlier, later in pairwise(times)]
     longest = [0.5, 1, 2, 4, 8, 16, 20, 20]
     assert waits == pytest.approx([(0.1 + 0.9 * share) * one for one in longest], abs=0.01)
+
+
+def test_how_often_it_was_tried_is_told():
+    for tries, message in ((1, "No."), (2, "No. (2 tries)")):
+        with pytest.raises(ModelError) as caught:
+            retrying(ModelError("server", "No."), tries=tries)
+        assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(("asked", "tries"), [(120.0, 2), (120.1, 1)])
+def test_the_longest_wait_is_waited(asked: float, tries: int):
+    with pytest.raises(ModelError) as caught:
+        retrying(ModelError("rate", "Later.", retry_after=asked), tries=2)
+    assert len(caught.value.attempts) == tries
+    assert ("longer than the 2 minutes" in str(caught.value)) == (asked > 120)
+
+
+@pytest.mark.parametrize(("reason", "stopped"), [("quota", True), ("server", False)])
+def test_a_final_error_stops_every_further_call(reason: str, stopped: bool):
+    model = Named()
+    model.answer = scripted(ModelError(reason, "No."), Reply("fine"))  # type: ignore[method-assign]
+
+    async def work() -> list[Any]:
+        engine = start_engine(model, limits=EngineLimits(tries=1))
+        return [await asyncio.gather(engine.ask(request()), return_exceptions=True) for _ in "ab"]
+
+    [[first], [second]] = run(work())
+    assert (first.reason, isinstance(second, HaltError)) == (reason, stopped)
+
+
+@pytest.mark.parametrize(("rpm", "tpm", "seconds"), [(60, None, 3), (None, 600, 6), (60, 600, 6)])
+def test_requests_and_tokens_a_minute_are_held(rpm: int | None, tpm: int | None, seconds: int):
+    """A call is expected to take 20 tokens, and takes 15: what it did not take is given back."""
+    with Clock() as loop:
+        paces = [RateLimiter(pace) if pace else None for pace in (rpm, tpm)]
+        throttled = Throttled(Endpoint(0), ConcurrencyLimiter(8), *paces, lambda _: 20)
+
+        async def work() -> float:
+            started = loop.time()
+            for _ in range(5):
+                await throttled(request())
+            return loop.time() - started
+
+        # A second's worth goes at once: 1 request, or 10 tokens.
+        assert loop.run_until_complete(work()) == pytest.approx(seconds, abs=1)
 
 
 def test_everybody_waits_as_long_as_the_endpoint_asks():
@@ -421,6 +510,23 @@ def test_other_calls_are_not_held(plain: Request):
 
 
 # --- budget ---
+
+
+@pytest.mark.parametrize(
+    ("spent", "reserved", "grant"),
+    [(60, 30, Grant.GRANTED), (60, 31, Grant.WAIT), (90, 0, Grant.GRANTED), (91, 0, Grant.REFUSED)],
+)
+@pytest.mark.parametrize("kind", ["tokens", "cost"])
+def test_a_budget_may_be_spent_to_the_last(kind: str, spent: int, reserved: int, grant: Grant):
+    amount = {name: Amount(**{kind: name}) for name in (spent, reserved, 10)}
+    ceiling = Ceiling(**{kind: 100})
+    assert judge(ceiling, amount[spent], amount[reserved], amount[10]) is grant
+
+
+def test_dollars_are_counted_in_millionths():
+    limits = EngineLimits(max_cost=0.5, max_tokens=7, tries=1)
+    assert limits.ceiling == Ceiling(7, 500_000)
+    assert EngineLimits(tries=1).ceiling == Ceiling()
 
 
 @settings(max_examples=40, deadline=None)
@@ -570,10 +676,25 @@ def test_a_failure_is_shared_without_its_bill():
     assert replies.dropped == 1
 
 
+def test_a_failure_that_nobody_else_waits_for_is_not_complained_of():
+    complaints: list[dict[str, Any]] = []
+
+    async def work() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
+        cached = Cached(scripted(ModelError("request", "No.")), ReplyCache(), "", Named())
+        with pytest.raises(ModelError, match="No"):
+            await cached(request())
+        gc.collect()
+
+    run(work())
+    assert complaints == []
+
+
 def test_a_call_that_another_process_makes_is_waited_for():
     async def work() -> tuple[int, Reply]:
         endpoint, replies = Endpoint(0), ReplyCache(busy=3)
         replies.kept["k"] = Reply("theirs", kept=True)
-        return endpoint.asked, await Cached(endpoint, replies, "", Named())(request())
+        reply = await Cached(endpoint, replies, "", Named())(request())
+        return endpoint.asked, reply
 
     assert run(work()) == (0, Reply("theirs", kept=True))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +12,21 @@ from aiohttp import web
 
 import pearl
 from pearl.lang.source import Source
-from pearl.models.base import Request, Usage
-from pearl.prompts.calls import MapAnswer, Message
+from pearl.models.base import Usage
 from tests.runs import entries
 from tests.server import (
+    KEY,
     Meeting,
     Script,
-    Server,
+    Serve,
     breaking_off,
     completion,
-    dripping,
     failing,
     resetting,
     sending,
+    starting,
 )
 
-KEY = "sk-feedfeedfeedfeedfeedfeedfeedfeed"
 QUESTION = "Why does Mara leave the lighthouse?"
 PLAN = """\
 1. mara = FIND_CHARACTER(CTX, "Mara Stroud") : Identify the keeper who leaves
@@ -40,23 +37,10 @@ PLAN = """\
 ALL = "a = SUMMARIZE(CTX) : all"
 TOWN = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel.\n\nNobody lives in Rest.\n")
 
-Serve = Callable[..., Server]
-
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    """Starts a server and points the environment at it."""
-    with ExitStack() as stack:
-
-        def start(script: Script, **settings: str) -> Server:
-            server = stack.enter_context(Server(script))
-            environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
-            environment |= {"PEARL_MODEL": "some-model", **settings}
-            for name, value in environment.items():
-                monkeypatch.setenv(name, value)
-            return server
-
-        yield start
+    yield from starting(monkeypatch)
 
 
 def replies(plan: str = PLAN, step: Any = "A finding.", option: str = "B") -> Script:
@@ -205,25 +189,6 @@ def test_items_of_a_list_are_under_way_together(serve: Serve):
     assert pearl.run_sync(plan, TOWN).text == "A: Ulm\nB: Ulm\nC: Ulm"
 
 
-def test_what_is_sent_is_what_was_rendered(serve: Serve):
-    server = serve(["fine"])
-    messages: tuple[Message, ...] = (
-        {"role": "system", "content": "be brief"},
-        {"role": "user", "content": "ü\u2028\x00 </s>"},
-    )
-    call = MapAnswer("q", "a", ("x", "y"))
-
-    async def once() -> str:
-        model = pearl.choose_model()
-        try:
-            return (await model.answer(Request(call, messages, "map", "key"))).text
-        finally:
-            await model.close()
-
-    assert asyncio.run(once()) == "fine"
-    assert server.asked[0].messages == list(messages)
-
-
 def test_sync_works_inside_a_running_loop(serve: Serve):
     serve(["as in a notebook"])
 
@@ -276,33 +241,12 @@ def test_usage_is_added_up_with_cached_tokens(serve: Serve):
     assert pearl.run_sync(PLAN, TOWN).usage == Usage(210, 15, 192)
 
 
-@pytest.mark.parametrize(
-    "usage",
-    [
-        None,
-        "many",
-        3,
-        [1],
-        {"prompt_tokens": "5", "prompt_tokens_details": 3},
-        {"prompt_tokens": -5, "completion_tokens": True},
-    ],
-)
-def test_usage_of_any_kind_is_only_usage(serve: Serve, usage: Any):
-    serve([completion("x", usage=usage)])
-    assert pearl.run_sync(ALL, TOWN).usage == Usage()
-
-
 def test_a_cut_document_is_a_loud_error(serve: Serve, examples: Path, tmp_path: Path):
     serve([completion("x", usage={"prompt_tokens": 4096, "completion_tokens": 5})])
     with pytest.raises(pearl.RunError, match=r"read 4,096 of about 7,\d{3} tokens.* cut the doc"):
         pearl.run_sync(PLAN, examples / "lighthouse.txt", store=str(tmp_path / "s.db"))
     failed = [entry for entry in entries(tmp_path / "s.db") if entry.status == "failed"]
     assert {entry.cause.split(":")[0] for entry in failed} == {"cut"}
-
-
-def test_a_whole_document_is_none(serve: Serve, examples: Path):
-    serve([completion("x", usage={"prompt_tokens": 8100, "completion_tokens": 5})])
-    assert pearl.run_sync(PLAN, examples / "lighthouse.txt").text == "x\nx"
 
 
 def test_a_cut_reply_to_a_step_is_an_error(serve: Serve):
@@ -326,54 +270,28 @@ def test_an_option_nobody_gave_is_an_error(serve: Serve):
 
 
 AT_ONCE = {"retry-after-ms": "10"}
-FAILURES: dict[str, tuple[Script, int, str, str]] = {
-    "401": ([failing(401, f"Incorrect key: {KEY}")], 1, "authentication", "OPENAI_API_KEY"),
-    "403": ([failing(403)], 1, "authentication", "OPENAI_API_KEY"),
-    "404": ([failing(404, "no model x")], 1, "request", "no model x. Check --model"),
-    "400 with the key": ([failing(400, f"bad {KEY}")], 1, "request", r"bad \*\*\*"),
-    "400 with the key late": ([failing(400, "x" * 190 + KEY)], 1, "request", "xxx"),
-    "408": ([failing(408, headers=AT_ONCE)], 2, "timeout", "in time"),
-    "429": ([failing(429, "slow down")], 2, "rate", "slow down. Try again later"),
-    "429 with Retry-After": ([failing(429, headers=AT_ONCE)], 2, "rate", "Try again later"),
-    "429 for long": (
-        [failing(429, headers={"Retry-After": "900"})],
-        1,
-        "rate",
-        "wait 15 minutes.*--max-wait",
-    ),
-    "quota": ([failing(429, code="insufficient_quota")], 1, "quota", "quota is used up"),
-    "500": ([failing(500, "<html>oh</html>", headers=AT_ONCE)], 2, "server", "it says 500"),
-    "503": ([failing(503, "busy", headers=AT_ONCE)], 2, "server", "failed: busy."),
-    "reset": ([resetting], 2, "connection", "broke the connection off"),
-    "broken off": ([breaking_off], 2, "connection", "in the middle"),
-    "a page": ([sending("<html>hi</html>", "text/html")], 2, "reply", "a page.*OPENAI_BASE_URL"),
-    "a page as JSON": ([sending("<html>hi</html>")], 2, "reply", "a page"),
-    "truncated JSON": ([sending('{"choices": [{"mess')], 2, "reply", "damaged"),
-    "no bytes": ([sending("")], 2, "reply", "something else"),
-    "not UTF-8": ([sending(b'{"a": "\xff"}')], 2, "reply", "damaged"),
-    "a list": ([sending("[]")], 2, "reply", "instead of a completion"),
-    "an object": ([sending("{}")], 2, "reply", "instead of a completion"),
-    "null": ([sending("null")], 2, "reply", "instead of a completion"),
-    "no choices": ([sending('{"choices": []}')], 2, "reply", "instead of a completion"),
-    "choices of another kind": ([sending('{"choices": ["x"]}')], 2, "reply", "instead of"),
-    "an error with 200": ([sending('{"error": {"message": "oops"}}')], 2, "server", "oops"),
-    "empty": ([completion("")], 2, "reply", "empty answer"),
-    "white": ([completion(" \n")], 2, "reply", "empty answer"),
-    "null content": ([completion(None)], 2, "reply", "empty answer"),
-    "all thought": ([completion("", finish="length")], 1, "request", "PEARL_MAX_TOKENS"),
-    "filtered": ([completion(None, finish="content_filter")], 1, "refusal", "filter"),
-    "refusal": ([completion(None, refusal="I will\nnot.")], 1, "refusal", "refused: I will not."),
-    "content a list": ([completion([{"text": "x"}])], 2, "reply", "as a list"),
-    "content a number": ([completion(3)], 2, "reply", "not as text"),
-}
 
 
-@pytest.mark.parametrize("case", FAILURES)
+@pytest.mark.parametrize(
+    ("handler", "attempts", "reason", "words"),
+    [
+        (failing(401, f"Incorrect key: {KEY}"), 1, "authentication", "OPENAI_API_KEY"),
+        (failing(400, f"bad {KEY}"), 1, "request", r"bad \*\*\*"),
+        (failing(429, headers=AT_ONCE), 2, "rate", "Try again later"),
+        (failing(429, headers={"Retry-After": "900"}), 1, "rate", "wait 15 minutes.*--max-wait"),
+        (failing(500, "<html>oh</html>", headers=AT_ONCE), 2, "server", "it says 500"),
+        (breaking_off, 2, "connection", "in the middle"),
+        (sending("<html>hi</html>", "text/html"), 2, "reply", "a page.*OPENAI_BASE_URL"),
+        (completion("", finish="length"), 1, "request", "PEARL_MAX_TOKENS"),
+        (completion(None, refusal=f"Not {KEY}."), 1, "refusal", r"refused: Not \*\*\*"),
+    ],
+)
 def test_a_failing_endpoint_is_told_in_one_line(
-    serve: Serve, case: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    script, attempts, reason, words = FAILURES[case]
-    server = serve(script, PEARL_TRIES="2")
+    serve: Serve, handler: Any, attempts: int, reason: str, words: str, tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+):  # fmt: skip
+    """Each shape of failure has its case in test_endpoint; here it goes through a whole run."""
+    server = serve([handler], PEARL_TRIES="2")
     store = tmp_path / "s.db"
     with pytest.raises(pearl.ModelError, match=words) as caught:
         pearl.ask_sync(TOWN, QUESTION, store=str(store))
@@ -394,16 +312,6 @@ def test_a_passing_failure_is_passed_over(serve: Serve, trouble: Any):
     server = serve([trouble, resetting, "It is well."])
     assert pearl.run_sync(ALL, TOWN).text == "It is well."
     assert len(server.asked) == 3
-
-
-def test_the_deadline_cuts_a_dripping_answer(serve: Serve):
-    server = serve([dripping], PEARL_TIMEOUT="0.4", PEARL_TRIES="1")
-    started = time.monotonic()
-    with pytest.raises(pearl.ModelError, match=r"No answer within 0\.4 seconds") as caught:
-        pearl.ask_sync(TOWN, QUESTION)
-    assert caught.value.reason == "timeout"
-    assert time.monotonic() - started < 3
-    assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize(
@@ -438,27 +346,11 @@ def test_keys_are_nowhere_in_a_run(serve: Serve, tmp_path: Path):
     assert "Your key is ***." in answer.text
 
 
-def test_a_model_can_be_used_again_after_it_was_closed(serve: Serve):
-    server = serve([failing(401), "fine"])
-    model = pearl.choose_model()
-    with pytest.raises(pearl.RunError, match="OPENAI_API_KEY"):
-        pearl.run_sync(ALL, TOWN, model=model)
-    assert pearl.run_sync(ALL, TOWN, model=model).text == "fine"
-    assert len(server.asked) == 2
-
-
 def test_half_a_character_in_a_reply_does_no_harm(serve: Serve, tmp_path: Path):
     serve([sending('{"choices": [{"message": {"content": "a\\ud800b"}}]}')])
     answer = pearl.run_sync(PLAN, TOWN, store=str(tmp_path / "s.db"))
     assert answer.text == "a?b\na?b"
     assert entries(tmp_path / "s.db")[-1].value["text"] == "a?b\na?b"
-
-
-def test_half_a_character_in_a_document_is_one_line(serve: Serve):
-    server = serve(replies())
-    with pytest.raises(pearl.RunError, match="half a character"):
-        pearl.run_sync(PLAN, Source("x", "a\ud800b"))
-    assert not server.asked
 
 
 # --- settings ---
@@ -516,29 +408,11 @@ def test_a_server_of_ones_own_needs_no_key(serve: Serve, monkeypatch: pytest.Mon
     assert pearl.run_sync(ALL, TOWN).text == "fine"
 
 
-def test_an_address_where_nobody_listens(monkeypatch: pytest.MonkeyPatch):
-    with Server(["x"]) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    with pytest.raises(pearl.ModelError, match="cannot be reached") as caught:
-        pearl.ask_sync(TOWN, QUESTION, model=pearl.choose_model("m"))
-    assert caught.value.reason == "connection"
-
-
-def test_identity_is_all_that_decides_an_answer(serve: Serve):
+def test_identity_is_all_that_decides_an_answer(serve: Serve, monkeypatch: pytest.MonkeyPatch):
     serve(["x"])
     one = pearl.choose_model().identity
-    assert pearl.choose_model().identity == one
     assert pearl.choose_model("other").identity != one
     assert KEY not in one
-    serve(["x"], PEARL_TEMPERATURE="0")
-    assert pearl.choose_model().identity != one
-
-
-def test_how_a_document_is_kept_and_who_pays_are_no_part_of_it(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-):
-    serve(["x"])
-    one = pearl.choose_model().identity
     for name, value in {
         "PEARL_PROMPT_CACHE": "anthropic",
         "PEARL_TIMEOUT": "5",
@@ -547,3 +421,5 @@ def test_how_a_document_is_kept_and_who_pays_are_no_part_of_it(
     }.items():
         monkeypatch.setenv(name, value)
         assert pearl.choose_model().identity == one
+    monkeypatch.setenv("PEARL_TEMPERATURE", "0")
+    assert pearl.choose_model().identity != one
