@@ -1,8 +1,9 @@
-"""What decompositions come to on the shared files, without a language model.
+"""What decompositions come to on the shared files, with a language model.
 
-``python -m benchmarks.decomp [--data ../shared/data]`` prints a table for
-docs/decomp.md. Decompositions for ``tmn-model`` are taken from the training
-files: one for each kind of question and way, none of a question that is asked.
+``python -m benchmarks.decomp --model NAME [--data ../shared/data]`` prints a table; the model
+is one of the endpoint that is set (OPENAI_API_KEY, OPENAI_BASE_URL). Decompositions for
+``tmn-model`` are taken from the training files: one for each kind of question and way, none of
+a question that is asked.
 """
 
 from __future__ import annotations
@@ -110,7 +111,11 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="../shared/data", type=Path)
-    data = parser.parse_args().data
+    parser.add_argument("--model", required=True)
+    chosen = parser.parse_args()
+    if chosen.model == "offline":
+        parser.error("it measures what a language model does: name one with --model.")
+    data = chosen.data
     print("| what | questions | exact match | F1 | calls a question |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -119,7 +124,7 @@ def main() -> None:
         write_corpus(data, folder)
         for name, asked in runs(data, folder):
             told = json.loads(
-                _pearl("eval", *asked, "--model", "offline", "--json", "--no-cache",
+                _pearl("eval", *asked, "--model", chosen.model, "--json", "--no-cache",
                        "--store", str(folder / "store.db"))
             )  # fmt: skip
             count, calls = told["trials"], told["calls"]

@@ -42,12 +42,15 @@ DOCUMENTS = (
     "docs/evaluation.md",
     "docs/reports.md",
     "docs/decomp.md",
+    "docs/fsm.md",
+    "docs/rebel.md",
 )
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "plans", tmp_path / "plans")
+    shutil.copytree(ROOT / "docs" / "recorded", tmp_path / "docs" / "recorded")
     (tmp_path / "draft.plan").write_text(DRAFT, encoding="utf-8")
     return tmp_path
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +32,8 @@ from pearl.run.trace import as_plan, branch_lines, read_tree
 from pearl.strategies.rebel import rebel
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import Tools, document_tools
-from tests.mind import FILM, FILM_TEXT, Reader, record
+from tests.conftest import ROOT
+from tests.mind import FILM, FILM_HOPS, FILM_TEXT, Reader, record
 from tests.services import Services
 from tests.shell import Result as Ended
 from tests.shell import call
@@ -54,9 +56,9 @@ def _film() -> None:
     Path("q.jsonl").write_text(f"{json.dumps(row)}\n", encoding="utf-8")
 
 
-def recorded(tools: Tools) -> str:
+def recorded(tools: Tools, model: Reader | None = None) -> str:
     """What a model replies that is put the question with these tools."""
-    model, journal, document = Reader(), Journal(), Source("film.md", FILM_TEXT)
+    model, journal, document = model or Reader(), Journal(), Source("film.md", FILM_TEXT)
     caller = Caller(model.answer, model.identity, journal)
     strategy = rebel(caller, tools)
     handlers = strategy.handlers
@@ -117,6 +119,25 @@ def test_what_is_no_run_and_no_plan_is_told(name: str, words: str):
     assert done.code != 0
     assert words in done.err
     assert len(done.told) == 1
+
+
+HARBOUR = (
+    replace(FILM_HOPS[0], question="Who directed the film The Glass Harbour?"),
+    replace(FILM_HOPS[1], question="Where was that director born?"),
+)
+
+
+def test_the_recording_of_the_documentation_is_of_todays_prompts():
+    """``UPDATE_DOCS=1`` makes it anew; the replies are what a language model wrote."""
+    file = ROOT / "docs" / "recorded" / "rebel.jsonl"
+    document = Source("harbour", (ROOT / "plans" / "examples" / "harbour.txt").read_text("utf-8"))
+    recorded(document_tools(document), Reader(hops=HARBOUR))
+    rows = Path("replies.jsonl").read_text(encoding="utf-8")
+    note = {"note": "A language model wrote these replies, once, for docs/rebel.md."}
+    text = f"{json.dumps(note)}\n{rows}"
+    if os.environ.get("UPDATE_DOCS"):
+        file.write_text(text, encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == text
 
 
 def test_tools_of_ones_own_are_asked_and_are_part_of_the_task():
