@@ -25,8 +25,8 @@ from pearl.prompts.calls import Demonstration
 from pearl.run.calls import Watch
 from pearl.run.context import Context
 from pearl.session import Began, context_for, open_session
-from pearl.strategies.planner import Planned
-from pearl.strategies.planner import write_plan as _write_plan
+from pearl.strategies.pearl import Planned
+from pearl.strategies.pearl import write_plan as _write_plan
 from pearl.strategies.registry import prepare, prepare_plan
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ async def write_plan(
     head = heading(question, None, library, model)
     async with open_session(model, head, "plan", store, cache=cache, began=began) as session:
         journal, caller = session.journal, session.caller(watch)
-        planned = await _write_plan(question, library, caller, journal.decide, shown)
+        planned = await _write_plan(question, library, caller, shown)
         if planned.plan:
             journal.decide("plan", print_plan(planned.plan))
         return planned

@@ -28,8 +28,13 @@ from pearl.run.replay import read_records, replay
 from pearl.run.trace import export_trace
 from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
 from pearl.strategies.decomp import Decomp, decompose
-from pearl.strategies.pearl import GivenPlan, Pearl, direct_plan
-from pearl.strategies.planner import choose_demonstrations, load_demonstrations
+from pearl.strategies.pearl import (
+    GivenPlan,
+    Pearl,
+    choose_demonstrations,
+    direct_plan,
+    load_demonstrations,
+)
 from tests.shell import STORY
 
 QUESTION = "Why does Mara leave?"

@@ -43,8 +43,7 @@ from pearl.strategies.baselines import (
 )
 from pearl.strategies.decomp import Decomp, decompose, worked
 from pearl.strategies.least_to_most import LeastToMost
-from pearl.strategies.pearl import GivenPlan
-from pearl.strategies.planner import load_demonstrations
+from pearl.strategies.pearl import GivenPlan, load_demonstrations
 from pearl.strategies.registry import with_retriever
 from tests.conftest import ROOT
 from tests.mind import Reader, next_step, record

@@ -39,7 +39,7 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
 from pearl.retrieval.index import build_index
-from pearl.strategies.planner import load_demonstrations
+from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import Limits
 from tests.batches import killed_once
 from tests.server import Server, failing

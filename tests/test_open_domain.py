@@ -29,7 +29,7 @@ from pearl.run.executor import SolverError
 from pearl.run.journal import Journal
 from pearl.run.loop import RunError
 from pearl.session import open_session
-from pearl.strategies.planner import load_demonstrations
+from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import MOST, PASSAGES, Limits, retrieving
 from tests.conftest import ROOT
 from tests.mind import FILM, FILM_HOPS, FILM_TEXT, Reader

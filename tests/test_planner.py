@@ -14,7 +14,7 @@ from pearl.lang.source import Source
 from pearl.models.base import Reply, Request
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import CorrectPlan, ExecuteStep, WritePlan
-from pearl.strategies.planner import choose_demonstrations, load_demonstrations
+from pearl.strategies.pearl import choose_demonstrations, load_demonstrations
 from tests.conftest import ROOT
 from tests.runs import entries
 

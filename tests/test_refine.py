@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.stub import Stub
 from pearl.lang.parser import parse
-from pearl.strategies.planner import load_demonstrations
+from pearl.strategies.pearl import load_demonstrations
 from tests.batches import killed_once
 from tests.server import Server, failing
 from tests.shell import STORY, Result, call

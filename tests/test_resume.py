@@ -33,8 +33,12 @@ from pearl.run.trace import export_trace
 from pearl.session import open_session
 from pearl.store.store import open_store
 from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
-from pearl.strategies.pearl import GivenPlan, direct_plan
-from pearl.strategies.planner import choose_demonstrations, load_demonstrations
+from pearl.strategies.pearl import (
+    GivenPlan,
+    choose_demonstrations,
+    direct_plan,
+    load_demonstrations,
+)
 from pearl.strategies.registry import STRATEGIES, RunInputs, Runnable, prepare
 from tests.mind import FILM, FILM_TEXT, Reader, next_step
 from tests.server import Server, completion

@@ -166,7 +166,7 @@ def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demo
     from pearl.evaluate.methods.pearl import NO_REFINEMENT
     from pearl.lang.source import InputError
     from pearl.mining.refine import UNREFINED
-    from pearl.strategies.planner import load_demonstrations
+    from pearl.strategies.pearl import load_demonstrations
 
     refined = load_demonstrations(folder, shipped)
     if NO_REFINEMENT not in methods:

@@ -34,7 +34,7 @@ from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.index import CorpusRetriever
 from pearl.retrieval.retriever import Retriever
-from pearl.strategies.planner import choose_demonstrations
+from pearl.strategies.pearl import choose_demonstrations
 from pearl.strategies.registry import DEFAULT_LIMITS, STRATEGIES, Known, Limits
 from pearl.tools.declared import Search, load_tools, read_tools
 from pearl.tools.toolbox import Toolbox

@@ -26,8 +26,7 @@ from pearl.prompts.calls import Call, RefinePlan, WritePlan
 from pearl.run.journal import Journal
 from pearl.run.loop import RunError
 from pearl.session import Session
-from pearl.strategies.pearl import GivenPlan
-from pearl.strategies.planner import CORRECTIONS, Planned, write_plan
+from pearl.strategies.pearl import GivenPlan, Planned, write_plan
 from pearl.strategies.registry import prepare_own
 
 ROUNDS = 3
@@ -157,9 +156,7 @@ async def _planned(write: WritePlan, call: Call, earlier: list[Call], session: S
         write.question,
         write.library,
         session.caller(),
-        session.journal.decide,
         write.demonstrations,
-        CORRECTIONS,
         call,
         earlier,
     )

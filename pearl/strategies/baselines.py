@@ -61,8 +61,7 @@ from pearl.run.context import UNLIMITED, Context, fit_fill
 from pearl.run.executor import Handlers, Solve, SolverError
 from pearl.run.loop import Return, Run, Steps
 from pearl.strategies.decomp import worked
-from pearl.strategies.pearl import GivenPlan, direct_plan
-from pearl.strategies.planner import write_plan
+from pearl.strategies.pearl import GivenPlan, direct_plan, write_plan
 
 REASON = Action(
     "REASON_STEP_BY_STEP",
@@ -120,9 +119,7 @@ class PlanShown:
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
         decide = self.caller.journal.decide
-        planned = await write_plan(
-            run.question, self.library, self.caller, decide, self.demonstrations
-        )
+        planned = await write_plan(run.question, self.library, self.caller, self.demonstrations)
         if planned.plan is None:
             decide("plan/fallback", planned.source.text)
             return await GivenPlan(direct_plan(run.question)).next(run)

@@ -1,26 +1,109 @@
 """PEARL: write the whole plan before the document is read, then execute it.
 
-Sun et al., "PEARL: Prompting Large Language Models to Plan and Execute Actions
-Over Long Documents", EACL 2024, section 2.
-
-Plans that somebody wrote already.
+Sun et al., "PEARL: Prompting Large Language Models to Plan and Execute Actions Over Long
+Documents", EACL 2024, section 2. A model writes the plan; one that the checker rejects is
+corrected, up to a limit. Demonstrations, and plans that somebody wrote, stand here too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
+from pearl.lang.diagnostics import Diagnostic, Severity, has_errors
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
+from pearl.lang.source import InputError, Source, Span, plan_folders, read_source, shipped_plans
+from pearl.lint.checker import check
+from pearl.lint.rules import truncated_line
+from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
-from pearl.prompts.calls import Demonstration
+from pearl.prompts.calls import Call, CorrectPlan, Demonstration, WritePlan
 from pearl.run.calls import Caller
 from pearl.run.journal import Journal
 from pearl.run.loop import Return, Run, Steps
-from pearl.strategies.planner import CORRECTIONS, write_plan
+
+CORRECTIONS = 7
+"""How often a model may correct a plan, as in the paper's experiments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What came of planning.
+
+    Args:
+        plan: the plan, or None where every attempt was rejected.
+        attempts: how many replies were read.
+        source: the last reply.
+        diagnostics: what was found in it.
+    """
+
+    plan: Plan | None
+    attempts: int
+    source: Source
+    diagnostics: tuple[Diagnostic, ...]
+
+
+async def write_plan(
+    question: str,
+    library: Library,
+    caller: Caller,
+    demonstrations: tuple[Demonstration, ...] = (),
+    first: Call | None = None,
+    earlier: Sequence[Call] = (),
+) -> Planned:
+    """Have a model write a plan. It never sees a document.
+
+    Args:
+        question: what the plan is to answer.
+        library: the actions it may call.
+        caller: asks the model; its journal has what was set aside and what was rejected.
+        demonstrations: example plans.
+        first: what to ask to begin with; by default for a new plan.
+        earlier: calls that were asked before in vain.
+
+    Raises:
+        ModelError: the model gave no usable answer.
+    """
+    write = WritePlan(question, library, demonstrations)
+    call: Call = first or write
+    seen: frozenset[str] = frozenset()
+    asked = list(earlier)
+    decide = caller.journal.decide
+    for attempt in range(1, CORRECTIONS + 2):
+        # A model that repeats its mistake is asked the same again: that is to be a new answer.
+        reply = await caller(call, f"plan/{attempt}", asked.count(call))
+        asked.append(call)
+        source = Source(f"plan/{attempt}", reply.text)
+        parsed = parse(source)
+        aside = [source.at(part.span) for part in parsed.aside if part.kind != "wrapping"]
+        if aside:
+            decide(f"plan/{attempt}/aside", aside)
+        findings = tuple(check(parsed, library))
+        if not reply.complete:
+            # It may lack steps even where it parses.
+            end = len(reply.text)
+            cut = truncated_line.RULE(
+                Span(max(0, end - 1), end),
+                "The reply was cut at its token limit.",
+                help="Write a shorter plan.",
+            )
+            findings = (*findings, cut)
+        errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+        if not errors:
+            return Planned(replace(parsed.plan, question=question), attempt, source, findings)
+        from pearl.lint.render import prompt
+        from pearl.lint.render.report import Report
+
+        complaint = prompt.render([Report(source, errors)], seen)
+        decide(f"plan/{attempt}/rejected", [error.code for error in errors])
+        call = CorrectPlan(write, reply.text, complaint)
+        seen = frozenset(error.code for error in errors)
+    return Planned(None, attempt, source, findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +147,18 @@ class Pearl:
         library: the actions a plan may call.
         caller: asks the model and keeps the journal.
         demonstrations: example plans for the prompt.
-        corrections: how often the model may correct its plan.
         passes: names of rewrites that the plan goes through.
     """
 
     library: Library
     caller: Caller
     demonstrations: tuple[Demonstration, ...] = ()
-    corrections: int = CORRECTIONS
     passes: tuple[str, ...] = ()
 
     async def next(self, run: Run) -> Steps | Return:
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
-        planned = await write_plan(
-            run.question,
-            self.library,
-            self.caller,
-            self.caller.journal.decide,
-            self.demonstrations,
-            self.corrections,
-        )
+        planned = await write_plan(run.question, self.library, self.caller, self.demonstrations)
         plan = planned.plan
         if plan is None:
             self.caller.journal.decide("plan/fallback", planned.source.text)
@@ -107,3 +181,75 @@ def direct_plan(question: str) -> Plan:
         "answer", ANSWER.name, (Ref(DOCUMENT), Literal(question)), "Answer the question directly"
     )
     return Plan((step,), question, (ANSWER,))
+
+
+BUDGET = 3000
+"""Tokens that demonstrations may take in a prompt."""
+
+
+def load_demonstrations(folder: str = "", shipped: str = "demos") -> tuple[Source, ...]:
+    """Demonstration plans.
+
+    Args:
+        folder: one with ``.plan`` files, as ``pearl refine`` fills it, or the
+            name of one that ships with Pearl; empty for ``shipped``.
+        shipped: a folder in ``plans/``.
+
+    Raises:
+        InputError: there is no such folder, or no plan in it.
+    """
+    if folder and not Path(folder).is_dir() and folder in plan_folders():
+        folder, shipped = "", folder
+    if not folder:
+        return tuple(
+            Source(file.name, file.read_text(encoding="utf-8")) for file in shipped_plans(shipped)
+        )
+    if not Path(folder).is_dir():
+        raise InputError(
+            f"{folder} is no folder: name one with demonstrations, make one with pearl refine, or "
+            f"name one that ships: {', '.join(plan_folders())}."
+        )
+    found = tuple(read_source(str(file), "plan") for file in sorted(Path(folder).glob("*.plan")))
+    if not found:
+        raise InputError(f"{folder} holds no .plan file: make some with pearl refine.")
+    return found
+
+
+def choose_demonstrations(
+    sources: Iterable[Source],
+    library: Library,
+    budget: int = BUDGET,
+    count: Callable[[str], int] = count_tokens,
+) -> tuple[Demonstration, ...]:
+    """The demonstrations that a library can run, as many as fit a budget.
+
+    A plan that the checker rejects with this library would teach the model
+    actions it does not have. One that is too long for what is left of the
+    budget makes room for the next.
+
+    Args:
+        sources: plans with their question in the head.
+        library: the actions the new plan may call.
+        budget: tokens in all.
+        count: tokens of a text.
+    """
+    fitting: list[Demonstration] = []
+    for source in sources:
+        parsed = parse(source)
+        if not parsed.plan.question or has_errors(check(parsed, library)):
+            continue
+        # What the last step gave stands after it, among the plan's own comments.
+        values = tuple(line for line in parsed.plan.comments if line.startswith("# value "))
+        plan = replace(parsed.plan, question="", comments=values)
+        fitting.append(Demonstration(parsed.plan.question, print_plan(plan).strip()))
+    texts = [f"{shown.question}\n{shown.plan}" for shown in fitting]
+    # No token is shorter than a byte, and a vocabulary takes a quarter of a second to load.
+    if sum(len(text.encode("utf-8", "replace")) for text in texts) <= budget:
+        return tuple(fitting)
+    chosen: list[Demonstration] = []
+    for shown, text in zip(fitting, texts, strict=True):
+        size = count(text)
+        if size <= budget:
+            budget -= size
+            chosen.append(shown)
+    return tuple(chosen)

@@ -28,8 +28,14 @@ from pearl.run.calls import CALLS, Caller, at_most
 from pearl.run.context import UNLIMITED, Context
 from pearl.run.executor import DEPTH, NONE, STEPS, WIDTH, Handlers, Solve, SolverError
 from pearl.run.loop import Finished, RunError, Strategy, run_strategy
-from pearl.strategies.pearl import GivenPlan, Pearl, rewritten, shown_plans
-from pearl.strategies.planner import choose_demonstrations, load_demonstrations
+from pearl.strategies.pearl import (
+    GivenPlan,
+    Pearl,
+    choose_demonstrations,
+    load_demonstrations,
+    rewritten,
+    shown_plans,
+)
 
 if TYPE_CHECKING:
     from pearl.models.embeddings import Embed
