@@ -1,6 +1,6 @@
-"""The one way from a call to a model's reply: rendered, keyed, asked, taken down.
+"""The one way from a call to a model's reply: rendered, keyed, asked, written down.
 
-Replies in demanded form: asked for, checked, and mended in place.
+Replies in a demanded form are asked for here too, checked, and sent back until they fit.
 """
 
 from __future__ import annotations
@@ -50,52 +50,56 @@ class Caller:
         Raises:
             ModelError: no usable answer; that is in the journal too.
         """
-        request = self._request(call, path, sample)
+        messages = render(call)
+        document = call.document if isinstance(call, ExecuteStep | FillSchema) else None
+        stable = stable_part(document) if document else 0
+        key = call_key(self.identity, messages, sample, stable)
+        digest = document.digest if document else ""
+        request = Request(call, messages, path, key, stable, digest)
         began, started = time.time(), time.monotonic()
         if self.watch:
             self.watch(path, False)
         try:
             reply = await self.ask(request)
         except ModelError as error:
-            self._failed(request, error, began, time.monotonic() - started)
+            spent = time.monotonic() - started
+            only = Attempt(error.reason, str(error), error.usage, spent, began)
+            self._record_failed(request, error.attempts or (only,))
             raise
         finally:
             if self.watch:
                 self.watch(path, True)
-        self._tried(request, reply.attempts)
-        spent = round(time.monotonic() - started, 3)
-        self.journal.record(
-            Entry(
-                "call", path, reply.text, request.key, len(reply.attempts) + 1,
-                usage=reply.usage, seconds=spent, kept=reply.kept, started=began,
-            )
-        )  # fmt: skip
+        self._record_failed(request, reply.attempts)
+        entry = Entry(
+            "call",
+            path,
+            reply.text,
+            key,
+            len(reply.attempts) + 1,
+            usage=reply.usage,
+            seconds=round(time.monotonic() - started, 3),
+            kept=reply.kept,
+            started=began,
+        )
+        self.journal.record(entry)
         await self.journal.flush()
         return reply
 
-    def _request(self, call: Call, path: str, sample: int) -> Request:
-        messages = render(call)
-        document = call.document if isinstance(call, ExecuteStep | FillSchema) else None
-        stable = stable_part(document) if document else 0
-        key = call_key(self.identity, messages, sample, stable)
-        return Request(call, messages, path, key, stable, document.digest if document else "")
-
-    def _tried(self, request: Request, attempts: tuple[Attempt, ...]) -> None:
-        for number, tried in enumerate(attempts, 1):
-            self._fail(request, number, tried)
-
-    def _failed(self, request: Request, error: ModelError, began: float, seconds: float) -> None:
-        only = Attempt(error.reason, str(error), error.usage, seconds, began)
-        self._tried(request, error.attempts or (only,))
-
-    def _fail(self, request: Request, number: int, tried: Attempt) -> None:
-        self.journal.record(
-            Entry(
-                "call", request.path, None, request.key, number, "failed",
-                f"{tried.reason}: {tried.cause}", tried.usage, round(tried.seconds, 3),
-                started=tried.started,
+    def _record_failed(self, request: Request, attempts: Sequence[Attempt]) -> None:
+        for number, attempt in enumerate(attempts, 1):
+            entry = Entry(
+                "call",
+                request.path,
+                None,
+                request.key,
+                number,
+                "failed",
+                f"{attempt.reason}: {attempt.cause}",
+                attempt.usage,
+                round(attempt.seconds, 3),
+                started=attempt.started,
             )
-        )  # fmt: skip
+            self.journal.record(entry)
 
 
 def at_most(caller: Caller, calls: int = CALLS) -> Caller:
@@ -186,7 +190,8 @@ async def fill(
                 caller.journal.decide(f"{path}/{FITTED}", attempt)
                 return found
         caller.journal.decide(f"{path}/{attempt}/{REJECTED}", list(problems))
-        current = CorrectFilled(call, reply.text, "\n".join(f"- {one}" for one in problems))
+        lines = "\n".join(f"- {problem}" for problem in problems)
+        current = CorrectFilled(call, reply.text, lines)
     caller.journal.decide(f"{path}/{FITTED}", 0)
     raise SchemaError(
         f"The reply to {call.schema.name} does not fit after {revisions + 1} tries: {problems[0]}",
@@ -203,41 +208,36 @@ def read_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, tuple
         text: the reply.
         schema: what it has to fit.
     """
-    found = _object(text)
+    found = _first_object(text)
     if found is None:
         return None, ("It holds no JSON object.",)
     from jsonschema import Draft202012Validator
 
-    validator = Draft202012Validator(as_json_schema(schema))
-    wrong = sorted(validator.iter_errors(found), key=lambda one: [str(at) for at in one.path])
-    if wrong:
-        return None, tuple(_told(".".join(map(str, one.path)), one.message) for one in wrong[:8])
-    return found, ()
+    errors = Draft202012Validator(as_json_schema(schema)).iter_errors(found)
+    problems: list[str] = []
+    for error in sorted(errors, key=lambda error: [str(at) for at in error.path])[:8]:
+        place, message = ".".join(map(str, error.path)), error.message
+        short = message if len(message) <= 200 else f"{message[:200]}…"
+        problems.append(f"{place}: {short}" if place else f"{short}.")
+    return (None if problems else found), tuple(problems)
 
 
 def as_json_schema(schema: Schema) -> dict[str, Any]:
     """The JSON schema of an object."""
     return {
         "type": "object",
-        "properties": {one.name: json.loads(one.schema) for one in schema.fields},
-        "required": [one.name for one in schema.fields],
+        "properties": {field.name: json.loads(field.schema) for field in schema.fields},
+        "required": [field.name for field in schema.fields],
     }
 
 
-def _object(text: str) -> dict[str, Any] | None:
-    """The first JSON object in a text."""
+def _first_object(text: str) -> dict[str, Any] | None:
     decoder = json.JSONDecoder()
     start = text.find("{")
     while start >= 0:
         try:
-            found, _ = decoder.raw_decode(text, start)
+            found: dict[str, Any] = decoder.raw_decode(text, start)[0]
+            return found
         except (ValueError, RecursionError):
             start = text.find("{", start + 1)
-            continue
-        return found if isinstance(found, dict) else None
     return None
-
-
-def _told(place: str, message: str) -> str:
-    short = message if len(message) <= 200 else f"{message[:200]}…"
-    return f"{place}: {short}" if place else f"{short}."

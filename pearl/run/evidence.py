@@ -1,6 +1,7 @@
-"""Quotes in an answer, and where in the document they stand.
+"""What an answer rests on: quotes, and where in the document they stand.
 
-The passages that an answer's steps were given, where no step quotes any.
+Where no step quotes any, the sentences with the answer's words of the passages that its steps
+were given.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class Quote:
     step: str
 
 
-def evidence(plan: Plan, values: Mapping[str, Value], ends: Sequence[str],
-             document: Source) -> list[Quote]:  # fmt: skip
+def evidence(
+    plan: Plan, values: Mapping[str, Value], ends: Sequence[str], document: Source
+) -> list[Quote]:
     """The quotes behind an answer, in document order; those not found stand last.
 
     The answer's own quotes count; where it has none, those of the steps it
@@ -54,9 +56,13 @@ def evidence(plan: Plan, values: Mapping[str, Value], ends: Sequence[str],
     wanted = list(ends)
     seen: set[str] = set()
     while wanted:
-        found = [quote for name in wanted for quote in _quotes(name, values, document)]
-        if found:
-            return sorted(_once(found), key=lambda quote: quote.span or Span(len(document.text), 0))
+        quotes: dict[str, Quote] = {}
+        for name in wanted:
+            for quote in _quotes(name, values, document):
+                quotes.setdefault(quote.text, quote)
+        if quotes:
+            last = Span(len(document.text), 0)
+            return sorted(quotes.values(), key=lambda quote: quote.span or last)
         seen.update(wanted)
         inputs = dict.fromkeys(one for name in wanted for one in needs.get(name, ()))
         wanted = [name for name in inputs if name not in seen]
@@ -92,13 +98,6 @@ def _located(text: str, step: str, document: Source) -> Quote:
     return Quote(text, None, step)
 
 
-def _once(quotes: Iterable[Quote]) -> list[Quote]:
-    first: dict[str, Quote] = {}
-    for quote in quotes:
-        first.setdefault(quote.text, quote)
-    return list(first.values())
-
-
 _VALUE = re.compile(r"(?:step/(?P<within>[^/\[]+).*/)?value/(?P<step>[^/]+)")
 _SAYS_NOTHING = frozenset({"yes", "no", "true", "false"})
 """Answers whose words a sentence may have for any reason."""
@@ -124,18 +123,17 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
     if not wanted:
         return []
     for entry in reversed(entries):
-        told = _VALUE.fullmatch(entry.path)
-        if told is None or entry.status != "done":
+        path = _VALUE.fullmatch(entry.path)
+        if path is None or entry.status != "done":
             continue
-        step = told["within"] or told["step"]
-        texts = list(_texts(entry.value))
-        found = [
+        step = path["within"] or path["step"]
+        quotes = [
             Quote(document.at(span), span, step)
-            for span in _sentences(texts, document)
-            if any(_holds(document.at(span), one) for one in wanted)
+            for span in _sentences(list(_texts(entry.value)), document)
+            if any(_holds(document.at(span), phrase) for phrase in wanted)
         ]
-        if found:
-            return found
+        if quotes:
+            return quotes
     return []
 
 

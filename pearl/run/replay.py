@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -26,7 +26,7 @@ from pearl.lint.checker import check
 from pearl.models.base import ModelError
 from pearl.models.recorded import Recorded
 from pearl.run.calls import Caller
-from pearl.run.executor import Frame, Handlers, Solve, SolverError, execute
+from pearl.run.executor import Frame, Handlers, SolverError, execute
 from pearl.run.journal import Journal
 from pearl.run.trace import is_trace, read_trace
 
@@ -81,24 +81,22 @@ def read_records(source: Source) -> Iterator[Record]:
         yield Record(source.name, source, trace.replies, trace.answer, trace.values)
         return
     for number, line in enumerate(source.text.split("\n"), 1):
-        if line.strip():
-            yield _record(f"{source.name}:{number}", line)
-
-
-def _record(name: str, line: str) -> Record:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        raise InputError(f"{name} is not JSON: give one object a line, or a trace.") from None
-    if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
-        raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
-    given = row.get("step_outputs") or {}
-    if not isinstance(given, dict):
-        raise InputError(f'{name}: "step_outputs" is not an object of names and texts.')
-    replies = {f"step/{step}": _text(value) for step, value in given.items()}
-    answer = row.get("open_answer")
-    recorded = _text(answer) if replies and answer is not None else None
-    return Record(name, Source(name, row["plan"]), replies, recorded)
+        if not line.strip():
+            continue
+        name = f"{source.name}:{number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            raise InputError(f"{name} is not JSON: give one object a line, or a trace.") from None
+        if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
+            raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
+        outputs_by_name = row.get("step_outputs") or {}
+        if not isinstance(outputs_by_name, dict):
+            raise InputError(f'{name}: "step_outputs" is not an object of names and texts.')
+        replies = {f"step/{step}": _text(value) for step, value in outputs_by_name.items()}
+        answer = row.get("open_answer")
+        recorded = _text(answer) if replies and answer is not None else None
+        yield Record(name, Source(name, row["plan"]), replies, recorded)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any JSON
@@ -123,9 +121,9 @@ async def _replay(records: Sequence[Record], library: Library) -> Replayed:
     for record in records:
         result.plans += 1
         parsed = parse(record.source)
-        found = check(parsed, library)
-        codes = {one.code for one in found}
-        errors = {one.code for one in found if one.severity is Severity.ERROR}
+        findings = check(parsed, library)
+        codes = {finding.code for finding in findings}
+        errors = {finding.code for finding in findings if finding.severity is Severity.ERROR}
         result.findings.update(codes)
         result.syntax_errors += any(code.startswith("PRL1") for code in errors)
         result.check_errors += bool(errors)
@@ -148,25 +146,21 @@ async def _executed(plan: Plan, record: Record, library: Library) -> str:
     journal = Journal()
     model = Recorded(record.replies, record.name)
     caller = Caller(model.answer, model.identity, journal)
-    handlers = Handlers({_RECORDED.name: _recorded(record)})
+
+    async def solve(path: str, given: Sequence[Given]) -> Value:
+        """What an agent, a retriever or an action's own steps gave."""
+        del given
+        if path not in record.values:
+            raise SolverError("recording", f"{record.name} has no value for {path}.")
+        return from_json(record.values[path])
+
+    handlers = Handlers({_RECORDED.name: solve})
     document = Source("document", "-")
     frame = Frame(document, _complete(plan, library), caller, handlers=handlers)
     values, failures = await execute(frame, plan.steps, {})
     if failures:
         raise InputError(f"{record.name}: {failures[0].cause}")
     return "\n\n".join(as_text(values[name]) for name in outputs(plan))
-
-
-def _recorded(record: Record) -> Solve:
-    """Gives what an agent, a retriever or steps of an action's own gave."""
-
-    async def solve(path: str, given: Sequence[Given]) -> Value:
-        del given
-        if path not in record.values:
-            raise SolverError("recording", f"{record.name} has no value for {path}.")
-        return from_json(record.values[path])
-
-    return solve
 
 
 def _complete(plan: Plan, library: Library) -> Library:
@@ -188,13 +182,4 @@ def _complete(plan: Plan, library: Library) -> Library:
 
 def as_object(result: Replayed) -> dict[str, Any]:
     """The result as JSON data."""
-    return {
-        "plans": result.plans,
-        "executed": result.executed,
-        "exact": result.exact,
-        "syntax_errors": result.syntax_errors,
-        "check_errors": result.check_errors,
-        "differ": result.differ,
-        "failed": result.failed,
-        "findings": dict(sorted(result.findings.items())),
-    }
+    return {**asdict(result), "findings": dict(sorted(result.findings.items()))}

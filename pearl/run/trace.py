@@ -1,9 +1,7 @@
 """A finished run as a plan with its values, and back.
 
-Frames within frames: what a run's steps did whose actions have steps of their own.
-
-Recursion frames are prefixes of paths in the journal, and are drawn by
-renaming (DESIGN, section 7).
+The steps of frames within frames are prefixes of paths in the journal: they are drawn, and told
+under the step that opened them, by renaming (docs/design.md).
 """
 
 from __future__ import annotations
@@ -61,9 +59,8 @@ def read_tree(entries: Iterable[Entry]) -> Branch | None:
 def _branch(place: tuple[str, ...], plans: Mapping[tuple[str, ...], str]) -> Branch:
     plan = parse(plans[place], "/".join(place)).plan
     names = {step.name for step in plan.steps}
-    below = [one for one in plans if len(one) == len(place) + 1 and one[: len(place)] == place]
-    within = {one[-1]: _branch(one, plans) for one in below if _step(one[-1]) in names}
-    return Branch(plan, within)
+    below = (path for path in plans if path[:-1] == place and path and _step(path[-1]) in names)
+    return Branch(plan, {path[-1]: _branch(path, plans) for path in below})
 
 
 def branch_lines(tree: Branch, step: str, above: str = "") -> Iterator[str]:
@@ -78,9 +75,9 @@ def branch_lines(tree: Branch, step: str, above: str = "") -> Iterator[str]:
         if _step(call) == step:
             path = f"{above}{call}"
             yield f"{path}: {' '.join(branch.plan.question.split())}"
-            for one in branch.plan.steps:
-                yield f"{path}: {print_call(one)}"
-                yield from branch_lines(branch, one.name, f"{path}/")
+            for inner in branch.plan.steps:
+                yield f"{path}: {print_call(inner)}"
+                yield from branch_lines(branch, inner.name, f"{path}/")
 
 
 def as_plan(tree: Branch) -> Plan:
@@ -142,6 +139,8 @@ def _step(call: str) -> str:
     return call.partition("[")[0]
 
 
+_ITEM = re.compile(r"step/([^/]+)\[(\d+)\]")
+"""The path of one call of a mapped step, which is not within a frame."""
 _TRY = re.compile(r"try/\d+/")
 _VALUE = re.compile(r"#\s*value\s+(\S+)\s*=\s*(.*)$", re.DOTALL)
 _ANSWER = re.compile(r"#\s*answer\s*=\s*(.*)$", re.DOTALL)
@@ -189,62 +188,37 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
     Raises:
         InputError: the run has no plan.
     """
-    head: dict[str, Any] = {}
-    planned = ""
-    values: dict[str, Any] = {}
-    children: dict[str, list[tuple[str, Any]]] = {}
-    answer: str | None = None
     entries = list(entries)
-    for entry in entries:
-        path = entry.path
-        if entry.status != "done":
-            continue
-        if path == "run":
-            head = entry.value
-        elif path == "plan":
-            planned = entry.value
-        elif path == "answer":
-            answer = entry.value["text"]
-        elif path.startswith("value/"):
-            values[path.removeprefix("value/")] = entry.value
-        elif _is_item(path):
-            child = path.removeprefix("step/")
-            children.setdefault(child[: child.rindex("[")], []).append((child, entry.value))
+    done = {entry.path: entry.value for entry in entries if entry.status == "done"}
+    planned = done.get("plan", "")
     if not planned:
         raise InputError(f"The run {name} has no plan: it stopped before one was accepted.")
     plan = parse(planned, name).plan
     tree = read_tree(entries)
     lines = [f"# trace of run {name}"]
-    lines += [f"# {key}: {_told(value)}" for key, value in head.items() if key != "question"]
+    for key, value in done.get("run", {}).items():
+        if key != "question":
+            plain = isinstance(value, str) and len(value.splitlines()) == 1
+            lines.append(f"# {key}: {value if plain else one_line_json(value)}")
     lines.append(print_plan(replace(plan, steps=(), returns=(), comments=())).rstrip("\n"))
     lines.append("")
+    items: dict[str, list[tuple[int, Any]]] = {}
+    for path, value in done.items():
+        if item := _ITEM.fullmatch(path):
+            items.setdefault(item[1], []).append((int(item[2]), value))
     for number, step in enumerate(plan.steps, 1):
         lines.append(f"{number}. {print_step(step)}")
-        lines += [f"# within {one}" for one in branch_lines(tree, step.name)] if tree else []
-        for child, reply in sorted(children.get(step.name, []), key=_order):
-            lines.append(f"# value {child} = {one_line_json(reply)}")
-        if step.name in values:
-            lines.append(f"# value {step.name} = {one_line_json(values[step.name])}")
+        if tree:
+            lines += [f"# within {line}" for line in branch_lines(tree, step.name)]
+        for at, value in sorted(items.get(step.name, []), key=lambda item: item[0]):
+            lines.append(f"# value {step.name}[{at}] = {one_line_json(value)}")
+        if f"value/{step.name}" in done:
+            lines.append(f"# value {step.name} = {one_line_json(done[f'value/{step.name}'])}")
     if plan.returns:
         lines.append(f"return {', '.join(ref.name for ref in plan.returns)}")
-    if answer is not None:
-        lines.append(f"# answer = {one_line_json(answer)}")
+    if "answer" in done:
+        lines.append(f"# answer = {one_line_json(done['answer']['text'])}")
     return "\n".join(lines) + "\n"
-
-
-def _is_item(path: str) -> bool:
-    """Whether a path is that of one call of a mapped step, and not within a frame."""
-    return path.startswith("step/") and path.endswith("]") and path.count("/") == 1
-
-
-def _told(value: Any) -> str:  # noqa: ANN401 - any JSON
-    return (
-        value if isinstance(value, str) and len(value.splitlines()) == 1 else one_line_json(value)
-    )
-
-
-def _order(child: tuple[str, Any]) -> int:
-    return int(child[0][child[0].rindex("[") + 1 : -1])
 
 
 def is_trace(source: Source) -> bool:
