@@ -10,10 +10,15 @@ import pytest
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, best, compose, measures, score
 from pearl.evaluate.metrics import Scores, compare, compare_sets, compare_spans, normalise
+from pearl.evaluate.report import means_of
 from pearl.evaluate.results import Evaluation, Result
-from pearl.evaluate.statistics import means_of
-from pearl.evaluate.supporting_facts import NOWHERE, facts_of, form, supported
-from pearl.evaluate.tables import evidence_table
+from pearl.evaluate.supporting_facts import (
+    NOWHERE,
+    evidence_table,
+    facts_of,
+    form,
+    supported,
+)
 from pearl.run.journal import Entry
 
 PARAGRAPHS = [

@@ -16,7 +16,7 @@ from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
 from pearl.evaluate.job import Trial, Trials, evaluation_of
 from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.base import Outcome
-from pearl.evaluate.tables import evidence_table
+from pearl.evaluate.supporting_facts import evidence_table
 from pearl.jobs.workers import Task
 from pearl.lang.library import load_library
 from pearl.lang.source import InputError, Source

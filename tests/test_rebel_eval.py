@@ -17,8 +17,8 @@ from aiohttp import web
 from pearl.evaluate.context import Demonstrations, ToolFile, load_tool_file, make_context
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.job import trial_tasks
+from pearl.evaluate.report import spending_blocks, spending_rows
 from pearl.evaluate.results import Evaluation, Result, read_evaluation
-from pearl.evaluate.tables import spending_blocks, spending_rows
 from pearl.lang.library import load_library
 from pearl.lang.source import InputError, Source
 from pearl.models.base import Usage

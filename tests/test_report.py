@@ -19,7 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pearl.evaluate.report import majority, summarise
+from pearl.evaluate.accuracy import majority
+from pearl.evaluate.report import summarise
 from pearl.evaluate.results import (
     Evaluation,
     Result,

@@ -103,9 +103,8 @@ def eval_command(
     from pearl.evaluate.datasets import choose_examples, find_dataset
     from pearl.evaluate.job import evaluation_job, load_run
     from pearl.evaluate.methods.pearl import with_sizes
-    from pearl.evaluate.report import summarise
+    from pearl.evaluate.report import means_of, summarise
     from pearl.evaluate.results import write_lines
-    from pearl.evaluate.statistics import means_of
     from pearl.lang.source import InputError, plan_folders
     from pearl.report.json import as_object
     from pearl.session import context_for

@@ -11,7 +11,6 @@ from typing import Any
 
 from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import interval
-from pearl.evaluate.tables import results_of
 from pearl.lang.source import InputError, read_rows
 from pearl.prompts.calls import letter
 from pearl.report.document import Table, build, figure, number, pair, percent, span, words
@@ -69,7 +68,7 @@ def draw_errors(evaluation: Evaluation, count: int, method: str = "") -> list[di
         raise InputError(
             f"The evaluation has no method {chosen}: name one of {', '.join(evaluation.methods)}."
         )
-    wrong = [one for one in results_of(evaluation, chosen) if one.score < 1 and not one.error]
+    wrong = [one for one in evaluation.results_of(chosen) if one.score < 1 and not one.error]
     if not wrong:
         raise InputError(f"{chosen} has no wrong answer to draw.")
     groups = [[one for one in wrong if one.split == split] for split in evaluation.asked]
@@ -127,7 +126,7 @@ def _usual(evaluation: Evaluation) -> str:
     planned = (
         method
         for method in evaluation.methods
-        if any(one.plan for one in results_of(evaluation, method))
+        if any(one.plan for one in evaluation.results_of(method))
     )
     return next(planned, evaluation.methods[0])
 

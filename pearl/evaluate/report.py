@@ -1,38 +1,33 @@
-"""An evaluation as a report: what it came to, how sure that is, and what it took.
-
-What methods came to at a glance: accuracy beside calls, tokens, cost and time.
-
-Each method against the first one, question by question.
-"""
+"""An evaluation as a report: what it came to, how sure that is, and what it took."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pearl.evaluate.results import Evaluation, Result
-from pearl.evaluate.statistics import MCNEMAR, Paired, compare, holm, interval
-from pearl.evaluate.tables import (
-    MOST_USED,
-    PlanStatistics,
+from pearl.evaluate.accuracy import (
+    Row,
     accuracy_chart,
+    accuracy_point,
     accuracy_rows,
     accuracy_tables,
-    asked_in,
-    evidence_table,
+    around,
+    in_parts,
     label_blocks,
-    money,
-    name_of,
-    plan_statistics,
+    named,
+    order_table,
     recorded_table,
-    results_of,
+    share_fields,
     size_chart,
-    spending_blocks,
-    spending_rows,
-    took,
 )
+from pearl.evaluate.results import Evaluation, Result
+from pearl.evaluate.statistics import MCNEMAR, compare, holm
+from pearl.evaluate.supporting_facts import evidence_table
+from pearl.lang.parser import parse
+from pearl.models.base import Usage
 from pearl.report.document import (
     NONE,
     Block,
@@ -52,190 +47,9 @@ from pearl.report.document import (
     probability,
     questions,
     signed_span,
-    span,
+    times,
     words,
 )
-
-_SPENT: Mapping[str, Field] = {
-    "calls": figure("calls", "calls", lambda value: number(value, 2)),
-    "tokens": figure("tokens", "tokens", number),
-    "cost": figure("cost", "cost", money),
-    "seconds": figure("seconds", "seconds", took),
-}
-"""What a question takes, by what it is called in `spending_rows`."""
-
-_UNKNOWN: Mapping[str, tuple[float | None, ...]] = {
-    "calls": (0,),
-    "tokens": (0,),
-    "cost": (None,),
-    "seconds": (None,),
-}
-"""What stands there where nobody told: a reader that counts no tokens reports 0."""
-
-
-def overall_tables(evaluation: Evaluation) -> list[Table]:
-    """Accuracy in total, with what a question takes, and how it is in each split.
-
-    Args:
-        evaluation: the results.
-
-    Returns:
-        The first table has calls, tokens, cost and seconds where they are known.
-        The other ways to count accuracy follow in a table of their own where they
-        differ from the first; where nothing was spent they stand in it.
-    """
-    total, *by_split = accuracy_tables(evaluation)
-    rows = [
-        {**one, **{key: spent[key] for key in _SPENT}}
-        for one, spent in zip(accuracy_rows(evaluation), spending_rows(evaluation), strict=True)
-    ]
-    known = [key for key in _SPENT if any(row[key] not in _UNKNOWN[key] for row in rows)]
-    if "calls" not in known:
-        return [total, *by_split]
-    if "tokens" not in known:
-        # Whoever counts no tokens costs nothing that could be told.
-        known = [key for key in known if key != "cost"]
-    asked = asked_in(evaluation)
-    fields = [
-        words("called", "method"),
-        figure("right", "right", number),
-        figure("answered", "answered", number),
-        figure("of_asked", f"% of all {asked:,}", percent),
-        pair(("of_asked_low", "of_asked_high"), "95 % interval", span),
-        *(_SPENT[key] for key in known),
-    ]
-    first = build(total.title, fields, rows, _note(evaluation))
-    if all(_is_whole(row) for row in rows):
-        return [first, *by_split]
-    title = f"Accuracy counted in three ways ({questions(asked)})"
-    return [first, replace(total, title=title), *by_split]
-
-
-def _is_whole(row: Mapping[str, Any]) -> bool:
-    """Whether a method has one answer a question: all ways to count are one then."""
-    return bool(row["rows"] == row["answered"] == row["asked"])
-
-
-def _note(evaluation: Evaluation) -> str:
-    note = (
-        "A question without a result, or whose answer failed, is wrong. Intervals: bootstrap, "
-        "10,000 resamples (Wilson's where all scores are equal). What a question takes is a mean "
-        "over the method's results."
-    )
-    if any(one.score not in (0, 1) for one in evaluation.results):
-        note += " Some scores are in parts: right counts the full ones, the share is a mean."
-    return note
-
-
-_HOW = {
-    MCNEMAR: (
-        "p: exact McNemar test, two-sided, on the questions that one of the two alone has right."
-    ),
-    "": "p: paired sign-flip permutation test, two-sided, with 10,000 sets of signs.",
-}
-
-
-def comparison_tables(evaluation: Evaluation) -> list[Table]:
-    """Comparisons with the first method.
-
-    On the questions both have, in total and in each split; and over all
-    questions, where some have no result: those count as wrong.
-    """
-    if len(evaluation.methods) < 2:
-        return []
-    first = name_of(evaluation, evaluation.methods[0])
-    rows = comparison_rows(evaluation)
-    title = f"Compared with {first}, on the questions both have"
-    tables = [_table(evaluation, title, rows, note=_note_comparison(rows))]
-    asked = asked_in(evaluation)
-    if any(len(results_of(evaluation, one)) < asked for one in evaluation.methods):
-        title = f"Compared with {first}, over all {questions(asked)}, one without a result wrong"
-        tables.append(_table(evaluation, title, comparison_rows(evaluation, fill=True)))
-    for split in evaluation.asked if len(evaluation.asked) > 1 else ():
-        title = f"Compared with {first} on {split or 'no split'}, on the questions both have"
-        tables.append(_table(evaluation, title, comparison_rows(evaluation, split)))
-    return tables
-
-
-def comparison_rows(
-    evaluation: Evaluation, split: str | None = None, *, fill: bool = False
-) -> list[dict[str, Any]]:
-    """Each method but the first compared with the first, as numbers.
-
-    Args:
-        evaluation: whose results.
-        split: one of its splits; None for all.
-        fill: whether a question without a result counts as a wrong one.
-    """
-    first, *others = evaluation.methods
-    scores = {method: _scores(evaluation, method, split, fill=fill) for method in (first, *others)}
-    found = [(method, compare(scores[first], scores[method])) for method in others]
-    compared = [(method, paired) for method, paired in found if paired]
-    corrected = holm([paired.p for _, paired in compared])
-    return [
-        _row(evaluation, method, paired, better)
-        for (method, paired), better in zip(compared, corrected, strict=True)
-    ]
-
-
-def _scores(
-    evaluation: Evaluation, method: str, split: str | None, *, fill: bool
-) -> dict[Any, float]:
-    scores: dict[Any, float] = {}
-    if fill:
-        known = {(one.split, one.id) for one in evaluation.results if split in (None, one.split)}
-        scores = dict.fromkeys(sorted(known), 0.0)
-        # Questions that no method has a result for are asked all the same.
-        scores.update(((None, at), 0.0) for at in range(asked_in(evaluation, split) - len(known)))
-    for one in results_of(evaluation, method, split):
-        scores[one.split, one.id] = one.score
-    return scores
-
-
-def _row(evaluation: Evaluation, method: str, paired: Paired, corrected: float) -> dict[str, Any]:
-    return {
-        "method": method,
-        "called": name_of(evaluation, method),
-        "questions": paired.count,
-        "both_right": paired.both,
-        "only_first_right": paired.only_first,
-        "only_this_right": paired.only_second,
-        "neither_right": paired.neither,
-        "difference": paired.difference.mean,
-        "difference_low": paired.difference.low,
-        "difference_high": paired.difference.high,
-        "p": paired.p,
-        "p_holm": corrected,
-        "test": paired.test,
-    }
-
-
-def _table(
-    evaluation: Evaluation, title: str, rows: Sequence[dict[str, Any]], note: str = ""
-) -> Table:
-    first = name_of(evaluation, evaluation.methods[0])
-    fields: list[Field] = [
-        words("called", "method"),
-        figure("questions", "pairs", number),
-        figure("both_right", "both right", number),
-        figure("only_first_right", f"only {first}", number),
-        figure("only_this_right", "only this one", number),
-        figure("neither_right", "neither", number),
-        figure("difference", "points", points),
-        pair(("difference_low", "difference_high"), "95 % interval", signed_span),
-        figure("p", "p", probability),
-        figure("p_holm", "Holm p", probability),
-    ]
-    return build(title, fields, rows, note)
-
-
-def _note_comparison(rows: Sequence[dict[str, Any]]) -> str:
-    told = [_HOW.get(test, _HOW[""]) for test in dict.fromkeys(row["test"] for row in rows)]
-    if len(rows) > 1:
-        told.append("Holm p: corrected for the comparisons of its table.")
-    told.append("Pairs: the questions compared.")
-    told.append("Points: the difference in hundredths, with its bootstrap interval.")
-    return " ".join(told)
 
 
 def summarise(evaluation: Evaluation) -> Report:
@@ -266,125 +80,235 @@ def summarise(evaluation: Evaluation) -> Report:
         *plan_blocks(evaluation),
         *spending_blocks(evaluation),
     ]
-    return Report(
-        evaluation.title, evaluation.about, tuple(block for block in blocks if block is not None)
-    )
+    shown = tuple(block for block in blocks if block is not None)
+    return Report(evaluation.title, evaluation.about, shown)
 
 
-def order_table(evaluation: Evaluation) -> Table | None:
-    """How much the order of the options matters, of methods that tried several (PEARL, appendix).
+def _took(seconds: float | None) -> str:
+    """``3.4 s``."""
+    return NONE if seconds is None else f"{number(seconds, 1)} s"
+
+
+def _money(dollars: float | None) -> str:
+    """``$0.0123``, and ``$1.20`` from a dollar on."""
+    if dollars is None:
+        return NONE
+    return f"${dollars:,.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.4f}"
+
+
+def _two_digits(value: float | None) -> str:
+    return number(value, 2)
+
+
+_SPENT: Mapping[str, Field] = {
+    "calls": figure("calls", "calls", _two_digits),
+    "tokens": figure("tokens", "tokens", number),
+    "cost": figure("cost", "cost", _money),
+    "seconds": figure("seconds", "seconds", _took),
+}
+"""What a question takes, by what it is called in `spending_rows`."""
+
+
+def overall_tables(evaluation: Evaluation) -> list[Table]:
+    """Accuracy in total, with what a question takes, and how it is in each split.
+
+    Args:
+        evaluation: the results.
 
     Returns:
-        None where no method did.
+        The first table has calls, tokens, cost and seconds where they are known.
+        The other ways to count accuracy follow in a table of their own where they
+        differ from the first; where nothing was spent they stand in it.
     """
+    total, *by_split = accuracy_tables(evaluation)
     rows = [
-        _order_row(evaluation, method, tried)
-        for method in evaluation.methods
-        if (tried := [one for one in results_of(evaluation, method) if one.orders])
+        {**row, **{key: spent[key] for key in _SPENT}}
+        for row, spent in zip(accuracy_rows(evaluation), spending_rows(evaluation), strict=True)
     ]
-    if not rows:
-        return None
-    most = max(len(row["orders"]) for row in rows)
-    fields = [words("called", "method"), figure("questions", "questions", number)]
-    fields += [Field(f"order {at + 1}", lambda row, at=at: _order(row, at)) for at in range(most)]  # type: ignore[misc]
-    fields += [
-        figure("mean", "mean", percent),
-        figure("vote", "majority vote", percent),
-        pair(("vote_low", "vote_high"), "95 % interval", span),
-        figure("same", "same under all", percent),
+    known = {key for key in ("cost", "seconds") if any(row[key] is not None for row in rows)}
+    # A reader that counts no tokens reports 0, and costs nothing that could be told.
+    known |= {key for key in ("calls", "tokens") if any(row[key] for row in rows)}
+    if "calls" not in known:
+        return [total, *by_split]
+    if "tokens" not in known:
+        known.discard("cost")
+    asked = evaluation.count()
+    fields = [
+        words("called", "method"),
+        figure("right", "right", number),
+        figure("answered", "answered", number),
+        *share_fields("of_asked", f"% of all {asked:,}"),
+        *(field for key, field in _SPENT.items() if key in known),
     ]
     note = (
-        "Over the questions that were put under several orders. Majority vote: the option chosen "
-        "most often, of several such the one chosen first. Same under all: the share of questions "
-        "with one and the same choice under every order."
+        "A question without a result, or whose answer failed, is wrong. Intervals: bootstrap, "
+        "10,000 resamples (Wilson's where all scores are equal). What a question takes is a mean "
+        "over the method's results."
     )
-    return build("Consistency across orders of the options", fields, rows, note)
+    if in_parts(evaluation):
+        note += " Some scores are in parts: right counts the full ones, the share is a mean."
+    first = build(total.title, fields, rows, note)
+    if all(row["rows"] == row["answered"] == row["asked"] for row in rows):
+        return [first, *by_split]
+    title = f"Accuracy counted in three ways ({questions(asked)})"
+    return [first, replace(total, title=title), *by_split]
 
 
-def _order(row: Mapping[str, Any], at: int) -> str:
-    return percent(row["orders"][at]) if at < len(row["orders"]) else NONE
+def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
+    """Comparisons with the first method.
 
-
-def _order_row(evaluation: Evaluation, method: str, tried: list[Result]) -> dict[str, Any]:
-    count = len(tried)
-    most = max(len(one.orders) for one in tried)
-    shares = [
-        sum(len(one.orders) > at and one.orders[at] == one.gold for one in tried) / count
-        for at in range(most)
+    On the questions both have, in total and in each split; and over all
+    questions, where some have no result: those count as wrong.
+    """
+    first, *others = evaluation.methods
+    if not others:
+        return
+    asked, name = evaluation.count(), evaluation.name_of(first)
+    fields = [
+        words("called", "method"),
+        figure("questions", "pairs", number),
+        figure("both_right", "both right", number),
+        figure("only_first_right", f"only {name}", number),
+        figure("only_this_right", "only this one", number),
+        figure("neither_right", "neither", number),
+        figure("difference", "points", points),
+        pair(("difference_low", "difference_high"), "95 % interval", signed_span),
+        figure("p", "p", probability),
+        figure("p_holm", "Holm p", probability),
     ]
-    vote = interval([float(majority(one.orders) == one.gold) for one in tried])
-    same = sum(len(set(one.orders)) == 1 and one.orders[0] is not None for one in tried)
+    rows, both = comparison_rows(evaluation), "on the questions both have"
+    yield build(f"Compared with {name}, {both}", fields, rows, _comparison_note(rows))
+    if any(len(evaluation.results_of(method)) < asked for method in evaluation.methods):
+        title = f"Compared with {name}, over all {questions(asked)}, one without a result wrong"
+        yield build(title, fields, comparison_rows(evaluation, fill=True))
+    for split in evaluation.asked if len(evaluation.asked) > 1 else ():
+        title = f"Compared with {name} on {split or 'no split'}, {both}"
+        yield build(title, fields, comparison_rows(evaluation, split))
+
+
+def _comparison_note(rows: Sequence[Row]) -> str:
+    sentences = [
+        "p: exact McNemar test, two-sided, on the questions that one of the two alone has right."
+        if test == MCNEMAR
+        else "p: paired sign-flip permutation test, two-sided, with 10,000 sets of signs."
+        for test in dict.fromkeys(row["test"] for row in rows)
+    ]
+    if len(rows) > 1:
+        sentences.append("Holm p: corrected for the comparisons of its table.")
+    sentences.append("Pairs: the questions compared.")
+    sentences.append("Points: the difference in hundredths, with its bootstrap interval.")
+    return " ".join(sentences)
+
+
+def comparison_rows(
+    evaluation: Evaluation, split: str | None = None, *, fill: bool = False
+) -> list[Row]:
+    """Each method but the first compared with the first, as numbers.
+
+    Args:
+        evaluation: whose results.
+        split: one of its splits; None for all.
+        fill: whether a question without a result counts as a wrong one.
+    """
+    empty: dict[Any, float] = {}
+    if fill:
+        known = {(one.split, one.id) for one in evaluation.results if split in (None, one.split)}
+        empty = dict.fromkeys(sorted(known), 0.0)
+        # Questions that no method has a result for are asked all the same.
+        empty.update(((None, at), 0.0) for at in range(evaluation.count(split) - len(known)))
+
+    def scores(method: str) -> dict[Any, float]:
+        results = evaluation.results_of(method, split)
+        return {**empty, **{(result.split, result.id): result.score for result in results}}
+
+    first, *others = evaluation.methods
+    base = scores(first)
+    compared = [(method, compare(base, scores(method))) for method in others]
+    corrected = iter(holm([paired.p for _, paired in compared if paired]))
+    return [
+        {
+            **named(evaluation, method),
+            "questions": paired.count,
+            "both_right": paired.both,
+            "only_first_right": paired.only_first,
+            "only_this_right": paired.only_second,
+            "neither_right": paired.neither,
+            "difference": paired.difference.mean,
+            "difference_low": paired.difference.low,
+            "difference_high": paired.difference.high,
+            "p": paired.p,
+            "p_holm": next(corrected),
+            "test": paired.test,
+        }
+        for method, paired in compared
+        if paired
+    ]
+
+
+MOST_USED = 10
+"""Actions that are shown of a method."""
+
+
+def plan_statistics(texts: Iterable[str]) -> Row:
+    """Plans in figures.
+
+    Args:
+        texts: plans, as models or Pearl wrote them.
+
+    Returns:
+        ``plans`` with at least one step, and texts without any (``unreadable``);
+        ``steps`` and ``distinct_actions``, means a plan; ``inventing``, plans that
+        declare an action that the library lacks; ``invented``, in how many plans
+        each is declared; ``actions``, how many steps call each, the most used
+        first and equally used ones by name.
+    """
+    parsed = [parse(text).plan for text in texts]
+    plans = [plan for plan in parsed if plan.steps]
+    called = [Counter(step.action for step in plan.steps) for plan in plans]
+    declared = [{action.name for action in plan.declares} for plan in plans]
+    count = len(plans) or 1
     return {
-        "method": method,
-        "called": name_of(evaluation, method),
-        "questions": count,
-        "orders": shares,
-        "mean": sum(shares) / most,
-        "vote": vote.mean if vote else None,
-        "vote_low": vote.low if vote else None,
-        "vote_high": vote.high if vote else None,
-        "same": same / count,
+        "plans": len(plans),
+        "unreadable": len(parsed) - len(plans),
+        "steps": sum(counts.total() for counts in called) / count,
+        "distinct_actions": sum(map(len, called)) / count,
+        "inventing": sum(map(bool, declared)),
+        "invented": _by_count(name for names in declared for name in names),
+        "actions": _by_count(name for counts in called for name in counts.elements()),
     }
 
 
-def majority(orders: tuple[str | None, ...]) -> str | None:
-    """The option chosen under most orders, of several such the one chosen first; None for none."""
-    chosen = Counter(one for one in orders if one is not None)
-    return max(chosen, key=lambda one: chosen[one]) if chosen else None
+def _by_count(names: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))
 
 
-def plan_blocks(evaluation: Evaluation) -> list[Table | Chart]:
+def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
     """How long plans are, and which actions they call."""
-    planned: dict[str, PlanStatistics] = {}
     rows = []
     for method in evaluation.methods:
-        results = results_of(evaluation, method)
-        found = plan_statistics(one.plan for one in results if one.plan)
-        if found.plans:
-            planned[method] = found
-            fallback = sum(one.fallback for one in results) / len(results)
-            rows.append(_plan_row(evaluation, method, found, fallback))
-    if not planned:
-        return []
-    return [_plan_table(rows), _top_table(evaluation, planned), _top_chart(evaluation, planned)]
-
-
-def _plan_row(
-    evaluation: Evaluation, method: str, found: PlanStatistics, fallback: float
-) -> dict[str, Any]:
-    return {
-        "method": method,
-        "called": name_of(evaluation, method),
-        "plans": found.plans,
-        "unreadable": found.empty,
-        "steps": found.steps,
-        "distinct_actions": found.distinct,
-        "fallback": fallback,
-        "inventing": found.inventing,
-        "invented": dict(found.invented),
-        "actions": dict(found.actions),
-    }
-
-
-def _plan_table(rows: list[dict[str, Any]]) -> Table:
+        results = evaluation.results_of(method)
+        found = plan_statistics(result.plan for result in results if result.plan)
+        if found["plans"]:
+            fallback = sum(result.fallback for result in results) / len(results)
+            rows.append({**named(evaluation, method), **found, "fallback": fallback})
+    if not rows:
+        return
     fields = [
         words("called", "method"),
         figure("plans", "plans", number),
-        *([figure("unreadable", "without steps", number)] if any(
-            row["unreadable"] for row in rows) else []),
-        figure("steps", "steps a plan", lambda value: number(value, 2)),
-        figure("distinct_actions", "distinct actions", lambda value: number(value, 2)),
+        figure("unreadable", "without steps", number),
+        figure("steps", "steps a plan", _two_digits),
+        figure("distinct_actions", "distinct actions", _two_digits),
         figure("fallback", "no plan accepted", percent),
         figure("inventing", "plans that invent actions", number),
         figure("invented", "actions invented", lambda value: number(len(value))),
-    ]  # fmt: skip
+    ]
+    if not any(row["unreadable"] for row in rows):
+        del fields[2]
     note = "Means over the plans; no plan accepted: the share of the method's questions."
-    return build("Plans", fields, rows, note)
-
-
-def _top_table(evaluation: Evaluation, planned: Mapping[str, PlanStatistics]) -> Table:
-    tops = {method: found.top for method, found in planned.items()}
-    rows = [
+    yield build("Plans", fields, rows, note)
+    tops = {row["method"]: list(row["actions"].items())[:MOST_USED] for row in rows}
+    ranks = [
         {
             "rank": at + 1,
             "methods": {
@@ -393,26 +317,146 @@ def _top_table(evaluation: Evaluation, planned: Mapping[str, PlanStatistics]) ->
                 if at < len(top)
             },
         }
-        for at in range(min(MOST_USED, max(map(len, tops.values()))))
+        for at in range(max(map(len, tops.values())))
     ]
-    fields = [figure("rank", "rank", number)]
-    fields += [
-        Field(name_of(evaluation, method), lambda row, method=method: _used(row, method), "left")  # type: ignore[misc]
-        for method in planned
+    fields = [figure("rank", "rank", number), *(_used_field(evaluation, method) for method in tops)]
+    yield build("Most used actions, with the steps that call them", fields, ranks)
+    # Of the method with most plans; of several such, the first.
+    method = max(rows, key=lambda row: row["plans"])["method"]
+    bars = tuple(Point(action, float(count)) for action, count in tops[method])
+    title = f"Most used actions of {evaluation.name_of(method)}"
+    yield Chart("bars", title, (Series("", bars),), "steps that call them", digits=0)
+
+
+def _used_field(evaluation: Evaluation, method: str) -> Field:
+    def show(row: Mapping[str, Any]) -> str:
+        used = row["methods"].get(method)
+        return f"{used['action']} {used['steps']:,}" if used else NONE
+
+    return Field(evaluation.name_of(method), show, "left")
+
+
+NO_TOKENS = (
+    "No tokens were reported, as the reader that Pearl carries counts none: what answers take is "
+    "given in calls alone."
+)
+
+
+def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:
+    """Calls, tokens and cost a question, and a chart of them against accuracy.
+
+    Returns:
+        Nothing where no call is recorded.
+    """
+    rows = spending_rows(evaluation)
+    if not any(row["calls"] for row in rows):
+        return
+    fields = [
+        words("called", "method"),
+        figure("calls", "calls", _two_digits),
+        figure("calls_multiple", "×", times),
     ]
-    return build("Most used actions, with the steps that call them", fields, rows)
+    note = f"Means a question; multiples of {evaluation.name_of(evaluation.methods[0])}."
+    tokens = any(row["tokens_read"] or row["tokens_written"] for row in rows)
+    if tokens:
+        fields += [
+            figure("tokens_read", "tokens read", number),
+            figure("tokens_cached", "of them cached", number),
+            figure("tokens_written", "tokens written", number),
+            figure("tokens_multiple", "× tokens", times),
+        ]
+        if any(row["cost"] is not None for row in rows):
+            fields += [_SPENT["cost"], figure("cost_multiple", "× cost", times)]
+        else:
+            note += " No price is known, so there is no cost."
+    if any(row["seconds"] is not None for row in rows):
+        fields.append(_SPENT["seconds"])
+        note += (
+            " Seconds: from a question's beginning to its answer, or failure, with others under "
+            "way beside it; kept replies take none."
+        )
+    yield build("Calls, tokens and cost a question", fields, rows, note)
+    if not tokens:
+        yield Text((NO_TOKENS,))
+    key, label = ("tokens", "tokens") if tokens else ("calls", "calls")
+    priced = tokens and all(row["cost"] is not None for row in rows)
+    if priced and any(row["cost"] for row in rows):
+        key, label = "cost", "dollars"
+    marks = tuple(
+        accuracy_point(row["called"], one, row[key])
+        for row, one in zip(rows, accuracy_rows(evaluation), strict=True)
+    )
+    series = (Series("", marks),)
+    bottom, top = around(series)
+    yield Chart(
+        "scatter",
+        f"{key.capitalize()} against accuracy",
+        series,
+        "% of all questions",
+        f"{label} a question",
+        bottom=bottom,
+        top=top,
+        unit=" %",
+    )
 
 
-def _used(row: Mapping[str, Any], method: str) -> str:
-    found = row["methods"].get(method)
-    return f"{found['action']} {found['steps']:,}" if found else NONE
+def spending_rows(evaluation: Evaluation) -> list[Row]:
+    """What each method takes a question, as numbers; cost in dollars, None where it is not known.
+
+    A question is one that the method has a result for.
+    """
+    rows = [
+        {**named(evaluation, method), **_spent(evaluation.results_of(method))}
+        for method in evaluation.methods
+    ]
+    first = rows[0].copy()
+    for row in rows:
+        for key in ("calls", "tokens", "cost"):
+            base, own = first[key], row[key]
+            row[f"{key}_multiple"] = own / base if base and own is not None else None
+    return rows
 
 
-def _top_chart(evaluation: Evaluation, planned: Mapping[str, PlanStatistics]) -> Chart:
-    """Of the method with most plans; of several such, the first."""
-    method = max(planned, key=lambda one: planned[one].plans)
-    points = tuple(Point(action, float(count)) for action, count in planned[method].top)
-    return Chart(
-        "bars", f"Most used actions of {name_of(evaluation, method)}", (Series("", points),),
-        "steps that call them", digits=0,
-    )  # fmt: skip
+def _spent(results: Sequence[Result]) -> Row:
+    count = len(results) or 1
+    usage = sum((result.usage for result in results), Usage())
+    costs = [result.cost for result in results if result.cost is not None]
+    seconds = [one.measures["seconds"] for one in results if "seconds" in one.measures]
+    return {
+        "questions": len(results),
+        "calls": sum(result.calls for result in results) / count,
+        "tokens_read": usage.prompt_tokens / count,
+        "tokens_cached": usage.cached_tokens / count,
+        "tokens_written": usage.completion_tokens / count,
+        "tokens": (usage.prompt_tokens + usage.completion_tokens) / count,
+        "cost": sum(costs) / 1e6 / count if costs and len(costs) == len(results) else None,
+        "seconds": sum(seconds) / len(seconds) if seconds else None,
+    }
+
+
+_SCORES = re.compile(r"exact_match|f1|(?:sp|triples|joint)_\w+|recall_at_\d+|format")
+"""Names of measures that a question without them has 0 of."""
+
+
+def means_of(evaluation: Evaluation) -> dict[str, float]:
+    """The means of the first method's measures.
+
+    Scores count over all questions asked, those without any as 0; other
+    measures, as hops, over the questions that have them. Calls of agents are
+    summed up.
+
+    Args:
+        evaluation: what is summed up.
+    """
+    values: dict[str, list[float]] = {}
+    for result in evaluation.results_of(evaluation.methods[0]):
+        for name, value in result.measures.items():
+            # Beside a run's own seconds it would be taken for those.
+            name = "seconds_a_question" if name == "seconds" else name
+            values.setdefault(name, []).append(value)
+    asked = evaluation.count()
+    counts = {
+        name: asked if _SCORES.fullmatch(name) else len(found) for name, found in values.items()
+    }
+    counts["agent_calls"] = 1
+    return {name: sum(found) / counts[name] for name, found in values.items()}

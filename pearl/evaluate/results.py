@@ -88,6 +88,24 @@ class Evaluation:
     strays: tuple[Result, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
 
+    def name_of(self, method: str) -> str:
+        """A method's name for a reader."""
+        return self.called.get(method, method)
+
+    def count(self, split: str | None = None) -> int:
+        """How many questions a split has, or all splits together."""
+        return sum(self.asked.values()) if split is None else self.asked[split]
+
+    def results_of(
+        self, method: str, split: str | None = None, *, strays: bool = False
+    ) -> list[Result]:
+        """A method's results of one split or of all; or, in place of them, its strays."""
+        return [
+            result
+            for result in (self.strays if strays else self.results)
+            if result.method == method and split in (None, result.split)
+        ]
+
 
 def as_row(result: Result) -> dict[str, Any]:
     """A result as a row of JSON."""

@@ -2,20 +2,15 @@
 
 Every draw comes from a generator with a fixed seed, so the same results give
 the same report.
-
-An evaluation in one number a measure.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
-
-from pearl.evaluate.results import Evaluation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -185,8 +180,8 @@ def _bootstrap(scores: Sequence[float]) -> Interval:
     import numpy as np
 
     means = _resampled_means(scores)
-    tail = 100 * (1 - LEVEL) / 2
-    low, high = np.percentile(means, [tail, 100 - tail])
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(means, [tail, 1 - tail])
     count = len(scores)
     return Interval(sum(scores) / count, float(low), float(high), count, "bootstrap")
 
@@ -232,35 +227,3 @@ def _wilson(share: float, count: int) -> Interval:
     spread = share * (1 - share) / count + z * z / (4 * count * count)
     half = z * spread**0.5 / (1 + z * z / count)
     return Interval(share, max(0.0, middle - half), min(1.0, middle + half), count, "Wilson")
-
-
-_SCORES = re.compile(r"exact_match|f1|(?:sp|triples|joint)_\w+|recall_at_\d+|format")
-"""Names of measures that a question without them has 0 of."""
-
-_COUNTED = ("agent_calls",)
-"""Names of measures that are summed up, as costs of the whole."""
-
-_TOLD = {"seconds": "seconds_a_question"}
-"""Names of measures that beside a run's own figures would be taken for one of them."""
-
-
-def means_of(evaluation: Evaluation) -> dict[str, float]:
-    """The means of the first method's measures.
-
-    Scores count over all questions asked, those without any as 0; other
-    measures, as hops, over the questions that have them.
-
-    Args:
-        evaluation: what is summed up.
-    """
-    total = sum(evaluation.asked.values())
-    found: dict[str, list[float]] = {}
-    for result in evaluation.results:
-        if result.method == evaluation.methods[0]:
-            for name, value in result.measures.items():
-                found.setdefault(name, []).append(value)
-    return {
-        _TOLD.get(name, name): sum(values)
-        / (1 if name in _COUNTED else total if _SCORES.fullmatch(name) else len(values))
-        for name, values in found.items()
-    }

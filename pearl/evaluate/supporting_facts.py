@@ -1,6 +1,7 @@
 """How well an answer over several paragraphs is supported, and whether replies had their form.
 
-Which sentences of a document an answer's quotes are.
+A model copies the sentences that its answer rests on: which sentences of the
+document those quotes are decides the supporting facts.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pearl.evaluate.accuracy import named
 from pearl.evaluate.datasets.base import Example, one_line
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, Paragraph, best
 from pearl.evaluate.metrics import bare, compare_sets
+from pearl.evaluate.results import Evaluation
+from pearl.report.document import Table, build, figure, percent, words
 from pearl.run.calls import FITTED
 from pearl.run.journal import Entry
 
@@ -220,7 +224,7 @@ def form(entries: Iterable[Entry]) -> Mapping[str, float]:
 
     Args:
         entries: the run's journal, in which each demand's end says which reply
-            had the form (`pearl.runtime.fill`).
+            had the form (`pearl.run.calls.fill`).
     """
     told = list(entries)
     first = {one.path for one in told if one.kind == "call" and one.path.endswith(_FIRST)}
@@ -237,3 +241,60 @@ def form(entries: Iterable[Entry]) -> Mapping[str, float]:
 
 def _bare(triples: Iterable[Sequence[str]]) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(map(bare, one)) for one in triples)
+
+
+_EVIDENCE_TITLES = {
+    "exact_match": "exact match",
+    "f1": "F1",
+    "sp_em": "facts EM",
+    "sp_f1": "facts F1",
+    "triples_em": "triples EM",
+    "triples_f1": "triples F1",
+    "joint_em": "joint EM",
+    "joint_f1": "joint F1",
+    "recall_at_2": "recall@2",
+    "recall_at_5": "recall@5",
+    "format": "format",
+}
+_EVIDENCE = r"(?:sp|triples|joint)_\w+"
+_MEASURED = re.compile(
+    rf".* (?:exact_match|f1)|(?:normal-evidence|cot-evidence) {_EVIDENCE}"
+    rf"|fsm1 recall_at_\d|fsm2 (?:{_EVIDENCE}|recall_at_\d)"
+)
+"""Methods and their measures: one that answered nothing has 0 of these, and of others none."""
+
+
+def evidence_table(evaluation: Evaluation) -> Table | None:
+    """Exact match and F1 of answers, supporting facts, triples and all of them, and the form.
+
+    Args:
+        evaluation: the results.
+
+    Returns:
+        None where no reply was demanded in a form.
+    """
+    if not any("format" in result.measures for result in evaluation.results):
+        return None
+    elsewhere = {name for result in evaluation.results for name in result.measures}
+    if all(result.answer is None for result in evaluation.results):
+        elsewhere |= {"exact_match", "f1"}
+    rows = []
+    for method in evaluation.methods:
+        row, results = named(evaluation, method), evaluation.results_of(method)
+        for name in _EVIDENCE_TITLES:
+            values = [result.measures[name] for result in results if name in result.measures]
+            counts = values or (name in elsewhere and _MEASURED.fullmatch(f"{method} {name}"))
+            row[name] = sum(values) / evaluation.count() if counts else None
+        rows.append(row)
+    fields = [
+        figure(name, title, percent)
+        for name, title in _EVIDENCE_TITLES.items()
+        if any(row[name] is not None for row in rows)
+    ]
+    note = (
+        "Means over all questions; one without a result counts as 0. Facts: the sentences, or "
+        "paragraphs, that support the answer. Joint: all of it together. Recall: the share of the "
+        "supporting paragraphs among the first that searches named. Format: the share of demands "
+        "whose first reply had the demanded form."
+    )
+    return build("Answers and their evidence", [words("called", "method"), *fields], rows, note)

@@ -1,0 +1,350 @@
+"""How many answers are right: of the rows, of those that answered, of all questions.
+
+In total, by split, by kind of question, by size of the library, and under each
+order of the options.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pearl.evaluate.results import Evaluation, Result
+from pearl.evaluate.statistics import Interval, interval
+from pearl.report.document import (
+    NONE,
+    Chart,
+    Field,
+    Point,
+    Series,
+    Table,
+    build,
+    figure,
+    number,
+    pair,
+    percent,
+    questions,
+    span,
+    words,
+)
+
+FEWEST = 5
+"""Questions below which a kind of question is no group of its own."""
+
+MOST_DRAWN = 5
+"""Methods that a chart with a bar for each of them and each label shows."""
+
+Row = dict[str, Any]
+
+
+def named(evaluation: Evaluation, method: str) -> Row:
+    """What a row of any table begins with: a method, and its name for a reader."""
+    return {"method": method, "called": evaluation.name_of(method)}
+
+
+def shares(name: str, found: Interval | None) -> Row:
+    """A share and the ends of its interval, as keys of a row."""
+    mean, low, high = (found.mean, found.low, found.high) if found else (None, None, None)
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def share_fields(name: str, title: str) -> tuple[Field, Field]:
+    """The columns of `shares`."""
+    return (
+        figure(name, title, percent),
+        pair((f"{name}_low", f"{name}_high"), "95 % interval", span),
+    )
+
+
+def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]:
+    """Each method's accuracy, counted in three ways, as numbers.
+
+    Args:
+        evaluation: whose results.
+        split: one of its splits; None for all.
+    """
+    asked = evaluation.count(split)
+    rows = []
+    for method in evaluation.methods:
+        results = evaluation.results_of(method, split)
+        scores = [result.score for result in results]
+        strays = [stray.score for stray in evaluation.results_of(method, split, strays=True)]
+        answered = [result.score for result in results if result.answer is not None]
+        row = {
+            **named(evaluation, method),
+            "right": [*scores, *strays].count(1),
+            "rows": len(scores) + len(strays),
+            "right_questions": scores.count(1),
+            "answered": len(answered),
+            "asked": asked,
+            **shares("of_rows", interval([*scores, *strays])),
+            **shares("of_answered", interval(answered)),
+            **shares("of_asked", interval([*scores, *[0.0] * (asked - len(scores))])),
+        }
+        rows.append(row)
+    return rows
+
+
+def accuracy_tables(evaluation: Evaluation) -> list[Table]:
+    """Accuracy in total, and in each split where there are several."""
+    note = (
+        "Rows are the results there are; answered are those that name an option, or give an "
+        "answer where there are no options; of all questions, one without a result is wrong. "
+        "Intervals: bootstrap, 10,000 resamples (Wilson's where all scores are equal)."
+    )
+    if evaluation.strays:
+        note += (
+            " A fragment is a row and no question: right counts it as whoever recorded it did, "
+            "the other two shares leave it out."
+        )
+    if in_parts(evaluation):
+        note += " Some scores are in parts: right counts the full ones, the shares are means."
+    tables = []
+    for split in (None, *(evaluation.asked if len(evaluation.asked) > 1 else ())):
+        asked = evaluation.count(split)
+        where = "in total" if split is None else f"on {split or 'no split'}"
+        fields = [
+            words("called", "method"),
+            figure("right", "right", number),
+            figure("rows", "of rows", number),
+            *share_fields("of_rows", "% of rows"),
+            figure("answered", "answered", number),
+            *share_fields("of_answered", "% of those"),
+            *share_fields("of_asked", f"% of all {asked:,}"),
+        ]
+        title = f"Accuracy {where} ({questions(asked)})"
+        rows = accuracy_rows(evaluation, split)
+        tables.append(build(title, fields, rows, note if split is None else ""))
+    return tables
+
+
+def in_parts(evaluation: Evaluation) -> bool:
+    """Whether there is a score that is neither 0 nor 1."""
+    return any(result.score not in (0, 1) for result in evaluation.results)
+
+
+def recorded_table(evaluation: Evaluation) -> Table | None:
+    """What each method's rows are; None where every method has one answer a question."""
+    rows = []
+    for method in evaluation.methods:
+        results = evaluation.results_of(method)
+        strays = len(evaluation.results_of(method, strays=True))
+        answered = sum(result.answer is not None for result in results)
+        failed = sum(result.answer is None and bool(result.error) for result in results)
+        row = {
+            **named(evaluation, method),
+            "rows": len(results) + strays,
+            "answered": answered,
+            "failed": failed,
+            "unnamed": len(results) - answered - failed,
+            "strays": strays,
+            "missing": evaluation.count() - len(results),
+            "right_questions": sum(result.score == 1 for result in results),
+        }
+        rows.append(row)
+    odd = ("missing", "failed", "unnamed", "strays")
+    if not any(row[key] for row in rows for key in odd) and not evaluation.called:
+        return None
+    fields = [
+        words("called", "method"),
+        *([words("method", "recorded as")] if evaluation.called else []),
+        figure("rows", "rows", number),
+        figure("answered", "answered", number),
+        figure("unnamed", "name no option", number),
+        figure("failed", "failed", number),
+        *([figure("strays", "fragments", number)] if evaluation.strays else []),
+        figure("missing", "questions without a row", number),
+        *([figure("right_questions", "questions right", number)] if evaluation.strays else []),
+    ]
+    return build("What the rows are", fields, rows)
+
+
+def accuracy_chart(evaluation: Evaluation) -> Chart:
+    """A bar a method: accuracy over all questions."""
+    points = tuple(accuracy_point(row["called"], row) for row in accuracy_rows(evaluation))
+    title = "Accuracy of each method"
+    series = (Series("", points),)
+    return Chart("bars", title, series, "% of all questions", top=100.0, unit=" %")
+
+
+def accuracy_point(label: str, row: Mapping[str, Any], x: float = 0.0) -> Point:
+    """A row of `accuracy_rows` in a chart: its share of all questions, in hundredths."""
+    share, low, high = row["of_asked"], row["of_asked_low"], row["of_asked_high"]
+    if share is None:
+        return Point(label, 0.0, x)
+    return Point(label, 100 * share, x, 100 * low, 100 * high)
+
+
+def size_chart(evaluation: Evaluation) -> Chart | None:
+    """Accuracy over the library's size, of methods named as ``pearl@20``; None below two sizes."""
+    lines: dict[str, list[Point]] = {}
+    for row in accuracy_rows(evaluation):
+        name, size = _size(row["method"])
+        if size:
+            lines.setdefault(name, []).append(accuracy_point("", row, float(size)))
+    series = tuple(Series(name, tuple(points)) for name, points in lines.items() if points[1:])
+    if not series:
+        return None
+    bottom, top = around(series)
+    return Chart(
+        "line",
+        "Accuracy by size of the action library",
+        series,
+        "% of all questions",
+        "actions in the library",
+        bottom=bottom,
+        top=top,
+        unit=" %",
+    )
+
+
+def around(series: Iterable[Series]) -> tuple[float, float]:
+    """Where an axis of hundredths starts and ends, in tens, so that every interval is on it."""
+    points = [point for one in series for point in one.points]
+    lows = [point.y if point.low is None else point.low for point in points]
+    highs = [point.y if point.high is None else point.high for point in points]
+    return 10.0 * (min(lows) // 10), min(100.0, 10.0 * (max(highs) // 10 + 1))
+
+
+def _size(method: str) -> tuple[str, int]:
+    """A method's name without its library's size, and that size; 0 where it names none."""
+    name, _, size = method.rpartition("@")
+    return (name, int(size)) if name and size.isascii() and size.isdigit() else (method, 0)
+
+
+def label_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
+    """Accuracy by each kind of question, and a chart of it by required context."""
+    for kind in dict.fromkeys(kind for result in evaluation.results for kind in result.labels):
+        rows = label_rows(evaluation, kind)
+        fields = [words("label", kind), figure("questions", "questions", number)]
+        fields += [_label_field(evaluation, method) for method in evaluation.methods]
+        note = "Over all questions that have the label, with 95 % intervals."
+        if any(len(result.labels.get(kind, ())) > 1 for result in evaluation.results):
+            note += " A question with several labels counts under each."
+        yield build(f"Accuracy by {kind}", fields, rows, note)
+        if kind == "context":
+            yield _label_chart(evaluation, kind, rows)
+
+
+def _label_field(evaluation: Evaluation, method: str) -> Field:
+    def show(row: Mapping[str, Any]) -> str:
+        found = row["methods"][method]
+        return f"{percent(found['mean'])} ({span(found['low'], found['high'])})"
+
+    return Field(evaluation.name_of(method), show)
+
+
+def label_rows(evaluation: Evaluation, kind: str) -> list[Row]:
+    """Each method's accuracy on the questions with each label of a kind, as numbers.
+
+    A question with several labels counts under each. A label that fewer than
+    five questions have is counted under ``other``.
+    """
+    labels: dict[tuple[str, str], tuple[str, ...]] = {}
+    for result in evaluation.results:
+        if result.labels.get(kind):
+            labels.setdefault((result.split, result.id), result.labels[kind])
+    sizes = Counter(label for names in labels.values() for label in dict.fromkeys(names))
+    few = {label for label in sizes if sizes[label] < FEWEST}
+    large = sorted((label for label in sizes if label not in few), key=lambda one: -sizes[one])
+    groups = [(label, {label}) for label in large]
+    if few:
+        groups.append((f"other ({len(few)} with fewer than {FEWEST} each)", few))
+    scores = {
+        method: {(one.split, one.id): one.score for one in evaluation.results_of(method)}
+        for method in evaluation.methods
+    }
+    rows = []
+    for title, group in groups:
+        keys = [key for key, names in labels.items() if group.intersection(names)]
+        intervals = {
+            method: interval([known.get(key, 0.0) for key in keys])
+            for method, known in scores.items()
+        }
+        found = {method: asdict(one) for method, one in intervals.items() if one}
+        rows.append({"label": title, "questions": len(keys), "methods": found})
+    return rows
+
+
+def _label_chart(evaluation: Evaluation, kind: str, rows: Sequence[Row]) -> Chart:
+    # Bars of a method at several sizes, or of many methods, could not be told apart.
+    unsized = [method for method in evaluation.methods if not _size(method)[1]]
+    shown = (unsized or evaluation.methods)[:MOST_DRAWN]
+    series = []
+    for method in shown:
+        found = [(row["label"], row["methods"][method]) for row in rows]
+        points = (
+            Point(label, 100 * one["mean"], 0.0, 100 * one["low"], 100 * one["high"])
+            for label, one in found
+        )
+        series.append(Series(evaluation.name_of(method), tuple(points)))
+    of_some = "" if len(shown) == len(evaluation.methods) else f", of {len(shown)} methods"
+    return Chart(
+        "bars",
+        f"Accuracy by {kind}{of_some}",
+        tuple(series),
+        "% of the questions with the label",
+        top=100.0,
+        unit=" %",
+    )
+
+
+def order_table(evaluation: Evaluation) -> Table | None:
+    """How much the order of the options matters, of methods that tried several (PEARL, appendix).
+
+    Returns:
+        None where no method did.
+    """
+    rows = []
+    for method in evaluation.methods:
+        tried = [result for result in evaluation.results_of(method) if result.orders]
+        if tried:
+            rows.append({**named(evaluation, method), **_order_row(tried)})
+    if not rows:
+        return None
+    fields = [words("called", "method"), figure("questions", "questions", number)]
+    fields += [_order_field(at) for at in range(max(len(row["orders"]) for row in rows))]
+    fields += [
+        figure("mean", "mean", percent),
+        *share_fields("vote", "majority vote"),
+        figure("same", "same under all", percent),
+    ]
+    note = (
+        "Over the questions that were put under several orders. Majority vote: the option chosen "
+        "most often, of several such the one chosen first. Same under all: the share of questions "
+        "with one and the same choice under every order."
+    )
+    return build("Consistency across orders of the options", fields, rows, note)
+
+
+def _order_field(at: int) -> Field:
+    def show(row: Mapping[str, Any]) -> str:
+        return percent(row["orders"][at]) if at < len(row["orders"]) else NONE
+
+    return Field(f"order {at + 1}", show)
+
+
+def _order_row(tried: Sequence[Result]) -> Row:
+    most = max(len(result.orders) for result in tried)
+    right = [
+        sum(result.orders[at : at + 1] == (result.gold,) for result in tried) / len(tried)
+        for at in range(most)
+    ]
+    same = sum(len(set(result.orders)) == 1 and result.orders[0] is not None for result in tried)
+    return {
+        "questions": len(tried),
+        "orders": right,
+        "mean": sum(right) / most,
+        **shares(
+            "vote", interval([float(majority(result.orders) == result.gold) for result in tried])
+        ),
+        "same": same / len(tried),
+    }
+
+
+def majority(orders: tuple[str | None, ...]) -> str | None:
+    """The option chosen under most orders, of several such the one chosen first; None for none."""
+    chosen = Counter(option for option in orders if option is not None)
+    return max(chosen, key=lambda option: chosen[option]) if chosen else None
