@@ -28,16 +28,16 @@ def killed(folder: Path, store: str, kills: int, questions: int, options: tuple[
 
 
 def test_killed_again_and_again(tmp_path: Path):
-    found = killed(tmp_path, "store.db", 4, 60)
+    found = killed(tmp_path, "store.db", 4, 36)
     assert [kill.moment for kill in found.kills[-2:]] == ["end", "again"]
 
 
 def test_killed_where_replies_are_the_runs_own(tmp_path: Path):
-    killed(tmp_path, "store.db", 2, 20, ("--no-cache",))
+    killed(tmp_path, "store.db", 2, 12, ("--no-cache",))
 
 
 def test_killed_on_postgresql(tmp_path: Path, database: str):
-    killed(tmp_path, database, 2, 24)
+    killed(tmp_path, database, 2, 12)
 
 
 def test_ctrl_c_lets_calls_finish_and_names_the_command_to_go_on(tmp_path: Path):

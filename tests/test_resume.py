@@ -1,4 +1,4 @@
-"""A run that was interrupted comes to the same, and asks nothing again (DESIGN, section 7)."""
+"""A run that was interrupted comes to the same, and asks nothing again (docs/design.md)."""
 
 from __future__ import annotations
 

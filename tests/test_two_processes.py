@@ -9,7 +9,7 @@ from tests.batches import Batch, ended, held, settled, until, write_batch
 
 pytest_plugins = ["tests.postgres"]
 
-QUESTIONS = 24
+QUESTIONS = 15
 
 
 def together(batch: Batch, *, kill: bool = False, stub: Stub) -> tuple[Batch, Batch]:
@@ -17,7 +17,7 @@ def together(batch: Batch, *, kill: bool = False, stub: Stub) -> tuple[Batch, Ba
     first, second = (batch.to(output=f"{name}.jsonl") for name in ("one", "two"))
     processes = [one.start() for one in (first, second)]
     if kill:
-        assert until(lambda: stub.stats()["completed"] >= 30, processes[0])
+        assert until(lambda: stub.stats()["completed"] >= 20, processes[0])
         processes[0].kill()
     results = [ended(one) for one in processes]
     assert results[1].code == 0, results[1].err
@@ -44,7 +44,7 @@ def test_each_call_is_made_once(tmp_path: Path, place: str):
 
 def test_runs_that_keep_apart_make_their_own_calls(tmp_path: Path):
     with Stub(latency=0.03) as stub:
-        batch = write_batch(tmp_path, 12, stub).to(options=("--no-cache",))
+        batch = write_batch(tmp_path, 6, stub).to(options=("--no-cache",))
         first, second = together(batch, stub=stub)
         stats = stub.stats()
     assert stats["repeats"] == stats["distinct"] == stats["repeated"]
@@ -69,7 +69,7 @@ def test_one_takes_over_what_a_killed_one_had_begun(tmp_path: Path, place: str):
 
 def test_a_call_that_fails_in_one_is_tried_in_the_other(tmp_path: Path):
     with Stub(latency=0.02, faults=0.2, faults_of=("server_500", "refusal"), seed=4) as stub:
-        batch = write_batch(tmp_path, 12, stub)
+        batch = write_batch(tmp_path, 6, stub)
         first, second = (batch.to(output=f"{name}.jsonl") for name in ("one", "two"))
         for process in [one.start() for one in (first, second)]:
             done = ended(process)

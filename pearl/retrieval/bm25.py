@@ -1,7 +1,4 @@
-"""BM25 within a document, with bm25s.
-
-Words of a document, and how well each of its sentences bears on a query.
-"""
+"""BM25 within a document, with bm25s: how well each of some texts bears on a query."""
 
 from __future__ import annotations
 
@@ -94,7 +91,7 @@ def stems(plain: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Index:
+class SentenceIndex:
     """A document's sentences, ready to be asked."""
 
     text: str
@@ -120,8 +117,8 @@ class Index:
         import numpy as np
 
         total, whole = np.zeros(len(self.spans)), 0.0
-        for one_stem, own in query.items():
-            holds = np.fromiter((one_stem in one for one in self.stems), bool, len(self.spans))
+        for term, own in query.items():
+            holds = np.fromiter((term in held for held in self.stems), bool, len(self.spans))
             count = int(holds.sum())
             if count:
                 worth = own * math.log(1 + len(self.spans) / count)
@@ -131,10 +128,10 @@ class Index:
 
 
 @lru_cache(maxsize=16)
-def index(text: str) -> Index:
+def index_sentences(text: str) -> SentenceIndex:
     """Index a document; asked for again, it is the same one."""
     spans = tuple(sentences(text))
     tokens = [words(text[span.start : span.end]) for span in spans]
     # Less regard for length than is usual: a sentence is short in any case.
     weights = weigh(tokens, k1=1.2, b=0.3)
-    return Index(text, spans, tuple(map(frozenset, tokens)), weights)
+    return SentenceIndex(text, spans, tuple(map(frozenset, tokens)), weights)

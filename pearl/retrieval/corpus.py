@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, row_id
 
 _LONGEST = 1 << 24
 """Bytes of a line; a longer one is no paragraph."""
@@ -138,25 +138,12 @@ def _parsed(data: bytes, name: str, line: int, end: int) -> Row:
         raise InputError(f"{name} is not JSON: give one object a line.") from None
     if not isinstance(row, dict):
         raise InputError(f'{name} is no object: write {{"id": …, "title": …, "text": …}}.')
-    title = row.get("title")
+    title, text = row.get("title"), row.get("text")
     if title is not None and not isinstance(title, str):
         raise InputError(f"{name}: title is to be a text.")
-    return Row(line, end, _id(row, name), title or "", _text(row, name))
-
-
-def _id(row: dict[str, Any], name: str) -> str:
-    given = row.get("id")
-    if isinstance(given, int) and not isinstance(given, bool):
-        return str(given)
-    if not isinstance(given, str) or not given.strip() or not given.isprintable():
-        raise InputError(f"{name} has no id: give each paragraph one of its own.")
-    if len(given) > _LONGEST_ID:
-        raise InputError(f"{name} has an id of {len(given):,} characters: {_LONGEST_ID} will do.")
-    return given
-
-
-def _text(row: dict[str, Any], name: str) -> str:
-    given = row.get("text")
-    if not isinstance(given, str) or not given.strip():
+    id = row_id(row, name, "paragraph")
+    if len(id) > _LONGEST_ID:
+        raise InputError(f"{name} has an id of {len(id):,} characters: {_LONGEST_ID} will do.")
+    if not isinstance(text, str) or not text.strip():
         raise InputError(f"{name} has no text: give each paragraph its own, or leave it out.")
-    return given
+    return Row(line, end, id, title or "", text)

@@ -1,11 +1,9 @@
-"""Search in an index, with tantivy (https://github.com/quickwit-oss/tantivy-py).
+"""Build an index of a corpus, and search it, with tantivy (github.com/quickwit-oss/tantivy-py).
 
 The engine gets terms, never text: one way of reading words serves indexes and
 documents alike, and no query reaches a parser of queries. Its scores are BM25
 with k1 = 1.2 and b = 0.75 (Robertson and Zaragoza, "The Probabilistic
 Relevance Framework: BM25 and Beyond", 2009, section 3.2).
-
-Build an index of a corpus.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from pearl.retrieval.retriever import Passage, in_order, near
 from pearl.retrieval.terms import field_terms, query_terms
 
 if TYPE_CHECKING:
-    from tantivy import DocAddress, Document, Index, IndexWriter, Query, Searcher
+    from tantivy import DocAddress, Index, IndexWriter, Searcher
 
 
 _SPARE = 16
@@ -60,42 +58,6 @@ def load_engine() -> str:
             "An index needs tantivy: install it with pip install 'pearl[corpus]'."
         ) from None
     return version("tantivy")
-
-
-def new_index(folder: Path) -> Index:
-    """An empty index of the engine's, to be written to.
-
-    Args:
-        folder: where to.
-    """
-    from tantivy import Index, SchemaBuilder
-
-    schema = SchemaBuilder()
-    # Neither positions nor the engine's own reading: terms come with spaces between them.
-    schema.add_text_field("terms", tokenizer_name="whitespace", index_option="freq")
-    schema.add_bytes_field("passage", stored=True)
-    return Index(schema.build(), str(folder), reuse=False)
-
-
-def document(id: str, title: str, text: str) -> Document:
-    """A paragraph as the engine takes it.
-
-    Args:
-        id: its own.
-        title: may be empty.
-        text: the paragraph.
-    """
-    from tantivy import Document
-
-    found = Document()
-    found.add_text("terms", " ".join(field_terms(title, text)))
-    found.add_bytes("passage", _packed(id, title, text))
-    return found
-
-
-def _packed(*texts: str) -> bytes:
-    # JSON may hold halves of characters, and a corpus is given back to the letter.
-    return json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def open_index(path: str) -> CorpusRetriever:
@@ -138,8 +100,7 @@ class CorpusRetriever:
         if not wanted or k < 1:
             return []
         try:
-            found = self._hits(self._query(wanted), k)
-            passages = [self._passage(score, address) for score, address in found]
+            passages = [self._passage(*hit) for hit in self._hits(wanted, k)]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise damaged(self.path, " ".join(str(error).split())) from None
         except BaseException as error:
@@ -163,17 +124,17 @@ class CorpusRetriever:
                 f"installed, {load_engine()}, does not read: build it again with pearl index."
             ) from None
 
-    def _query(self, wanted: Sequence[str]) -> Query:
+    def _hits(self, wanted: Sequence[str], k: int) -> list[tuple[float, DocAddress]]:
+        """The best hits, and with them every one that is equal to the last of those asked for."""
         from tantivy import Occur, Query
 
-        schema = self._opened[0].schema
-        return Query.boolean_query(
-            [(Occur.Should, Query.term_query(schema, "terms", one, "freq")) for one in wanted]
+        index, searcher = self._opened
+        query = Query.boolean_query(
+            [
+                (Occur.Should, Query.term_query(index.schema, "terms", term, "freq"))
+                for term in wanted
+            ]
         )
-
-    def _hits(self, query: Query, k: int) -> list[tuple[float, DocAddress]]:
-        """The best hits, and with them every one that is equal to the last of those asked for."""
-        searcher = self._opened[1]
         limit = min(k + _SPARE, searcher.num_docs)
         while True:
             hits = searcher.search(query, limit, count=False).hits
@@ -226,14 +187,14 @@ class Built:
 
 
 def build_index(
-    corpus: str, target: str, told: Callable[[int, int], None] = lambda done, of: None
+    corpus: str, target: str, progress: Callable[[int, int], None] = lambda done, of: None
 ) -> Built:
     """Build an index, in the place of an older one.
 
     Args:
         corpus: JSON lines with ``id``, ``text`` and optionally ``title``.
         target: the index, a folder; there it is whole, or as it was.
-        told: told how many bytes of the corpus are read, and of how many.
+        progress: told how many bytes of the corpus are read, and of how many.
 
     Raises:
         InputError: a line cannot be used (the first is named, the others are
@@ -242,12 +203,13 @@ def build_index(
     read = Corpus(corpus)
     engine = load_engine()
     check_place(target)
-    known = _known(read, target)
-    if known:
-        return Built(known, fresh=False)
+    with suppress(InputError, OSError):
+        known = read_info(target)
+        if known.size == read.size and digest_of(corpus) == known.digest:
+            return Built(known, fresh=False)
     try:
         with new_part(target) as part:
-            passages = _fill(part, read, told)
+            passages = _fill(part, read, progress)
             size, digest = read.seen
             name, files = Path(corpus).name, files_of(part)
             info = IndexInfo(name, digest, size, passages, part.name, engine, files)
@@ -261,24 +223,21 @@ def build_index(
     return Built(info, fresh=True)
 
 
-def _known(corpus: Corpus, target: str) -> IndexInfo | None:
-    """The index that is there, if it is this corpus'."""
-    try:
-        info = read_info(target)
-        same = info.size == corpus.size and digest_of(corpus.path) == info.digest
-    except (InputError, OSError):
-        return None
-    return info if same else None
-
-
-def _fill(part: Path, corpus: Corpus, told: Callable[[int, int], None]) -> int:
+def _fill(part: Path, corpus: Corpus, progress: Callable[[int, int], None]) -> int:
     """Write every paragraph of a corpus; how many there are."""
+    from tantivy import Document
+
     count = 0
     with _writer(part) as writer, closing(_Ids(part / "ids.db")) as ids:
         for row in _usable(corpus, ids):
-            writer.add_document(document(row.id, row.title, row.text))
+            document = Document()
+            document.add_text("terms", " ".join(field_terms(row.title, row.text)))
+            # JSON may hold halves of characters, and a corpus is given back to the letter.
+            stored = json.dumps([row.id, row.title, row.text], ensure_ascii=False)
+            document.add_bytes("passage", stored.encode("utf-8", "surrogatepass"))
+            writer.add_document(document)
             count += 1
-            told(row.end, corpus.size)
+            progress(row.end, corpus.size)
         if not count:
             raise InputError(f"{corpus.path} holds no paragraph: give one JSON object a line.")
     return count
@@ -286,8 +245,15 @@ def _fill(part: Path, corpus: Corpus, told: Callable[[int, int], None]) -> int:
 
 @contextmanager
 def _writer(part: Path) -> Iterator[IndexWriter]:
-    """The engine's writer, whose threads have ended when it is left, however it is left."""
-    writer = new_index(part).writer(_HEAP * _THREADS, _THREADS)
+    """The engine's writer of a new index, whose threads have ended when it is left."""
+    from tantivy import Index, SchemaBuilder
+
+    schema = SchemaBuilder()
+    # Neither positions nor the engine's own reading: terms come with spaces between them.
+    schema.add_text_field("terms", tokenizer_name="whitespace", index_option="freq")
+    schema.add_bytes_field("passage", stored=True)
+    index = Index(schema.build(), str(part), reuse=False)
+    writer = index.writer(_HEAP * _THREADS, _THREADS)
     try:
         yield writer
     except BaseException:

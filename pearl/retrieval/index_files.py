@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from pearl.lang.source import InputError, replacing
 from pearl.retrieval.corpus import digest_of
@@ -142,27 +142,25 @@ def _read_note(path: str) -> IndexInfo:
             f"version {FORMAT}: build it again with pearl index."
         )
     try:
-        return _info(note)
+        files = {
+            str(name): (int(size), str(digest)) for name, (size, digest) in note["files"].items()
+        }
+        for name in (note["part"], *files):
+            # A note that somebody else wrote leads nowhere but into its own folder.
+            if Path(name).name != name or name in (".", ".."):
+                raise ValueError(name)
+        corpus = note["corpus"]
+        return IndexInfo(
+            corpus=str(corpus["name"]),
+            digest=str(corpus["sha256"]),
+            size=int(corpus["bytes"]),
+            passages=int(note["passages"]),
+            part=str(note["part"]),
+            engine=str(note["engine"]),
+            files=files,
+        )
     except (KeyError, TypeError, ValueError):
         raise damaged(path, f"{_NOTE} lacks what it should say") from None
-
-
-def _info(note: dict[str, Any]) -> IndexInfo:
-    files = {str(name): (int(size), str(digest)) for name, (size, digest) in note["files"].items()}
-    for name in (note["part"], *files):
-        # A note that somebody else wrote leads nowhere but into its own folder.
-        if Path(name).name != name or name in (".", ".."):
-            raise ValueError(name)
-    corpus = note["corpus"]
-    return IndexInfo(
-        str(corpus["name"]),
-        str(corpus["sha256"]),
-        int(corpus["bytes"]),
-        int(note["passages"]),
-        str(note["part"]),
-        str(note["engine"]),
-        files,
-    )
 
 
 def check_place(path: str) -> None:
@@ -215,7 +213,7 @@ def new_part(path: str) -> Iterator[Path]:
         try:
             yield part
         finally:
-            if _named(folder) != part.name:
+            if not _names(folder, part):
                 shutil.rmtree(part, ignore_errors=True)
                 with suppress(OSError):
                     if made:
@@ -262,12 +260,11 @@ def files_of(part: Path) -> dict[str, tuple[int, str]]:
     return {file.name: (file.stat().st_size, digest_of(str(file))) for file in found}
 
 
-def _named(folder: Path) -> str:
-    """The part that the note names; empty where there is none."""
-    try:
-        return _read_note(str(folder)).part
-    except InputError:
-        return ""
+def _names(folder: Path, part: Path) -> bool:
+    """Whether the note names a part."""
+    with suppress(InputError):
+        return _read_note(str(folder)).part == part.name
+    return False
 
 
 def _under_way(part: Path) -> bool:

@@ -1,7 +1,4 @@
-"""The one shape of retrievers, and the order of what they find.
-
-The paragraphs of one document, and which of them bear on a query.
-"""
+"""Retrievers, the order of what they find, and the one that searches a single document."""
 
 from __future__ import annotations
 

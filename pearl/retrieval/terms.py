@@ -1,7 +1,4 @@
-"""The terms that a text is found by: stems of English words, and names.
-
-The sentences of a text.
-"""
+"""What a text is made of: the terms that it is found by, and its sentences."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import re
 import unicodedata
 from collections import deque
 from functools import lru_cache
+from itertools import filterfalse
 
 from pearl.lang.source import Span
 
@@ -125,8 +123,7 @@ def _folded(word: str) -> str:
     if word.isascii():
         return word
     parts = unicodedata.normalize("NFKD", word.translate(_LETTERS))
-    kept = "".join(char for char in parts if not unicodedata.combining(char))
-    return unicodedata.normalize("NFC", kept)
+    return unicodedata.normalize("NFC", "".join(filterfalse(unicodedata.combining, parts)))
 
 
 # Names and first words of sentences come in capitals and without.
@@ -182,8 +179,8 @@ def sentences(text: str) -> list[Span]:
 
 def _split(found: list[Span], text: str, start: int, end: int) -> None:
     """The sentences of one paragraph."""
-    speeches = [one.span() for one in _QUOTED.finditer(text, start, end)]
-    whole = deque(Span(*one) for one in speeches if one[1] - one[0] <= _SPEECH)
+    speeches = (Span(*quoted.span()) for quoted in _QUOTED.finditer(text, start, end))
+    whole = deque(span for span in speeches if span.end - span.start <= _SPEECH)
     for stop in _END.finditer(text, start, end):
         if stop["next"] and (stop["next"].islower() or _abbreviated(text, start, stop)):
             continue

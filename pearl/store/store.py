@@ -8,7 +8,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import and_, delete, insert, select, text, update
+from sqlalchemy import delete, select, text
+from sqlalchemy.dialects import postgresql, sqlite
 
 from pearl.models.base import Reply, Usage
 from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
@@ -19,7 +20,7 @@ from pearl.store.tables import ledger
 from pearl.store.writer import LoopWriter, ThreadWriter, Writer
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine, Row
+    from sqlalchemy import Connection, Engine
 
 
 class Store:
@@ -192,10 +193,12 @@ class _Wish(NamedTuple):
 
 
 class _Bill(NamedTuple):
+    """What a process spends and reserves more than before; less where it is negative."""
+
     run: str
     owner: str
-    reserved: Amount
     spent: Amount
+    reserved: Amount
 
 
 class StoreLedger:
@@ -216,7 +219,7 @@ class StoreLedger:
 
     def open(self, spent: Amount) -> None:
         """Begin, or begin again, with what earlier goes have spent."""
-        self._store.writer.post(_open, _Bill(self._run, "", Amount(), spent))
+        self._store.writer.post(_open, _Bill(self._run, "", spent, Amount()))
 
     async def reserve(self, wanted: Amount) -> Grant:
         """Set an amount aside, where it is granted."""
@@ -226,7 +229,8 @@ class StoreLedger:
 
     async def settle(self, reserved: Amount, spent: Amount) -> None:
         """Replace what was set aside with what it came to."""
-        self._store.writer.post(_settle, _Bill(self._run, self._store.owner, reserved, spent))
+        bill = _Bill(self._run, self._store.owner, spent, Amount() - reserved)
+        self._store.writer.post(_settle, bill)
 
     async def spent(self) -> Amount:
         """What has been spent so far."""
@@ -237,7 +241,7 @@ class StoreLedger:
 def _open(connection: Connection, changes: list[_Bill]) -> None:
     for bill in changes:
         connection.execute(delete(ledger).where(ledger.c.run == bill.run))
-        connection.execute(insert(ledger), _row(bill.run, bill.owner, bill.spent, Amount()))
+        _add(connection, bill)
 
 
 def _reserve(connection: Connection, changes: list[_Wish]) -> list[Grant]:
@@ -251,8 +255,7 @@ def _reserve(connection: Connection, changes: list[_Wish]) -> list[Grant]:
         reserved = sum((Amount(row.reserved_tokens, row.reserved_cost) for row in alive), Amount())
         verdict = judge(wish.ceiling, spent, reserved, wish.amount)
         if verdict is Grant.GRANTED:
-            own = next((row for row in rows if row.owner == wish.owner), None)
-            _add(connection, wish.run, wish.owner, own, Amount(), wish.amount)
+            _add(connection, _Bill(wish.run, wish.owner, Amount(), wish.amount))
         verdicts.append(verdict)
     return verdicts
 
@@ -260,9 +263,7 @@ def _reserve(connection: Connection, changes: list[_Wish]) -> list[Grant]:
 def _settle(connection: Connection, changes: list[_Bill]) -> None:
     for bill in changes:
         _one_at_a_time(connection, bill.run)
-        where = and_(ledger.c.run == bill.run, ledger.c.owner == bill.owner)
-        own = connection.execute(select(ledger).where(where)).first()
-        _add(connection, bill.run, bill.owner, own, bill.spent, Amount() - bill.reserved)
+        _add(connection, bill)
 
 
 def _spent(connection: Connection, changes: list[str]) -> list[Amount]:
@@ -273,33 +274,22 @@ def _spent(connection: Connection, changes: list[str]) -> list[Amount]:
     return found
 
 
-def _add(
-    connection: Connection,
-    run: str,
-    owner: str,
-    own: Row[Any] | None,
-    spent: Amount,
-    reserved: Amount,
-) -> None:
-    if own is None:
-        connection.execute(insert(ledger), _row(run, owner, spent, reserved))
-        return
-    where = and_(ledger.c.run == run, ledger.c.owner == owner)
-    spent += Amount(own.tokens, own.cost)
-    reserved += Amount(own.reserved_tokens, own.reserved_cost)
-    connection.execute(update(ledger).where(where).values(_row(run, owner, spent, reserved)))
-
-
-def _row(run: str, owner: str, spent: Amount, reserved: Amount) -> dict[str, Any]:
-    return {
-        "run": run,
-        "owner": owner,
-        "seen": time.time(),
-        "tokens": spent.tokens,
-        "cost": spent.cost,
-        "reserved_tokens": reserved.tokens,
-        "reserved_cost": reserved.cost,
-    }
+def _add(connection: Connection, bill: _Bill) -> None:
+    """Add a bill to what its process has spent and reserved so far."""
+    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    row = make(ledger).values(
+        run=bill.run,
+        owner=bill.owner,
+        seen=time.time(),
+        tokens=bill.spent.tokens,
+        cost=bill.spent.cost,
+        reserved_tokens=bill.reserved.tokens,
+        reserved_cost=bill.reserved.cost,
+    )
+    amounts = ("tokens", "cost", "reserved_tokens", "reserved_cost")
+    sums = {name: ledger.c[name] + row.excluded[name] for name in amounts}
+    changed = {**sums, "seen": row.excluded.seen}
+    connection.execute(row.on_conflict_do_update(index_elements=["run", "owner"], set_=changed))
 
 
 def _one_at_a_time(connection: Connection, run: str) -> None:

@@ -16,7 +16,7 @@ from pearl.lang.source import Span
 from pearl.lang.values import UNITS, Pairs, Value, as_text
 from pearl.models.offline.planning import CUES
 from pearl.prompts.calls import ExecuteStep, MapAnswer, letter
-from pearl.retrieval.bm25 import Index, index, words
+from pearl.retrieval.bm25 import SentenceIndex, index_sentences, words
 
 QUOTES = 4
 """How many sentences an answer quotes."""
@@ -47,7 +47,7 @@ def carry_out(call: ExecuteStep) -> str:
     """
     if call.document is None:
         return _without_document(call)
-    read = index(call.document.text)
+    read = index_sentences(call.document.text)
     best = _choose(read, _query(call), _quoted(call))
     quotes = [" ".join(read.text[span.start : span.end].split()) for span in best]
     in_order = [quote for _, quote in sorted(zip(best, quotes, strict=True))]
@@ -113,7 +113,7 @@ def _quoted(call: ExecuteStep) -> frozenset[str]:
     return frozenset(line[2:] for line in lines if line.startswith("> "))
 
 
-def _choose(read: Index, query: Mapping[str, float], known: frozenset[str]) -> list[Span]:
+def _choose(read: SentenceIndex, query: Mapping[str, float], known: frozenset[str]) -> list[Span]:
     """The best sentences, best first; one that an earlier step quoted counts for less."""
     scores = read.scores(query)
     texts = [" ".join(read.text[span.start : span.end].split()) for span in read.spans]
@@ -131,7 +131,7 @@ def _choose(read: Index, query: Mapping[str, float], known: frozenset[str]) -> l
     return [read.spans[at] for at in whole[:QUOTES]]
 
 
-def _borne_out(call: ExecuteStep, read: Index) -> bool:
+def _borne_out(call: ExecuteStep, read: SentenceIndex) -> bool:
     """Whether one sentence holds most words of the statement that is to be checked."""
     asked = {stem for _, value in call.arguments for stem in words(as_text(value))}
     most = max((len(asked & held) for held in read.stems), default=0)
