@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from pearl.lang.ast import Action, Literal, Param, Ref, Replaced, Template, refs
+from pearl.lang.definitions import given, phrase, read_action, widened
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.printer import print_library
-from pearl.lang.similarity import given, group, likeness, phrase, read_action, widened
+from pearl.lang.similarity import group, likeness
 from pearl.mining.condense import GENERAL, Condensed, condense
 from pearl.mining.rounds import condense_with, read_reply, shards
 from pearl.models.base import ModelError, Reply, Request

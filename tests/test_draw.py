@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -64,20 +65,6 @@ def test_boxes_do_not_overlap():
         for left, top, wide, high in found[at + 1 :]:
             apart = x + width <= left or left + wide <= x or y + height <= top or top + high <= y
             assert apart
-
-
-def test_lines_keep_out_of_boxes():
-    """No line's corner points lie inside a box."""
-    root = ElementTree.fromstring(draw.svg(WIDE))
-    found = boxes(WIDE)
-    for path in root.iter(f"{SVG}path"):
-        numbers = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?", path.get("d", ""))]
-        for x, y in zip(numbers[::2], numbers[1::2], strict=False):
-            inside = [
-                box for box in found
-                if box[0] + 1 < x < box[0] + box[2] - 1 and box[1] + 1 < y < box[1] + box[3] - 1
-            ]  # fmt: skip
-            assert not inside, (x, y)
 
 
 def test_levels_are_the_longest_way_down():
@@ -149,6 +136,66 @@ def test_everything_is_on_the_page(plan: Plan):
     for path in root.iter(f"{SVG}path"):
         if path.get("marker-end"):
             assert all(0 < x < width for x, _ in points(path.get("d", "")))
+
+
+def ends(plan: Plan) -> list[tuple[float, float, float, float]]:
+    """Where the stretches of lines between two rows start and end."""
+    root = ElementTree.fromstring(draw.svg(plan))
+    found = []
+    for path in root.iter(f"{SVG}path"):
+        if "line" in path.get("class", ""):
+            numbers = re.findall(r"[MLC]([^MLC]*)", path.get("d", ""))
+            corners = [tuple(map(float, one.split()[-2:])) for one in numbers]
+            found += [(*corners[at], *corners[at + 1]) for at in range(0, len(corners) - 1, 2)]
+    return found
+
+
+def crossings(plan: Plan) -> int:
+    lines = ends(plan)
+    return sum(
+        y == above and (x - left) * (to - right) < 0
+        for at, (x, y, to, _) in enumerate(lines)
+        for left, above, right, _ in lines[at + 1 :]
+    )
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        # The lower row is put in order by the upper one, and the upper by the lower.
+        chain((), (), (), ("s2",), ("s1",), ("s0",)),
+        chain((), (), (), (), ("s0", "s2"), ("s1", "s3")),
+        # It takes one sweep down and two up, as rows further away follow.
+        chain((), (), ("s0",), ("s1",), ("s0",), ("s1",), ("s2", "s4"), ("s3", "s5")),
+    ],
+)
+def test_lines_do_not_cross_where_they_need_not(plan: Plan):
+    assert crossings(plan) == 0
+
+
+def test_the_usual_picture_has_few_crossings():
+    assert [crossings(plan) for plan in (WIDE, MANY)] == [0, 1]
+
+
+@pytest.mark.parametrize("plan", [WIDE, MANY, LOOSE, LONG])
+def test_neighbours_stand_a_gap_apart(plan: Plan):
+    rows: dict[float, list[tuple[float, float]]] = {}
+    for x, y, width, _ in boxes(plan):
+        rows.setdefault(y, []).append((x, x + width))
+    for _, _, x, y in ends(plan):
+        if y in rows and not any(left <= x <= right for left, right in rows[y]):
+            rows[y].append((x - 9, x + 9))
+    gaps = [right[0] - left[1] for row in rows.values() for left, right in pairwise(sorted(row))]
+    assert min(gaps) == pytest.approx(32, abs=0.01)
+
+
+def test_a_step_stands_below_the_middle_of_what_it_uses():
+    root = ElementTree.fromstring(draw.svg(chain((), (), ("s0", "s1"))))
+    left, right, below, answer = (
+        float(text.get("x", 0)) for text in root.iter(f"{SVG}text") if text.get("class") == "name"
+    )
+    assert below == answer == (left + right) / 2
+    assert (left, right) == (84, 236)
 
 
 def test_words_fit_their_boxes():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from contextlib import suppress
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -56,24 +57,17 @@ def concat(given: Sequence[Given]) -> Value:
     tell the plan's words from what steps found out; PEARL's recorded answers
     are joined in this way.
     """
-    return "\n".join(_shown(one) for one in given)
-
-
-def _shown(one: Given) -> str:
-    if isinstance(one.arg, Literal) and isinstance(one.value, str):
-        return print_value(one.value)
-    return as_text(one.value)
+    lines = []
+    for arg, value in given:
+        quoted = isinstance(arg, Literal) and isinstance(value, str)
+        lines.append(print_value(value) if quoted else as_text(value))
+    return "\n".join(lines)
 
 
 def flat(given: Sequence[Given]) -> Value:
     """One list of the items of the lists in a list."""
-    items: list[Value] = []
-    for item in _list(given[0].value, "FLAT"):
-        if isinstance(item, list):
-            items.extend(item)
-        else:
-            items.append(item)
-    return items
+    lists = (one if isinstance(one, list) else [one] for one in _list(given[0].value, "FLAT"))
+    return list(chain.from_iterable(lists))
 
 
 def unique(given: Sequence[Given]) -> Value:
@@ -99,7 +93,7 @@ def count(given: Sequence[Given]) -> Value:
     value = given[0].value
     if isinstance(value, list | Pairs):
         return len(value)
-    raise BuiltinError(f"COUNT needs a list, and was given {type_of(value)}.")
+    raise _mistaken("COUNT", "a list", value)
 
 
 def split(given: Sequence[Given]) -> Value:
@@ -118,7 +112,7 @@ def item(given: Sequence[Given]) -> Value:
     """The item of a list, or the character of a text, at a place counted from 1."""
     value, place = given[0].value, _number(given[1].value, "ITEM")
     if not isinstance(value, list | str):
-        raise BuiltinError(f"ITEM needs a list or a text, and was given {type_of(value)}.")
+        raise _mistaken("ITEM", "a list or a text", value)
     if place > len(value):
         raise BuiltinError(f"ITEM was asked for number {place} of {len(value)}.")
     return value[place - 1]
@@ -136,20 +130,31 @@ def rest(given: Sequence[Given]) -> Value:
     return _list(given[0].value, "REST")[1:]
 
 
+_SIGNS = {
+    "DASH": "-",
+    "HYPHEN": "-",
+    "SLASH": "/",
+    "PERIOD": ".",
+    "UNDERSCORE": "_",
+    "PIPE": "|",
+    "TAB": "\t",
+    "NEWLINE": "\n",
+    "HASH": "#",
+    "AND": "&",
+}
+"""Names in use that Unicode has others for."""
+
+
 def sign(given: Sequence[Given]) -> Value:
     """The character that a name stands for, as Unicode has it: ``semi-colon``, ``space``."""
     name = as_text(given[0].value)
     plain = name.strip().upper()
-    for tried in (
-        plain,
-        plain.replace("-", ""),
-        plain.replace("-", " "),
-        f"{plain} SIGN",
-        f"{plain} MARK",
-    ):
-        found = _SIGNS.get(tried.replace(" ", "")) or _looked_up(tried)
-        if found:
-            return found
+    spaced = plain.replace("-", " ")
+    for tried in (plain, plain.replace("-", ""), spaced, f"{plain} SIGN", f"{plain} MARK"):
+        if (known := tried.replace(" ", "")) in _SIGNS:
+            return _SIGNS[known]
+        with suppress(KeyError):
+            return unicodedata.lookup(tried)
     if len(name) == 1:
         return name
     raise BuiltinError(f"SIGN knows no character called {name[:40]!r}.")
@@ -158,22 +163,10 @@ def sign(given: Sequence[Given]) -> Value:
 def number(given: Sequence[Given]) -> Value:
     """The last number of a text, whatever unit and marks it is written with."""
     text = as_text(given[0].value)
-    found = last_number(text)
-    if found is None:
+    last = last_number(text)
+    if last is None:
         raise BuiltinError(f"LAST_NUMBER finds no number in {text[:40]!r}.")
-    return plain(found)
-
-
-_SIGNS = {"DASH": "-", "HYPHEN": "-", "SLASH": "/", "PERIOD": ".", "UNDERSCORE": "_", "PIPE": "|",
-          "TAB": "\t", "NEWLINE": "\n", "HASH": "#", "AND": "&"}  # fmt: skip
-"""Names in use that Unicode has others for."""
-
-
-def _looked_up(name: str) -> str:
-    try:
-        return unicodedata.lookup(name)
-    except KeyError:
-        return ""
+    return plain(last)
 
 
 def label(at: int, of: int) -> Label:
@@ -198,13 +191,12 @@ def groups(given: Sequence[Given]) -> Value:
     items = _pairs(given[0].value, "GROUPS").items
     number = min(_number(given[1].value, "GROUPS"), len(items))
     ends = [round(at * len(items) / number) for at in range(number + 1)] if number else []
-    together = [items[start:end] for start, end in pairwise(ends)]
-    return Pairs(tuple((_from_to(group), Pairs(group)) for group in together))
-
-
-def _from_to(group: Sequence[tuple[Value, Value]]) -> Value:
-    first, last = group[0][0], group[-1][0]
-    return first if len(group) == 1 else f"{as_text(first)} to {as_text(last)}"
+    grouped: list[tuple[Value, Value]] = []
+    for start, end in pairwise(ends):
+        first, last = items[start][0], items[end - 1][0]
+        name = first if end == start + 1 else f"{as_text(first)} to {as_text(last)}"
+        grouped.append((name, Pairs(items[start:end])))
+    return Pairs(tuple(grouped))
 
 
 def _number(value: Value, name: str) -> int:
@@ -216,30 +208,24 @@ def _number(value: Value, name: str) -> int:
 def _list(value: Value, name: str) -> list[Value]:
     if isinstance(value, list):
         return value
-    raise BuiltinError(f"{name} needs a list, and was given {type_of(value)}.")
+    raise _mistaken(name, "a list", value)
 
 
 def _pairs(value: Value, name: str) -> Pairs:
     if isinstance(value, Pairs):
         return value
-    raise BuiltinError(f"{name} needs pairs, and was given {type_of(value)}.")
+    raise _mistaken(name, "pairs", value)
 
+
+def _mistaken(name: str, wanted: str, value: Value) -> BuiltinError:
+    return BuiltinError(f"{name} needs {wanted}, and was given {type_of(value)}.")
+
+
+_NAMED = (concat, flat, unique, keys, values, count, parts, groups, split, join, item, halves, rest)
 
 FUNCTIONS: Mapping[str, Callable[[Sequence[Given]], Value]] = MappingProxyType(
     {
-        "concat": concat,
-        "flat": flat,
-        "unique": unique,
-        "keys": keys,
-        "values": values,
-        "count": count,
-        "parts": parts,
-        "groups": groups,
-        "split": split,
-        "join": join,
-        "item": item,
-        "halves": halves,
-        "rest": rest,
+        **{function.__name__: function for function in _NAMED},
         "sign": sign,
         "last_number": number,
     }

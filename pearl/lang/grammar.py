@@ -1,6 +1,7 @@
-"""The grammars as parsers, made when first needed, and what they say of a bad line.
+"""The grammars of grammar/ as parsers, made when first needed.
 
-Turns the grammars' matches into plan types, with their places.
+They turn one line into a `Step`, an `Action` or what is returned, with the places of all that is in
+it, or say where it stops being readable: which token stands there, and which could have.
 """
 
 from __future__ import annotations
@@ -37,17 +38,7 @@ ALMOST = re.compile(
 )
 """Braces inside a text around what looks like a reference and is none."""
 
-_ESCAPES = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    '"': '"',
-    "'": "'",
-    "\\": "\\",
-    "{": "{",
-    "}": "}",
-    "_": "_",
-}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", **{char: char for char in "\"'\\{}_"}}
 _NOQA = re.compile(r"#\s*noqa(?::\s*(?P<codes>[A-Z]+\d+(?:[\s,]+[A-Z]+\d+)*))?\s*$", re.IGNORECASE)
 _NOTE_MARK = re.compile(
     r"[ \t]*(?:[:：]+(?:\s*(?:#(?=\s)|//|[—–-]+(?=\s)|[*•](?=\s)))?"
@@ -244,7 +235,7 @@ DEEPEST = 50
 
 
 class Failure(NamedTuple):
-    """Where a line stops being readable: see `tree.Broken`."""
+    """Where a line stops being readable: see `pearl.lang.ast.Broken`."""
 
     at: Span
     got: str
@@ -254,24 +245,17 @@ class Failure(NamedTuple):
 
 @cache
 def _plan_parser() -> Lark:
-    return Lark(
-        grammar_text("plan"),
-        parser="lalr",
-        start=["step", "returns"],
-        transformer=PlanBuilder(),
-        maybe_placeholders=True,
-    )
+    return _parser("plan", ["step", "returns"], PlanBuilder())
 
 
 @cache
 def _action_parser() -> Lark:
-    return Lark(
-        grammar_text("library"),
-        parser="lalr",
-        start="action",
-        transformer=ActionBuilder(),
-        maybe_placeholders=True,
-    )
+    return _parser("library", ["action"], ActionBuilder())
+
+
+def _parser(name: str, start: list[str], builder: Transformer[Token, Any]) -> Lark:
+    grammar = grammar_text(name)
+    return Lark(grammar, parser="lalr", start=start, transformer=builder, maybe_placeholders=True)
 
 
 @cache

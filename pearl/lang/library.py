@@ -28,11 +28,10 @@ from pearl.lang.ast import (
     SubPlan,
 )
 from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
-from pearl.lang.parser import parse
+from pearl.lang.parser import CALLED, parse
 from pearl.lang.source import InputError, Source, Span, read_source, shipped_actions
 from pearl.lang.values import digest
 
-_CALLS = re.compile(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
 # Any other indented line goes on with the definition.
 _META = re.compile(
     r"\s+(aliases|traits|provenance(?=\s*:\s*\S)|replaces(?=\s*:\s*\w+\s*[(（])"
@@ -74,7 +73,7 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ParsedLibrary:
         span = Span(start + (bullet.end() if bullet else 0), end)
         action = parse_action(source.text, span)
         if isinstance(action, Failure):
-            named = _CALLS.match(source.text, *span)
+            named = CALLED.match(source.text, *span)
             fail(span, action, named[1] if named else "")
             continue
         action = replace(action, comments=tuple(comments))

@@ -25,7 +25,9 @@ from pearl.lang.splitter import INSIDE, call_end, inner_step, split, thoughts, u
 _DEFINES = re.compile(
     r"[`*\s]*(\$?(?:[^\W\d]|\\_)(?:\w|\\_)*)[`*\s]*(?::=|==?|＝|←|<-|->|:(?=\s*\w+\s*\(|\s*\w+\s*=))"
 )
-_CALLS = re.compile(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
+CALLED = re.compile(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
+"""The name that an action's line begins with."""
+
 _ASIDE: dict[Kind, AsideKind] = {
     Kind.PROSE: "prose",
     Kind.WRAPPING: "wrapping",
@@ -90,7 +92,8 @@ class _Reader:
             case Kind.INSIDE:
                 self._inside(line)
             case Kind.QUESTION:
-                self.question = _question(self.text[line.start : line.end])
+                words = re.split(r"[:：]", self.text[line.start : line.end], maxsplit=1)[1]
+                self.question = " ".join(words.split()).strip("*_ ")
             case Kind.COMMENT:
                 self.comments.append(self.text[line.start : line.end].strip())
             case Kind.HEADER:
@@ -109,23 +112,24 @@ class _Reader:
     def _step(self, line: Line) -> None:
         found = parse_step(self.text, Span(line.start, line.end))
         if isinstance(found, Failure):
-            self._fail("step", line, found, _DEFINES)
+            self._fail("step", line, found)
             return
-        second = _step_in_note(self.text, found) if "=" in found.note else None
-        if second:
-            self._fail("step", line, Failure(second, "STEP", "NOTE", frozenset()), _DEFINES)
+        if second := _step_in_note(self.text, found) if "=" in found.note else None:
+            self._fail("step", line, Failure(second, "STEP", "NOTE", frozenset()))
         elif found.name.lower() in _RESERVED:
-            failure = Failure(found.name_span, "RESERVED", "", frozenset())
-            self._fail("step", line, failure, _DEFINES)
+            self._fail("step", line, Failure(found.name_span, "RESERVED", "", frozenset()))
         elif braces := _bad_braces(self.text, found):
-            self._fail("step", line, braces, _DEFINES)
+            self._fail("step", line, braces)
+        elif self.comments:
+            self.steps.append(replace(found, comments=tuple(self.comments)))
+            self.comments = []
         else:
-            self.steps.append(self._commented(found))
+            self.steps.append(found)
 
     def _action(self, line: Line) -> None:
         found = parse_action(self.text, Span(line.start, line.end))
         if isinstance(found, Failure):
-            self._fail("action", line, found, _CALLS)
+            self._fail("action", line, found)
         else:
             self.declares.append(found)
 
@@ -135,7 +139,7 @@ class _Reader:
         again = Failure(Span(start, start + len("return")), "RETURN", "", frozenset())
         found = again if self.returns else parse_returns(self.text, Span(start, end))
         if isinstance(found, Failure):
-            self._fail("return", line, found, None)
+            self._fail("return", line, found)
         else:
             self.returns = found
 
@@ -143,38 +147,15 @@ class _Reader:
         at = inner_step(self.text, line.start, line.end)
         named = _DEFINES.match(self.text, at, line.end)
         span = Span(at, named.end(1) if named else at + 1)
-        failure = Failure(span, "STEP", "", frozenset())
-        self._fail("step", line, failure, _DEFINES, at)
+        self._fail("step", line, Failure(span, "STEP", "", frozenset()), at)
 
-    def _commented(self, step: Step) -> Step:
-        if not self.comments:
-            return step
-        comments, self.comments = tuple(self.comments), []
-        return replace(step, comments=comments)
-
-    def _fail(
-        self,
-        kind: BrokenKind,
-        line: Line,
-        failure: Failure,
-        defines: re.Pattern[str] | None,
-        at: int = -1,
-    ) -> None:
-        start = at if at >= 0 else line.start
-        named = defines.match(self.text, start, line.end) if defines else None
-        self.broken.append(
-            Broken(
-                kind,
-                Span(line.start, line.end),
-                failure.at,
-                failure.got,
-                failure.before,
-                failure.accepts,
-                named[1].replace("\\", "").lstrip("$") if named else "",
-                last=line is self.last,
-                source=self.source,
-            )
-        )
+    def _fail(self, kind: BrokenKind, line: Line, failure: Failure, at: int = -1) -> None:
+        defines = {"step": _DEFINES, "action": CALLED}.get(kind)
+        named = defines.match(self.text, max(at, line.start), line.end) if defines else None
+        name = named[1].replace("\\", "").lstrip("$") if named else ""
+        span, last = Span(line.start, line.end), line is self.last
+        broken = Broken(kind, span, *failure, name=name, last=last, source=self.source)
+        self.broken.append(broken)
 
     def finish(self, lines: list[Line], taken: list[Span]) -> Parsed:
         """All of it together."""
@@ -195,11 +176,10 @@ class _Reader:
 def _merged(aside: list[Aside], taken: list[Span]) -> list[Aside]:
     """All that was set aside, in order, and nothing of it twice."""
     everything = [*aside, *(Aside("wrapping", span) for span in taken)]
-    everything.sort(key=lambda one: (one.span.start, -one.span.end))
     kept: list[Aside] = []
-    for one in everything:
-        if not kept or one.span.start >= kept[-1].span.end:
-            kept.append(one)
+    for part in sorted(everything, key=lambda part: (part.span.start, -part.span.end)):
+        if not kept or part.span.start >= kept[-1].span.end:
+            kept.append(part)
     return kept
 
 
@@ -225,11 +205,6 @@ def _step_in_note(text: str, step: Step) -> Span | None:
     close = call_end(text, step.action_span.end, step.span.end)
     found = INSIDE.search(text, close, step.span.end)
     return Span(*found.span("name")) if found else None
-
-
-def _question(line: str) -> str:
-    words = " ".join(re.split(r"[:：]", line, maxsplit=1)[1].split())
-    return words.strip("*_ ")
 
 
 def _rival_blocks(text: str, lines: list[Line]) -> frozenset[int]:

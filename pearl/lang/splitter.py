@@ -1,24 +1,12 @@
 """Cuts a text into logical lines and says what each is meant as.
 
-Models wrap plans in prose, fences, headings, bullets and `<think>` blocks,
-number steps in many ways, and break lines anywhere. This module decides where
-each step begins and ends and what is not part of the plan; the grammar reads
-the steps. It is deliberately thin: it looks at how a line starts and whether
-its call is closed, and never inside arguments.
-
-How the lines of a plan begin: numbers, bullets, names, headings.
-
-Takes off what models put around a plan, without moving a character.
-
-The text is blanked in place, so every offset still counts in the original.
-
-Where a call ends: parentheses counted, quoted texts skipped.
-
-Decides about the lines whose meaning hangs on the whole text.
-
-A numbered line of words may be a step that calls nothing, the title over a
-step, or one point of an outline or an explanation. A sentence that holds a
-step may be where the step is written, or talk about one.
+Models wrap plans in prose, fences, headings, bullets and `<think>` blocks, number steps in many
+ways, and break lines anywhere. Here it is decided where each step begins and ends and what is no
+part of the plan; the grammar reads the steps. First wrapping is blanked in place, so that every
+offset still counts in the original. Then one pass over physical lines looks at how a line starts
+and whether its call is closed, never inside arguments. Last are the lines whose meaning hangs on
+the whole text: a numbered line of words may be a step that calls nothing, the title over a step,
+or a point of an outline; a sentence that holds a step may be where it is written, or talk of one.
 """
 
 from __future__ import annotations
@@ -256,10 +244,10 @@ def inner_step(text: str, start: int, end: int) -> int:
     Two words, a type, or marks inside the name are a bad name and no step
     inside a sentence.
     """
-    found = INSIDE.search(text, start, end)
-    if not found:
+    match = INSIDE.search(text, start, end)
+    if not match:
         return -1
-    at = found.start("name")
+    at = match.start("name")
     head = text[start:at].strip("`* \t")
     joined = not text[at - 1].isspace() and (
         head[-1:] in "-./@#&~+?!" or (head[1:2] and head[-1] in "'’,")
@@ -267,7 +255,7 @@ def inner_step(text: str, start: int, end: int) -> int:
     if not head or joined:
         return -1
     words = head.split()
-    typed = head.endswith(":") and found["name"] in TYPES
+    typed = head.endswith(":") and match["name"] in TYPES
     paired = len(words) == 1 and (words[0].isalnum() or head.endswith(","))
     return -1 if typed or (paired and head.lower() != "return") else at
 
@@ -308,16 +296,16 @@ def _indent(text: str, line: Line) -> int:
 
 def _points(text: str, lines: list[Line]) -> set[int]:
     """The numbered lines that stand, indented, under a step."""
-    found: set[int] = set()
+    points: set[int] = set()
     step = -1
     for index, line in enumerate(lines):
         if line.kind is Kind.STEP:
             step = _indent(text, line)
         elif line.kind is Kind.WORDS and 0 <= step < _indent(text, line):
-            found.add(index)
+            points.add(index)
         else:
             step = -1
-    return found
+    return points
 
 
 def _settle_words(text: str, lines: list[Line]) -> None:
@@ -331,8 +319,8 @@ def _settle_words(text: str, lines: list[Line]) -> None:
         if line.kind is Kind.WORDS:
             titled = following and following.kind is Kind.STEP and not following.number
             between = first < index < last
-            told = bool(steps) and not between and (numbers == {""} or line.number in numbers)
-            if titled or told or index in points:
+            beside = bool(steps) and not between and (numbers == {""} or line.number in numbers)
+            if titled or beside or index in points:
                 line.kind, line.start = Kind.PROSE, line.begin
             else:
                 line.kind = Kind.BROKEN
@@ -447,9 +435,10 @@ class _Splitter:
             self._start(kind, start, start + at, end, number)
 
     def _kind(self, raw: str, at: int, number: str) -> Kind | None:
-        if self.declaring and not STEP.match(raw, at) and self._is_declared(raw, at):
+        step = STEP.match(raw, at)
+        if self.declaring and not step and (ATTEMPT.match(raw, at) or DECLARED.match(raw, at)):
             return Kind.ACTION
-        if STEP.match(raw, at):
+        if step:
             if not number and not self.open and BLOCK.match(raw):
                 return None
             inside = self.open is not None and not number and not STEP_CALL.match(raw, at)
@@ -460,15 +449,9 @@ class _Splitter:
             return Kind.QUESTION
         if INSIDE.search(raw, at):
             return Kind.INSIDE
-        if self.open is not None:
-            return None
-        called = UPPER_CALL.search(raw, at)
-        if called and (number or ATTEMPT.match(raw, at)):
+        if self.open is None and UPPER_CALL.search(raw, at) and (number or ATTEMPT.match(raw, at)):
             return Kind.BROKEN
         return None
-
-    def _is_declared(self, raw: str, at: int) -> bool:
-        return bool(ATTEMPT.match(raw, at) or DECLARED.match(raw, at))
 
     def _other(self, raw: str, start: int, end: int, at: int, number: str) -> None:
         """A line that starts nothing: the rest of the one before, or no part of the plan."""
@@ -510,16 +493,14 @@ class _Splitter:
         if last.kind not in (Kind.STEP, Kind.ACTION) or number:
             return False
         # A call, or a name that was cut off, is no part of a note.
-        if CALL.match(raw) or (BARE_NAME.match(raw) and self._is_last(end)):
+        is_last = not self.text[end : end + 80].strip("`~* \t\r\n")
+        if CALL.match(raw) or (is_last and BARE_NAME.match(raw)):
             return False
         body = raw.lstrip()
         indented = raw[:1] in (" ", "\t", "\u00a0")
         bullet = bool(re.match(r"[-*•]\s", body))
         wraps = body[:1].islower() or body[:1] in "(\"'“,;.&/:：—–"
         return indented or (wraps and not bullet and not APART.match(body))
-
-    def _is_last(self, end: int) -> bool:
-        return not self.text[end : end + 80].strip("`~* \t\r\n")
 
     def _start(self, kind: Kind, begin: int, start: int, end: int, number: str) -> None:
         if kind in (Kind.STEP, Kind.RETURN, Kind.INSIDE) or (kind is Kind.BROKEN and number):

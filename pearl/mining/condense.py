@@ -15,17 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Items, Literal, Param, Ref, Replaced, Template
+from pearl.lang.definitions import arguments, made_up, narrow, phrase, widened
 from pearl.lang.library import builtins
-from pearl.lang.similarity import (
-    FLOOR,
-    arguments,
-    clearest,
-    group,
-    made_up,
-    narrow,
-    phrase,
-    widened,
-)
+from pearl.lang.similarity import FLOOR, clearest, group
 from pearl.lang.values import Type, Value, as_text
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pearl.lang.ast import Action
+from pearl.lang.definitions import widened
 from pearl.lang.library import builtins, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_action, print_arg
-from pearl.lang.similarity import widened
 from pearl.lang.source import InputError, Source
 from pearl.mining.condense import (
     Condensed,

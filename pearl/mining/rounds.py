@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, Replaced, refs
+from pearl.lang.definitions import arguments, read_action, widened
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.library import builtins, parse_library
 from pearl.lang.printer import print_action
-from pearl.lang.similarity import SURE, arguments, group, read_action, widened
+from pearl.lang.similarity import SURE, group
 from pearl.lang.source import Source
 from pearl.lint.checker import Selection, check_library
 from pearl.lint.render.report import Report

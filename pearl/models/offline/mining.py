@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pearl.lang.ast import Action, Param, Ref, Replaced
+from pearl.lang.definitions import arguments, widened
 from pearl.lang.printer import print_action, print_library
-from pearl.lang.similarity import arguments, clearest, group, widened
+from pearl.lang.similarity import clearest, group
 from pearl.lang.values import Type
 from pearl.models.offline.planning import Question, names, read_question
 from pearl.prompts.calls import CondenseActions, LabelQuestion, MineActions

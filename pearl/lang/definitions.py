@@ -1,0 +1,490 @@
+"""What an action's name and definition say, and definitions made of definitions.
+
+A definition is taken apart into how it starts, what is found, and of what; words are compared by
+their basic forms, with tables of words that ask the same of a text and of words that never do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, Template
+
+SYNONYMS = """
+reason cause motive motivation rationale justification explanation
+purpose intent intention aim goal objective mission
+plan strategy scheme intention
+method technique means process procedure approach
+outcome result consequence effect impact repercussion aftermath influence implication
+future prediction forecast predict fate
+likely likelihood probable probability plausible
+trait characteristic quality attribute personality feature
+describe description depiction portrayal
+feeling emotion sentiment attitude feel
+opinion view belief thought perspective perception impression attitude stance viewpoint sentiment
+relation relationship connection link tie bond dynamic
+similarity commonality resemblance parallel common alike
+difference contrast distinction
+conflict disagreement dispute quarrel grievance complaint
+problem challenge difficulty obstacle barrier struggle hardship danger threat risk difficult
+fear worry concern anxiety
+dilemma conflict struggle
+flaw weakness mistake error fault shortcoming
+limit limitation restriction constraint
+meaning interpretation definition sense interpret define
+meaning symbolism symbol
+explanation explain comprehension comprehend interpretation paraphrase
+importance significance relevance role
+theme motif topic
+lesson moral takeaway insight
+evidence proof support
+example instance case
+indication indicator sign hint clue foreshadow
+advice recommendation suggestion
+suggestion improvement
+benefit advantage gain merit
+drawback disadvantage cost harm
+fact truth information
+false incorrect untrue wrong inaccurate
+decision choice
+solution remedy resolution
+event incident occurrence happening
+ending conclusion resolution
+dialogue conversation exchange
+person character individual figure
+criticism critique objection
+summary summarize overview gist
+style tone voice manner
+mood tone atmosphere
+place location setting
+reaction response react reception
+promise pledge commitment vow
+mention show state appear
+desire wish hope want
+knowledge awareness know
+irony paradox contradiction
+strange odd unusual abnormal
+surprise unexpected surprising
+"""
+"""A line is one thing; a word may stand in several."""
+
+OPPOSITES = """
+true false, fact false, positive negative, benefit drawback, similarity difference,
+common different, cause effect, purpose outcome, agree disagree, first last, beginning ending,
+before after, strength weakness, success failure, gain loss, problem solution, best worst,
+past future, protagonist antagonist, love hate, normal strange, question answer, expected surprise
+"""
+"""Lines of the table above that never stand for each other, by a word of each."""
+
+_NEGATIVE = ("un", "in", "im", "ir", "il", "dis", "mis", "non")
+
+
+@cache
+def _stemmer() -> Any:  # noqa: ANN401 - snowballstemmer is untyped
+    import snowballstemmer
+
+    return snowballstemmer.stemmer("english")
+
+
+@cache
+def lines_of() -> dict[str, frozenset[int]]:
+    """The lines of `SYNONYMS` that each of its words stands in."""
+    found: dict[str, set[int]] = {}
+    for number, line in enumerate(SYNONYMS.strip().splitlines()):
+        for word in line.split():
+            found.setdefault(word, set()).add(number)
+    return {word: frozenset(lines) for word, lines in found.items()}
+
+
+@cache
+def basic(word: str) -> str:
+    """A word's basic form: the table's where it has one, else its stem."""
+    word = word.lower()
+    known = lines_of()
+    form = next((form for form in _forms(word) if form in known), "")
+    return form or str(_stemmer().stemWord(word))
+
+
+def _forms(word: str) -> Iterator[str]:
+    """What a word may be a form of. A stem would say that an objective is an object."""
+    yield word
+    for ending, whole in (
+        ("s", ""), ("es", ""), ("ies", "y"), ("ed", ""), ("ed", "e"), ("ied", "y"),
+        ("ing", ""), ("ing", "e"), ("n", ""),
+    ):  # fmt: skip
+        if word.endswith(ending):
+            yield word[: -len(ending)] + whole
+
+
+@cache
+def synonyms(word: str) -> frozenset[str]:
+    """The basic form of a word, and the words that stand for it."""
+    known, form = lines_of(), basic(word)
+    lines = known.get(form, frozenset())
+    return frozenset({form} | {one for one in known if lines & known[one]})
+
+
+@cache
+def _opposed() -> dict[str, frozenset[str]]:
+    """For a word, those that never stand for it."""
+    found: dict[str, frozenset[str]] = {}
+    for pair in OPPOSITES.replace("\n", " ").split(","):
+        ones, others = (synonyms(word) for word in pair.split())
+        for here, there in ((ones - others, others - ones), (others - ones, ones - others)):
+            for word in here:
+                found[word] = found.get(word, frozenset()) | there
+    return found
+
+
+def opposed(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two sets of basic forms hold opposites.
+
+    A word that has its like in the other set is not what they differ in.
+    """
+    if not _clash(one, other):
+        return False
+    ours = {word for word in one if not synonyms(word) & other}
+    theirs = {word for word in other if not synonyms(word) & one}
+    return _clash(ours, theirs)
+
+
+def _clash(one: Iterable[str], other: Iterable[str]) -> bool:
+    known = _opposed()
+    return any(
+        against in known.get(word, ()) or _negates(word, against) or _negates(against, word)
+        for word in one
+        for against in other
+    )
+
+
+def _negates(word: str, other: str) -> bool:
+    rest = len(word) - len(other)
+    return rest > 0 and len(other) > 3 and word.endswith(other) and word[:rest] in _NEGATIVE
+
+
+_DETERMINER = r"(?:the|an?|all|any|one|some|each|every)\b"
+_VERBS = r"(?:list|describe|explain|summari[sz]e|identify|report|name|tell|state|show|give)\b"
+_LEAD = re.compile(
+    rf"\s*(?!{_DETERMINER})[^\W\d_]+(?: out)?(?:,? and (?:{_VERBS}|[a-z]+(?= {_DETERMINER})))?"
+    rf"(?:\s+(?:{_DETERMINER}|of the)(?!-))*\s*",
+    re.IGNORECASE,
+)
+_BEFORE = (
+    r"(?:of|behind|for|about|between|in|to|towards?|from|with|by|on|at|as|into|among|against|"
+    r"through|throughout|upon|over|under|during)"
+)
+_LINK = re.compile(
+    rf"\b(?:{_BEFORE}|if|whether|how|that|which|who|whom|whose|where|when|what|why|is|are|was|were|"
+    rf"given|[a-z]+(?:ed|ing|own|ade)(?= (?:{_BEFORE}|[A-Z]\w*)\b)|regarding|concerning)\b"
+)
+_CLAUSE = re.compile(r"\s*(?:that|which|what|who|whom|whose|where|when|how|why|if|whether)\b")
+_FROM = r"(?:based (?:up)?on|given|as given by|in|from|within|throughout|according to|of|across)"
+_OF_DOCUMENT = re.compile(
+    rf",?\s*\b(?:{_FROM} )?(?:the )?(?:information provided in )?(?:the )?"
+    rf"(?:(?:given|provided) )?(?:input )?{DOCUMENT}\b(?!['’])",
+)
+# "given the input CTX and a list of X" is given a list of X.
+_AND_MORE = re.compile(rf"(?<=\bgiven )(?:the )?(?:input )?{DOCUMENT} and ")
+_LOOSE = re.compile(r"[\s,]+(?:or|and|of|in|from|for|by|about|on)$")
+_ASIDE = re.compile(r"\((?:e\.g\.|for (?:example|instance))[^)]*\)|,? (?:such as|for instance)\b.*")
+_SUCH_AS = re.compile(r"\b(?:such as|including)\b")
+_COMMAS = re.compile(r"\s*,\s*(?:(?:or|and)\s+)?|\s+(?:or|and)\s+")
+_WORD = re.compile(r"[^\W\d_]+")
+_MARKS = (
+    ("not", re.compile(r"\b(?:not|never|no|none|nor|neither|non|except|exception)\b|n't\b")),
+    ("least", re.compile(r"\b(?:least|fewest)\b")),
+    ("negative", re.compile(r"\bnegative(?:ly)?\b")),
+    ("positive", re.compile(r"\bpositive(?:ly)?\b")),
+    ("hypothetical", re.compile(r"\bhypothetical(?:ly)?\b")),
+)
+_MARKING = frozenset("not never no none nor neither non except exception least fewest".split())
+_NAMED_MARKS = frozenset(
+    "most best worst first last next only greatest biggest largest strongest smallest".split()
+)
+
+PLAIN = frozenset("find identify list get give provide name tell state report show".split())
+"""Verbs that say nothing about what is found."""
+
+EMPTY = frozenset(
+    """
+    a about all also an and any are as at be been being but by can could did do does done each for
+    from get given had has have how if in input into is it its main might more most of on one or
+    other out over related should so some such than that the their them then there they thing this
+    to used using was were what when where whether which while who whom whose will with without
+    would something someone somebody based context seem seems seemed aspect aspects
+    ultimate main major key central chief pivotal real definite overall
+    remaining direct particular specific detailed
+    """.split()
+)
+"""Words that do not count: what they add is no other thing to find."""
+
+GENERAL = frozenset(
+    "person people entity item word words adjective instance information individual figure".split()
+)
+"""What many different actions find: it says little of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an action's name and definition say.
+
+    Args:
+        lead: the definition up to what is found: ``Find and list all the``.
+        heads: what is found: ``intent``, ``main purpose``.
+        rest: the definition from there on, without the document at its end.
+        bag: the words that count, in their basic form, each with its weight.
+        marks: negations and superlatives; actions differ where these do.
+        topic: the words of the name, and the last of each head.
+        clause: the word that begins the clause by which it is told what is found, as in
+            ``features that X cares about`` and ``where X takes place``; empty where none is.
+        wide: whether it lists examples of what it can be asked: ``aspects such as …``.
+    """
+
+    lead: str
+    heads: tuple[str, ...]
+    rest: str
+    bag: tuple[tuple[str, float], ...]
+    marks: frozenset[str]
+    topic: frozenset[str]
+    clause: str
+    wide: bool
+
+
+def given(action: Action) -> tuple[str, ...]:
+    """The names of an action's parameters without the document."""
+    return tuple(param.name for param in action.params if param.name != DOCUMENT)
+
+
+def without_document(doc: str) -> str:
+    """A definition without the words that say where to look."""
+    doc = _AND_MORE.sub("", doc)
+    return _LOOSE.sub("", _OF_DOCUMENT.sub("", doc).strip(" ."))
+
+
+def read_action(action: Action) -> Reading:
+    """Take an action's name and definition apart; never fails, whatever they say."""
+    params = given(action)
+    lead, region, rest = split_definition(without_document(action.doc), params)
+    heads = tuple(head for head in _COMMAS.split(region) if head)
+    name = [word for word in action.name.lower().split("_") if word]
+    said = f"{' '.join(name)} {action.doc.lower()}"
+    marks = {mark for mark, pattern in _MARKS if pattern.search(said)}
+    marks |= _NAMED_MARKS.intersection(name)
+    passed = EMPTY | _MARKING | marks | {param.lower() for param in params}
+    named = [word for word in name if word not in PLAIN | passed]
+    bag: dict[str, float] = {}
+    for word, weight in _weighed(named, lead, heads, rest):
+        if word not in passed and len(word) > 1:
+            form = basic(word)
+            bag[form] = max(bag.get(form, 0.0), weight / 3 if word in GENERAL else weight)
+    ends = [words[-1].lower() for words in map(_WORD.findall, heads) if words]
+    topic = frozenset(basic(word) for word in (*named, *ends) if word not in passed)
+    told = _CLAUSE.match(rest)
+    clause = told[0].strip().lower() if told else ""
+    wide = bool(_SUCH_AS.search(rest))
+    return Reading(lead, heads, rest, tuple(bag.items()), frozenset(marks), topic, clause, wide)
+
+
+def split_definition(doc: str, params: Sequence[str]) -> tuple[str, str, str]:
+    """A definition in three: how it starts, what is found, and the rest.
+
+    ``Find the`` · ``intent or purpose`` · ``of X``.
+    """
+    found = _LEAD.match(doc)
+    at = found.end() if found else 0
+    ends = [one.start() for one in (_LINK.search(doc, at), _ASIDE.search(doc, at)) if one]
+    for param in params:
+        mention = re.compile(rf"\b{re.escape(param)}\b").search(doc, at)
+        ends += [mention.start()] if mention else []
+    region = doc[at : min(ends, default=len(doc))].rstrip(" ,.")
+    return doc[:at], region, doc[at + len(region) :]
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text that count, in their basic form."""
+    found = (word.lower() for word in _WORD.findall(text))
+    return frozenset(basic(word) for word in found if word not in EMPTY)
+
+
+def narrow(action: Action) -> int:
+    """How narrowly an action is defined: the words that bind it beside what it finds.
+
+    One that asks for the least of something, or takes nothing but the document,
+    serves few questions; one that lists examples of what it can be asked serves many.
+    """
+    reading = read_action(action)
+    aside = _ASIDE.search(reading.rest)
+    rest = sentences_of(reading.rest[: aside.start()] if aside else reading.rest)[0]
+    found = {like for head in reading.heads for word in words_of(head) for like in synonyms(word)}
+    bound = words_of(rest) - {basic(name) for name in given(action)} - found
+    return len(bound) + len(reading.marks) + (0 if given(action) else 1) - (3 if aside else 0)
+
+
+def sentences_of(text: str) -> list[str]:
+    """A definition's sentences; the first says what the action finds."""
+    return re.split(r"(?<=[\w)\]])\.\s+(?=[A-Z])", text)
+
+
+def is_plain(lead: str) -> bool:
+    """Whether a definition starts with a verb that says nothing of what is found."""
+    verb = lead.split(maxsplit=1)[0].lower() if lead.strip() else ""
+    return verb in PLAIN or verb.removesuffix("s") in PLAIN
+
+
+def _weighed(
+    named: Sequence[str], lead: str, heads: Sequence[str], rest: str
+) -> Iterator[tuple[str, float]]:
+    """Words in lower case, each with what it says of the action."""
+    yield from ((word, 1.0) for word in named)
+    if lead.strip() and not is_plain(lead):
+        yield lead.split(maxsplit=1)[0].lower(), 0.6
+    for head in heads:
+        *before, last = [word.lower() for word in _WORD.findall(head)] or [""]
+        yield from ((word, 0.6) for word in before)
+        yield last, 1.0
+    aside = _ASIDE.search(rest)
+    cut = aside.start() if aside else len(rest)
+    yield from ((word.lower(), 0.45) for word in _WORD.findall(rest[:cut]))
+    yield from ((word.lower(), 0.1) for word in _WORD.findall(rest[cut:]))
+
+
+MOST_TAIL = 80
+"""Characters of a definition's end that an argument takes over, at most."""
+
+_BINDING = re.compile(
+    r" (?:in|when|during|for|from|at|as|after|before|while|where|because|with|without|under)\b"
+)
+
+MOST_HEADS = 12
+"""Things that a definition lists, at most: a longer one is no help to a reader."""
+
+
+def widened(kept: Action, others: Iterable[Action]) -> str:
+    """A definition that holds for an action and for those it stands for.
+
+    What the others find is added to what it finds: *Find the reason,
+    motivation or justification for X*. The rest stays as it is, so that each
+    parameter is mentioned as often as before.
+    """
+    doc = kept.doc or made_up(kept)
+    lead, region, rest = split_definition(doc, given(kept))
+    own = read_action(kept).heads if kept.doc else (region,)
+    if not region or not own:
+        return doc
+    chosen, seen = list(own), [words_of(head) for head in own]
+    for other in others:
+        for head in read_action(other).heads:
+            words = words_of(head)
+            if words - GENERAL and not any(words <= one for one in seen):
+                seen.append(words)
+                chosen.append(head)
+    if len(chosen) == len(own):
+        return doc
+    *before, last = chosen[:MOST_HEADS]
+    return f"{lead}{', '.join(before)} or {last}{rest}"
+
+
+def made_up(action: Action) -> str:
+    """A definition for an action that has none, from its name."""
+    words = [word for word in action.name.lower().split("_") if word]
+    told = [word for word in words if word not in PLAIN] or words
+    first, *rest = [*given(action), ""]
+    about = "".join(f" with regard to {param}" for param in rest if param)
+    return f"Find the {' '.join(told)}{f' of {first}' if first else ''}{about} given CTX."
+
+
+def phrase(action: Action) -> tuple[str | Ref, ...]:
+    """What an action asks for, as the parts of a text: ``greatest flaw of {X}``.
+
+    Each parameter stands in it where the definition mentions it; one that is not
+    mentioned stands at the end, so that none is lost.
+    """
+    doc = without_document(action.doc or made_up(action))
+    lead, region, rest = split_definition(doc, given(action))
+    told = f"{region}{rest}" if is_plain(lead) else doc
+    parts: list[str | Ref] = []
+    names = given(action)
+    mention = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    first, *more = sentences_of(" ".join((told or doc).replace("CTX", "the document").split()))
+    # Further sentences about the action in general are no part of what it asks for.
+    told = ". ".join([first, *(one for one in more if names and re.search(mention, one))])
+    if names:
+        for at, part in enumerate(re.split(rf"(?<!\w)({mention})(?!\w)", told)):
+            parts += [Ref(part) if at % 2 else part] if part else []
+    else:
+        parts.append(told)
+    for name in names:
+        if not any(isinstance(part, Ref) and part.name == name for part in parts):
+            if parts and isinstance(parts[-1], str):
+                parts[-1] += " with regard to "
+            else:
+                parts.append(" with regard to ")
+            parts.append(Ref(name))
+    return tuple(parts)
+
+
+def joined(action: Action, kept: int) -> Template | Ref:
+    """The parameters from one on as a single text, joined as the definition joins them.
+
+    Args:
+        action: has more parameters than another action takes.
+        kept: how many of them stay as they are, the document aside.
+    """
+    names = given(action)[kept:]
+    if len(names) == 1:
+        return Ref(names[0])
+    doc = without_document(action.doc)
+    parts: list[str | Ref] = [Ref(names[0])]
+    for before, after in pairwise(names):
+        between = rf"(?<!\w){re.escape(before)}(?!\w)(.{{1,40}}?)(?<!\w){re.escape(after)}(?!\w)"
+        found = re.search(between, doc)
+        words = found[1] if found else " with regard to "
+        parts += [words, Ref(after)]
+    return Template(tuple(parts))
+
+
+def _bound(old: Action, new: Action) -> str:
+    """The words at the end of a definition that bind it to a case, where another's do not."""
+    found = re.search(
+        rf"(?<!\w){re.escape(given(old)[-1])}(?!\w)(?!.*(?<!\w)"
+        rf"{re.escape(given(old)[-1])}(?!\w))(.*)$",
+        without_document(old.doc),
+    )
+    tail = found[1] if found else ""
+    lost = words_of(tail) - words_of(new.doc)
+    return tail.rstrip() if lost and _BINDING.match(tail) and len(tail) <= MOST_TAIL else ""
+
+
+def arguments(old: Action, new: Action) -> tuple[Arg, ...] | None:
+    """The arguments of a new call, from the parameters of the older action.
+
+    One to one, in order. What the older action takes beyond that is joined in the
+    last argument, ``"{X} in relation to {Y}"``, and so is what only its definition
+    says: ``"{Y} in terms of their jobs"``.
+
+    Returns:
+        None where the new action takes more than the older one has, or takes no
+        document where the older one reads it.
+    """
+    ours, theirs = given(old), given(new)
+    reads = any(param.name == DOCUMENT for param in new.params)
+    if len(theirs) > len(ours) or (ours and not theirs):
+        return None
+    if not reads and any(param.name == DOCUMENT for param in old.params):
+        return None
+    values: list[Ref | Template] = [Ref(name) for name in ours[: len(theirs)]]
+    if len(ours) > len(theirs):
+        values[-1] = joined(old, len(theirs) - 1)
+    bound = _bound(old, new) if ours else ""
+    if bound:
+        last = values[-1]
+        values[-1] = Template((*(last.parts if isinstance(last, Template) else (last,)), bound))
+    following = iter(values)
+    return tuple(
+        Ref(DOCUMENT) if param.name == DOCUMENT else next(following) for param in new.params
+    )
