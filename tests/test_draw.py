@@ -196,7 +196,7 @@ def test_a_step_stands_below_the_middle_of_what_it_uses():
     )
     assert below == answer == (left + right) / 2
     assert (left, right) == (84, 236)
-    # Of two parents, the one of three of the step's neighbours draws them further.
+    # Nodes that would overlap stand where they wish on average, each with the same weight.
     placed = [x for x, *_ in boxes(WIDE)]
     assert placed == [24, 176, 328, 480, 201.625, 201.625, 163.625, 213.625, 213.625]
 

@@ -65,7 +65,6 @@ def test_a_synonym_is_most_of_the_word_itself():
     ids=str.split,
 )
 def test_opposites_never_stand_for_each_other(pair: str):
-    one, other = (
-        f"FIND_{word.upper()}_MATTER(CTX, X) : Find the {word} matter of X." for word in pair.split()
-    )
+    form = "FIND_{}_MATTER(CTX, X) : Find the {} matter of X."
+    one, other = (form.format(word.upper(), word) for word in pair.split())
     assert alike(one, other) == -math.inf
