@@ -1,26 +1,13 @@
-"""What planning is compared with: the same reader, asked in one step (PEARL, section 3).
+"""What planning and decomposing are compared with; each baseline is a plan of one step or two.
 
-Each baseline is a plan of one step, or of one for each order of the options,
-so that it is run, journaled and traced as every plan is.
-
-Baselines in one reply of demanded form, as plans of one step.
-
-The step's action names a schema of ``prompts/schemas/``; its value is what the
-reply's fields hold. Zero-shot and few-shot prompts of this kind are what FSM
-prompting is compared with (Wang et al., 2024, settings 1 and 2); SP-CoT is
-Wang et al., "Self-prompted Chain-of-Thought on Large Language Models for
-Open-domain Multi-hop Reasoning", Findings of EMNLP 2023.
-
-Retrieve and read, without taking the question apart.
-
-Khot et al., "Decomposed Prompting", ICLR 2023, section 4.4: the baseline that
-looks passages up for the question itself.
-
-Chain of thought from the same demonstrations as decompositions, rolled out into texts.
-
-Khot et al., "Decomposed Prompting", ICLR 2023, section 4: the baseline that is
-shown what decompositions find, in one prompt and as prose, and answers in one
-call.
+So they are run, journaled and traced as every plan is:
+- the same reader, asked in one step (PEARL, section 3), also under several orders of the options;
+- one reply of demanded form, whose schema the step's action names: settings 1 and 2 that FSM
+  prompting is compared with (Wang et al., 2024), and SP-CoT (Wang et al., "Self-prompted
+  Chain-of-Thought on Large Language Models for Open-domain Multi-hop Reasoning", Findings of
+  EMNLP 2023);
+- passages that are looked up for the question itself, and demonstrations rolled out into chains
+  of thought (Khot et al., "Decomposed Prompting", ICLR 2023, sections 4.4 and 4).
 """
 
 from __future__ import annotations
@@ -53,7 +40,7 @@ from pearl.lang.library import Library, load_library
 from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json, from_json, to_json
-from pearl.prompts.calls import Demonstration, FillSchema, Schema, letter
+from pearl.prompts.calls import Demonstration, FillSchema, letter
 from pearl.prompts.render import load_schema
 from pearl.run.binding import mapped
 from pearl.run.calls import Caller, SchemaError, fill
@@ -189,19 +176,19 @@ def asking(caller: Caller, document: Source | None, context: Context = UNLIMITED
         document: what is read; None where there is nothing to read.
         context: the model's window, and what to do with a document that is longer.
     """
-    bodies = [one.body for one in load_library(LIBRARY).actions.values()]
-    names = [one.name for one in bodies if isinstance(one, Solver)]
-    solvers = {one: _asked(one, caller, document, context) for one in names}
+    bodies = [action.body for action in load_library(LIBRARY).actions.values()]
+    names = [body.name for body in bodies if isinstance(body, Solver)]
+    solvers = {name: _solver(name, caller, document, context) for name in names}
     return Handlers(MappingProxyType(solvers))
 
 
 def fields_of(value: Value) -> Mapping[str, Any]:
     """A step's value as the reply's fields, with lists and texts in them."""
     assert isinstance(value, Pairs)
-    return {as_text(name): held for name, held in value}
+    return {as_text(name): field for name, field in value}
 
 
-def _asked(name: str, caller: Caller, document: Source | None, context: Context) -> Solve:
+def _solver(name: str, caller: Caller, document: Source | None, context: Context) -> Solve:
     schema = load_schema(name)
 
     async def solve(path: str, given: Sequence[Given]) -> Value:
@@ -210,30 +197,27 @@ def _asked(name: str, caller: Caller, document: Source | None, context: Context)
         if left_out:
             caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
         try:
-            return _value(await fill(caller, call, path), schema)
+            reply = await fill(caller, call, path)
         except SchemaError as error:
             raise SolverError("reply", str(error)) from None
+        # The fields that were asked for, and no others.
+        return Pairs(tuple((field.name, _as_value(reply[field.name])) for field in schema.fields))
 
     return solve
 
 
-def _value(found: Mapping[str, Any], schema: Schema) -> Value:
-    """The fields that were asked for, and no others."""
-    return Pairs(tuple((one.name, _held(found[one.name])) for one in schema.fields))
-
-
-def _held(data: Any) -> Value:  # noqa: ANN401 - any JSON
+def _as_value(data: Any) -> Value:  # noqa: ANN401 - any JSON
     if isinstance(data, dict):
-        return Pairs(tuple((key, _held(one)) for key, one in data.items()))
+        return Pairs(tuple((key, _as_value(item)) for key, item in data.items()))
     if isinstance(data, list):
-        return [_held(one) for one in data]
+        return [_as_value(item) for item in data]
     return data if isinstance(data, str | bool | int | float) else ""
 
 
 PASSAGES = 5
 """Passages that are read."""
 
-LIBRARY_RETRIEVE_READ = "open_domain"
+RETRIEVAL_LIBRARY = "open_domain"
 """The library that has the two handlers."""
 
 
@@ -286,25 +270,31 @@ def chain(plan: Plan, library: Library) -> str:
         plan: the decomposition, with values in comments.
         library: the actions it calls.
     """
-    told = worked(plan)
-    values = {
-        step.name: value
-        for step, (_, text) in zip(plan.steps, told.steps, strict=True)
-        if (value := _value_rolled_out(text)) is not None
-    }
+    example = worked(plan)
+    values: dict[str, Value] = {}
+    for step, (_, text) in zip(plan.steps, example.steps, strict=True):
+        try:
+            if text:
+                values[step.name] = from_json(json.loads(text))
+        except (ValueError, RecursionError, DecodeError):
+            continue
     lines: list[str] = []
     for step in plan.steps:
         action = library.get(step.action)
         if action is None or step.name not in values or isinstance(action.body, Builtin):
             continue
-        found = _lines(step, action, values, plan.question)
         # Steps that only make sure of an answer say nothing new.
-        lines += [line for line in found if not any(line in earlier for earlier in lines)]
-    names = told.returns or tuple(step.name for step in plan.steps[-1:])
-    answers = [_answer(values[name]) for name in names if name in values]
-    said = f"The answer is {', '.join(answers)}."
-    if answers and not any(said in line for line in lines):
-        lines.append(said)
+        for line in _lines(step, action, values, plan.question):
+            if not any(line in earlier for earlier in lines):
+                lines.append(line)
+    names = example.returns or tuple(step.name for step in plan.steps[-1:])
+    answers = [
+        canonical_json(to_json(value)) if isinstance(value, list) else as_text(value)
+        for value in (values[name] for name in names if name in values)
+    ]
+    answer = f"The answer is {', '.join(answers)}."
+    if answers and not any(answer in line for line in lines):
+        lines.append(answer)
     return "\n".join(lines)
 
 
@@ -327,68 +317,51 @@ def conclusion(text: str) -> str:
 
 def _lines(step: Step, action: Action, values: Mapping[str, Value], question: str) -> list[str]:
     """A step in words, a line for each item where it runs over several."""
-    found, ref = values.get(step.name), mapped(step)
-    if isinstance(found, Pairs) and ref is not None and not _filters(ref):
-        return [_line(step, action, values, question, key, item) for key, item in found]
-    items = values.get(ref.name) if ref is not None else None
-    if ref is not None and _filters(ref) and isinstance(items, list) and isinstance(found, list):
-        told = ((item, item in found) for item in items)
-        return [_line(step, action, values, question, item, kept) for item, kept in told]
-    return [_line(step, action, values, question, None, found)]
+    value, ref = values[step.name], mapped(step)
+    pairs: list[tuple[Value | None, Value]] = [(None, value)]
+    if ref is not None and not ref.mode.startswith("where") and isinstance(value, Pairs):
+        pairs = list(value)
+    elif (
+        ref is not None
+        and ref.mode.startswith("where")
+        and isinstance(items := values.get(ref.name), list)
+        and isinstance(value, list)
+    ):
+        pairs = [(item, item in value) for item in items]
+    lines: list[str] = []
+    for item, result in pairs:
+        args = [_in_words(arg, values, item) for arg in step.args]
+        asked = next((arg for arg in args if arg.endswith(("?", "!", "."))), "")
+        if not asked:
+            names = [param.name for param in action.params]
+            asked = action.doc.rstrip(".") + ":"
+            for name, text in zip(names, args, strict=False):
+                asked = text.join(re.split(rf"\b{re.escape(name)}\b", asked))
+        told = _listed(result)
+        lines.append(told if asked == question else f"{asked} {told}".strip())
+    return lines
 
 
-def _filters(ref: Ref) -> bool:
-    return ref.mode.startswith("where")
-
-
-def _line(
-    step: Step,
-    action: Action,
-    values: Mapping[str, Value],
-    question: str,
-    item: Value | None,
-    found: Value | None,
-) -> str:
-    args = [_text(arg, values, item) for arg in step.args]
-    asked = next((arg for arg in args if arg.endswith(("?", "!", "."))), "")
-    if not asked:
-        names = [param.name for param in action.params]
-        asked = action.doc.rstrip(".") + ":"
-        for name, text in zip(names, args, strict=False):
-            asked = text.join(re.split(rf"\b{re.escape(name)}\b", asked))
-    given = "" if found is None else _told(found)
-    return given if asked == question else f"{asked} {given}".strip()
-
-
-def _text(arg: Arg, values: Mapping[str, Value], item: Value | None) -> str:
+def _in_words(arg: Arg, values: Mapping[str, Value], item: Value | None) -> str:
     match arg:
         case Ref():
             if arg.name == DOCUMENT:
                 return "the text"
             if arg.mode and item is not None:
                 return as_text(item)
-            return _told(values[arg.name]) if arg.name in values else arg.name
+            return _listed(values[arg.name]) if arg.name in values else arg.name
         case Literal():
-            return _told(arg.value)
+            return _listed(arg.value)
         case Items():
-            return ", ".join(_text(one, values, item) for one in arg.items)
+            return ", ".join(_in_words(inner, values, item) for inner in arg.items)
         case Template():
-            told = (one if isinstance(one, str) else _text(one, values, item) for one in arg.parts)
-            return "".join(told)
+            return "".join(
+                part if isinstance(part, str) else _in_words(part, values, item)
+                for part in arg.parts
+            )
 
 
-def _told(value: Value) -> str:
+def _listed(value: Value) -> str:
     if isinstance(value, list):
         return ", ".join(map(as_text, value)) or "none"
     return as_text(value)
-
-
-def _answer(value: Value) -> str:
-    return canonical_json(to_json(value)) if isinstance(value, list) else as_text(value)
-
-
-def _value_rolled_out(text: str) -> Value | None:
-    try:
-        return from_json(json.loads(text)) if text else None
-    except (ValueError, RecursionError, DecodeError):
-        return None

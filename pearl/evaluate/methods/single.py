@@ -128,7 +128,7 @@ async def retrieve_and_read(
 ) -> Outcome:
     """Look passages up for the question itself, and answer from them in one step."""
     plan = baselines.retrieve_read_plan(example.question)
-    library = load_library(baselines.LIBRARY_RETRIEVE_READ)
+    library = load_library(baselines.RETRIEVAL_LIBRARY)
     handlers = with_retriever(NONE, example.document, shared.retriever)
     finished = await _run(plan, example, library, session, handlers)
     words, plan_text = finished.text, print_plan(finished.plan)
