@@ -12,13 +12,16 @@ from pearl.answer import read_option
 from pearl.lang.ast import Step
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
+from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Pairs, Type, decode
+from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import ExecuteStep
 from pearl.run.calls import Caller
 from pearl.run.journal import Journal
-from pearl.run.loop import RunError, run_strategy
+from pearl.run.loop import Return, Run, RunError, Steps, run_strategy
+from pearl.run.replay import read_records, replay
 from pearl.run.trace import export_trace, read_trace
 from pearl.store.store import open_store
 from pearl.strategies.pearl import GivenPlan
@@ -84,6 +87,26 @@ def test_explicit_return_wins():
     """
     finished, _, _ = run(plan, {"step/a": "one", "step/b": "two"})
     assert finished.text == "two\n\none"
+
+
+@pytest.mark.parametrize(("returned", "text", "plans"), [("a", "x", 2), ("b", 'x\n"y"', 1)])
+def test_a_strategy_may_return_an_earlier_output_and_its_trace_says_so(
+    returned: str, text: str, plans: int
+):
+    class Returning:
+        async def next(self, run: Run) -> Steps | Return:
+            if run.plan.steps:
+                return Return((returned,))
+            return Steps(parse('a = FLAT(["x"])\nb = CONCAT(a, "y")').plan.steps)
+
+    journal = Journal()
+    caller = caller_of(Scripted({}), journal)
+    finished = asyncio.run(run_strategy(Returning(), "", DOCUMENT, load_library(), caller))
+    assert finished.text == text
+    assert [entry.path for entry in journal.entries].count("plan") == plans
+    [record] = read_records(Source("t.plan", export_trace(journal.entries, "t")))
+    replayed = replay([record], load_library())
+    assert (record.answer, replayed.exact) == (text, 1)
 
 
 def test_each_gives_pairs_and_where_keeps_items():
@@ -286,9 +309,6 @@ def test_equal_calls_have_equal_keys_and_others_do_not():
 
 
 def test_a_trace_is_a_plan_that_checks_and_replays():
-    from pearl.lint.checker import check
-    from pearl.run.replay import read_records, replay
-
     plan = """
     question: Who lives where?
 
@@ -388,9 +408,6 @@ def test_a_reply_of_another_type_is_an_error(reply: str, kind: Type):
     ids=["lists in lists", "filters of filters"],
 )
 def test_what_a_model_nests_without_end_is_no_recursion(plan: str):
-    from pearl.lang.printer import print_plan
-    from pearl.lint.checker import check
-
     parsed = parse(plan)
     check(parsed, load_library())
     print_plan(parsed.plan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pearl.lang.ast import (
@@ -86,14 +86,12 @@ def value_of(arg: Arg, values: Mapping[str, Value], item: Item | None) -> Value:
         case Literal():
             return arg.value
         case Items():
-            return [value_of(one, values, item) for one in arg.items]
+            return [value_of(inner, values, item) for inner in arg.items]
         case Template():
-            return "".join(_filled(arg, values, item))
-
-
-def _filled(template: Template, values: Mapping[str, Value], item: Item | None) -> Iterator[str]:
-    for part in template.parts:
-        yield part if isinstance(part, str) else as_text(value_of(part, values, item))
+            return "".join(
+                part if isinstance(part, str) else as_text(value_of(part, values, item))
+                for part in arg.parts
+            )
 
 
 class Bound(NamedTuple):

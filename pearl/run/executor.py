@@ -113,7 +113,7 @@ class Frame:
             StepError: there are too many frames, or the call is that of a
                 frame around it, which would never end.
         """
-        called = canonical_json([action.name, [to_json(one.value) for _, one in given]])
+        called = canonical_json([action.name, [to_json(argument.value) for _, argument in given]])
         if called in self.within:
             raise StepError(
                 "depth", f"{action.name} is asked what it is already at: it would never end."

@@ -1,4 +1,4 @@
-"""The loop that every strategy shares (DESIGN, section 1).
+"""The loop that every strategy shares (docs/design.md).
 
 Next steps → check → append → execute → journal, until the strategy returns.
 """
@@ -174,43 +174,34 @@ async def run_in_frame(strategy: Strategy, question: str, frame: Frame) -> Finis
         ModelError: the strategy's own calls got no usable answer.
     """
     run = Run(question, Plan(question=question), MappingProxyType({}))
+    journal = frame.caller.journal
     while True:
         move = await strategy.next(run)
-        if isinstance(move, Return):
-            run = _returning(run, move, frame)
-            text = "\n\n".join(as_text(run.values[name]) for name in move.outputs)
-            frame.caller.journal.decide("answer", {"outputs": list(move.outputs), "text": text})
-            return Finished(run.plan, run.values, move.outputs, text)
-        if isinstance(move, Attempt):
-            run = await _attempt(run, move, frame)
-        else:
+        if isinstance(move, Steps):
             run = await _append(run, move, frame)
-
-
-def _returning(run: Run, move: Return, frame: Frame) -> Run:
-    """The run whose plan says what is returned, where its unused steps alone would not."""
-    if outputs(run.plan) == move.outputs:
-        return run
-    plan = replace(run.plan, returns=tuple(map(Ref, move.outputs)))
-    frame.caller.journal.decide("plan", print_plan(plan))
-    return replace(run, plan=plan)
-
-
-async def _attempt(run: Run, move: Attempt, frame: Frame) -> Run:
-    try:
-        return await _append(run, Steps(move.steps), frame)
-    except RunError as error:
-        journal = frame.caller.journal
-        journal.decide("attempt/failed", {"steps": [one.name for one in move.steps],
-                                          "cause": str(error)})  # fmt: skip
-        # A trace has the last plan that was written down.
-        journal.decide("plan", print_plan(run.plan))
-        return replace(run, failed=error)
+        elif isinstance(move, Attempt):
+            try:
+                run = await _append(run, Steps(move.steps), frame)
+            except RunError as error:
+                names = [step.name for step in move.steps]
+                journal.decide("attempt/failed", {"steps": names, "cause": str(error)})
+                # A trace has the last plan that was written down.
+                journal.decide("plan", print_plan(run.plan))
+                run = replace(run, failed=error)
+        else:
+            plan = run.plan
+            if outputs(plan) != move.outputs:
+                # Its unused steps alone would not say what is returned.
+                plan = replace(plan, returns=tuple(map(Ref, move.outputs)))
+                journal.decide("plan", print_plan(plan))
+            text = "\n\n".join(as_text(run.values[name]) for name in move.outputs)
+            journal.decide("answer", {"outputs": list(move.outputs), "text": text})
+            return Finished(plan, run.values, move.outputs, text)
 
 
 async def _append(run: Run, move: Steps, frame: Frame) -> Run:
     library, journal = frame.library, frame.caller.journal
-    kept = tuple(one for one in run.plan.steps if one.name not in move.aside)
+    kept = tuple(step for step in run.plan.steps if step.name not in move.aside)
     plan = replace(
         run.plan,
         steps=kept + move.steps,
@@ -238,9 +229,10 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
 def _checked(plan: Plan, library: Library) -> str:
     """The plan's text, in which the checker finds no error."""
     printed = print_plan(plan)
-    if any(one.severity is Severity.ERROR for one in check(Parsed(plan), library, STOPPING)):
+    findings = check(Parsed(plan), library, STOPPING)
+    if any(finding.severity is Severity.ERROR for finding in findings):
         # Read again, so that the findings have places in the text that is shown.
-        found = check(parse(printed, "plan"), library)
-        errors = tuple(one for one in found if one.severity is Severity.ERROR)
+        findings = check(parse(printed, "plan"), library)
+        errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
         raise RunError(f"The plan cannot run: {errors[0].message}", diagnostics=errors)
     return printed

@@ -179,7 +179,7 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
 
     Values stand as comments under their steps, and before them the steps of
     the frames that a step opened. Rejected and repeated attempts stay in the
-    journal (DESIGN, section 7).
+    journal (docs/design.md).
 
     Args:
         entries: the run's journal.
