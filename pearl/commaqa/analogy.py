@@ -14,7 +14,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias
 
@@ -182,7 +182,7 @@ class AnalogyScorer:
         """All hops of a move's shape, by operator and question; the move's own wins."""
         forms: dict[tuple[str, str], Form] = {}
         for form in (*self._by_blanks.get(move.form.blanks, ()), move.form):
-            hop = hop_of(replace(move, form=form), "", entities, number)
+            hop = hop_of(move.asking(form), "", entities, number)
             forms[hop.operator, hop.question] = form
         return forms
 
@@ -198,9 +198,9 @@ class AnalogyScorer:
             return
         for option in aligned.options[number - 1]:
             cost = aligned.cost_from((*asked, option), self._known)
+            hop = hop_of(move.asking(option.form), "", analogy.entities, number)
             for agent, more in self.model.agent_costs(option.form):
-                hop = hop_of(replace(move, form=option.form), agent, analogy.entities, number)
-                yield hop, cost + more
+                yield Hop(hop.operator, agent, hop.question), cost + more
 
 
 class _KnownQuestions:
@@ -397,7 +397,10 @@ def _same_stem(word: str, other: str) -> bool:
     """Whether two words are forms of one, by how they begin: ``directed`` and ``directors``."""
     if word == other:
         return True
-    pairs = zip(word, other, strict=False)
-    common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    common = 0
+    for letter, there in zip(word, other, strict=False):
+        if letter != there:
+            break
+        common += 1
     longer, shorter = max(len(word), len(other)), min(len(word), len(other))
     return common >= 3 and 2 * common >= longer and shorter > 3

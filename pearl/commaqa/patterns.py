@@ -81,6 +81,10 @@ class Move:
     arguments: tuple[int | str, ...]
     over: int | None = None
 
+    def asking(self, form: Form) -> Move:
+        """The same move, with another question."""
+        return Move(self.mode, self.then, form, self.arguments, self.over)
+
 
 def fits(move: Move, entities: int, answers: int) -> bool:
     """Whether the question has the entities, and the run the answers, that a move uses."""
