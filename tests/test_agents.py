@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pearl.commaqa.agents import Agents, run_hop, run_hops
+from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import (
     CHANGES,
     MODES,
@@ -142,13 +142,6 @@ def test_a_question_that_two_templates_read_is_answered_by_the_one_with_facts(sh
 
 
 # -- the paper's text ----------------------------------------------------------------------------
-
-
-def test_a_line_is_read_and_written():
-    text = '(project_values_flat_unique) [table] "Which movies has #1 directed?"\n'
-    read = hops(text)
-    assert read == (Hop("project_values_flat_unique", "table", "Which movies has #1 directed?"),)
-    assert print_hops(read) == text
 
 
 def test_models_spell_lines_in_other_ways():
@@ -364,18 +357,12 @@ def test_every_operator_and_transformation(agents: Agents):
         '(filter) [text] "How far threw #1?"',
         '(project_keys_keys) [text] "How far threw #1?"',
         '(select_values) [text] "Who was born in 1907?"',
+        '(filter) [math_special] "Is #2 < 60?"',
     ],
 )
 def test_a_hop_without_an_answer_ends_the_run(agents: Agents, line: str):
     first = '(select) [text] "Who was born in 1907?"\n'
     assert run_hops(hops(first + line + "\n" + first), agents) == [["Ines", "Ada"]]
-
-
-def test_one_hop_can_be_run_alone(agents: Agents):
-    hop = Hop("filter", "math_special", "Is #1 < 60?")
-    assert run_hop(hop, [["50.0", "70.4"]], agents) == ["50.0"]
-    assert run_hop(hop, [], agents) is None
-    assert run_hop(Hop("guess", "text", "Who?"), [], agents) is None
 
 
 # -- plans ---------------------------------------------------------------------------------------

@@ -218,32 +218,32 @@ class _KnownQuestions:
     def analogies(self, question: str) -> list[Analogy]:
         """The ways that bear on a question: those of its kind, or else all that compare."""
         match = longest_match(question, self._patterns)
-        found: list[Analogy] = []
+        analogies: list[Analogy] = []
         if match is not None:
             pattern, entities = self._patterns[match[0]], match[1]
             doubts = sum(word in self._frequency for one in entities for word in words_of(one))
-            found = [
+            analogies = [
                 Analogy(one.moves, entities, (), (), _DOUBTFUL * doubts + cost)
                 for one, cost in _costs(pattern)
             ]
             if not doubts:
                 # In a world where none of its ways is answered, other ends may be.
                 ends = self._other_ends(pattern)
-                return found + [Analogy(moves, entities, (), (), cost) for moves, cost in ends]
+                return analogies + [Analogy(moves, entities, (), (), cost) for moves, cost in ends]
         if self.model.classifiers:
-            return found
+            return analogies
         text, entities = self.model.opened(question)
         words = words_of(text)
         for pattern in self.model.patterns:
             extra, lacking = _differing(words, words_of(pattern.question))
             distance = _DIFFERENT * self.information((*extra, *lacking))
-            found += [
+            analogies += [
                 Analogy(one.moves, entities, extra, lacking, cost + distance)
                 for one, cost in _costs(pattern)
                 if _needs(one.moves) <= len(entities)
             ]
         spliced = sorted(self._spliced(words, entities), key=lambda one: one.cost)
-        return found + spliced[:_SPLICES]
+        return analogies + spliced[:_SPLICES]
 
     def information(self, words: Iterable[str]) -> float:
         """How much words say together: one that most kinds of question have says little."""

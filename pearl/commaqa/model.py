@@ -150,11 +150,9 @@ def write_model(model: Model) -> str:
     }
     head = {"kind": _KIND, "version": _VERSION, "learned_from": model.source}
     lines = [f"{_json(key)}: {_json(value)}" for key, value in head.items()]
-    lines += [
-        f'"{name}": [\n' + "".join(f"{item},\n" for item in items[:-1])
-        + "".join(f"{item}\n" for item in items[-1:]) + "]"
-        for name, items in sections.items()
-    ]  # fmt: skip
+    for name, items in sections.items():
+        joined = ",\n".join(items) + "\n" if items else ""
+        lines.append(f'"{name}": [\n{joined}]')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
