@@ -103,6 +103,10 @@ class Editor:
     def end(self) -> int:
         """Take leave; the server's exit code."""
         self.ask("shutdown", None)
+        return self.leave()
+
+    def leave(self) -> int:
+        """End the connection; the server's exit code."""
         self.tell("exit", None)
         for thread in self._threads:
             thread.join(TIMEOUT)

@@ -88,7 +88,7 @@ def actions(one: Editor, name: str, start: int = 0, end: int | None = None, **co
 
 
 class TestStarting:
-    def test_it_says_what_it_can_do(self, tmp_path: Path):
+    def test_a_session_from_its_beginning_to_its_end(self, tmp_path: Path):
         with Editor(tmp_path) as one:
             can = one.start()
             for ability in (
@@ -99,34 +99,33 @@ class TestStarting:
             assert can["positionEncoding"] == "utf-16"
             assert can["renameProvider"] == {"prepareProvider": True}
             assert "source.fixAll.pearl" in can["codeActionProvider"]["codeActionKinds"]
-            assert can["textDocumentSync"]["openClose"] is True
-            assert can["textDocumentSync"]["change"] == 2
+            assert (can["textDocumentSync"]["openClose"], can["textDocumentSync"]["change"]) == (
+                True,
+                2,
+            )
             while not one.asked:
                 one.next()
             asked = [one["params"]["registrations"][0]["method"] for one in one.asked]
             assert asked == ["workspace/didChangeWatchedFiles"]
-            assert one.end() == 0
-
-    def test_the_exit_code_tells_whether_the_editor_took_its_leave(self, tmp_path: Path):
-        with Editor(tmp_path) as one:
-            one.start()
-            one.tell("exit", None)
-            assert one.process.wait(30) == 1
-        with Editor(tmp_path) as one:
-            one.start()
-            assert one.process.stdin
-            one.process.stdin.close()
-            assert one.process.wait(30) == 1
-
-    def test_requests_after_the_shutdown_are_refused(self, tmp_path: Path):
-        with Editor(tmp_path) as one:
-            one.start()
+            one.open("a.plan", PLAN)
+            with pytest.raises(RefusedError):
+                one.mark("rename", "a.plan", "CTX, r|o, ", newName="tie")
             one.ask("shutdown", None)
             with pytest.raises(RefusedError, match="shut down") as error:
                 one.at("hover", "a.plan", 0, 0)
             assert error.value.code == -32600
-            one.tell("exit", None)
-            assert one.process.wait(30) == 0
+            assert one.leave() == 0
+            # An editor shows what is written there as something that went wrong.
+            assert one.complaints == []
+
+    def test_the_exit_code_tells_whether_the_editor_took_its_leave(self, tmp_path: Path):
+        with Editor(tmp_path) as one:
+            one.start()
+            assert one.leave() == 1
+        code = "import sys; from pearl.cli import main; sys.argv = ['pearl', 'lsp']; main()"
+        words = [sys.executable, "-c", code]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
+        assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 
     def test_without_pygls_there_is_one_line(self, tmp_path: Path):
         (tmp_path / "pygls.py").write_text(
@@ -233,7 +232,7 @@ class TestFindings:
     def test_versions_never_go_back(self, one: Editor):
         long = PLAN + "".join(f"x{at} = FIND_ALL(CTX, ro)\n" for at in range(400))
         one.open("back.plan", long)
-        for at in range(12):
+        for at in range(6):
             one.change("back.plan", {"text": f"{long}# {at}\n"})
             one.quiet(0.03)
         # What is being found of the long one comes too late for the short one.
@@ -271,10 +270,9 @@ class TestPlaces:
         '1. größe = FIND_EVENT(CTX, "😀𝒳 {zz} é")\r\n2. b = X(größe, 𝒳y)\r# 😀\n3. c = Y(b)\u2028\n'
     )
 
-    @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-32"])
     def test_each_encoding(self, tmp_path: Path, encoding: str):
-        units = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}[encoding]
-        width = {"utf-8": 1, "utf-16": 2, "utf-32": 4}[encoding]
+        units, width = {"utf-8": ("utf-8", 1), "utf-32": ("utf-32-le", 4)}[encoding]
         with Editor(tmp_path) as one:
             can = one.start({**ABLE, "general": {"positionEncodings": [encoding]}})
             assert can["positionEncoding"] == encoding
@@ -295,7 +293,7 @@ class TestPlaces:
         alphabet = [*odd, "\r\n", " = ", "F(CTX", "{b}", "1. ", "# "]
         text = self.TEXT
         one.open("random.plan", text)
-        for step in range(60):
+        for step in range(36):
             changes = []
             for _ in range(chance.randint(1, 3)):
                 ends = sorted(chance.choices(_places(text), k=2))
@@ -525,8 +523,6 @@ return ro, l
     def test_nothing_in_words(self, one: Editor):
         for mark in (": some wo|rds", "Identify w|ho", "8. lat|er", '(CTX, "x|") : some'):
             assert self.labels(one, mark) == []
-
-    def test_types_of_a_declaration(self, one: Editor):
         assert "pairs" in self.labels(one, "-> num|ber")
 
     def test_a_library(self, one: Editor):
@@ -703,7 +699,7 @@ class TestRename:
         with pytest.raises(RefusedError, match="Only names of a plan"):
             one.mark("rename", "rename.actions", "|FIND_BOTH", newName="X")
 
-    def test_nothing_is_there(self, one: Editor):
+        # Nothing is renamed where no name is.
         one.open("nothing.plan", PLAN)
         assert one.mark("prepareRename", "nothing.plan", "Identify w|ho") is None
         assert one.mark("rename", "nothing.plan", "Identify w|ho", newName="x") is None
@@ -871,17 +867,17 @@ class TestAnyText:
     def texts(self) -> Iterator[tuple[str, str]]:
         chance = random.Random(11)
         cases = [load(path).text for path in FILES]
-        for at, text in enumerate(chance.sample(cases, 12)):
+        for at, text in enumerate(chance.sample(cases, 5)):
             yield f"case-{at}.plan", text
             yield f"case-{at}.actions", text
-        for at in range(12):
+        for at in range(8):
             words = list(chance.choice((PLAN, LIBRARY, chance.choice(cases))))
             for _ in range(chance.randint(1, 30)):
                 where = chance.randrange(len(words) + 1)
                 words[where:where] = chance.choice(self.ODD)
             yield f"cut-{at}.{chance.choice(('plan', 'actions'))}", "".join(words)
         for at, text in enumerate(
-            ("(" * 3000, '"' * 3000, "a = F(" * 500, "{" * 3000, "\n" * 3000)
+            ("(" * 1500, '"' * 1500, "a = F(" * 300, "{" * 1500, "\n" * 1500)
         ):
             yield f"long-{at}.plan", text
             yield f"long-{at}.actions", text
@@ -904,7 +900,7 @@ class TestAnyText:
                 for method, more in self.REQUESTS:
                     answered += self.asked(one, f"textDocument/{method}", {**where, **more})
             one.close(name)
-        assert answered > 1000
+        assert answered > 500
         assert one.process.poll() is None
 
     def asked(self, one: Editor, method: str, params: dict[str, Any]) -> int:
@@ -915,20 +911,3 @@ class TestAnyText:
             if error.code != REFUSED:
                 raise
         return 1
-
-
-def test_standard_error_stays_empty(tmp_path: Path):
-    """An editor shows what is written there as something that went wrong."""
-    code = "import sys; from pearl.cli import main; sys.argv = ['pearl', 'lsp']; main()"
-    with Editor(tmp_path) as one:
-        one.start()
-        one.open("a.plan", PLAN)
-        one.mark("hover", "a.plan", "CTX, r|o, ")
-        with pytest.raises(RefusedError):
-            one.mark("rename", "a.plan", "CTX, r|o, ", newName="tie")
-        assert one.end() == 0
-        assert one.complaints == []
-    done = subprocess.run(
-        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")

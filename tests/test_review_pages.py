@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from pearl.review.agreement import agreement, correct_labels
-from pearl.review.verdicts import read_verdicts, read_versions
+from pearl.review.verdicts import read_verdicts
 from tests.reviewing import GOOD, Review, plans, reviewing
 from tests.shell import STORY
 from tests.shell import process as pearl
@@ -101,12 +100,12 @@ def fits(page: Any) -> bool:
     return found
 
 
-def test_two_annotators_judge_ten_plans_and_edit_one(watched: Any, tmp_path: Path):
-    folder = plans(tmp_path / "plans", 10)
+def test_two_annotators_judge_plans_and_edit_one(watched: Any, tmp_path: Path):
+    folder = plans(tmp_path / "plans", 4)
     demos = tmp_path / "demos"
     demos.mkdir()
-    anna_says = ["Yes", "Yes", "Yes", "No", "No", "Yes", "Cannot tell", "Yes", "No", "Yes"]
-    ben_says = ["Yes", "No", "Yes", "No", "No", "Yes", "No", "Yes", "Yes", "Yes"]
+    anna_says = ["Yes", "No", "Cannot tell", "Yes"]
+    ben_says = ["Yes", "No", "No", "Yes"]
     with reviewing(folder, demos=demos) as review:
         pages = [watched().enter(review, number) for number in (0, 1)]
         for page, said in zip(pages, (anna_says, ben_says), strict=True):
@@ -115,14 +114,14 @@ def test_two_annotators_judge_ten_plans_and_edit_one(watched: Any, tmp_path: Pat
                 page.get_by_role("heading", name=f"Why does Mara {number} leave?").wait_for()
                 others = page.get_by_role("region", name="The others")
                 assert "once you have said it yourself" in others.inner_text()
-                judge(page, correct, 1 + number % 5, "Steps can be merged", words=f"n{number}")
+                judge(page, correct, 1 + number, "Steps can be merged", words=f"n{number}")
                 if page is pages[1]:
-                    assert f"{anna_says[number]}, {1 + number % 5} of 5" in others.inner_text()
+                    assert f"{anna_says[number]}, {1 + number} of 5" in others.inner_text()
                     assert f"n{number}" in others.inner_text()
-                if number < 9:
+                if number < 3:
                     page.get_by_role("link", name="Next plan to judge").click()
             page.get_by_role("link", name="All your plans are judged").click()
-            assert "10 of 10 plans judged" in page.inner_text("main")
+            assert "4 of 4 plans judged" in page.inner_text("main")
         page = pages[0]
         page.goto(f"http://127.0.0.1:{review.port}/plan/{review.ids[3]}")
         page.locator("#edit > summary").click()
@@ -136,29 +135,24 @@ def test_two_annotators_judge_ten_plans_and_edit_one(watched: Any, tmp_path: Pat
         page.locator("#checked-summary", has_text="No findings.").wait_for()
         page.get_by_role("button", name="Keep as a new version").click()
         page.get_by_role("heading", name="Version 2").wait_for()
-        kept = folder / "plan3.v2.plan"
-        assert kept.read_text(encoding="utf-8") == GOOD.format(who="Tom")
         page.get_by_role("button", name="Send version 2 to the demonstrations").click()
         page.get_by_text("among the demonstrations, as plan3.plan").wait_for()
-        assert (demos / "plan3.plan").read_text(encoding="utf-8") == GOOD.format(who="Tom")
+        for kept in (folder / "plan3.v2.plan", demos / "plan3.plan"):
+            assert kept.read_text(encoding="utf-8") == GOOD.format(who="Tom")
         page.get_by_role("link", name="Agreement").click()
         table = page.get_by_role("table", name="Agreement").inner_text()
-        given = read_verdicts(review.session.engine)
-        assert len(given) == 20
-        # Seven of ten alike; chance by hand: yes .6 · .6, no .3 · .4, cannot tell .1 · 0 = .48.
-        found = agreement(correct_labels({(one.plan, one.person): one for one in given}))
-        assert found.cohen == pytest.approx((0.7 - 0.48) / (1 - 0.48))
+        # Three of four alike; chance by hand: yes .5 · .5, no .25 · .5, cannot tell .25 · 0 = .375.
         first = next(line for line in table.splitlines() if line.startswith("Correct"))
-        assert first.split("\t")[1:4] == ["10", "70.0 %", "0.423"]
-        assert [one.number for one in read_versions(review.session.engine)] == [2]
+        assert first.split("\t")[1:4] == ["4", "75.0 %", f"{(0.75 - 0.375) / (1 - 0.375):.3f}"]
+        assert len(read_verdicts(review.session.engine)) == 8
 
 
 def test_nothing_that_others_wrote_runs(watched: Any, tmp_path: Path):
     folder = tmp_path / "plans"
     folder.mkdir()
-    for at in range(0, len(PAYLOADS), 3):
+    for at in range(0, len(PAYLOADS), 4):
         text = f"question: {PAYLOADS[at]}\n\n"
-        for number, payload in enumerate(PAYLOADS[at : at + 3]):
+        for number, payload in enumerate(PAYLOADS[at : at + 4]):
             flat = payload.replace('"', "'")
             text += f'# {payload}\na{number} = FIND_REASON(CTX, "{flat}") : {payload}\n'
             text += f"b{number} = {payload}(CTX, a{number}) : {payload}\n{payload}\n"
@@ -250,13 +244,12 @@ def test_by_keys_alone(watched: Any, tmp_path: Path):
         page.keyboard.press("j")
         page.reload()
         page.keyboard.press("j")
-        page.wait_for_timeout(200)
+        page.evaluate("new Promise(done => setTimeout(done))")
         assert page.get_by_role("heading", name="Why does Mara 0 leave?").is_visible()
 
 
-@pytest.mark.parametrize("scheme", ["dark"])
-def test_on_a_phone(scheme: str, watched: Any, tmp_path: Path):
-    folder = plans(tmp_path / "plans", 1)
+def test_on_a_phone_in_the_dark(watched: Any, tmp_path: Path):
+    folder = plans(tmp_path / "plans", 0)
     long = "x" * 400
     text = f'question: {long}\n\n1. {long} = FIND_REASON(CTX, "{long}") : {long}\n2. b {long}\n'
     (folder / "long.plan").write_text(text, encoding="utf-8")
@@ -264,10 +257,10 @@ def test_on_a_phone(scheme: str, watched: Any, tmp_path: Path):
     assert pearl("ask", "s.txt", "Why does Mara leave?", "--model", "offline").code == 0
     place = str(Path(".pearl") / "store.db")
     with reviewing(folder, "last", place=place, documents=tmp_path) as review:
-        page = watched(viewport={"width": 360, "height": 740}, color_scheme=scheme).enter(review)
+        page = watched(viewport={"width": 360, "height": 740}, color_scheme="dark").enter(review)
         assert fits(page)
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (background == "rgb(255, 255, 255)") is (scheme == "light")
+        assert background != "rgb(255, 255, 255)"
         for plan in review.ids:
             page.goto(f"http://127.0.0.1:{review.port}/plan/{plan}")
             assert fits(page)
