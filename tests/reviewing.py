@@ -138,15 +138,15 @@ class Review:
 
 
 def laid_out(
-    names: Sequence[str | Path], place: str, folders: Folders, wanted: Wanted
+    names: Sequence[str | Path], place: str, folders: Folders, wanted: Wanted, *, open: bool = False
 ) -> tuple[Engine, ReviewSession, list[Admitted]]:
-    """A session with what `pearl review` would put on it."""
+    """What `pearl review` starts from."""
     engine = open_database(place)
     queue = read_queue([str(name) for name in names], folders, engine, place)
     admitted = lay_out(engine, queue, wanted)
     people = tuple(one.person.id for one in admitted)
     library = load_library()
-    session = ReviewSession(engine, queue.items, library, folders, people, False, "pearl_review")
+    session = ReviewSession(engine, queue.items, library, folders, people, open, "pearl_review")
     return engine, session, admitted
 
 
@@ -158,15 +158,17 @@ def reviewing(
     overlap: int = 2,
     documents: str | Path = "",
     demos: str | Path = "",
-    new_links: bool = False,
+    open: bool = False,
+    host: str = "127.0.0.1",
+    hosts: Sequence[str] = (),
 ) -> Iterator[Review]:
     """A review, served on loopback as long as the block lasts."""
     folders = read_folders([str(name) for name in names], str(documents), str(demos))
-    wanted = Wanted(annotators, overlap, new_links)
-    engine, session, admitted = laid_out(names, place, folders, wanted)
+    wanted = Wanted(annotators, overlap)
+    engine, session, admitted = laid_out(names, place, folders, wanted, open=open)
     taken = listen("127.0.0.1", 0)
     config = uvicorn.Config(
-        application(session, "127.0.0.1", ()), log_level="warning", access_log=False,
+        application(session, host, hosts), log_level="warning", access_log=False,
         lifespan="off", ws="none",
     )  # fmt: skip
     server = uvicorn.Server(config)

@@ -129,12 +129,12 @@ class TestGrammars:
         assert lines[1][2] == ('Why does "Ross" leave?', "markup.heading")
         for line, expected in (
             (4, "- punctuation|FIND_TRUST entity|( punctuation|CTX variable|X variable"
-                "|: punctuation|text support|... keyword|) punctuation|-> keyword|number support|: punctuation"
-                "|Find how far X trusts (in CTX) string"),
+                "|: punctuation|text support|... keyword|) punctuation|-> keyword|number support"
+                "|: punctuation|Find how far X trusts (in CTX) string"),
             (6, "1. constant|ross variable|= keyword|FIND_CHARACTER entity|( punctuation"
-                '|CTX variable|, punctuation|" punctuation|Ro  string|\\" constant|x string|\\" constant'
-                '|  string|{ punctuation|each keyword|  string|people variable|} punctuation'
-                '|" punctuation|) punctuation|: punctuation|Identify (him) string'),
+                '|CTX variable|, punctuation|" punctuation|Ro  string|\\" constant|x string'
+                '|\\" constant|  string|{ punctuation|each keyword|  string|people variable'
+                '|} punctuation|" punctuation|) punctuation|: punctuation|Identify (him) string'),
             (9, "4. constant|b variable|= keyword|CONCAT entity|( punctuation|ross variable"
                 "|, punctuation|größe variable|) punctuation|: punctuation|x string"),
             (10, "return keyword|ross variable|b variable"),

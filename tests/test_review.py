@@ -14,7 +14,7 @@ import pytest
 
 from pearl.lang.library import load_library
 from pearl.lang.source import InputError
-from pearl.review.agreement import agreement, category_labels, correct_labels, review_report
+from pearl.review.agreement import agreement, correct, has, labels_of, review_report
 from pearl.review.folders import create, demo_name, is_version, read_folders
 from pearl.review.pages import check_plan
 from pearl.review.people import (
@@ -159,8 +159,8 @@ class TestAgreement:
         assert first["fleiss"] == pytest.approx((0.5 - 0.625) / (1 - 0.625))
         assert first["krippendorff"] == pytest.approx(0.0)
         assert pairs.rows[0][:2] == ("Anna and Ben", "2")  # type: ignore[union-attr]
-        assert category_labels(last(given), "edit")["a"] == {1: "no", 2: "yes"}
-        assert correct_labels(unswayed(given))["a"] == {1: "yes", 2: "no"}
+        assert labels_of(last(given), has("edit"))["a"] == {1: "no", 2: "yes"}
+        assert labels_of(unswayed(given), correct)["a"] == {1: "yes", 2: "no"}
 
 
 class TestVerdicts:
@@ -182,9 +182,9 @@ class TestVerdicts:
     def test_who_changes_a_verdict_after_the_others_were_shown_is_known(self, place: str):
         engine = open_database(place)
         said = [(1, "yes"), (1, "no"), (2, "yes"), (2, "no"), (1, "unclear")]
-        for person, correct in said:
+        for person, word in said:
             with engine.begin() as connection:
-                save(connection, "a", person, Verdict(correct, 3))
+                save(connection, "a", person, Verdict(word, 3))
         found = read_verdicts(engine)
         assert [one.seen for one in found] == [False, False, False, True, True]
         assert unswayed(found)["a", 1].verdict.correct == "no"

@@ -1,6 +1,6 @@
-"""How far people agree beyond chance. The coefficients are nltk's; what is handed to it is ours.
+"""What a review comes to: how plans were judged, and how far people agree beyond chance.
 
-The tables of a review: what was judged how, and how far people agree.
+The coefficients are nltk's: Cohen's kappa, Fleiss' kappa and Krippendorff's alpha.
 """
 
 from __future__ import annotations
@@ -8,21 +8,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import InputError
-from pearl.report.document import Block, Column, Report, Table, Text
+from pearl.report.document import NONE, Block, Column, Report, Table, Text, percent
 from pearl.review.people import Person
 from pearl.review.verdicts import CATEGORIES, RecordedVerdict, Verdict, last, unswayed
 
 if TYPE_CHECKING:
     from nltk.metrics.agreement import AnnotationTask
 
-
 Labels = Mapping[str, Mapping[int, str]]
 """What each person says of each plan, by plan and person."""
+
+Verdicts = Mapping[tuple[str, int], RecordedVerdict]
+"""Verdicts by plan and person."""
+
+_CORRECT = (("yes", "Correct"), ("no", "Not correct"), ("unclear", "Cannot tell"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,89 +87,47 @@ def agreement(labels: Labels) -> Agreement:
     """
     shared = {plan: said for plan, said in labels.items() if len(said) > 1}
     people = sorted({person for said in shared.values() for person in said})
-    pairs = tuple(
-        pair for one, other in combinations(people, 2) if (pair := _pair(shared, one, other))
-    )
+    pairs = []
+    for one, other in combinations(people, 2):
+        both = {
+            plan: (said[one], said[other])
+            for plan, said in shared.items()
+            if one in said and other in said
+        }
+        if both:
+            same = sum(first == second for first, second in both.values()) / len(both)
+            task = _task(both)
+            kappa = float(task.kappa_pairwise("0", "1")) if task else None
+            pairs.append(Pair(one, other, len(both), same, kappa))
     compared = sum(pair.plans for pair in pairs)
     kappas = [pair.kappa for pair in pairs if pair.kappa is not None]
-    raters, rated = _commonest(shared)
+    # Fleiss' kappa is of the plans with the number of verdicts that the most plans have.
+    counts = Counter(map(len, shared.values()))
+    raters = max(counts, key=lambda number: (counts[number], number), default=0)
+    rated = {
+        plan: [said[person] for person in sorted(said)]
+        for plan, said in shared.items()
+        if len(said) == raters
+    }
+    fixed, every = _task(rated), _task({plan: [*said.values()] for plan, said in shared.items()})
     return Agreement(
         plans=len(shared),
         same=sum(pair.same * pair.plans for pair in pairs) / compared if compared else None,
         cohen=sum(kappas) / len(kappas) if kappas else None,
-        fleiss=_fleiss(rated),
+        # nltk's pi takes chance from all verdicts together, whoever gave them: for as many verdicts
+        # on every plan that is Fleiss' kappa, and the people may be others from plan to plan.
+        fleiss=float(fixed.pi()) if fixed else None,
         raters=raters,
         rated=len(rated),
-        alpha=_alpha(shared),
-        pairs=pairs,
+        alpha=float(every.alpha()) if every else None,
+        pairs=tuple(pairs),
     )
 
 
-def correct_labels(given: Mapping[tuple[str, int], RecordedVerdict]) -> Labels:
-    """Whether each plan is correct; "cannot tell" is an answer like the others."""
-    return _labels({key: one.verdict.correct for key, one in given.items()})
-
-
-def category_labels(given: Mapping[tuple[str, int], RecordedVerdict], category: str) -> Labels:
-    """Whether each plan has a category, yes or no."""
-    assert category in {one.name for one in CATEGORIES}
-    said = {
-        key: "yes" if category in one.verdict.categories else "no" for key, one in given.items()
-    }
-    return _labels(said)
-
-
-def _labels(said: Mapping[tuple[str, int], str]) -> Labels:
-    found: dict[str, dict[int, str]] = {}
-    for (plan, person), label in said.items():
-        found.setdefault(plan, {})[person] = label
-    return found
-
-
-def _pair(labels: Labels, one: int, other: int) -> Pair | None:
-    both = {
-        plan: (said[one], said[other])
-        for plan, said in labels.items()
-        if one in said and other in said
-    }
-    if not both:
+def _task(labels: Mapping[str, Sequence[str]]) -> AnnotationTask | None:
+    """What nltk counts with; None where all verdicts say the same."""
+    if len({label for said in labels.values() for label in said}) < 2:
         return None
-    same = sum(first == second for first, second in both.values()) / len(both)
-    kappa = None
-    if len({label for two in both.values() for label in two}) > 1:
-        kappa = float(_task(both).kappa_pairwise("0", "1"))
-    return Pair(one, other, len(both), same, kappa)
-
-
-def _commonest(labels: Labels) -> tuple[int, dict[str, tuple[str, ...]]]:
-    """The number of verdicts that the most plans have, and these plans' verdicts."""
-    counts = Counter(len(said) for said in labels.values())
-    if not counts:
-        return 0, {}
-    raters = max(counts, key=lambda number: (counts[number], number))
-    rated = {
-        plan: tuple(said[person] for person in sorted(said))
-        for plan, said in labels.items()
-        if len(said) == raters
-    }
-    return raters, rated
-
-
-def _fleiss(rated: Mapping[str, Sequence[str]]) -> float | None:
-    if len({label for said in rated.values() for label in said}) < 2:
-        return None
-    # nltk's pi takes chance from all verdicts together, whoever gave them: for as many verdicts
-    # on every plan that is Fleiss' kappa, and the people may be others from plan to plan.
-    return float(_task(rated).pi())
-
-
-def _alpha(labels: Labels) -> float | None:
-    if len({label for said in labels.values() for label in said.values()}) < 2:
-        return None
-    return float(_task({plan: tuple(said.values()) for plan, said in labels.items()}).alpha())
-
-
-def _task(labels: Mapping[str, Sequence[str]]) -> AnnotationTask:
     try:
         from nltk.metrics.agreement import AnnotationTask
     except ImportError:
@@ -182,146 +143,133 @@ def _task(labels: Mapping[str, Sequence[str]]) -> AnnotationTask:
     )
 
 
-_NONE = "–"
-_CORRECT = (("yes", "Correct"), ("no", "Not correct"), ("unclear", "Cannot tell"))
+def labels_of(verdicts: Verdicts, label: Callable[[Verdict], str]) -> Labels:
+    """What each person says of each plan, by one label a verdict."""
+    labels: dict[str, dict[int, str]] = {}
+    for (plan, person), recorded in verdicts.items():
+        labels.setdefault(plan, {})[person] = label(recorded.verdict)
+    return labels
+
+
+def correct(verdict: Verdict) -> str:
+    """Whether a plan is correct; "cannot tell" is an answer like the others."""
+    return verdict.correct
+
+
+def has(category: str) -> Callable[[Verdict], str]:
+    """Whether a plan has a category, yes or no."""
+    assert category in {choice.name for choice in CATEGORIES}
+    return lambda verdict: "yes" if category in verdict.categories else "no"
 
 
 def review_report(
-    given: Sequence[RecordedVerdict],
+    recorded: Sequence[RecordedVerdict],
     people: Mapping[int, Person],
     about: Sequence[tuple[str, str]] = (),
 ) -> Report:
     """What a review comes to.
 
     Args:
-        given: verdicts, in the order in which they were given.
+        recorded: verdicts, in the order in which they were given.
         people: who gave them, by number.
         about: facts, each with its name.
 
     Raises:
         InputError: the library that counts agreement is not installed.
     """
-    final = last(given)
+    final, blind = last(recorded), unswayed(recorded)
     plans = len({plan for plan, _ in final})
     facts = (*about, ("verdicts", f"{len(final):,} on {plans:,} plans"))
     if not final:
         return Report("Review", facts, (Text(("There are no verdicts yet.",)),))
-    return Report("Review", facts, tuple(_blocks(final, unswayed(given), people)))
-
-
-def _blocks(
-    final: Mapping[tuple[str, int], RecordedVerdict],
-    blind: Mapping[tuple[str, int], RecordedVerdict],
-    people: Mapping[int, Person],
-) -> list[Block]:
-    judged = _judged(final, people)
     questions = [
-        ("correct", "Correct", agreement(correct_labels(blind))),
-        *((one.name, one.words, agreement(category_labels(blind, one.name))) for one in CATEGORIES),
+        ("correct", "Correct", agreement(labels_of(blind, correct))),
+        *((c.name, c.words, agreement(labels_of(blind, has(c.name)))) for c in CATEGORIES),
     ]
-    blocks: list[Block] = [judged, _agreed(questions)]
-    pairs = questions[0][2].pairs
-    if pairs:
+    blocks: list[Block] = [_judged(final, people), _agreed(questions)]
+    if questions[0][2].pairs:
         blocks.append(_pairs(questions[0][2], people))
-    return blocks
+    return Report("Review", facts, tuple(blocks))
 
 
-def _judged(
-    final: Mapping[tuple[str, int], RecordedVerdict], people: Mapping[int, Person]
-) -> Table:
-    """The paper's table: the share of plans judged correct, and of each category."""
-    groups: list[tuple[str, list[RecordedVerdict]]] = [("everybody", list(final.values()))]
+def _judged(final: Verdicts, people: Mapping[int, Person]) -> Table:
+    """The paper's table (PEARL, section 5): the share of plans judged correct, of each category."""
+    groups = [("everybody", [recorded.verdict for recorded in final.values()])]
     for number, person in people.items():
-        own = [one for one in final.values() if one.person == number]
+        own = [recorded.verdict for recorded in final.values() if recorded.person == number]
         if own:
             groups.append((person.name, own))
-    lines = [_shares(words, groups, partial(_is, name)) for name, words in _CORRECT]
-    lines += [_shares(one.words, groups, partial(_has, one.name)) for one in CATEGORIES]
-    means = [sum(one.verdict.confidence for one in own) / len(own) for _, own in groups]
+    holds: list[tuple[str, Callable[[Verdict], str], str]]
+    holds = [(words, correct, name) for name, words in _CORRECT]
+    holds += [(choice.words, has(choice.name), "yes") for choice in CATEGORIES]
+    lines: list[tuple[str, list[str], dict[str, Any]]] = []
+    for words, label, wanted in holds:
+        shares = [sum(label(one) == wanted for one in own) / len(own) for _, own in groups]
+        lines.append((words, list(map(percent, shares)), {"share": shares}))
+    means = [sum(verdict.confidence for verdict in own) / len(own) for _, own in groups]
     lines.append(("Mean confidence, of 5", [f"{mean:.2f}" for mean in means], {"mean": means}))
     counts = [len(own) for _, own in groups]
     lines.append(("Verdicts", [f"{count:,}" for count in counts], {"count": counts}))
+    names = [name for name, _ in groups]
     return Table(
         "Verdicts",
-        (Column("", "left"), *(Column(name) for name, _ in groups)),
+        (Column("", "left"), *map(Column, names)),
         tuple((words, *cells) for words, cells, _ in lines),
         "Of what each person said last of each plan. Categories do not exclude one another.",
-        tuple({"row": words, "of": [name for name, _ in groups], **data}
-              for words, _, data in lines),
-    )  # fmt: skip
+        tuple({"row": words, "of": names, **data} for words, _, data in lines),
+    )
 
 
 def _agreed(questions: Sequence[tuple[str, str, Agreement]]) -> Table:
-    columns = ("", "plans", "same", "Cohen's κ", "Fleiss' κ", "Krippendorff's α")
+    columns = ("plans", "same", "Cohen's κ", "Fleiss' κ", "Krippendorff's α")
     first = questions[0][2]
-    with_fleiss = (
-        f" Fleiss' κ is of the {first.rated:,} plans with {first.raters} verdicts."
-        if first.rated != first.plans
-        else ""
-    )
-    return Table(
-        "Agreement",
-        tuple(Column(title, "right" if title else "left") for title in columns),
-        tuple(
-            (words, f"{one.plans:,}", _percent(one.same), _coefficient(one.cohen),
-             _coefficient(one.fleiss), _coefficient(one.alpha))
-            for _, words, one in questions
-        ),
+    note = (
         "Of plans with at least two verdicts; a verdict that was changed after others' were shown "
         "counts as it was before. Same: the share of pairs of verdicts on a plan that say the "
         "same. Cohen's κ is the mean over pairs of people. – stands where it is not defined, as "
-        f"where everybody always says the same.{with_fleiss}",
-        tuple(
-            {"question": name, "plans": one.plans, "same": one.same, "cohen": one.cohen,
-             "fleiss": one.fleiss, "fleiss_plans": one.rated, "fleiss_verdicts": one.raters,
-             "krippendorff": one.alpha}
-            for name, _, one in questions
-        ),
-    )  # fmt: skip
+        "where everybody always says the same."
+    )
+    if first.rated != first.plans:
+        note += f" Fleiss' κ is of the {first.rated:,} plans with {first.raters} verdicts."
+    rows, data = [], []
+    for name, words, one in questions:
+        coefficients = map(_coefficient, (one.cohen, one.fleiss, one.alpha))
+        rows.append((words, f"{one.plans:,}", percent(one.same), *coefficients))
+        data.append(
+            {
+                "question": name,
+                "plans": one.plans,
+                "same": one.same,
+                "cohen": one.cohen,
+                "fleiss": one.fleiss,
+                "fleiss_plans": one.rated,
+                "fleiss_verdicts": one.raters,
+                "krippendorff": one.alpha,
+            }
+        )
+    return Table(
+        "Agreement", (Column("", "left"), *map(Column, columns)), tuple(rows), note, tuple(data)
+    )
 
 
 def _pairs(found: Agreement, people: Mapping[int, Person]) -> Table:
+    rows, data = [], []
+    for pair in found.pairs:
+        one, other = (
+            people[number].name if number in people else f"annotator {number}"
+            for number in (pair.one, pair.other)
+        )
+        kappa = _coefficient(pair.kappa)
+        rows.append((f"{one} and {other}", f"{pair.plans:,}", percent(pair.same), kappa))
+        shares = {"plans": pair.plans, "same": pair.same, "cohen": pair.kappa}
+        data.append({"one": one, "other": other, **shares})
     return Table(
         "Pairs of people on whether plans are correct",
         (Column("", "left"), Column("plans"), Column("same"), Column("Cohen's κ")),
-        tuple(
-            (f"{_name(pair.one, people)} and {_name(pair.other, people)}", f"{pair.plans:,}",
-             _percent(pair.same), _coefficient(pair.kappa))
-            for pair in found.pairs
-        ),
-        data=tuple(
-            {"one": _name(pair.one, people), "other": _name(pair.other, people),
-             "plans": pair.plans, "same": pair.same, "cohen": pair.kappa}
-            for pair in found.pairs
-        ),
-    )  # fmt: skip
-
-
-def _name(number: int, people: Mapping[int, Person]) -> str:
-    return people[number].name if number in people else f"annotator {number}"
-
-
-def _is(name: str, verdict: Verdict) -> bool:
-    return verdict.correct == name
-
-
-def _has(name: str, verdict: Verdict) -> bool:
-    return name in verdict.categories
-
-
-def _shares(
-    words: str,
-    groups: Sequence[tuple[str, Sequence[RecordedVerdict]]],
-    holds: Callable[[Verdict], bool],
-) -> tuple[str, list[str], dict[str, Any]]:
-    """A line of the table: of each group the share of verdicts of which something holds."""
-    shares = [sum(holds(one.verdict) for one in own) / len(own) for _, own in groups]
-    return words, list(map(_percent, shares)), {"share": shares}
-
-
-def _percent(share: float | None) -> str:
-    return _NONE if share is None else f"{100 * share:.1f} %"
+        tuple(rows),
+        data=tuple(data),
+    )
 
 
 def _coefficient(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.3f}"
+    return NONE if value is None else f"{value:.3f}"
