@@ -350,8 +350,10 @@ class TestSafe:
         folder = plans(tmp_path / "plans", 20)
         acknowledged: list[str] = []
         edits: list[str] = []
-        with process(folder, "--annotators", "2", "--overlap", "2") as (child, said):
+        words = ("--annotators", "2", "--overlap", "2", "--no-tokens")
+        with process(folder, *words) as (child, said):
             port = int(said["address"].rpartition(":")[2])
+            assert Browser(port).get("/").headers["location"] == "/enter"
             browser = Browser(port)
             browser.enter(said["annotators"][0]["link"].partition("token=")[2])
             links = re.findall(r'<a href="/plan/(.{16})"', browser.get("/").text)
