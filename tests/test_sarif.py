@@ -188,6 +188,8 @@ def test_rows_of_a_file(tmp_path: Path):
     "name",
     [
         "a:b.plan",
+        "a b/ü#1.plan",
+        "/tmp/a b.plan",
         "../up/a?b#c.plan",
         "-x.plan",
         "//host/a.plan",
