@@ -43,29 +43,19 @@ def codes(found: list[Diagnostic]) -> set[str]:
 
 
 @BY_RULE
-def test_the_documentation_is_whole(rule: Rule) -> None:
-    title = rule.doc.strip().splitlines()[0]
-    assert title.endswith(".")
-    for section in SECTIONS:
-        assert rule.section(section), section
-
-
-@BY_RULE
-def test_the_example_is_found(rule: Rule) -> None:
-    found = findings(rule, rule.section("Example"))
-    assert rule.code in codes(found)
+def test_the_documentation_is_whole_and_its_examples_true(rule: Rule) -> None:
+    assert rule.doc.strip().splitlines()[0].endswith(".")
+    assert all(map(rule.section, SECTIONS))
+    found = [one for one in findings(rule, rule.section("Example")) if one.code == rule.code]
+    assert found
     for one in found:
-        if one.code == rule.code:
-            assert one.name == rule.name
-            assert one.severity is rule.severity
-            assert one.message.endswith(".")
-
-
-@BY_RULE
-def test_the_better_form_is_not(rule: Rule) -> None:
-    found = findings(rule, rule.section("Use instead"))
-    assert rule.code not in codes(found)
-    assert not has_errors(found)
+        assert (one.name, one.severity, one.message[-1]) == (rule.name, rule.severity, ".")
+    better = findings(rule, rule.section("Use instead"))
+    assert rule.code not in codes(better)
+    assert not has_errors(better)
+    reads = rule.code[3] == "1" and rule.code not in ("PRL107", "PRL115")
+    assert bool(rule.explain) == (reads or rule.code in ("PRL209", "PRL210"))
+    assert rule.explain or rule.plan or rule.library
 
 
 @BY_RULE
@@ -97,13 +87,6 @@ def test_a_safe_fix_mends_the_example(rule: Rule) -> None:
 def test_codes_and_names_are_unique() -> None:
     assert len({rule.code for rule in RULES}) == len(RULES)
     assert len({rule.name for rule in RULES}) == len(RULES)
-
-
-@BY_RULE
-def test_a_rule_has_one_place_to_look(rule: Rule) -> None:
-    assert rule.explain or rule.plan or rule.library
-    reads = rule.code[3] == "1" and rule.code not in ("PRL107", "PRL115")
-    assert bool(rule.explain) == (reads or rule.code in ("PRL209", "PRL210"))
 
 
 # -- a few that the examples leave open
@@ -147,23 +130,37 @@ def test_a_rule_that_is_off_speaks_when_selected() -> None:
     assert "PRL407" in codes(check(parsed, library(), Selection(select=("PRL407",))))
 
 
-def test_a_missing_parenthesis_is_put_where_the_call_ends() -> None:
-    text = '1. a = FIND_CHARACTER(CTX, "Ross" : Identify him (the cook)\n'
-    assert fix(Source("x", text), library()).text == (
-        '1. a = FIND_CHARACTER(CTX, "Ross") : Identify him (the cook)\n'
-    )
+@pytest.mark.parametrize(
+    ("text", "fixed"),
+    [
+        # A parenthesis is put where the call ends, and a second step gets its own line.
+        (
+            '1. a = FIND_CHARACTER(CTX, "Ross" : Identify him (the cook)\n',
+            '1. a = FIND_CHARACTER(CTX, "Ross") : Identify him (the cook)\n',
+        ),
+        (
+            '1. a = FIND_CHARACTER(CTX, "Ross") : x 2. b = FIND_OPINION(CTX, a, "y") : z',
+            '1. a = FIND_CHARACTER(CTX, "Ross") : x\nb = FIND_OPINION(CTX, a, "y") : z',
+        ),
+        # What is set aside keeps its words, on lines of their own; marks alone go.
+        (
+            "Now: look\n```\n1. a = FIND_CHARACTER(CTX)\n---\nThe end.\n",
+            "# Now: look\n\n1. a = FIND_CHARACTER(CTX)\n\n# The end.\n",
+        ),
+        (
+            "<think>First.\nThen.</think>1. a = FIND_CHARACTER(CTX)\n",
+            "# First.\n# Then.\n1. a = FIND_CHARACTER(CTX)\n",
+        ),
+        ("<think>\n</think>1. a = FIND_CHARACTER(CTX)\n", "1. a = FIND_CHARACTER(CTX)\n"),
+    ],
+)
+def test_a_safe_fix(text: str, fixed: str) -> None:
+    assert fix(Source("x", text), library()).text == fixed
 
 
 @pytest.mark.parametrize("argument", ["12:30", '"a": b', "CTX # why\n, x"])
 def test_a_colon_inside_a_closed_call_is_no_missing_parenthesis(argument: str) -> None:
     assert "PRL103" not in said(f"1. a = FIND_CHARACTER(CTX, {argument}) : Identify him\n")
-
-
-def test_a_second_step_gets_its_own_line() -> None:
-    text = '1. a = FIND_CHARACTER(CTX, "Ross") : x 2. b = FIND_OPINION(CTX, a, "y") : z'
-    assert fix(Source("x", text), library()).text == (
-        '1. a = FIND_CHARACTER(CTX, "Ross") : x\nb = FIND_OPINION(CTX, a, "y") : z'
-    )
 
 
 def test_a_nested_call_gets_its_own_step() -> None:

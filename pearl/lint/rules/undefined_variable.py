@@ -32,9 +32,9 @@ def check(view: PlanView) -> Findings:
     templates = {id(ref) for ref in view.template_refs}  # they have a rule of their own
     for index, used in enumerate((*view.step_refs, view.plan.returns)):
         for ref in used:
-            known = ref.name in view.defined or ref.name in view.broken_names
-            document = ref.name == DOCUMENT and index < end
-            if not (known or document or id(ref) in templates):
+            if ref.name in view.defined or (ref.name == DOCUMENT and index < end):
+                continue
+            if ref.name not in view.broken_names and id(ref) not in templates:
                 yield _undefined(view, ref, index)
 
 
