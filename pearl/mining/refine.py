@@ -13,20 +13,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import Answer, answer, heading, holds
+from pearl.answer import answer, heading, holds
 from pearl.jobs.batch import Setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job
-from pearl.jobs.questions import Question, QuestionIndex, Questions, QuestionTask, read_questions
+from pearl.jobs.questions import QuestionIndex, Questions, QuestionTask, read_questions
 from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, RefinePlan, WritePlan
-from pearl.run.journal import Journal
 from pearl.run.loop import RunError
 from pearl.session import Session
-from pearl.strategies.pearl import GivenPlan, Planned, write_plan
+from pearl.strategies.pearl import GivenPlan, write_plan
 from pearl.strategies.registry import prepare_own
 
 ROUNDS = 3
@@ -59,15 +58,15 @@ class Refining:
         session.journal.decide("run", head)
         tries: list[dict[str, Any]] = []
         try:
-            await self._tried(task.what, session, tries)
+            await self._attempt(task.what, session, tries)
         except ModelError as error:
-            told = {"reason": error.reason, "message": str(error), "steps": []}
-            return {**asked, "status": "failed", "error": told, "tries": tries}
+            reason = {"reason": error.reason, "message": str(error), "steps": []}
+            return {**asked, "status": "failed", "error": reason, "tries": tries}
         accepted = bool(tries) and not tries[-1]["judgement"]
         session.journal.decide("accepted", accepted)
         return {**asked, "status": "answered", "correct": accepted, "tries": tries}
 
-    async def _tried(
+    async def _attempt(
         self, what: QuestionTask, session: Session, tries: list[dict[str, Any]]
     ) -> None:
         setup, question = self.setup, what.question.question
@@ -76,7 +75,9 @@ class Refining:
         earlier: list[Call] = []
         for number in range(self.rounds + 1):
             inner = replace(session, journal=session.journal.under(f"try/{number}"))
-            planned = await _planned(write, call, earlier, inner)
+            planned = await write_plan(
+                question, write.library, inner.caller(), write.demonstrations, call, earlier
+            )
             if planned.plan is None:
                 # The checker's corrections are used up, so another round would only repeat them.
                 text = planned.source.text
@@ -90,7 +91,19 @@ class Refining:
                 return
             earlier.append(call)
             shown = print_plan(replace(planned.plan, question="")).strip()
-            call = RefinePlan(write, shown, _outputs(planned.plan, inner.journal), judgement)
+            done = [entry for entry in inner.journal.entries if entry.status == "done"]
+            values = {entry.path: str(entry.value) for entry in done if entry.value is not None}
+            outputs = [
+                (step.name, values[f"step/{step.name}"])
+                for step in planned.plan.steps
+                if f"step/{step.name}" in values
+            ]
+            # Of a long output the model sees the beginning.
+            cut = [
+                (name, text if len(text) <= SHOWN else f"{text[:SHOWN]} …")
+                for name, text in outputs
+            ]
+            call = RefinePlan(write, shown, tuple(cut), judgement)
 
 
 def refine_job(index: QuestionIndex, setup: Setup, rounds: int = ROUNDS) -> Job:
@@ -151,22 +164,11 @@ def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterat
         ) from None
 
 
-async def _planned(write: WritePlan, call: Call, earlier: list[Call], session: Session) -> Planned:
-    return await write_plan(
-        write.question,
-        write.library,
-        session.caller(),
-        write.demonstrations,
-        call,
-        earlier,
-    )
-
-
 async def _judged(plan: Plan, what: QuestionTask, setup: Setup, session: Session) -> str:
     """What is wrong with the answer a plan leads to; empty where it is right."""
     question = what.question
     try:
-        found = await answer(
+        reply = await answer(
             prepare_own(lambda _: GivenPlan(plan), setup.prepared.library),
             question.question,
             what.document,
@@ -175,26 +177,11 @@ async def _judged(plan: Plan, what: QuestionTask, setup: Setup, session: Session
         )
     except RunError as error:
         return f"It led to no answer: {error}"
-    return "" if _right(question, found) else "The answer it led to is not the right one."
-
-
-def _right(question: Question, found: Answer) -> bool:
-    """Whether the gold option was chosen, or, where there are none, the gold answer is given."""
     if question.options:
-        return found.option is not None and found.option.letter == question.gold
-    return holds(found.words or found.text, question.gold)
-
-
-def _outputs(plan: Plan, journal: Journal) -> tuple[tuple[str, str], ...]:
-    """What each step came to, as far as it came to anything."""
-    said = {entry.path: entry.value for entry in journal.entries if entry.status == "done"}
-    found: list[tuple[str, str]] = []
-    for step in plan.steps:
-        output = said.get(f"step/{step.name}")
-        if output is not None:
-            text = str(output)
-            found.append((step.name, text if len(text) <= SHOWN else f"{text[:SHOWN]} …"))
-    return tuple(found)
+        right = reply.option is not None and reply.option.letter == question.gold
+    else:
+        right = holds(reply.words or reply.text, question.gold)
+    return "" if right else "The answer it led to is not the right one."
 
 
 def _file_name(name: str, taken: set[str]) -> str:
