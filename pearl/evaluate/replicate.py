@@ -7,8 +7,8 @@ A row is one JSON object a line: ``split``, ``method``, ``qid``, ``answer`` and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,23 +32,6 @@ LAST = "D"
 _KEYS = ("split", "method", "qid", "answer", "gold")
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A recorded row, with its file and line."""
-
-    where: str
-    split: str
-    method: str
-    qid: str
-    answer: str
-    gold: str
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Its question; the same number stands for others in other splits."""
-        return self.split, self.qid
-
-
 def read_outcomes(path: str) -> Evaluation:
     """Read recorded outcomes.
 
@@ -65,129 +48,95 @@ def read_outcomes(path: str) -> Evaluation:
         InputError: the file or a row cannot be used; the message names the
             file and the line.
     """
-    rows = [_row(row, where) for where, row in read_rows(path, "file of outcomes")]
-    golds = _golds(rows)
+    rows = [(where, _row(row, where)) for where, row in read_rows(path, "file of outcomes")]
+    golds: dict[tuple[str, str], tuple[str, str]] = {}
+    for where, row in rows:
+        if row.gold:
+            # The same number stands for another question in another split.
+            gold, first = golds.setdefault((row.split, row.id), (row.gold, where))
+            if gold != row.gold:
+                raise InputError(
+                    f"{where} has another gold option than {first} for the same question: mend "
+                    "one of them."
+                )
     if not golds:
         raise InputError(f'{path} has no question: give rows such as {{"gold": "B", …}}.')
-    last = max(LAST, *(gold for gold in golds.values() if _is_letter(gold)), LAST)
-    _check_once(rows)
-    results = tuple(_result(row, golds[row.key], last) for row in rows if row.key in golds)
-    strays = tuple(_result(row, "", last) for row in rows if row.key not in golds)
-    found = dict.fromkeys(row.method for row in rows)
-    methods = tuple(sorted(found, key=lambda one: _rank(one, tuple(found))))
-    asked = dict(Counter(split for split, _ in golds))
+    last = max(LAST, *(gold for gold, _ in golds.values() if _is_letter(gold)), LAST)
+    seen: dict[tuple[str, str, str], str] = {}
+    results, strays = [], []
+    for where, row in rows:
+        key = (row.method, row.split, row.id)
+        if key in seen:
+            raise InputError(
+                f"{where} has the method and the question of {seen[key]}: keep one of them."
+            )
+        seen[key] = where
+        if (row.split, row.id) in golds:
+            results.append(_scored(row, golds[row.split, row.id][0], last))
+        else:
+            strays.append(_scored(row, "", last))
+    found = dict.fromkeys(row.method for _, row in rows)
+    methods = tuple(dict.fromkeys([*(name for name in CALLED if name in found), *found]))
     called = {method: CALLED[method] for method in methods if method in CALLED}
-    return Evaluation(
+    asked = dict(Counter(split for split, _ in golds))
+    splits = ", ".join(f"{split or 'no split'} {count:,}" for split, count in asked.items())
+    about = [("file", path), ("questions", f"{len(golds):,}: {splits}")]
+    if called:
+        names = ", ".join(f"{name} = {method}" for method, name in called.items())
+        about.append(("methods", names))
+    evaluation = Evaluation(
         title=f"Recorded outcomes: {Path(path).name}",
-        about=_about(path, asked, called),
+        about=tuple(about),
         methods=methods,
         asked=asked,
-        results=results,
-        notes=tuple(_notes(methods, called, results, strays, last)),
-        strays=strays,
+        results=tuple(results),
+        strays=tuple(strays),
         called=called,
     )
+    return replace(evaluation, notes=tuple(_notes(evaluation, last)))
 
 
-def _row(row: dict[str, Any], where: str) -> _Row:
+def _row(row: dict[str, Any], where: str) -> Result:
+    """A row as a result that is not scored yet; its answer stands as its words."""
     for key in _KEYS:
         if key not in row:
             raise InputError(f"{where} has no {key}: give {', '.join(_KEYS)}.")
         value = row[key]
         is_text = isinstance(value, str) or (value is None and key in ("answer", "gold"))
-        if key == "qid" and isinstance(value, int) and not isinstance(value, bool):
-            is_text = True
-        if not is_text:
+        is_number = key == "qid" and isinstance(value, int) and not isinstance(value, bool)
+        if not is_text and not is_number:
             raise InputError(f"{where}: {key} is to be a text.")
-    told = {key: "" if row[key] is None else str(row[key]) for key in _KEYS}
-    if not told["method"].strip():
+    if not row["method"].strip():
         raise InputError(f"{where} names no method: give one.")
-    gold = told["gold"].strip()
-    return _Row(where, told["split"], told["method"], told["qid"], told["answer"].strip(), gold)
+    gold, answer = ((row[key] or "").strip() for key in ("gold", "answer"))
+    return Result(row["method"], str(row["qid"]), row["split"], gold=gold, words=answer)
 
 
-def _golds(rows: Iterable[_Row]) -> dict[tuple[str, str], str]:
-    """The gold option of every question, which all its rows agree on."""
-    golds: dict[tuple[str, str], str] = {}
-    first: dict[tuple[str, str], str] = {}
-    for row in rows:
-        if not row.gold:
-            continue
-        if golds.setdefault(row.key, row.gold) != row.gold:
-            raise InputError(
-                f"{row.where} has another gold option than {first[row.key]} for the same "
-                "question: mend one of them."
-            )
-        first.setdefault(row.key, row.where)
-    return golds
-
-
-def _check_once(rows: Iterable[_Row]) -> None:
-    seen: dict[tuple[str, str, str], str] = {}
-    for row in rows:
-        key = (row.method, *row.key)
-        if key in seen:
-            raise InputError(
-                f"{row.where} has the method and the question of {seen[key]}: keep one of them."
-            )
-        seen[key] = row.where
-
-
-def _result(row: _Row, gold: str, last: str) -> Result:
-    named = _is_letter(row.answer) and row.answer <= last
+def _scored(row: Result, gold: str, last: str) -> Result:
+    names_option = _is_letter(row.words) and row.words <= last
     # Where options are no letters, an answer is taken by its words.
-    answer = row.answer if named or (gold and not _is_letter(gold) and row.answer) else None
+    open_answer = gold and not _is_letter(gold) and row.words
+    answer = row.words if names_option or open_answer else None
     # The published count compares what stands there, and finds two gaps to be alike.
-    score = float(answer == gold) if gold else float(row.answer == row.gold)
-    return Result(
-        method=row.method,
-        id=row.qid,
-        split=row.split,
-        score=score,
-        gold=gold,
-        answer=answer,
-        words="" if answer else row.answer,
-    )
+    score = float(answer == gold) if gold else float(row.words == row.gold)
+    return replace(row, score=score, gold=gold, answer=answer, words="" if answer else row.words)
 
 
 def _is_letter(text: str) -> bool:
     return len(text) == 1 and text.isascii() and text.isupper()
 
 
-def _rank(method: str, found: tuple[str, ...]) -> tuple[int, int]:
-    """Methods of the published outcomes in their order, others in the file's."""
-    known = list(CALLED)
-    return (0, known.index(method)) if method in CALLED else (1, found.index(method))
-
-
-def _about(
-    path: str, asked: Mapping[str, int], called: Mapping[str, str]
-) -> tuple[tuple[str, str], ...]:
-    splits = ", ".join(f"{split or 'no split'} {count:,}" for split, count in asked.items())
-    about = [("file", path), ("questions", f"{sum(asked.values()):,}: {splits}")]
-    if called:
-        told = ", ".join(f"{words} = {method}" for method, words in called.items())
-        about.append(("methods", told))
-    return tuple(about)
-
-
-def _notes(
-    methods: tuple[str, ...],
-    called: Mapping[str, str],
-    results: tuple[Result, ...],
-    strays: tuple[Result, ...],
-    last: str,
-) -> Iterable[str]:
+def _notes(evaluation: Evaluation, last: str) -> Iterator[str]:
     yield (
         "The published way of counting is right ÷ recorded rows: the column % of rows. Beside it "
         "stand the share of the rows that name an option, and the share of all questions, where "
         "one that a method has no row for is wrong."
     )
-    if strays:
-        yield _told_strays(methods, called, strays)
-    unnamed = Counter(one.words for one in results if one.answer is None)
+    if evaluation.strays:
+        yield _strays_note(evaluation, evaluation.strays)
+    unnamed = Counter(result.words for result in evaluation.results if result.answer is None)
     if unnamed:
-        forms = ", ".join(f'"{one}"' if one else "nothing" for one, _ in unnamed.most_common(5))
+        forms = ", ".join(f'"{text}"' if text else "nothing" for text, _ in unnamed.most_common(5))
         more = ", …" if len(unnamed) > 5 else ""
         count = unnamed.total()
         rows = "row of a question names" if count == 1 else "rows of questions name"
@@ -197,24 +146,22 @@ def _notes(
         )
 
 
-def _told_strays(
-    methods: tuple[str, ...], called: Mapping[str, str], strays: tuple[Result, ...]
-) -> str:
-    by_method = Counter(one.method for one in strays)
+def _strays_note(evaluation: Evaluation, strays: Sequence[Result]) -> str:
+    counts = Counter(stray.method for stray in strays)
     owners = ", ".join(
-        f"{by_method[method]:,} of {called.get(method, method)}"
-        for method in methods
-        if by_method[method]
+        f"{counts[method]:,} of {evaluation.name_of(method)}"
+        for method in evaluation.methods
+        if counts[method]
     )
     what = "row is a fragment" if len(strays) == 1 else "rows are fragments"
-    told = (
+    note = (
         f"{len(strays):,} recorded {what} of a broken file ({owners}) and no question, without a "
         "gold option: counted among the rows, as in the published figures, and nowhere else."
     )
-    alike = sum(one.score == 1 for one in strays)
-    if alike:
-        told += (
-            f" In {alike:,} of them both the answer and the gold option are missing, which the "
+    gaps = sum(stray.score == 1 for stray in strays)
+    if gaps:
+        note += (
+            f" In {gaps:,} of them both the answer and the gold option are missing, which the "
             "published count takes for right; the count of questions leaves them out."
         )
-    return told
+    return note

@@ -131,7 +131,7 @@ def from_row(row: dict[str, Any]) -> Result:
             raise InputError(f"{key} is missing: give it.")
     for key, value in row.items():
         if key not in _READ:
-            raise InputError(f"{_told(key)} is no key of a result: leave it out.")
+            raise InputError(f"{_quoted(key)} is no key of a result: leave it out.")
         if not _READ[key].fits(value):
             raise InputError(f"{key} is to be {_READ[key].words}.")
     return Result(**{key: _READ[key].made(value) for key, value in row.items()})
@@ -142,22 +142,19 @@ def write_lines(evaluation: Evaluation) -> Iterator[str]:
 
     A stray row stands after the results, as ``{"stray": {…}}``.
     """
-    yield _line(
-        {
-            "evaluation": {
-                "title": evaluation.title,
-                "about": [list(pair) for pair in evaluation.about],
-                "methods": list(evaluation.methods),
-                "asked": dict(evaluation.asked),
-                "notes": list(evaluation.notes),
-                "called": dict(evaluation.called),
-            }
-        }
-    )
-    for result in evaluation.results:
-        yield _line(as_row(result))
-    for stray in evaluation.strays:
-        yield _line({"stray": as_row(stray)})
+    yield _line({"evaluation": {key: getattr(evaluation, key) for key in _HEAD}})
+    yield from (_line(as_row(result)) for result in evaluation.results)
+    yield from (_line({"stray": as_row(stray)}) for stray in evaluation.strays)
+
+
+def _line(row: dict[str, Any]) -> str:
+    text = json.dumps(row, ensure_ascii=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Half a surrogate pair cannot be written as UTF-8, and is to come back as it was.
+        text = json.dumps(row)
+    return text + "\n"
 
 
 def read_evaluation(path: str) -> Evaluation:
@@ -178,7 +175,12 @@ def read_evaluation(path: str) -> Evaluation:
             result = from_row(row["stray"] if stray else row)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
-        _check_place(result, head, where)
+        if result.method not in head["methods"]:
+            name = _quoted(result.method)
+            raise InputError(f"{where}: {name} is not among the methods of line 1.")
+        if result.split not in head["asked"]:
+            name = _quoted(result.split)
+            raise InputError(f"{where}: the split {name} is not in asked of line 1.")
         key = (result.method, result.split, result.id)
         if stray:
             strays.append(result)
@@ -208,28 +210,7 @@ def _head(given: Any, where: str) -> dict[str, Any]:  # noqa: ANN401 - any JSON
     return head
 
 
-def _check_place(result: Result, head: dict[str, Any], where: str) -> None:
-    if result.method not in head["methods"]:
-        raise InputError(f"{where}: {_told(result.method)} is not among the methods of line 1.")
-    if result.split not in head["asked"]:
-        raise InputError(f"{where}: the split {_told(result.split)} is not in asked of line 1.")
-
-
-def _line(row: dict[str, Any]) -> str:
-    text = json.dumps(row, ensure_ascii=False)
-    # Half a surrogate pair cannot be written as UTF-8, and is to come back as it was.
-    return (text if _is_utf8(text) else json.dumps(row)) + "\n"
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _told(name: str) -> str:
+def _quoted(name: str) -> str:
     return f'"{name[:60]}"'
 
 
@@ -250,53 +231,54 @@ def _is_count(value: Any) -> bool:  # noqa: ANN401 - any JSON
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _all(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(kind, value))
-
-
 def _is_text(value: Any) -> bool:  # noqa: ANN401 - any JSON
     return isinstance(value, str)
 
 
-def _values(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(map(kind, value.values()))
+def _or_null(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or fits(value)
+
+
+def _list(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _by_name(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
 
 
 def _is_usage(value: Any) -> bool:  # noqa: ANN401 - any JSON
-    known = {one.name for one in fields(Usage)}
-    return isinstance(value, dict) and value.keys() <= known and all(map(_is_count, value.values()))
+    return _by_name(_is_count)(value) and value.keys() <= {one.name for one in fields(Usage)}
 
 
 _TEXT = _Reader("a text", _is_text)
-_TEXTS = _Reader("a list of texts", _all(_is_text), tuple)
+_TEXTS = _Reader("a list of texts", _list(_is_text), tuple)
 _READ: Mapping[str, _Reader] = {
     **dict.fromkeys(("method", "id", "split", "gold", "question", "words", "plan", "error"), _TEXT),
     "score": _Reader("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1),
-    "answer": _Reader("a text or null", lambda value: value is None or _is_text(value)),
-    "orders": _Reader(
-        "a list of texts and nulls", _all(lambda value: value is None or _is_text(value)), tuple
-    ),
+    "answer": _Reader("a text or null", _or_null(_is_text)),
+    "orders": _Reader("a list of texts and nulls", _list(_or_null(_is_text)), tuple),
     "labels": _Reader(
         "lists of texts by kind",
-        _values(_all(_is_text)),
+        _by_name(_list(_is_text)),
         lambda value: {kind: tuple(names) for kind, names in value.items()},
     ),
     "options": _TEXTS,
     "fallback": _Reader("true or false", lambda value: isinstance(value, bool)),
     "calls": _Reader("a whole number from 0", _is_count),
     "usage": _Reader("counts of tokens", _is_usage, lambda value: Usage(**value)),
-    "measures": _Reader("numbers by name", _values(_is_number), dict),
-    "cost": _Reader("a whole number or null", lambda value: value is None or _is_count(value)),
+    "measures": _Reader("numbers by name", _by_name(_is_number), dict),
+    "cost": _Reader("a whole number or null", _or_null(_is_count)),
 }
 _HEAD: Mapping[str, _Reader] = {
     "title": _TEXT,
     "about": _Reader(
         "a list of pairs of texts",
-        _all(lambda value: _all(_is_text)(value) and len(value) == 2),
-        lambda value: tuple((name, told) for name, told in value),
+        _list(lambda value: _list(_is_text)(value) and len(value) == 2),
+        lambda value: tuple(map(tuple, value)),
     ),
     "methods": _TEXTS,
-    "asked": _Reader("counts by split", _values(_is_count), dict),
+    "asked": _Reader("counts by split", _by_name(_is_count), dict),
     "notes": _TEXTS,
-    "called": _Reader("texts by method", _values(_is_text), dict),
+    "called": _Reader("texts by method", _by_name(_is_text), dict),
 }

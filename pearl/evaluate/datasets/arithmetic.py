@@ -1,13 +1,15 @@
-"""Word problems: GSM8K and MultiArith.
+"""Word problems: GSM8K and MultiArith. The problem itself is what is read for it.
 
-Cobbe et al., "Training Verifiers to Solve Math Word Problems", 2021; Roy and
-Roth, "Solving General Arithmetic Word Problems", EMNLP 2015.
+Cobbe et al., "Training Verifiers to Solve Math Word Problems", 2021: JSON lines
+with ``question`` and ``answer``, which ends with ``####`` and the number. Roy and
+Roth, "Solving General Arithmetic Word Problems", EMNLP 2015: JSON lines, or one
+array, with ``sQuestion`` and ``lSolutions``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pearl.evaluate.datasets.base import Dataset, Example, one_line
@@ -15,45 +17,43 @@ from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.values import find_last, last_number
 
 
-def read_gsm8k(path: str, folder: str = "") -> Iterator[Example]:
-    """Every problem of a file; the problem itself is what is read for it.
+def _gsm8k(row: Any) -> tuple[Any, str]:  # noqa: ANN401 - any JSON
+    _, sign, gold = row["answer"].rpartition("####")
+    return row["question"] if sign else None, gold
+
+
+def _multiarith(row: Any) -> tuple[Any, str]:  # noqa: ANN401 - any JSON
+    gold = row["lSolutions"][0]
+    return None if isinstance(gold, bool | None) else row["sQuestion"], str(gold)
+
+
+def _reader(
+    parts: Callable[[Any], tuple[Any, str]], missing: str
+) -> Callable[[str, str], Iterator[Example]]:
+    """How a file of problems is read.
 
     Args:
-        path: JSON lines with ``question`` and ``answer``, which ends with
-            ``####`` and the number.
-        folder: not used.
-
-    Raises:
-        InputError: the file cannot be used.
+        parts: the question of a row, which is no text where it has none, and the answer.
+        missing: what a row lacks that has no question or no answer.
     """
-    for number, row in enumerate(_rows(path), 1):
-        try:
-            question, (_, sign, gold) = row["question"], row["answer"].rpartition("####")
-        except (KeyError, TypeError, AttributeError):
-            question, sign, gold = None, "", ""
-        if not isinstance(question, str) or not sign:
-            raise InputError(f"{path}, problem {number} has no question, or no answer after ####.")
-        yield _example(path, number, question, gold)
 
+    def read(path: str, folder: str = "") -> Iterator[Example]:
+        for number, row in enumerate(_rows(path), 1):
+            try:
+                question, gold = parts(row)
+            except (KeyError, TypeError, AttributeError, IndexError):
+                question, gold = None, ""
+            if not isinstance(question, str):
+                raise InputError(f"{path}, problem {number} has {missing}.")
+            if last_number(gold) is None:
+                raise InputError(
+                    f"{path}, problem {number}: its answer {gold.strip()!r} is no number."
+                )
+            text = one_line(question)
+            document = Source(f"problem {number}", text)
+            yield Example(str(number), text, document, gold=gold.strip())
 
-def read_multiarith(path: str, folder: str = "") -> Iterator[Example]:
-    """Every problem of a file; the problem itself is what is read for it.
-
-    Args:
-        path: JSON lines, or one JSON array, with ``sQuestion`` and ``lSolutions``.
-        folder: not used.
-
-    Raises:
-        InputError: the file cannot be used.
-    """
-    for number, row in enumerate(_rows(path), 1):
-        try:
-            question, gold = row["sQuestion"], row["lSolutions"][0]
-        except (KeyError, TypeError, IndexError):
-            question, gold = None, None
-        if not isinstance(question, str) or isinstance(gold, bool | None):
-            raise InputError(f"{path}, problem {number} has no sQuestion, or no lSolutions.")
-        yield _example(path, number, question, str(gold))
+    return read
 
 
 def score(example: Example, answer: str) -> float:
@@ -64,13 +64,6 @@ def score(example: Example, answer: str) -> float:
     """
     last = find_last(answer)
     return float(last is not None and last_number(example.gold) in (last.scaled, last.written))
-
-
-def _example(path: str, number: int, question: str, gold: str) -> Example:
-    if last_number(gold) is None:
-        raise InputError(f"{path}, problem {number}: its answer {gold.strip()!r} is no number.")
-    text = one_line(question)
-    return Example(str(number), text, Source(f"problem {number}", text), gold=gold.strip())
 
 
 def _rows(path: str) -> list[Any]:
@@ -91,7 +84,7 @@ _METHODS = ("decomp", "zero-shot", "cot", "cot-rolled-out", "least-to-most", "no
 GSM8K = Dataset(
     "gsm8k",
     "GSM8K",
-    read_gsm8k,
+    _reader(_gsm8k, "no question, or no answer after ####"),
     score,
     "https://github.com/openai/grade-school-math",
     _METHODS,
@@ -101,7 +94,7 @@ GSM8K = Dataset(
 MULTIARITH = Dataset(
     "multiarith",
     "MultiArith",
-    read_multiarith,
+    _reader(_multiarith, "no sQuestion, or no lSolutions"),
     score,
     "https://github.com/kojima-takeshi188/zero_shot_cot",
     _METHODS,

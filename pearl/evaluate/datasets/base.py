@@ -138,6 +138,23 @@ def with_unique_ids(examples: Iterable[tuple[str, Example]]) -> Iterator[Example
         yield example
 
 
+def reader(
+    what: str, example: Callable[[dict[str, Any], str], Example | None]
+) -> Callable[[str, str], Iterator[Example]]:
+    """How a data set is read whose file has an object a question (`read_objects`).
+
+    Args:
+        what: the noun used in messages.
+        example: makes an example of a row and its place; None leaves the row out.
+    """
+
+    def read(path: str, folder: str = "") -> Iterator[Example]:
+        placed = ((where, example(row, where)) for where, row in read_objects(path, what))
+        return with_unique_ids((where, found) for where, found in placed if found)
+
+    return read
+
+
 def text_of(row: dict[str, Any], key: str, where: str) -> str:
     """A text of a row, in one line.
 

@@ -5,11 +5,14 @@ Answering", EMNLP 2018: two of ten paragraphs of Wikipedia. Ho et al.,
 "Constructing A Multi-hop QA Dataset for Comprehensive Evaluation of Reasoning
 Steps", COLING 2020: two to four of ten. Answers and triples are compared as its
 first script does, without the later list of aliases.
+
+A row has ``_id``, ``question``, ``context``, ``supporting_facts`` and ``answer``;
+2WikiMultihopQA's ``evidences`` are triples. A supporting fact that no paragraph
+has stays gold: the official scripts count it too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from pearl.evaluate.datasets.base import (
@@ -19,10 +22,9 @@ from pearl.evaluate.datasets.base import (
     id_of,
     label,
     one_line,
-    read_objects,
+    reader,
     text_of,
     texts_of,
-    with_unique_ids,
 )
 from pearl.evaluate.datasets.multihop import (
     METHODS,
@@ -34,25 +36,6 @@ from pearl.evaluate.datasets.multihop import (
     score,
 )
 from pearl.lang.source import InputError
-
-
-def read(path: str, folder: str = "") -> Iterator[Example]:
-    """Every question of a file, its paragraphs as one document.
-
-    A supporting fact that no paragraph has stays gold: the official scripts
-    count it too.
-
-    Args:
-        path: a JSON array, or one object a line, with ``_id``, ``question``,
-            ``context``, ``supporting_facts`` and ``answer``; 2WikiMultihopQA's
-            ``evidences`` are triples.
-        folder: not used.
-
-    Raises:
-        InputError: the file cannot be used.
-    """
-    rows = read_objects(path, "file as HotpotQA publishes it")
-    yield from with_unique_ids((where, _example(row, where)) for where, row in rows)
 
 
 def _example(row: dict[str, Any], where: str) -> Example:
@@ -108,10 +91,11 @@ def _triples(value: Any, where: str) -> tuple[Triple, ...]:  # noqa: ANN401 - an
     return tuple(triples)
 
 
+_read = reader("file as HotpotQA publishes it", _example)
 HOTPOTQA = Dataset(
     "hotpotqa",
     "HotpotQA",
-    read,
+    _read,
     score,
     "https://hotpotqa.github.io (hotpot_dev_distractor_v1.json)",
     METHODS,
@@ -121,7 +105,7 @@ HOTPOTQA = Dataset(
 TWO_WIKI = Dataset(
     "2wiki",
     "2WikiMultihopQA",
-    read,
+    _read,
     score,
     "https://github.com/Alab-NII/2wikimultihop (dev.json)",
     METHODS,

@@ -3,11 +3,14 @@
 Trivedi et al., "MuSiQue: Multihop Questions via Single-hop Question
 Composition", TACL 2022. It says which paragraphs support an answer, by their
 numbers, and not which sentences.
+
+A row has ``id``, ``question``, ``paragraphs``, ``answer`` and ``answer_aliases``.
+MuSiQue-Full's questions that cannot be answered are left out, as they ask for
+something else than an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from pearl.evaluate.datasets.base import (
@@ -16,38 +19,18 @@ from pearl.evaluate.datasets.base import (
     gold_of,
     id_of,
     one_line,
-    read_objects,
+    reader,
     text_of,
     texts_of,
-    with_unique_ids,
 )
 from pearl.evaluate.datasets.multihop import METHODS, Fact, MultiHop, compose, measures, score
 from pearl.lang.source import InputError
 from pearl.retrieval.terms import sentences
 
 
-def read(path: str, folder: str = "") -> Iterator[Example]:
-    """Every answerable question of a file, its paragraphs as one document.
-
-    MuSiQue-Full's questions that cannot be answered are left out, as they ask
-    for something else than an answer.
-
-    Args:
-        path: JSON lines, or an array, with ``id``, ``question``,
-            ``paragraphs``, ``answer`` and ``answer_aliases``.
-        folder: not used.
-
-    Raises:
-        InputError: the file cannot be used.
-    """
-    yield from with_unique_ids(
-        (where, _example(row, where))
-        for where, row in read_objects(path, "file as MuSiQue publishes it")
-        if row.get("answerable") is not False
-    )
-
-
-def _example(row: dict[str, Any], where: str) -> Example:
+def _example(row: dict[str, Any], where: str) -> Example | None:
+    if row.get("answerable") is False:
+        return None
     name = id_of(row, "id", where)
     value = row.get("paragraphs")
     if not isinstance(value, list) or not value:
@@ -85,7 +68,7 @@ def _paragraph(value: Any, number: int, where: str) -> tuple[str, str, bool]:  #
 DATASET = Dataset(
     "musique",
     "MuSiQue",
-    read,
+    reader("file as MuSiQue publishes it", _example),
     score,
     "https://github.com/stonybrooknlp/musique (musique_ans_v1.0_dev.jsonl)",
     METHODS,
