@@ -47,10 +47,10 @@ class LeastToMost:
             return await GivenPlan(run.plan).next(run)
         call = FillSchema(load_schema("least_to_most"), (("question", run.question),))
         try:
-            found = await fill(self.caller, call, "reduce")
+            reply = await fill(self.caller, call, "reduce")
         except SchemaError as error:
             raise RunError(str(error)) from None
-        return await GivenPlan(in_turn(run.question, found["sub_questions"])).next(run)
+        return await GivenPlan(in_turn(run.question, reply["sub_questions"])).next(run)
 
 
 def in_turn(question: str, parts: Sequence[str]) -> Plan:
@@ -60,26 +60,22 @@ def in_turn(question: str, parts: Sequence[str]) -> Plan:
         question: what is asked.
         parts: sub-questions, in the order they are to be answered.
     """
-    told = dict.fromkeys(" ".join(part.split()) for part in parts)
-    asked = [part for part in told if part and part.casefold() != question.casefold()]
+    lines = dict.fromkeys(" ".join(part.split()) for part in parts)
+    asked = [part for part in lines if part and part.casefold() != question.casefold()]
     names = [f"part_{number}" for number in range(1, len(asked) + 1)]
-    steps = [
-        _step(name, part, list(zip(asked, names, strict=True))[:at])
-        for at, (name, part) in enumerate(zip(names, asked, strict=True))
-    ]
-    steps.append(_step("answer", question, list(zip(asked, names, strict=True))))
+    steps = []
+    for at, (name, part) in enumerate(zip([*names, "answer"], [*asked, question], strict=True)):
+        earlier = _earlier(asked[:at], names[:at])
+        steps.append(Step(name, ANSWER_NEXT.name, (Ref(DOCUMENT), Literal(part), earlier)))
     return Plan(tuple(steps), question, (ANSWER_NEXT,), (Ref("answer"),))
 
 
-def _step(name: str, question: str, earlier: Sequence[tuple[str, str]]) -> Step:
-    return Step(name, ANSWER_NEXT.name, (Ref(DOCUMENT), Literal(question), _told(earlier)))
-
-
-def _told(earlier: Sequence[tuple[str, str]]) -> Arg:
-    if not earlier:
+def _earlier(asked: Sequence[str], names: Sequence[str]) -> Arg:
+    """Sub-questions, and references to their answers."""
+    if not asked:
         return Literal("Nothing was asked before.")
     parts: list[str | Ref] = []
-    for at, (question, name) in enumerate(earlier):
-        gap = "\n" if at else ""
+    for question, name in zip(asked, names, strict=True):
+        gap = "\n" if parts else ""
         parts += [f"{gap}Question: {question}\nAnswer: ", Ref(name)]
     return Template(tuple(parts))

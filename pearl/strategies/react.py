@@ -8,8 +8,8 @@ in the next prompt, and not in the plan.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +23,7 @@ from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_text
 from pearl.retrieval.terms import sentences
 from pearl.run.calls import Caller, SchemaError, fill
 from pearl.run.executor import Handlers, SolverError
-from pearl.run.loop import Attempt, Return, Run, RunError, Steps
+from pearl.run.loop import Attempt, Move, Return, Run, RunError, Steps
 
 LIBRARY = "react"
 """The library whose actions these are."""
@@ -38,7 +38,6 @@ _LONGEST = 500
 """Characters of what an action is given; no search needs more."""
 
 
-@dataclass(slots=True)
 class React:
     """Asks for a thought and an action until the answer is given; for one run.
 
@@ -48,78 +47,103 @@ class React:
         refusals: how often in a row an action may be refused, or come to nothing.
     """
 
-    caller: Caller
-    most: int = STEPS
-    refusals: int = REFUSALS
-    _thoughts: list[str] = field(default_factory=list, init=False)
-    _refused: list[str] = field(default_factory=list, init=False)
-    _done: set[tuple[str, str, str]] = field(default_factory=set, init=False)
-    _last: tuple[str, str, str] = field(default=("", "", ""), init=False)
-    _tries: int = field(default=0, init=False)
+    def __init__(self, caller: Caller, most: int = STEPS, refusals: int = REFUSALS) -> None:
+        self.caller = caller
+        self.most = most
+        self.refusals = refusals
+        self._moves = self._turns()
+        self._run: Run
 
-    async def next(self, run: Run) -> Steps | Attempt | Return:
+    async def next(self, run: Run) -> Move:
         """The next action, as a step.
 
         Raises:
             ModelError: the model gave no usable answer.
             RunError: there are too many steps, or no action can be done.
         """
-        last = run.plan.steps[-1] if run.plan.steps else None
-        if last is not None and last.action == "FINISH":
-            return Return((last.name,))
-        if run.failed is None:
-            self._refused.clear()
-        else:
-            self._in_vain(run.failed)
-        while len(self._refused) <= self.refusals:
-            chosen = await self._choose(run)
-            action, told = chosen["action"], _told(chosen["input"])
-            reason = self._reason(action, told, run)
-            if not reason:
-                self._begun(action, told, _told(chosen["thought"]), run)
-                return _move(action, told, run)
-            self._refused.append(f"{action}[{told}]: {reason}")
-            self.caller.journal.decide(f"react/{self._tries}/refused", self._refused[-1])
-        raise RunError(
-            f"Step {len(run.plan.steps) + 1} was refused {len(self._refused)} times: "
-            f"{self._refused[-1]}"
-        )
+        self._run = run
+        return await anext(self._moves)
 
-    def _begun(self, action: str, told: str, thought: str, run: Run) -> None:
-        self._thoughts.append(thought)
-        self._last = _key(action, told, run)
-        if action == "Search":
-            self._done.add(self._last)
+    async def _turns(self) -> AsyncIterator[Move]:
+        """A thought and an action in each turn; after a move, `_run` has what came of it."""
+        thoughts: list[str] = []
+        refused: list[str] = []
+        done: set[tuple[str, str, str]] = set()
+        for turn in count(1):
+            reply = await self._choose(turn, thoughts, refused)
+            action, words = reply["action"], _short_line(reply["input"])
+            paragraph = _paragraph(self._run.plan)
+            key = action, _folded(words), paragraph if action == "Lookup" else ""
+            reason = self._reason(action, words, paragraph, key in done)
+            if reason:
+                refused.append(f"{action}[{words}]: {reason}")
+                self.caller.journal.decide(f"react/{turn}/refused", refused[-1])
+            elif action == "Finish":
+                step = Step("answer", "FINISH", (Literal(words),), "Give the answer")
+                yield Steps((step,), returns=(Ref(step.name),))
+                yield Return((step.name,))
+            else:
+                yield Attempt((_step(action, words, self._run.plan),))
+                if error := self._run.failed:
+                    refused.append(error.failures[0].cause if error.failures else str(error))
+                else:
+                    refused.clear()
+                    thoughts.append(_short_line(reply["thought"]))
+                # A lookup may be done again, for the next sentence, until there is none.
+                if action == "Search" or error:
+                    done.add(key)
+            if len(refused) > self.refusals:
+                raise RunError(
+                    f"Step {len(self._run.plan.steps) + 1} was refused {len(refused)} times: "
+                    f"{refused[-1]}"
+                )
 
-    def _in_vain(self, error: RunError) -> None:
-        """A lookup may be done again, for the next sentence, until there is none."""
-        self._thoughts.pop()
-        self._done.add(self._last)
-        self._refused.append(error.failures[0].cause if error.failures else str(error))
-
-    async def _choose(self, run: Run) -> dict[str, Any]:
-        self._tries += 1
-        told = [_shown(*one, run) for one in zip(self._thoughts, run.plan.steps, strict=True)]
-        given: list[tuple[str, Value]] = [("question", run.question), ("steps", list(told))]
-        if self._refused:
-            given.append(("refused", list(self._refused)))
+    async def _choose(
+        self, turn: int, thoughts: Sequence[str], refused: Sequence[str]
+    ) -> dict[str, Any]:
+        steps: list[Value] = []
+        for thought, step in zip(thoughts, self._run.plan.steps, strict=True):
+            action = f"{step.action.capitalize()}[{_words(step)}]"
+            observed = as_text(self._run.values[step.name])
+            steps.append(f"Thought: {thought} Action: {action} Observation: {observed}")
+        given: list[tuple[str, Value]] = [("question", self._run.question), ("steps", steps)]
+        if refused:
+            given.append(("refused", list(refused)))
         call = FillSchema(load_schema("react_step"), tuple(given))
         try:
-            return await fill(self.caller, call, f"react/{self._tries}")
+            return await fill(self.caller, call, f"react/{turn}")
         except SchemaError as error:
             raise RunError(str(error)) from None
 
-    def _reason(self, action: str, told: str, run: Run) -> str:
+    def _reason(self, action: str, words: str, paragraph: str, done: bool) -> str:
         """Why an action cannot be done; empty where it can."""
-        if not told:
+        if not words:
             return "it needs words."
         if action == "Finish":
             return ""
-        if len(run.plan.steps) + 1 >= self.most:
+        if len(self._run.plan.steps) + 1 >= self.most:
             return "this is the last step: Finish."
-        if action == "Lookup" and not _paragraph(run.plan):
+        if action == "Lookup" and not paragraph:
             return "no paragraph was shown yet: Search first."
-        return "this was done already." if _key(action, told, run) in self._done else ""
+        return "this was done already." if done else ""
+
+
+def _step(action: str, words: str, plan: Plan) -> Step:
+    """A search, or a look-up of the next sentence that has the words."""
+    number = len(plan.steps) + 1
+    if action == "Search":
+        arguments = (Ref(DOCUMENT), Literal(words))
+        return Step(f"search_{number}", "SEARCH", arguments, "Show a paragraph")
+    paragraph = Ref(_paragraph(plan))
+    same = [
+        step
+        for step in plan.steps
+        if step.action == "LOOKUP"
+        and step.args[0] == paragraph
+        and _folded(_words(step)) == _folded(words)
+    ]
+    lookup = (paragraph, Literal(words), Literal(len(same) + 1))
+    return Step(f"lookup_{number}", "LOOKUP", lookup, "Show a sentence")
 
 
 def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
@@ -151,16 +175,16 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
 async def _lookup(path: str, given: Sequence[Given]) -> Value:
     """The N-th sentence of a paragraph that has some words; what follows from these alone."""
     del path
-    paragraph, words, number = (one.value for one in given)
+    paragraph, words, number = (argument.value for argument in given)
     text, wanted = as_text(paragraph), as_text(words)
-    told = [text[one.start : one.end] for one in sentences(text)]
-    found = [one for one in told if _folded(wanted) in _folded(one)]
-    if not isinstance(number, int) or not 1 <= number <= len(found):
-        further = "further " if found else ""
+    found = [text[span.start : span.end] for span in sentences(text)]
+    matching = [sentence for sentence in found if _folded(wanted) in _folded(sentence)]
+    if not isinstance(number, int) or not 1 <= number <= len(matching):
+        further = "further " if matching else ""
         raise SolverError(
             "no-answer", f"Lookup[{wanted}]: the paragraph has no {further}sentence with that."
         )
-    return found[number - 1]
+    return matching[number - 1]
 
 
 async def _finish(path: str, given: Sequence[Given]) -> Value:
@@ -168,49 +192,21 @@ async def _finish(path: str, given: Sequence[Given]) -> Value:
     return as_text(given[0].value)
 
 
-def _move(action: str, told: str, run: Run) -> Steps | Attempt:
-    number = len(run.plan.steps) + 1
-    said = Literal(told)
-    if action == "Finish":
-        step = Step("answer", "FINISH", (said,), "Give the answer")
-        return Steps((step,), returns=(Ref(step.name),))
-    if action == "Search":
-        arguments: tuple[Ref | Literal, ...] = (Ref(DOCUMENT), said)
-        return Attempt((Step(f"search_{number}", "SEARCH", arguments, "Show a paragraph"),))
-    shown = Ref(_paragraph(run.plan))
-    before = [one for one in run.plan.steps if one.action == "LOOKUP" and one.args[0] == shown]
-    same = [one for one in before if _folded(_words(one)) == _folded(told)]
-    arguments = (shown, said, Literal(len(same) + 1))
-    return Attempt((Step(f"lookup_{number}", "LOOKUP", arguments, "Show a sentence"),))
-
-
 def _words(step: Step) -> str:
     """What an action was given by the model."""
-    return next(as_text(one.value) for one in step.args if isinstance(one, Literal))
-
-
-def _shown(thought: str, step: Step, run: Run) -> str:
-    """A step as the next prompt has it."""
-    action = f"{step.action.capitalize()}[{_words(step)}]"
-    observed = as_text(run.values[step.name])
-    return f"Thought: {thought} Action: {action} Observation: {observed}"
+    return next(as_text(arg.value) for arg in step.args if isinstance(arg, Literal))
 
 
 def _paragraph(plan: Plan) -> str:
     """The name of the search that showed a paragraph last; empty where none did."""
-    return next((one.name for one in reversed(plan.steps) if one.action == "SEARCH"), "")
-
-
-def _key(action: str, told: str, run: Run) -> tuple[str, str, str]:
-    """What makes two actions one; a lookup is one of its paragraph."""
-    return action, _folded(told), _paragraph(run.plan) if action == "Lookup" else ""
+    return next((step.name for step in reversed(plan.steps) if step.action == "SEARCH"), "")
 
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _told(text: str) -> str:
+def _short_line(text: str) -> str:
     """What a model wrote, as one short line; half a surrogate pair could not be kept."""
     whole = text.encode("utf-8", "ignore").decode()
     return " ".join(whole.split())[:_LONGEST].strip()
