@@ -22,7 +22,7 @@ from pearl.run.calls import Caller
 from pearl.run.executor import Handlers
 from pearl.run.journal import Journal
 from pearl.run.loop import Finished, RunError, run_strategy
-from pearl.strategies.decomp import Decomp, decompose, worked
+from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 
 LISTS = load_library("lists")
 LOOPING = """\
@@ -184,7 +184,7 @@ def test_values_in_comments_are_what_an_example_s_steps_gave():
     plan = (
         'question: Q\n\n1. a = SPLIT("x", ",")\n# value a = ["x"]\n2. b = COUNT(a)\n# value b = 1\n'
     )
-    assert worked(parse(plan).plan) == Decomposition(
+    assert as_decomposition(parse(plan).plan) == Decomposition(
         "Q", (('a = SPLIT("x", ",")', '["x"]'), ("b = COUNT(a)", "1"))
     )
 

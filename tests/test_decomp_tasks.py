@@ -41,7 +41,7 @@ from pearl.strategies.baselines import (
     retrieve_read_plan,
     rolled_out_plan,
 )
-from pearl.strategies.decomp import Decomp, decompose, worked
+from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 from pearl.strategies.least_to_most import LeastToMost
 from pearl.strategies.pearl import GivenPlan, load_demonstrations
 from pearl.strategies.registry import with_retriever
@@ -85,7 +85,7 @@ def ran(
 def demonstrations(name: str, library: Library) -> tuple[Decomposition, ...]:
     plans = [parse(source).plan for source in load_demonstrations("", name)]
     known = [one for one in plans if all(library.get(step.action) for step in one.steps)]
-    return tuple(map(worked, known))
+    return tuple(map(as_decomposition, known))
 
 
 class Scripted:

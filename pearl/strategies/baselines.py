@@ -47,7 +47,7 @@ from pearl.run.calls import Caller, SchemaError, fill
 from pearl.run.context import UNLIMITED, Context, fit_fill
 from pearl.run.executor import Handlers, Solve, SolverError
 from pearl.run.loop import Return, Run, Steps
-from pearl.strategies.decomp import worked
+from pearl.strategies.decomp import as_decomposition
 from pearl.strategies.pearl import GivenPlan, direct_plan, write_plan
 
 REASON = Action(
@@ -270,7 +270,7 @@ def chain(plan: Plan, library: Library) -> str:
         plan: the decomposition, with values in comments.
         library: the actions it calls.
     """
-    example = worked(plan)
+    example = as_decomposition(plan)
     values: dict[str, Value] = {}
     for step, (_, text) in zip(plan.steps, example.steps, strict=True):
         try:

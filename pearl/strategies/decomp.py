@@ -66,24 +66,26 @@ class Decomp:
                 f"The decomposition has {self.most} steps and no answer: allow more, or show the "
                 "model other examples."
             )
-        done = tuple((print_call(step), _shown(run.values[step.name])) for step in run.plan.steps)
+        done = tuple(
+            (print_call(step), one_line_json(to_json(run.values[step.name])))
+            for step in run.plan.steps
+        )
         write = NextStep(run.question, self.library, self.demonstrations, done)
         call: Call = write
         asked: list[Call] = []
         for attempt in range(1, self.corrections + 2):
             reply = await self.caller(call, f"next/{number}/{attempt}", asked.count(call))
             asked.append(call)
-            move, found = _read(reply, run, self.library, number)
+            move, findings = _read(reply, run, self.library, number)
             if move is not None:
                 return move
-            self.caller.journal.decide(
-                f"next/{number}/{attempt}/rejected", [one.code for one in found]
-            )
-            report = Report(Source(f"next/{number}", reply.text), found)
+            codes = [finding.code for finding in findings]
+            self.caller.journal.decide(f"next/{number}/{attempt}/rejected", codes)
+            report = Report(Source(f"next/{number}", reply.text), findings)
             call = CorrectPlan(write, reply.text, prompt.render([report]))
         raise RunError(
-            f"Step {number} was rejected {self.corrections + 1} times: {found[0].message}",
-            diagnostics=tuple(found),
+            f"Step {number} was rejected {self.corrections + 1} times: {findings[0].message}",
+            diagnostics=tuple(findings),
         )
 
 
@@ -98,8 +100,8 @@ async def decompose(action: Action, given: Sequence[tuple[str, Given]], frame: F
         SolverError: the decomposition came to no answer.
     """
     assert isinstance(action.body, Decomposed)
-    question = "\n".join(as_text(one.value) for _, one in given)
-    shown = tuple(map(worked, action.body.demonstrations))
+    question = "\n".join(as_text(argument.value) for _, argument in given)
+    shown = tuple(map(as_decomposition, action.body.demonstrations))
     try:
         finished = await run_in_frame(Decomp(frame.library, frame.caller, shown), question, frame)
     except RunError as error:
@@ -111,28 +113,18 @@ async def decompose(action: Action, given: Sequence[tuple[str, Given]], frame: F
     return finished.text
 
 
-def worked(plan: Plan) -> Decomposition:
+def as_decomposition(plan: Plan) -> Decomposition:
     """A plan as an example; what its steps gave stands in comments, as in a trace."""
-    values = dict(_values(plan))
+    values: dict[str, str] = {}
+    for line in (*(line for step in plan.steps for line in step.comments), *plan.comments):
+        name, sign, value = line.removeprefix("#").strip().partition("=")
+        if sign and name.startswith("value "):
+            values[name.removeprefix("value ").strip()] = value.strip()
     return Decomposition(
         plan.question,
         tuple((print_call(step), values.get(step.name, "")) for step in plan.steps),
         tuple(ref.name for ref in plan.returns),
     )
-
-
-def _values(plan: Plan) -> Sequence[tuple[str, str]]:
-    told = [*(line for step in plan.steps for line in step.comments), *plan.comments]
-    found: list[tuple[str, str]] = []
-    for line in told:
-        name, sign, value = line.removeprefix("#").strip().partition("=")
-        if sign and name.startswith("value "):
-            found.append((name.removeprefix("value ").strip(), value.strip()))
-    return found
-
-
-def _shown(value: Value) -> str:
-    return one_line_json(to_json(value))
 
 
 def _read(
@@ -157,23 +149,17 @@ def _read(
         ),
         parsed.broken,
     )
-    found = [_stopping(one) for one in check(whole, library, _STOPPING) if _stops(one)]
-    if found or not steps:
-        return None, found or [_nothing(parsed)]
-    return Steps(steps), []
-
-
-def _stops(found: Diagnostic) -> bool:
-    """A step that repeats another would be followed by itself again."""
-    return found.severity is Severity.ERROR or found.code == duplicate_step.RULE.code
-
-
-def _stopping(found: Diagnostic) -> Diagnostic:
-    return replace(found, severity=Severity.ERROR)
-
-
-def _nothing(parsed: Parsed) -> Diagnostic:
-    end = len(parsed.plan.source.text)
-    return no_steps.RULE(
-        Span(0, end), "The reply holds no step.", help="Write one step, or return and a name."
+    # A step that repeats another would be followed by itself again.
+    findings = [
+        replace(finding, severity=Severity.ERROR)
+        for finding in check(whole, library, _STOPPING)
+        if finding.severity is Severity.ERROR or finding.code == duplicate_step.RULE.code
+    ]
+    if steps and not findings:
+        return Steps(steps), []
+    nothing = no_steps.RULE(
+        Span(0, len(parsed.plan.source.text)),
+        "The reply holds no step.",
+        help="Write one step, or return and a name.",
     )
+    return None, findings or [nothing]

@@ -355,11 +355,11 @@ def _pearl(prepared: Prepared, inputs: RunInputs) -> Runnable:
 
 
 def _decomp(prepared: Prepared, inputs: RunInputs) -> Runnable:
-    from pearl.strategies.decomp import Decomp, decompose, worked
+    from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 
     limits, library = prepared.limits, prepared.library
     inputs = _within(inputs, limits.calls)
-    shown = tuple(map(worked, shown_plans(prepared.demonstrations)))
+    shown = tuple(map(as_decomposition, shown_plans(prepared.demonstrations)))
     handlers = with_retriever(Handlers(decompose=decompose), inputs.document, prepared.retriever)
     strategy = Decomp(library, inputs.caller, shown, limits.steps)
     return Runnable(strategy, inputs, library, _limited(handlers, limits))

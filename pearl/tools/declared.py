@@ -1,10 +1,6 @@
-"""Reading ``tools.toml``. Every mistake in it is found at once, a line each.
+"""Reading ``tools.toml``: the tools that it declares, and every mistake in it, a line each.
 
-Tools as ``tools.toml`` declares them, before any secret is filled in.
-
-Reading a table of ``tools.toml`` a field at a time; mistakes are gathered, none is raised.
-
-Reading what ``tools.toml`` says of a service over HTTP.
+`read_tools` reads the file and looks at no variable; `load_tools` makes a toolbox of it.
 """
 
 from __future__ import annotations
@@ -36,6 +32,8 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 HOLE = re.compile(r"\{([^{}]*)\}")
 """Where a parameter stands in an endpoint's path."""
+
+USUAL_PORTS = {"http": 80, "https": 443}
 
 Scalar: TypeAlias = "str | int | float | bool"
 
@@ -70,7 +68,7 @@ class Http:
     def origin(self) -> str:
         """Scheme, host and port: all that is ever connected to."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        usual = {"http": 80, "https": 443}[self.scheme] == self.port
+        usual = USUAL_PORTS[self.scheme] == self.port
         return f"{self.scheme}://{host}{'' if usual else f':{self.port}'}"
 
     @property
@@ -115,14 +113,11 @@ class Declared:
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of the environment that it needs, once each."""
-        return tuple(dict.fromkeys(_variables(self.how)))
-
-
-def _variables(how: How) -> Iterator[str]:
-    if isinstance(how, Http):
-        for value in (*how.static.values(), *how.headers.values()):
-            if isinstance(value, str):
-                yield from VARIABLE.findall(value)
+        if not isinstance(self.how, Http):
+            return ()
+        values = (*self.how.static.values(), *self.how.headers.values())
+        texts = [value for value in values if isinstance(value, str)]
+        return tuple(dict.fromkeys(name for text in texts for name in VARIABLE.findall(text)))
 
 
 def filled(value: Any, environment: Mapping[str, str]) -> Any:  # noqa: ANN401 - any scalar
@@ -243,20 +238,14 @@ def read_http(fields: Fields, parameters: Sequence[Parameter], folder: Path) -> 
         folder: where the file's relative paths begin.
     """
     method = fields.choice("method", ("GET", "POST"), "GET")
-    told = fields.table("static")
-    static = {name: _scalar(told, name) for name in told.data}
+    table = fields.table("static")
+    static = {name: _scalar(table, name) for name in table.data}
     headers = _headers(fields.table("headers"))
-    for one in parameters:
-        if one.name in static:
-            fields.wrong("it is a parameter and static: leave one of the two out.", one.name)
+    for parameter in parameters:
+        if parameter.name in static:
+            message = "it is a parameter and static: leave one of the two out."
+            fields.wrong(message, parameter.name)
     ca = _ca(fields, folder)
-    return _endpoint(fields, cast(Literal["GET", "POST"], method), parameters, static, headers, ca)
-
-
-def _endpoint(
-    fields: Fields, method: Literal["GET", "POST"], parameters: Sequence[Parameter],
-    static: dict[str, Scalar], headers: dict[str, str], ca: str,
-) -> Http | None:  # fmt: skip
     text = fields.text("endpoint")
     if not text:
         return None
@@ -279,7 +268,6 @@ def _endpoint(
             f"[{fields.place}.limits], where that is meant.",
             "endpoint",
         )
-    scheme = cast(Literal["http", "https"], parts.scheme)
     for name, value in parse_qsl(parts.query):
         if _SECRET.search(name) and not _COUNT.search(name) and not VARIABLE.search(value):
             fields.wrong(
@@ -287,8 +275,18 @@ def _endpoint(
             )
     path = quote(parts.path or "/", safe=_LEFT)
     query = quote(parts.query, safe=_LEFT + "?")
-    usual = {"http": 80, "https": 443}[scheme]
-    http = Http(method, scheme, host, port or usual, path, query, static, headers, ca)
+    scheme = cast(Literal["http", "https"], parts.scheme)
+    http = Http(
+        cast(Literal["GET", "POST"], method),
+        scheme,
+        host,
+        port or USUAL_PORTS[scheme],
+        path,
+        query,
+        static,
+        headers,
+        ca,
+    )
     _check_holes(fields, http, parameters)
     return http
 
