@@ -34,17 +34,6 @@ _DECIMALS = Context(prec=40)
 _AS_ASCII = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-"})
 
 
-class Calculator:
-    """The calculator as a tool; its parameter is ``expression``."""
-
-    async def answer(self, arguments: Mapping[str, Any]) -> str:
-        """What an expression comes to."""
-        return calculate(arguments["expression"])
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
 def calculate(expression: str) -> str:
     """What an expression comes to, in decimal digits.
 

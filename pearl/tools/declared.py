@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -26,6 +27,7 @@ from pearl.tools.toolbox import Limits, Parameter, Service, Tool, Toolbox
 
 if TYPE_CHECKING:
     from pearl.retrieval.retriever import Retriever
+    from pearl.tools.web import Web
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """Where a value of the environment stands in a text of the file."""
@@ -521,12 +523,42 @@ def load_tools(
     if mistakes:
         more = f" {len(mistakes) - 1} more: pearl tools check {path}" if mistakes[1:] else ""
         raise InputError(f"{path}: {mistakes[0]}{more}")
-    secrets = {values[name].strip() for one in file.tools for name in one.variables}
+    services: dict[str, Service] = {}
+    webs: list[Web] = []
+    for declared in file.tools:
+        match declared.how:
+            case Http() as http:
+                from pearl.tools.web import Web
+
+                webs.append(Web(http, declared.tool.limits, values, resolve))
+                services[declared.tool.name] = webs[-1].answer
+            case Search() as search:
+                from pearl.retrieval.index import open_index
+
+                index = open_index(str(search.index))
+                services[declared.tool.name] = partial(_search, index, search.passages)
+            case _:
+                services[declared.tool.name] = _calculate
     return Toolbox(
-        MappingProxyType({one.tool.name: one.tool for one in file.tools}),
-        MappingProxyType({one.tool.name: _service(one, values, resolve) for one in file.tools}),
-        redaction(secrets),
+        MappingProxyType({declared.tool.name: declared.tool for declared in file.tools}),
+        MappingProxyType(services),
+        redaction({values[name].strip() for one in file.tools for name in one.variables}),
+        webs,
     )
+
+
+async def _search(retriever: Retriever, most: int, arguments: Mapping[str, Any]) -> str:
+    """Passages of an index, best first, each below its title."""
+    passages = await asyncio.to_thread(retriever.search, arguments["query"], most)
+    texts = [f"# {passage.title or passage.id}\n\n{passage.text}\n" for passage in passages]
+    return "\n".join(texts) or "No passage matches: use other words."
+
+
+async def _calculate(arguments: Mapping[str, Any]) -> str:
+    """What an expression comes to."""
+    from pearl.tools.calculator import calculate
+
+    return calculate(arguments["expression"])
 
 
 def wrong_with(declared: Declared, environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -552,41 +584,3 @@ def wrong_with(declared: Declared, environment: Mapping[str, str] = os.environ) 
         except InputError as error:
             wrong.append(f"{name}.index: {error}")
     return wrong
-
-
-def _service(declared: Declared, environment: Mapping[str, str], resolve: Resolve) -> Service:
-    match declared.how:
-        case Http() as http:
-            from pearl.tools.web import Web
-
-            return Web(http, declared.tool.limits, environment, resolve)
-        case Search() as search:
-            from pearl.retrieval.index import open_index
-
-            return Searching(open_index(str(search.index)), search.passages)
-        case Arithmetic():
-            from pearl.tools.calculator import Calculator
-
-            return Calculator()
-
-
-class Searching:
-    """A search over a corpus as a tool; its parameter is ``query``.
-
-    Args:
-        retriever: finds passages.
-        passages: how many, at most.
-    """
-
-    def __init__(self, retriever: Retriever, passages: int) -> None:
-        self._retriever = retriever
-        self._passages = passages
-
-    async def answer(self, arguments: Mapping[str, Any]) -> str:
-        """Passages, best first, each below its title."""
-        found = await asyncio.to_thread(self._retriever.search, arguments["query"], self._passages)
-        told = [f"# {one.title or one.id}\n\n{one.text}\n" for one in found]
-        return "\n".join(told) or "No passage matches: use other words."
-
-    async def close(self) -> None:
-        """Nothing is open."""

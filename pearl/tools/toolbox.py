@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -140,22 +140,16 @@ class Tools(Protocol):
         ...
 
 
-class Service(Protocol):
-    """What carries out a tool's calls."""
+Service: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str]]
+"""Carries out a tool's calls: the reply's whole text, given arguments that fit the tool's
+parameters. Raises `ToolError` where it came to nothing."""
 
-    async def answer(self, arguments: Mapping[str, Any]) -> str:
-        """The reply's whole text.
 
-        Args:
-            arguments: they fit the tool's parameters.
-
-        Raises:
-            ToolError: it came to nothing.
-        """
-        ...
+class Closing(Protocol):
+    """What holds connections."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Let go of them."""
         ...
 
 
@@ -211,19 +205,25 @@ class Toolbox:
         tools: by name.
         services: what carries each of them out.
         redact: takes secrets out of a text.
+        connected: what of the services holds connections.
     """
 
     def __init__(
-        self, tools: Mapping[str, Tool], services: Mapping[str, Service], redact: Redact
+        self,
+        tools: Mapping[str, Tool],
+        services: Mapping[str, Service],
+        redact: Redact,
+        connected: Sequence[Closing] = (),
     ) -> None:
         self.tools = tools
         self.redact = redact
         self._services = services
+        self._connected = connected
         self._used: Counter[str] = Counter()
 
     def afresh(self) -> Toolbox:
         """The same tools for another question: their calls are counted anew."""
-        return Toolbox(self.tools, self._services, self.redact)
+        return Toolbox(self.tools, self._services, self.redact, self._connected)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
         """Call a tool once.
@@ -246,7 +246,7 @@ class Toolbox:
 
     async def close(self) -> None:
         """Let go of connections; the tools of `afresh` share them."""
-        for service in self._services.values():
+        for service in self._connected:
             await service.close()
 
     async def _called(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
@@ -260,7 +260,7 @@ class Toolbox:
         self._used[name] += 1
         try:
             async with asyncio.timeout(tool.limits.seconds):
-                text = await self._services[name].answer(given)
+                text = await self._services[name](given)
         except TimeoutError:
             raise ToolError("time", f"No answer within {tool.limits.seconds:g} seconds.") from None
         # Before it is cut: a secret's beginning is not found any more.
