@@ -102,6 +102,10 @@ class BatchFolder:
                 f"Another process works in {self._path}: wait for its end, or name another folder.",
             )
         self._lock = lock
+        with self._disk():
+            # What a process that was killed left half written.
+            for part in self._path.glob(".*.part"):
+                part.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Leave the folder to others."""

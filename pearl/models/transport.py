@@ -100,8 +100,7 @@ class Transport:
         with _mapped_errors():
             session, url = await self._opened()
             data = body if len(body) < WHOLE else io.BytesIO(body)
-            sent = session.post(url, data=data, headers=JSON, allow_redirects=False)
-            async with sent as response:
+            async with session.post(url, data=data, allow_redirects=False) as response:
                 success = response.status < 300
                 read = await (read_body(response) if success else self.read_error(response))
                 return Answer(response.status, response.headers, read)
@@ -171,7 +170,8 @@ class Transport:
         session = aiohttp.ClientSession(
             # The engine limits how many calls are under way; nobody else does.
             connector=aiohttp.TCPConnector(limit=0),
-            headers=_headers(self._settings),
+            # `post` sends JSON only; to `request` aiohttp says what each body is.
+            headers=_headers(self._settings) | (JSON if self._path else {}),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=timeout(self._settings),
             # aiohttp looks for a proxy at every call, in a thread: only where there is one.
