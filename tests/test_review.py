@@ -7,10 +7,12 @@ import json
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from pearl.lang.library import load_library
 from pearl.lang.source import InputError
@@ -56,6 +58,22 @@ pytest_plugins = ["tests.postgres"]
 
 PLANS = [f"p{number}" for number in range(30)]
 YES = Verdict("yes", 4)
+
+
+@pytest.fixture
+def engine(place: str) -> Iterator[Engine]:
+    """An empty store, in a file and on a server."""
+    opened = open_database(place)
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture
+def local() -> Iterator[Engine]:
+    """An empty store in a file."""
+    opened = open_database("store.db")
+    yield opened
+    opened.dispose()
 
 
 def item(text: str = GOOD.format(who="Mara"), **more: object) -> Item:
@@ -164,8 +182,7 @@ class TestAgreement:
 
 
 class TestVerdicts:
-    def test_every_verdict_comes_back(self, place: str):
-        engine = open_database(place)
+    def test_every_verdict_comes_back(self, engine: Engine):
         odd = Verdict("unclear", 1, ("merge", "edit"), "half 😀, <b>\nand \ufffd")
         with engine.begin() as connection:
             save(connection, "a", 1, odd)
@@ -177,10 +194,8 @@ class TestVerdicts:
         ]  # fmt: skip
         assert of_person(engine, 1) == {"a": odd}
         assert read_verdicts(engine, ["b"]) == found[1:]
-        engine.dispose()
 
-    def test_who_changes_a_verdict_after_the_others_were_shown_is_known(self, place: str):
-        engine = open_database(place)
+    def test_who_changes_a_verdict_after_the_others_were_shown_is_known(self, engine: Engine):
         said = [(1, "yes"), (1, "no"), (2, "yes"), (2, "no"), (1, "unclear")]
         for person, word in said:
             with engine.begin() as connection:
@@ -189,10 +204,8 @@ class TestVerdicts:
         assert [one.seen for one in found] == [False, False, False, True, True]
         assert unswayed(found)["a", 1].verdict.correct == "no"
         assert last(found)["a", 1].verdict.correct == "unclear"
-        engine.dispose()
 
-    def test_many_who_save_at_once_lose_nothing(self, place: str):
-        engine = open_database(place)
+    def test_many_who_save_at_once_lose_nothing(self, engine: Engine):
 
         def work(person: int) -> None:
             for plan in PLANS:
@@ -207,7 +220,6 @@ class TestVerdicts:
         assert {(one.plan, one.person) for one in read_verdicts(engine)} == {
             (plan, person) for plan in PLANS for person in range(6)
         }
-        engine.dispose()
 
     @pytest.mark.parametrize(
         ("change", "says"),
@@ -230,8 +242,7 @@ class TestVerdicts:
 
 
 class TestPeople:
-    def test_tokens_are_made_once_and_kept_as_hashes(self, place: str):
-        engine = open_database(place)
+    def test_tokens_are_made_once_and_kept_as_hashes(self, engine: Engine):
         with engine.begin() as connection:
             first = admit(connection, 2, new_links=False)
             again = admit(connection, None, new_links=False)
@@ -245,10 +256,8 @@ class TestPeople:
             stored = connection.execute(review_people.select()).all()
         assert stored[0].token == hashed(first[0].token)
         assert first[0].token not in repr(stored)
-        engine.dispose()
 
-    def test_a_browser_stays_in_until_it_leaves_or_links_are_new(self, place: str):
-        engine = open_database(place)
+    def test_a_browser_stays_in_until_it_leaves_or_links_are_new(self, engine: Engine):
         with engine.begin() as connection:
             (one,) = admit(connection, ("Anna",), new_links=False)
             keys = [enter(connection, one.person) for _ in range(2)]
@@ -262,10 +271,8 @@ class TestPeople:
         assert who_is(engine, keys[1]) is None
         assert by_token(engine, one.token) is None
         assert by_token(engine, anew.token) == one.person
-        engine.dispose()
 
-    def test_a_name_is_one_s_own(self, place: str):
-        engine = open_database(place)
+    def test_a_name_is_one_s_own(self, engine: Engine):
         with engine.begin() as connection:
             one, _ = admit(connection, ("Anna", "Ben"), new_links=False)
             assert rename(connection, one.person, "  Ann ") == Person(1, "Ann")
@@ -273,7 +280,6 @@ class TestPeople:
                 with pytest.raises(InputError):
                     rename(connection, one.person, name)
         assert everybody(engine) == {1: Person(1, "Ann"), 2: Person(2, "Ben")}
-        engine.dispose()
 
     def test_who_is_wanted(self):
         assert read_wanted("3") == 3
@@ -322,17 +328,15 @@ class TestQueue:
         line = one_line(call("review", name, "--port", "0"), 2)
         assert name in line
 
-    def test_a_link_out_of_a_folder_is_left_out(self, tmp_path: Path):
+    def test_a_link_out_of_a_folder_is_left_out(self, local: Engine, tmp_path: Path):
         folder = plans(tmp_path / "plans", 1)
         secret = tmp_path / "secret.plan"
         secret.write_text(GOOD, encoding="utf-8")
         (folder / "link.plan").symlink_to(secret)
-        engine = open_database("store.db")
         folders = read_folders(["plans"], "", "")
-        queue = read_queue(["plans"], folders, engine, "store.db")
+        queue = read_queue(["plans"], folders, local, "store.db")
         assert [one.name for one in queue.items] == ["plans/plan0.plan"]
         assert queue.left_out == ("plans/link.plan leads out of plans",)
-        engine.dispose()
 
     def test_the_same_start_again_changes_nothing_and_more_people_share_the_rest(
         self, tmp_path: Path
@@ -358,26 +362,23 @@ class TestQueue:
 
 
 class TestVersions:
-    def test_a_version_stands_beside_the_original(self, tmp_path: Path):
+    def test_a_version_stands_beside_the_original(self, local: Engine, tmp_path: Path):
         folder = plans(tmp_path / "plans", 1)
-        engine = open_database("store.db")
         folders = read_folders(["plans"], "", "")
-        (one,) = read_queue(["plans"], folders, engine, "store.db").items
+        (one,) = read_queue(["plans"], folders, local, "store.db").items
         (folder / "plan0.v2.plan").write_text("somebody's\n", encoding="utf-8")
-        found = add_version(engine, one, 1, "new\n", folders)
+        found = add_version(local, one, 1, "new\n", folders)
         assert (found.number, found.file) == (3, "plans/plan0.v3.plan")
         assert (folder / "plan0.v3.plan").read_text(encoding="utf-8") == "new\n"
         assert (folder / "plan0.v2.plan").read_text(encoding="utf-8") == "somebody's\n"
         assert (folder / "plan0.plan").read_text(encoding="utf-8") == one.text
         assert is_version(folder / "plan0.v3.plan")
         assert not list(folder.glob(".*"))
-        engine.dispose()
 
-    def test_two_at_once_get_two_numbers(self, place: str, tmp_path: Path):
+    def test_two_at_once_get_two_numbers(self, engine: Engine, tmp_path: Path):
         folder = plans(tmp_path / "plans", 1)
-        engine = open_database(place)
         folders = read_folders(["plans"], "", "")
-        (one,) = read_queue(["plans"], folders, engine, place).items
+        (one,) = read_queue(["plans"], folders, engine, "").items
         stored = item()
 
         def work(person: int) -> None:
@@ -398,22 +399,19 @@ class TestVersions:
         for version in read_versions(engine, one.id):
             file = folder / f"plan0.v{version.number}.plan"
             assert file.read_text(encoding="utf-8") == version.text
-        engine.dispose()
 
-    def test_a_folder_that_has_become_a_link_is_not_written_to(self, tmp_path: Path):
+    def test_a_folder_that_has_become_a_link_is_not_written_to(self, local: Engine, tmp_path: Path):
         folder = plans(tmp_path / "in", 1)
         outside = tmp_path / "outside"
         outside.mkdir()
-        engine = open_database("store.db")
         folders = read_folders(["in"], "", "")
-        (one,) = read_queue(["in"], folders, engine, "store.db").items
+        (one,) = read_queue(["in"], folders, local, "store.db").items
         folder.rename(tmp_path / "was")
         folder.symlink_to(outside)
         with pytest.raises(InputError, match="not written"):
-            add_version(engine, one, 1, "new\n", folders)
+            add_version(local, one, 1, "new\n", folders)
         assert list(outside.iterdir()) == []
-        assert read_versions(engine) == []
-        engine.dispose()
+        assert read_versions(local) == []
 
     def test_nothing_is_written_over_or_outside(self, tmp_path: Path):
         inside = tmp_path / "in"
@@ -429,25 +427,25 @@ class TestVersions:
                 create(target, "text", (inside,))
         assert not (tmp_path / "out").exists()
 
-    def test_a_demonstration_has_its_question_and_a_name_of_its_own(self, tmp_path: Path):
+    def test_a_demonstration_has_its_question_and_a_name_of_its_own(
+        self, local: Engine, tmp_path: Path
+    ):
         demos = tmp_path / "demos"
         demos.mkdir()
         (demos / "a.plan").write_text("there\n", encoding="utf-8")
-        engine = open_database("store.db")
         folders = read_folders([], "", str(demos))
         text = '1. a = FIND_REASON(CTX, "b") : c\n'
-        version = add_version(engine, item(), 1, text, folders)
-        sent = send_to_demos(engine, item(), version, demos)
+        version = add_version(local, item(), 1, text, folders)
+        sent = send_to_demos(local, item(), version, demos)
         assert sent.demo == "a-2.plan"
-        assert read_versions(engine)[0] == sent
-        assert send_to_demos(engine, item(), sent, demos) == sent
+        assert read_versions(local)[0] == sent
+        assert send_to_demos(local, item(), sent, demos) == sent
         written = (demos / "a-2.plan").read_text(encoding="utf-8")
         assert written == f"question: Why does Mara leave?\n\n{text}"
         assert (demos / "a.plan").read_text(encoding="utf-8") == "there\n"
         nameless = Item("row", "b", "", text)
         with pytest.raises(InputError, match="needs its question"):
-            send_to_demos(engine, nameless, add_version(engine, nameless, 1, text, folders), demos)
-        engine.dispose()
+            send_to_demos(local, nameless, add_version(local, nameless, 1, text, folders), demos)
 
     @pytest.mark.parametrize(
         ("name", "file"),
@@ -519,34 +517,30 @@ class TestRuns:
         engine.dispose()
 
     @pytest.mark.parametrize("name", ["../secret.txt", "/etc/passwd", "link.txt", "sub/../../x"])
-    def test_a_row_cannot_name_a_file_elsewhere(self, name: str, tmp_path: Path):
+    def test_a_row_cannot_name_a_file_elsewhere(self, local: Engine, name: str, tmp_path: Path):
         folder = tmp_path / "documents"
         folder.mkdir()
         (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
         (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
         row = {"plan": GOOD, "answer": "So.", "document": name}
         Path("a.jsonl").write_text(json.dumps(row), encoding="utf-8")
-        engine = open_database("store.db")
         folders = read_folders(["a.jsonl"], str(folder), "")
-        (one,) = read_queue(["a.jsonl"], folders, engine, "store.db").items
-        shown = read_run(one, engine, folders)
+        (one,) = read_queue(["a.jsonl"], folders, local, "store.db").items
+        shown = read_run(one, local, folders)
         assert shown.pieces == []
         assert "none of the folders" in shown.document.trouble
-        engine.dispose()
 
-    def test_a_trace_shows_its_values(self, ran: Path):
+    def test_a_trace_shows_its_values(self, local: Engine, ran: Path):
         assert call("trace", "last/q1", "-o", "t.plan").code == 0
-        engine = open_database("store.db")
         folders = read_folders([], str(ran), "")
-        (one,) = read_queue(["t.plan"], folders, engine, "store.db").items
-        shown = read_run(one, engine, folders)
+        (one,) = read_queue(["t.plan"], folders, local, "store.db").items
+        shown = read_run(one, local, folders)
         assert shown.frame
         assert [record.step.name for record in shown.frame.steps] == ["event", "answer"]
         assert all(record.value for record in shown.frame.steps)
         assert shown.document.text
         assert shown.document.text.name == "s.txt"
-        assert read_run(item(), engine, folders).note.startswith("This plan has not been run")
-        engine.dispose()
+        assert read_run(item(), local, folders).note.startswith("This plan has not been run")
 
     def test_a_long_document_is_shown_around_its_quotes(self):
         whole = [Piece("a" * 300_000), Piece("QUOTE", (1,), "final"), Piece("b" * 100_000)]

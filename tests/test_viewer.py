@@ -21,7 +21,6 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.models.base import Usage
 from pearl.run.journal import Entry
-from pearl.store.store import open_store
 from pearl.viewer.documents import Found, Named, cut, find_document, find_passages
 from pearl.viewer.journal import Call, Counts, Stage, read_calls, read_frames
 from pearl.viewer.page import Item, sum_up
@@ -665,20 +664,3 @@ def test_pages_fit_are_light_and_dark_and_have_an_order(
 
     in_chromium(look)
     assert len(colours) == 2
-
-
-def test_what_a_journal_says_is_read_back_with_its_time(tmp_path: Path):
-    async def written() -> None:
-        store = open_store(str(tmp_path / "s.db"))
-        name = store.start("ask", {"question": "q"})
-        journal = store.journal(name)
-        journal.decide("run", {})
-        journal.record(Entry("call", "step/a", None, "k", 1, "failed", "rate: no", started=12.5))
-        await journal.flush()
-        store.close()
-
-    asyncio.run(written())
-    first, second = entries(tmp_path / "s.db")
-    assert first.started is not None
-    assert abs(first.started - time.time()) < 60
-    assert second.started == 12.5

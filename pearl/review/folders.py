@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.source import InputError, Source
+from pearl.viewer.documents import read_limited
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a document that is shown."""
@@ -61,7 +62,7 @@ class Folders:
             if path is None or path in seen:
                 continue
             seen.add(path)
-            source = _read(path, name)
+            source = read_limited(path, name, LARGEST)
             if source:
                 yield source
 
@@ -147,12 +148,3 @@ def _inside(path: Path, roots: tuple[Path, ...]) -> Path | None:
     except (OSError, RuntimeError, ValueError):
         return None
     return real if any(real.is_relative_to(root) for root in roots) else None
-
-
-def _read(path: Path, name: str) -> Source | None:
-    try:
-        if not path.is_file() or path.stat().st_size > LARGEST:
-            return None
-        return Source(name, read_source(str(path), "document").text)
-    except (OSError, InputError):
-        return None

@@ -219,14 +219,6 @@ class Version:
     time: float = 0.0
 
 
-class _TakenError(Exception):
-    """There is a file of this number already."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
 def edited(text: str) -> str:
     """What a browser sends as the lines that were written: its line ends are no part of them."""
     text = storable(text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -263,16 +255,27 @@ def add_version(engine: Engine, item: Item, person: int, text: str, folders: Fol
     Raises:
         InputError: its file cannot be written.
     """
+    columns = review_versions.c
+    last = select(func.max(columns.number)).where(columns.plan == item.id)
     least = 2
     for _ in range(_TRIES):
-        try:
-            with engine.begin() as connection:
-                return _add(connection, item, person, text, folders, least)
-        except _TakenError as taken:
-            least = taken.number + 1
-        except IntegrityError:
-            # On a server another transaction may have taken the number since it was looked up.
-            continue
+        with engine.connect() as connection:
+            number = max(least, int(connection.execute(last).scalar() or 1) + 1)
+            file = version_file(item.place, number) if item.place else None
+            name = str(Path(item.name).with_name(file.name)) if file else ""
+            version = Version(item.id, number, person, text, name, "", time.time())
+            row = {"plan": item.id, "number": number, "person": person, "text": text}
+            row |= {"file": name, "demo": "", "made": version.time}
+            try:
+                connection.execute(insert(review_versions), row)
+            except IntegrityError:
+                # On a server another transaction may have taken the number since it was looked up.
+                continue
+            # The row comes first: a file without one harms nobody, and the number is ours now.
+            if not file or create(file, text, folders.plans):
+                connection.commit()
+                return version
+            least = number + 1
     raise InputError("Too many versions are being made at once: try again.")
 
 
@@ -321,30 +324,6 @@ def send_to_demos(engine: Engine, item: Item, version: Version, demos: Path) -> 
     with engine.begin() as connection:
         connection.execute(update(review_versions).where(where).values(demo=name))
     return replace(version, demo=name)
-
-
-def _add(
-    connection: Connection, item: Item, person: int, text: str, folders: Folders, least: int
-) -> Version:
-    last = select(func.max(review_versions.c.number)).where(review_versions.c.plan == item.id)
-    number = max(least, int(connection.execute(last).scalar() or 1) + 1)
-    file = version_file(item.place, number) if item.place else None
-    shown = str(Path(item.name).with_name(file.name)) if file else ""
-    version = Version(item.id, number, person, text, shown, "", time.time())
-    row = {
-        "plan": item.id,
-        "number": number,
-        "person": person,
-        "text": text,
-        "file": shown,
-        "demo": "",
-        "made": version.time,
-    }
-    connection.execute(insert(review_versions), row)
-    # The row comes first: a file without one harms nobody, and the number is ours now.
-    if file and not create(file, text, folders.plans):
-        raise _TakenError(number)
-    return version
 
 
 def _with_question(text: str, question: str) -> str:
