@@ -684,9 +684,9 @@ def test_a_failure_that_nobody_else_waits_for_is_not_complained_of():
         cached = Cached(scripted(ModelError("request", "No.")), ReplyCache(), "", Named())
         with pytest.raises(ModelError, match="No"):
             await cached(request())
-        gc.collect()
 
     run(work())
+    gc.collect()
     assert complaints == []
 
 
