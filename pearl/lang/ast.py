@@ -1,6 +1,6 @@
-"""The plan language's types (DESIGN, section 3).
+"""The plan language's types (docs/design.md, section 3), and what parsing yields.
 
-What parsing yields: a plan, the lines that could not be read, the text set aside.
+That is a plan, the lines that could not be read, and the text set aside.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """An action that needs no model; `pearl.builtins` holds the function of this name."""
+    """An action that needs no model; `pearl.lang.builtins` holds the function of this name."""
 
     function: str
 

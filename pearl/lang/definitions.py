@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, Template
+from pearl.lang.text import FUNCTION_WORDS
 
 SYNONYMS = """
 reason cause motive motivation rationale justification explanation
@@ -210,15 +211,11 @@ _NAMED_MARKS = frozenset(
 PLAIN = frozenset("find identify list get give provide name tell state report show".split())
 """Verbs that say nothing about what is found."""
 
-EMPTY = frozenset(
+EMPTY = FUNCTION_WORDS | frozenset(
     """
-    a about all also an and any are as at be been being but by can could did do does done each for
-    from get given had has have how if in input into is it its main might more most of on one or
-    other out over related should so some such than that the their them then there they thing this
-    to used using was were what when where whether which while who whom whose will with without
-    would something someone somebody based context seem seems seemed aspect aspects
-    ultimate main major key central chief pivotal real definite overall
-    remaining direct particular specific detailed
+    aspect aspects based central chief context definite detailed direct done each get given
+    input key main major might one other overall particular pivotal real related remaining seem
+    seemed seems somebody someone something specific thing ultimate used using whether without
     """.split()
 )
 """Words that do not count: what they add is no other thing to find."""

@@ -12,6 +12,17 @@ _UNSAFE = re.compile(f"[\x00-\x1f{_HIDDEN}]")
 _UNSAFE_IN_JSON = re.compile(f"[{_HIDDEN}]")
 
 
+FUNCTION_WORDS = frozenset(
+    """
+    a about all also an and any are as at be been being but by can could did do does for from
+    had has have how if in into is it its more most of on or out over should so some such than
+    that the their them then there they this to was were what when where which while who whom
+    whose will with would
+    """.split()
+)
+"""English words that say nothing of what a text is about; each use adds its own to them."""
+
+
 def printable(text: str) -> str:
     """One line without characters that could steer a terminal or hide other text."""
     return _UNSAFE.sub(lambda found: "\t" if found[0] == "\t" else "�", text)

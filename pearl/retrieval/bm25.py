@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import Span
+from pearl.lang.text import FUNCTION_WORDS
 from pearl.retrieval.terms import sentences, stem
 
 if TYPE_CHECKING:
@@ -66,14 +67,11 @@ def weigh(texts: Sequence[Sequence[str]], k1: float, b: float) -> Weights:
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
-STOP = frozenset(
+STOP = FUNCTION_WORDS | frozenset(
     """
-    a about all also an and any are as at be been being but by can could did do does for from
-    get had has have he her him his how i if in into is it its just like may me might more most
-    must my no not of on one or our out over own she should so some such than that the their
-    them then there these they this those to too up us very was we were what when where which
-    while who whom whose why will with would you your said says say story article passage text
-    author document according following best
+    according article author best document following get he her him his i just like may me might
+    must my no not one our own passage said say says she story text these those too up us very
+    we why you your
     """.split()
 )
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import filterfalse
 
 from pearl.lang.source import Span
+from pearl.lang.text import FUNCTION_WORDS
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _INITIALS = re.compile(r"(?<![^\W_])(?:(?:[A-Z]\.[^\S\n]?)+[A-Z]\.|[A-Z](?:\.[A-Z])+)(?![^\W_])")
@@ -28,15 +29,12 @@ TITLE = 3
 """How often a title's terms count where a text's count once (Robertson, Zaragoza and Taylor,
 "Simple BM25 Extension to Multiple Weighted Fields", CIKM 2004, section 3)."""
 
-STOP = frozenset(
+STOP = FUNCTION_WORDS | frozenset(
     """
-    a about after again against all also am an and any are as at be because been before being
-    below between both but by can could did do does doing down during each few for from further
-    had has have having he her here hers herself him himself his how i if in into is it its itself
-    just me more most my myself no nor not of off on once only or other our ours ourselves out
-    over own same she should so some such than that the their theirs them themselves then there
-    these they this those through to too under until up upon us very was we were what when where
-    which while who whom whose why will with would you your yours yourself yourselves
+    after again against am because before below between both doing down during each few further
+    having he her here hers herself him himself his i itself just me my myself no nor not off
+    once only other our ours ourselves own same she theirs themselves these those through too
+    under until up upon us very we why you your yours yourself yourselves
     """.split()
 )
 """Words that say nothing of what a text is about."""
