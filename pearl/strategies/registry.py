@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -26,8 +27,8 @@ from pearl.prompts.calls import Demonstration
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.run.calls import CALLS, Caller, at_most
 from pearl.run.context import UNLIMITED, Context
-from pearl.run.executor import DEPTH, NONE, STEPS, WIDTH, Handlers, Solve, SolverError
-from pearl.run.loop import Finished, RunError, Strategy, run_strategy
+from pearl.run.executor import DEPTH, NONE, STEPS, WIDTH, Frame, Handlers, Solve, SolverError
+from pearl.run.loop import Finished, RunError, Strategy, run_in_frame
 from pearl.strategies.pearl import (
     GivenPlan,
     Pearl,
@@ -40,7 +41,6 @@ from pearl.strategies.pearl import (
 if TYPE_CHECKING:
     from pearl.models.embeddings import Embed
     from pearl.models.middleware.cache import ReplyCache
-    from pearl.strategies.fsm_states import Machine
     from pearl.tools.toolbox import Tools
 
 OFFLINE = "offline"
@@ -123,11 +123,9 @@ class Runnable:
             RunError: a step was rejected, does not fit the window, or has no output.
             ModelError: the strategy's own calls got no usable answer.
         """
-        inputs, library, handlers = self.inputs, self.library, self.handlers
-        return await run_strategy(
-            self.strategy, question, inputs.document, library, inputs.caller, inputs.context,
-            handlers,
-        )  # fmt: skip
+        inputs = self.inputs
+        frame = Frame(inputs.document, self.library, inputs.caller, inputs.context, self.handlers)
+        return await run_in_frame(self.strategy, question, frame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,21 +363,11 @@ def _decomp(prepared: Prepared, inputs: RunInputs) -> Runnable:
     return Runnable(strategy, inputs, library, _limited(handlers, limits))
 
 
-def _fsm1(prepared: Prepared, inputs: RunInputs) -> Runnable:
-    from pearl.strategies.fsm_states import FSM1
-
-    return _machine(FSM1, prepared, inputs)
-
-
-def _fsm2(prepared: Prepared, inputs: RunInputs) -> Runnable:
-    from pearl.strategies.fsm_states import FSM2
-
-    return _machine(FSM2, prepared, inputs)
-
-
-def _machine(machine: Machine, prepared: Prepared, inputs: RunInputs) -> Runnable:
+def _fsm(name: str, prepared: Prepared, inputs: RunInputs) -> Runnable:
     from pearl.strategies.fsm import Fsm, FsmLimits
+    from pearl.strategies.fsm_states import FSM1, FSM2
 
+    machine = FSM1 if name == "fsm1" else FSM2
     calls = min(FsmLimits().calls, prepared.limits.calls)
     inputs = _within(inputs, calls)
     limits = FsmLimits(calls=calls, context=inputs.context)
@@ -411,27 +399,45 @@ def _react(prepared: Prepared, inputs: RunInputs) -> Runnable:
 
 STRATEGIES = (
     StrategySpec(
-        "pearl", "A plan is written, checked and executed.", _pearl,
-        demonstrations="demos", needs_model=False,
+        "pearl",
+        "A plan is written, checked and executed.",
+        _pearl,
+        demonstrations="demos",
+        needs_model=False,
     ),
     StrategySpec(
-        "decomp", "Steps are written one at a time, after seeing what the last gave.", _decomp,
-        ("open_domain",), "open_domain",
+        "decomp",
+        "Steps are written one at a time, after seeing what the last gave.",
+        _decomp,
+        ("open_domain",),
+        "open_domain",
     ),
     StrategySpec(
-        "fsm1", "A state machine asks for one sub-question after another.", _fsm1, ("fsm",)
+        "fsm1",
+        "A state machine asks for one sub-question after another.",
+        partial(_fsm, "fsm1"),
+        ("fsm",),
     ),
     StrategySpec(
-        "fsm2", "As fsm1, with a review that gives supporting facts.", _fsm2, ("fsm",)
+        "fsm2",
+        "As fsm1, with a review that gives supporting facts.",
+        partial(_fsm, "fsm2"),
+        ("fsm",),
     ),
     StrategySpec(
-        "rebel", "The question is split until a tool, or what is known, answers each part.",
-        _rebel, ("rebel",), uses=("tools", "embedding"),
+        "rebel",
+        "The question is split until a tool, or what is known, answers each part.",
+        _rebel,
+        ("rebel",),
+        uses=("tools", "embedding"),
     ),
     StrategySpec(
-        "react", "Thoughts and actions take turns: search, look up, finish.", _react, ("react",)
+        "react",
+        "Thoughts and actions take turns: search, look up, finish.",
+        _react,
+        ("react",),
     ),
-)  # fmt: skip
+)
 """By name; a new one is a function that puts it together, and an entry here."""
 
 
