@@ -218,14 +218,25 @@ def test_a_library_of_each_size():
         assert any(one.is_builtin for one in actions)
 
 
-def evaluate(folder: Path, server: Server, *options: str) -> Result:
+def asked_of(folder: Path, server: Server | None, *words: str) -> Result:
+    """A command in a folder, with a scripted endpoint or none at all."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("OPENAI_BASE_URL", server.url)
-        patch.setenv("OPENAI_API_KEY", "sk-secretsecret")
-        patch.setenv("PEARL_TRIES", "1")
-        return call("eval", "quality", "--data", "quality.jsonl", "--model", "m",
-                    "-o", "results.jsonl", *options)  # fmt: skip
+        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "PEARL_MODEL"):
+            patch.delenv(name, raising=False)
+        if server:
+            patch.setenv("OPENAI_BASE_URL", server.url)
+            patch.setenv("OPENAI_API_KEY", "sk-secretsecret")
+            patch.setenv("PEARL_TRIES", "1")
+            words = (*words, "--model", "m")
+        return call(*words)
+
+
+def evaluate(folder: Path, server: Server, *options: str) -> Result:
+    return asked_of(
+        folder, server, "eval", "quality", "--data", "quality.jsonl", "-o", "results.jsonl",
+        *options,
+    )  # fmt: skip
 
 
 def reader(choose: Callable[[str], str], label: str = "person") -> Callable[[dict[str, Any]], Any]:
@@ -351,11 +362,9 @@ def test_last_is_the_last_evaluation(tmp_path: Path):
     write_articles(tmp_path, *many(2))
     with Server(reader(lambda _: "A")) as server:
         evaluate(tmp_path, server, "--methods", "zero-shot")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
-        assert call("ask", "story.txt", "Who?", "--model", "offline").code == 0
-        assert call("report", "last").code == 0
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    assert asked_of(tmp_path, None, "ask", "story.txt", "Who?", "--model", "offline").code == 0
+    assert asked_of(tmp_path, None, "report", "last").code == 0
 
 
 def test_questions_whose_answer_is_not_known_cannot_be_scored(tmp_path: Path):
@@ -370,12 +379,9 @@ def test_questions_whose_answer_is_not_known_cannot_be_scored(tmp_path: Path):
 def test_an_answer_of_quotes_alone_counts(tmp_path: Path):
     write_own(tmp_path, gold="closed it")
     said = "> Mara left the lighthouse because the Fund had closed it."
-    with Server([PLAN, said]) as server, pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        patch.setenv("OPENAI_BASE_URL", server.url)
-        done = call("eval", "questions", "--data", "own.jsonl", "--documents", str(tmp_path),
-                    "--model", "m", "--methods", "pearl", "--json")  # fmt: skip
-    assert done.json["right"] == 1
+    with Server([PLAN, said]) as server:
+        words = ("eval", "questions", "--data", "own.jsonl", "--methods", "pearl", "--json")
+        assert asked_of(tmp_path, server, *words).json["right"] == 1
 
 
 @pytest.mark.parametrize(
@@ -392,9 +398,7 @@ def test_an_answer_of_quotes_alone_counts(tmp_path: Path):
 def test_what_is_read_is_never_written_over(tmp_path: Path, words: tuple[str, ...]):
     path = Path(write_articles(tmp_path, *many(2)))
     before = path.read_bytes()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        done = call(*words)
+    done = asked_of(tmp_path, None, *words)
     assert done.code == 2
     assert "name another file to write" in done.err or words[0] == "condense"
     assert path.read_bytes() == before
@@ -405,10 +409,8 @@ def test_an_evaluation_can_be_shown_again(tmp_path: Path):
     with Server(reader(lambda _: "A")) as server:
         done = evaluate(tmp_path, server, "--methods", "zero-shot,pearl")
         asked = len(server.asked)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        shown = call("report", "last")
-        of_file = call("report", "results.jsonl")
+    shown = asked_of(tmp_path, None, "report", "last")
+    of_file = asked_of(tmp_path, None, "report", "results.jsonl")
     assert shown.code == of_file.code == 0
     assert shown.out == of_file.out
     assert shown.out.strip() in done.out
@@ -424,6 +426,7 @@ def test_an_evaluation_can_be_shown_again(tmp_path: Path):
         (("--library-sizes", "0"), "no list of numbers above 0"),
         (("--methods", "pearl-no-refinement"), "--demos"),
         (("--demos", "gone"), "gone is no folder"),
+        (("--data", ""), "with --data: it is at https://github.com/nyu-mll/quality"),
     ],
 )
 def test_wrong_use_is_told_before_anything_is_sent(tmp_path: Path, options, words: str):
@@ -435,30 +438,19 @@ def test_wrong_use_is_told_before_anything_is_sent(tmp_path: Path, options, word
     assert server.asked == []
 
 
-def test_the_data_set_s_file_is_named(tmp_path: Path):
-    done = call("eval", "quality", "--model", "offline")
-    assert done.code == 2
-    assert "--data" in done.err
-    assert "github.com/nyu-mll/quality" in done.err
-
-
 def test_a_killed_evaluation_goes_on_without_repeating_a_call(tmp_path: Path):
-    write_articles(tmp_path, *many(30))
+    write_articles(tmp_path, *many(10))
     words = ("eval", "quality", "--data", "quality.jsonl", "--methods", "zero-shot,pearl,mcq")
     with Stub(latency=0.03) as stub:
-        killed = killed_once(tmp_path, stub, words, 60)
+        killed = killed_once(tmp_path, stub, words, 25)
     assert killed.repeats <= 4
-    assert killed.done.json["answered"] == 90
+    assert killed.done.json["answered"] == 30
 
 
 def test_offline_the_report_says_that_there_is_no_model(tmp_path: Path):
     write_articles(tmp_path, *many(4))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "PEARL_MODEL"):
-            patch.delenv(name, raising=False)
-        done = call("eval", "quality", "--data", "quality.jsonl", "--methods", "zero-shot,pearl",
-                    "--library-sizes", "1,5")  # fmt: skip
+    words = ("--data", "quality.jsonl", "--methods", "zero-shot,pearl", "--library-sizes", "1,5")
+    done = asked_of(tmp_path, None, "eval", "quality", *words)
     assert done.code == 0, done.err
     assert "No language model" in done.out
     assert "pearl@5" in done.out
@@ -536,12 +528,10 @@ CLAIMS = "".join(
 
 def claims(folder: Path, server: Server, *options: str) -> Result:
     (folder / "claims.jsonl").write_text(CLAIMS, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("OPENAI_BASE_URL", server.url)
-        patch.setenv("PEARL_TRIES", "1")
-        return call("eval", "fever", "--data", "claims.jsonl", "--methods", "normal",
-                    "--model", "m", "-o", "results.jsonl", *options)  # fmt: skip
+    return asked_of(
+        folder, server, "eval", "fever", "--data", "claims.jsonl", "--methods", "normal",
+        "-o", "results.jsonl", *options,
+    )  # fmt: skip
 
 
 def test_failed_questions_count_in_the_form_and_are_timed(tmp_path: Path):
@@ -578,12 +568,9 @@ def shipped() -> list[str]:
 def decomposed(folder: Path, *options: str, question: str = "Who left?") -> tuple[Result, str]:
     """What was told, and the first prompt, of `decomp` on a question."""
     write_own(folder, question=question)
-    with Server(lambda _: "no step") as server, pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("OPENAI_BASE_URL", server.url)
-        done = call("eval", "questions", "--data", "own.jsonl", "--documents", str(folder),
-                    "--model", "m", "--json", "--restart", *options)  # fmt: skip
-        return done, server.asked[0].text
+    with Server(lambda _: "no step") as server:
+        words = ("eval", "questions", "--data", "own.jsonl", "--json", "--restart", *options)
+        return asked_of(folder, server, *words), server.asked[0].text
 
 
 def test_steps_are_written_with_passages_where_nobody_named_a_library(tmp_path: Path):
