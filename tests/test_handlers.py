@@ -139,6 +139,9 @@ def test_what_would_never_end_is_refused():
     with pytest.raises(RunError, match="LOOP is asked what it is already at") as error:
         run('1. a = LOOP("x")')
     assert error.value.failures[0].reason == "depth"
+    assert run('1. a = TWICE("x")', depth=1)[0] == "X\nX"
+    with pytest.raises(RunError, match="TWICE is more than 0 calls deep"):
+        run('1. a = TWICE("x")', depth=0)
     with pytest.raises(RunError, match="more than 3 calls deep") as error:
         run('1. a = DEEPER("x")', depth=3)
     assert error.value.failures[0].reason == "depth"
