@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise, product
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from aiohttp import web
 
 from pearl.lang.ast import Plan
+from pearl.lang.diagnostics import Severity
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.models.base import Usage
@@ -239,6 +241,8 @@ def test_a_call_is_known_with_the_tries_before_it():
     ]  # fmt: skip
     assert [one.spent for one in found] == [Usage(20, 5, 0), Usage(20, 0, 0)]
     assert [(one.started, one.seconds) for one in found] == [(1.0, 2.0), (2.0, 2.5)]
+    # The same asked again, after it had been given up, is another call.
+    assert len(read_calls([gone, gone])) == 2
 
 
 @pytest.mark.parametrize(
@@ -295,6 +299,13 @@ def test_every_character_of_a_plan_is_shown_and_findings_stand_at_their_lines():
     kinds = dict(lines[1].parts[::-1])
     for kind, part in (("name", "a"), ("number", "1."), ("note", " : n (o) te"), ("lit", "true")):
         assert kinds[kind] == part or part in [one for key, one in lines[1].parts if key == kind]
+    # Where an error and a warning stand on the same words, the error is marked.
+    error = next(one for one in found if one.severity is Severity.ERROR)
+    warning = replace(error, severity=Severity.WARNING)
+    for both in ([error, warning], [warning, error]):
+        kinds = " ".join(kind for line in plan_lines(source, both) for kind, _ in line.parts)
+        assert "error" in kinds
+        assert "warning" not in kinds
 
 
 def test_overlapping_quotes_cut_the_document_without_losing_a_character():
@@ -332,6 +343,9 @@ def test_a_document_is_shown_only_where_it_is_the_one_that_was_read():
     Path("kept/story.txt").write_bytes(b"\xef\xbb\xbf" + STORY.encode())
     assert found("story.txt", size, digest, folder="kept").text == text
     assert found("story.txt", size, digest, {"documents": "kept"}).text == text
+    wide = "😀" * 5
+    Path("wide.txt").write_text(wide, encoding="utf-8-sig")
+    assert found("wide.txt", 5, Source("", wide).digest).text == Source("wide.txt", wide)
     # A store may name anything: what cannot be the document is not read at all.
     assert found("/dev/zero", 4, digest).text is None
     assert found("x" * 5000, 4, digest).text is None
