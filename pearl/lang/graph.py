@@ -181,6 +181,8 @@ def _layout(
         for upper, lower in pairwise(paths[-1]):
             upper.below.append(lower)
             lower.above.append(upper)
+    for row in rows:
+        _push_apart(row)
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         for row in rows if down else reversed(rows):

@@ -1,0 +1,54 @@
+"""What the actions that need no model give; tests/test_decomp.py has those on texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from pearl.lang.ast import Literal
+from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.lang.values import Pairs, Value
+
+AGES = Pairs((("Ro", 3), ("Mara", [4]), ("Al", 3)))
+
+
+def call(name: str, *values: Value) -> Value:
+    return FUNCTIONS[name]([Given(Literal(value), value) for value in values])
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "result"),
+    [
+        ("keys", (AGES,), ["Ro", "Mara", "Al"]),
+        ("values", (AGES,), [3, [4], 3]),
+        ("count", (AGES,), 3),
+        ("flat", ([["a", ["b"]], "c", []],), ["a", ["b"], "c"]),
+        ("unique", ([1, True, 1, "1", 1.0],), [1, True, "1", 1.0]),
+        ("rest", ([1, 2, 3],), [2, 3]),
+        ("rest", ([],), []),
+        ("groups", (AGES, 2), Pairs((("Ro to Mara", Pairs(AGES.items[:2])),
+                                     ("Al", Pairs(AGES.items[2:]))))),
+        ("groups", (Pairs(()), 2), Pairs(())),
+        *((("sign", (word,), mark)) for word, mark in {
+            "dash": "-", "Hyphen": "-", "slash": "/", "period": ".", "pipe": "|",
+            "under-score": "_", "tab": "\t", "new line": "\n", "hash": "#", "and": "&", "full-stop": ".",
+        }.items()),
+    ],
+)  # fmt: skip
+def test_what_a_builtin_gives(name: str, values: tuple[Value, ...], result: Value):
+    assert repr(call(name, *values)) == repr(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("keys", ([1],), "KEYS needs pairs, and was given list."),
+        ("count", ("ab",), "COUNT needs a list, and was given text."),
+        ("flat", (AGES,), "FLAT needs a list, and was given pairs."),
+        ("parts", (10_000,), "PARTS needs a whole number from 1 to 9999."),
+        ("sign", ("x" * 50,), f"SIGN knows no character called '{'x' * 40}'."),
+    ],
+)
+def test_a_builtin_that_cannot_work_says_so(name: str, values: tuple[Value, ...], words: str):
+    with pytest.raises(BuiltinError) as caught:
+        call(name, *values)
+    assert str(caught.value) == words
