@@ -29,8 +29,8 @@ def call(name: str, *values: Value) -> Value:
                                      ("Al", Pairs(AGES.items[2:]))))),
         ("groups", (Pairs(()), 2), Pairs(())),
         *((("sign", (word,), mark)) for word, mark in {
-            "dash": "-", "Hyphen": "-", "slash": "/", "period": ".", "pipe": "|",
-            "under-score": "_", "tab": "\t", "new line": "\n", "hash": "#", "and": "&", "full-stop": ".",
+            "dash": "-", "Hyphen": "-", "slash": "/", "full-stop": ".", "period": ".", "pipe": "|",
+            "under-score": "_", "tab": "\t", "new line": "\n", "hash": "#", "and": "&",
         }.items()),
     ],
 )  # fmt: skip
