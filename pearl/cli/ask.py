@@ -1,9 +1,4 @@
-"""``pearl ask``
-
-``pearl plan``
-
-``pearl run``
-"""
+"""``pearl ask``, and its two halves: ``pearl plan`` and ``pearl run``."""
 
 from __future__ import annotations
 
