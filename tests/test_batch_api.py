@@ -21,8 +21,8 @@ from pearl.lang.ast import Action, Param, Step
 from pearl.lang.source import InputError, Source
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.batch_api import Batches, Gathering, Options, open_batches
-from pearl.models.batch_jobs import BatchStatus
-from pearl.models.batch_store import LARGEST_LINE
+from pearl.models.batch_client import LARGEST_LINE
+from pearl.models.batch_store import BatchStatus
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.openai import OpenAI
 from pearl.models.settings import Settings

@@ -17,7 +17,7 @@ from pearl.lang.text import counted
 if TYPE_CHECKING:
     from pearl.jobs.job import JobSettings
     from pearl.mining.mine import Mined, Note
-    from pearl.models.batch_jobs import BatchStatus
+    from pearl.models.batch_store import BatchStatus
 
 SHOWN = 3
 """Notes of each kind that are printed; a file gets them all."""

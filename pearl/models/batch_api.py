@@ -1,16 +1,16 @@
 """An endpoint's model, asked through its Batch API: half the price, within a day.
 
 Requests are gathered until nobody new has come for a while (`Gathering`), go
-to the provider as one file, and are answered when the batch is over
-(`pearl.models.batch_jobs`). A `_Session` matches requests with batches, those
-of earlier processes too, whose state and results are in a folder
+to the provider as one file (`pearl.models.batch_client`), and are answered
+when the batch is over. A `_Session` matches requests with batches, those of
+earlier processes too, whose state and results are in a folder
 (`pearl.models.batch_store`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,17 +18,8 @@ from typing import TYPE_CHECKING
 
 from pearl.lang.source import InputError
 from pearl.models.base import FINAL, ModelError, Reply, Request
-from pearl.models.batch_jobs import BatchClient, BatchStatus, Lifecycle
-from pearl.models.batch_store import (
-    ENDS,
-    BatchFolder,
-    Outcome,
-    ProviderBatch,
-    left_out,
-    read_outcomes,
-    request_line,
-    reread,
-)
+from pearl.models.batch_client import ENDS, BatchClient, Outcome, read_outcomes, reread
+from pearl.models.batch_store import BatchFolder, BatchStatus, Lifecycle, request_line
 from pearl.models.openai import Form, Writer, check_read, first_form, identity_of
 
 if TYPE_CHECKING:
@@ -197,27 +188,6 @@ class _Waiting:
     form: Form
 
 
-@dataclass(slots=True)
-class _Batch:
-    """A batch that is not over.
-
-    Args:
-        keys: its requests'.
-        task: takes it on, where somebody waits for it.
-        left: is done when the provider has it no longer; None where it has it not yet.
-    """
-
-    keys: Sequence[str]
-    task: asyncio.Task[None] | None = None
-    left: asyncio.Future[None] | None = None
-
-    def leave(self) -> None:
-        """It is not at the provider any more, so there is room for another."""
-        if self.left is not None:
-            self.left.set_result(None)
-            self.left = None
-
-
 class _Session:
     """Takes requests and hands out replies, within one event loop.
 
@@ -232,7 +202,7 @@ class _Session:
         self.loop = asyncio.get_running_loop()
         self._identity = identity_of(name, settings)
         self._redact = settings.redact
-        self._writer = Writer(name, settings.temperature, settings.max_tokens)
+        self._body = Writer(name, settings.temperature, settings.max_tokens).body
         self._first_form = self._form = first_form(name, settings)
         self._client = BatchClient(settings)
         self._folder = BatchFolder(folder)
@@ -242,10 +212,14 @@ class _Session:
             self._client, self._folder, options.interval, self._note, self._room
         )
         self._waiting: dict[str, _Waiting] = {}
-        self._batches: dict[int, _Batch] = {}
+        # Batches that are not over: their requests' keys, and who takes them on.
+        self._keys: dict[int, Sequence[str]] = {}
         self._batch_of: dict[str, int] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._at_provider: set[int] = set()
+        self._left = asyncio.Event()
         # Where the replies of batches that are over stand, and whose cost is in somebody's books.
-        self._answered: dict[str, Outcome] = {}
+        self._answered: dict[str, tuple[Path, int, int]] = {}
         self._booked: set[str] = set()
         self._final: ModelError | None = None
         self._ready = self.loop.create_task(self._meet())
@@ -261,9 +235,14 @@ class _Session:
         if self._final is not None:
             raise _again(self._final)
         self._ready.result()
-        reply = self._reread(key)
-        if reply is not None:
-            return reply
+        if key in self._answered:
+            reply = reread(key, self._answered[key], self._redact)
+            if reply is not None:
+                kept = key in self._booked
+                self._booked.add(key)
+                return replace(reply, kept=kept)
+            # Somebody has changed the file meanwhile.
+            del self._answered[key]
         waiting = self._waiting.get(key)
         if waiting is not None:
             await asyncio.wait([waiting.answer])
@@ -286,7 +265,7 @@ class _Session:
     async def close(self) -> None:
         """Let go of everything; batches run on at the provider."""
         if self.loop is asyncio.get_running_loop():
-            tasks = [self._ready, *(batch.task for batch in self._batches.values() if batch.task)]
+            tasks = [self._ready, *self._tasks.values()]
             self._stop(ModelError("stopped", "The model was closed before the batch was over."))
             for task in tasks:
                 task.cancel()
@@ -294,18 +273,14 @@ class _Session:
         self._folder.close()
         await self._client.close()
 
-    # --- requests ---
-
     def _gather(self, waiting: _Waiting, form: Form) -> None:
-        request, waiting.form = waiting.request, form
+        key, waiting.form = waiting.request.key, form
         try:
-            self._gathering.add(
-                request.key, request_line(request.key, self._writer.body(request, form))
-            )
+            self._gathering.add(key, request_line(key, self._body(waiting.request, form)))
         except ModelError as error:
-            self._tell(request.key, error)
+            self._tell(key, error)
 
-    def _tell(self, key: str, outcome: Reply | ModelError) -> None:
+    def _tell(self, key: str, outcome: Reply | BaseException) -> None:
         waiting = self._waiting.pop(key, None)
         if waiting is None or waiting.answer.done():
             return
@@ -315,22 +290,6 @@ class _Session:
             waiting.answer.set_exception(outcome)
             waiting.answer.exception()  # Marked as seen: perhaps nobody waits any more.
 
-    def _reread(self, key: str) -> Reply | None:
-        """The reply of a batch that is over; None where there is none."""
-        outcome = self._answered.get(key)
-        if outcome is None:
-            return None
-        reply = reread(outcome, self._redact)
-        if reply is None:
-            # Somebody has changed the file meanwhile.
-            del self._answered[key]
-            return None
-        kept = key in self._booked
-        self._booked.add(key)
-        return replace(reply, kept=kept)
-
-    # --- batches ---
-
     async def _meet(self) -> None:
         """Meet the batches of earlier processes."""
         try:
@@ -339,7 +298,8 @@ class _Session:
                 if record.identity != self._identity:
                     continue
                 if record.stage == "ended":
-                    await self._each(record.number, self._remember)
+                    async for outcome in self._outcomes(record.number):
+                        self._remember(outcome)
                     continue
                 self._add(record.number, self._folder.keys(record))
                 if record.stage == "submitted":
@@ -350,7 +310,7 @@ class _Session:
 
     def _send(self, lines: Sequence[tuple[str, bytes]]) -> None:
         try:
-            number = self._folder.add(self._identity, lines).number
+            number = self._folder.add(self._identity, lines)
         except ModelError as error:
             self._stop(error)
             return
@@ -358,56 +318,70 @@ class _Session:
         self._start(number)
 
     def _add(self, number: int, keys: Sequence[str]) -> None:
-        self._batches[number] = _Batch(keys)
+        self._keys[number] = keys
         self._batch_of.update(dict.fromkeys(keys, number))
 
     def _start(self, number: int) -> None:
-        batch = self._batches[number]
-        if batch.task is None or batch.task.done():
-            batch.task = self.loop.create_task(self._run(number, batch))
-            batch.task.add_done_callback(self._look_after)
+        """Take a batch on, unless somebody does."""
 
-    async def _run(self, number: int, batch: _Batch) -> None:
+        def end(task: asyncio.Task[None]) -> None:
+            # What nobody foresaw must not leave anybody waiting for ever.
+            if not task.cancelled() and (error := task.exception()):
+                for key in list(self._waiting):
+                    self._tell(key, error)
+
+        if number not in self._tasks or self._tasks[number].done():
+            self._tasks[number] = self.loop.create_task(self._run(number))
+            self._tasks[number].add_done_callback(end)
+
+    async def _run(self, number: int) -> None:
         try:
-            await self._deliver(number, await self._lifecycle.run(number))
+            ended = await self._lifecycle.run(number)
+            await self._deliver(number, ended.left_out())
         except ModelError as error:
             if error.reason in FINAL:
                 self._stop(error)
                 return
             # The batch stays: who asks again takes it on from where it stands.
-            for key in batch.keys:
+            for key in self._keys[number]:
                 self._tell(key, _again(error))
         finally:
-            batch.leave()
+            self._leave(number)
 
     def _note(self, status: BatchStatus) -> None:
-        batch = self._batches[status.batch]
         if status.status in ENDS:
-            batch.leave()
-        elif batch.left is None:
-            batch.left = self.loop.create_future()
+            self._leave(status.batch)
+        else:
+            self._at_provider.add(status.batch)
         if self._progress is not None:
             self._progress(status)
 
+    def _leave(self, number: int) -> None:
+        """A batch is not at the provider any more, so there is room for another."""
+        if number in self._at_provider:
+            self._at_provider.remove(number)
+            self._left.set()
+            self._left = asyncio.Event()
+
     async def _room(self, number: int) -> bool:
         """Wait until another batch leaves the provider; False where there is no other."""
-        others = [
-            batch.left
-            for other, batch in self._batches.items()
-            if other != number and batch.left is not None
-        ]
+        others = bool(self._at_provider - {number})
         if others:
-            await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
-        return bool(others)
+            await self._left.wait()
+        return others
 
-    async def _deliver(self, number: int, ended: ProviderBatch) -> None:
-        """Tell everybody who waits for a request of a batch what came of it."""
-        left = dict.fromkeys(self._batches[number].keys)
+    async def _deliver(self, number: int, missing: ModelError) -> None:
+        """Tell everybody who waits for a request of a batch what came of it.
+
+        Args:
+            number: the batch's.
+            missing: why it says nothing of a request.
+        """
+        left = dict.fromkeys(self._keys[number])
         errors: list[ModelError] = []
-
-        def take(outcome: Outcome) -> None:
+        async for outcome in self._outcomes(number):
             if outcome.key not in left:
-                return
+                continue
             del left[outcome.key]
             self._batch_of.pop(outcome.key, None)
             self._remember(outcome)
@@ -417,31 +391,27 @@ class _Session:
                 errors.append(outcome.error)
                 if not self._rewritten(outcome):
                     self._tell(outcome.key, outcome.error)
-
-        await self._each(number, take)
         for key in left:
-            errors.append(left_out(ended))
+            errors.append(_again(missing))
             self._batch_of.pop(key, None)
             self._tell(key, errors[-1])
-        del self._batches[number]
+        del self._keys[number]
         final = [error for error in errors if error.reason in FINAL]
         if final:
             self._stop(final[0])
 
-    async def _each(self, number: int, take: Callable[[Outcome], None]) -> None:
-        """Hand over every line of a batch's results, and let others have their turn."""
-        count = 0
+    async def _outcomes(self, number: int) -> AsyncIterator[Outcome]:
+        """What every line of a batch's results says; others have their turn meanwhile."""
         for path in self._folder.results(number):
-            for outcome in read_outcomes(path, self._redact):
-                take(outcome)
-                count += 1
+            for count, outcome in enumerate(read_outcomes(path, self._redact), 1):
+                yield outcome
                 if count % AT_ONCE == 0:
                     await asyncio.sleep(0)
 
     def _remember(self, outcome: Outcome) -> None:
         """Where a reply stands; a failure is no reason not to ask again."""
         if outcome.reply is not None:
-            self._answered.setdefault(outcome.key, replace(outcome, reply=None))
+            self._answered.setdefault(outcome.key, outcome.place)
 
     def _rewritten(self, outcome: Outcome) -> bool:
         """Send a request once more where it goes without a field that the endpoint does not take.
@@ -453,14 +423,11 @@ class _Session:
         if waiting is None or not outcome.complaint:
             return False
         form = waiting.form.without(outcome.complaint)
-        body = self._writer.body
-        if body(waiting.request, form) == body(waiting.request, waiting.form):
+        if self._body(waiting.request, form) == self._body(waiting.request, waiting.form):
             return False
         self._form = self._form.without(outcome.complaint)
         self._gather(waiting, self._form)
         return True
-
-    # --- ends ---
 
     def _stop(self, error: ModelError) -> None:
         """Tell everybody who waits why nothing comes any more."""
@@ -469,18 +436,9 @@ class _Session:
         for key in list(self._waiting):
             self._tell(key, _again(error))
         current = asyncio.current_task()
-        for batch in self._batches.values():
-            if batch.task is not None and batch.task is not current:
-                batch.task.cancel()
-
-    def _look_after(self, task: asyncio.Task[None]) -> None:
-        """What nobody foresaw must not leave anybody waiting for ever."""
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            for waiting in list(self._waiting.values()):
-                if not waiting.answer.done():
-                    waiting.answer.set_exception(error)
-            self._waiting.clear()
+        for task in self._tasks.values():
+            if task is not current:
+                task.cancel()
 
 
 def _again(error: ModelError) -> ModelError:

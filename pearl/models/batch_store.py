@@ -1,38 +1,54 @@
-"""What is on disk about each batch, and what came of each request, read with no trust.
+"""What is on disk about each batch, and how a batch gets from its requests to its results.
 
 A folder holds a lock and, for a batch 1, ``0001.jsonl`` (its requests),
 ``0001.json`` (how far it has come), ``0001.output.jsonl`` and
-``0001.error.jsonl`` (its results). Every file is written under another name
-and put in place when it is whole, so a process may end at any moment, and the
-next one goes on. A bad line of a result costs no other.
+``0001.error.jsonl`` (its results). Every file is put in place when it is
+whole, so a process may end at any moment, and the next one goes on.
+
+What was sent is never sent again: how far a batch has come is recorded before
+and after each call. Until a batch is submitted a failure is its requests', and
+the engine asks again. From then on trouble with the endpoint is waited out,
+as the batch runs on meanwhile.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+import random
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, get_args
+from typing import BinaryIO, Literal, TypeVar, get_args
 
 from pearl.lang.source import replacing
 from pearl.lang.values import canonical_json
-from pearl.models.base import ModelError, Reply
-from pearl.models.openai import reply_of
-from pearl.models.transport import Complaint, Redact, complaint_of, failure
+from pearl.models.base import FINAL, PASSING, ModelError
+from pearl.models.batch_client import ENDPOINT, ENDS, LARGEST_LINE, BatchClient, ProviderBatch
+
+T = TypeVar("T")
 
 Stage = Literal["written", "uploaded", "submitting", "submitted", "ended"]
 """How far a batch has come. ``submitting`` is recorded before the call, ``submitted`` after it:
 between the two nobody but the provider knows."""
 
-ENDPOINT = "/v1/chat/completions"
-"""Where the provider is to send each request of a batch."""
-
 OPENING = '{"custom_id":'
 """What each line of a file of requests opens with."""
+
+GROWTH = 1.1
+"""Each pause between two looks is this many times the one before."""
+
+LONGEST = 4.0
+"""The longest pause between two looks, in intervals."""
+
+LONGEST_ASKED = 3600.0
+"""Seconds that an endpoint may ask to wait; more is not believed."""
+
+LARGEST = 4 << 30
+"""Bytes of a batch's answers beyond which nothing is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +107,22 @@ class BatchFolder:
         self._lock: BinaryIO | None = None
 
     def open(self) -> None:
-        """Take the folder for this process."""
+        """Take the folder for this process, as far as the system knows locks."""
         with self._disk():
             self._path.mkdir(parents=True, exist_ok=True)
             lock = (self._path / "lock").open("ab")
-        if not _locked(lock):
-            lock.close()
-            raise ModelError(
-                "store",
-                f"Another process works in {self._path}: wait for its end, or name another folder.",
-            )
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
+                raise ModelError(
+                    "store",
+                    f"Another process works in {self._path}: wait for its end, or name another "
+                    "folder.",
+                ) from None
         self._lock = lock
         with self._disk():
             # What a process that was killed left half written.
@@ -119,8 +141,7 @@ class BatchFolder:
 
     def results(self, number: int) -> tuple[Path, Path]:
         """The files of a batch's answers and of its failures."""
-        name = self._path / f"{number:04}"
-        return name.with_suffix(".output.jsonl"), name.with_suffix(".error.jsonl")
+        return self._path / f"{number:04}.output.jsonl", self._path / f"{number:04}.error.jsonl"
 
     def records(self) -> list[BatchRecord]:
         """Every batch that is known, by number."""
@@ -152,8 +173,8 @@ class BatchFolder:
             file.write(canonical_json(asdict(record)).encode() + b"\n")
         return record
 
-    def add(self, identity: str, lines: Sequence[tuple[str, bytes]]) -> BatchRecord:
-        """Begin a batch.
+    def add(self, identity: str, lines: Sequence[tuple[str, bytes]]) -> int:
+        """Begin a batch, and give its number.
 
         Args:
             identity: of the model that is asked.
@@ -166,7 +187,8 @@ class BatchFolder:
                 path.unlink(missing_ok=True)
         with self.writing(self.requests(number)) as file:
             file.writelines(line for _, line in lines)
-        return self.save(BatchRecord(number, identity, len(lines), _hash(key for key, _ in lines)))
+        self.save(BatchRecord(number, identity, len(lines), _hash(key for key, _ in lines)))
+        return number
 
     def keys(self, record: BatchRecord) -> list[str]:
         """The keys of a batch's requests, in order."""
@@ -207,237 +229,142 @@ class BatchFolder:
             ) from None
 
 
-def _locked(file: BinaryIO) -> bool:
-    """Take a file for this process, where the system knows how; it ends with the process."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    with suppress(OSError):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
-
-
 def _hash(keys: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(keys).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-# --- a batch as the provider shows it ---
-
-ENDS = frozenset({"completed", "failed", "expired", "cancelled"})
-"""What the provider calls a batch that is over."""
-
-NO_ROOM = "token_limit_exceeded"
-"""The provider's code where batches under way leave no room for another."""
-
-_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
-
-
 @dataclass(frozen=True, slots=True)
-class ProviderBatch:
-    """A batch as the provider shows it.
+class BatchStatus:
+    """How a batch stands, for a person who waits.
 
     Args:
-        id: the provider's name of it.
-        status: the provider's word, as ``in_progress``.
-        input_file_id: what it was made of.
-        output_file_id: its answers; empty where there are none.
-        error_file_id: its failures; empty where there are none.
-        completed: requests that were answered.
-        failed: requests that failed.
-        complaint: the first error of the batch as a whole, or None.
+        batch: its number in the folder.
+        requests: how many it has.
+        completed: those that were answered.
+        failed: those that failed.
+        status: the provider's word, ``submitting`` before it has one, or ``unreachable`` where it
+            could not be asked.
     """
 
-    id: str
+    batch: int
+    requests: int
+    completed: int
+    failed: int
     status: str
-    input_file_id: str = ""
-    output_file_id: str = ""
-    error_file_id: str = ""
-    completed: int = 0
-    failed: int = 0
-    complaint: Complaint | None = None
-
-    @property
-    def crowded_out(self) -> bool:
-        """Whether it failed for want of room, and for nothing in it."""
-        complaint = self.complaint
-        return self.status == "failed" and complaint is not None and NO_ROOM in complaint.codes
 
 
-def read_batch(data: dict[str, Any], redact: Redact) -> ProviderBatch:
-    """A batch, from what the provider sent.
-
-    Raises:
-        ModelError: it is no batch.
-    """
-    name, status = read_name(data.get("id")), read_name(data.get("status"))
-    if not name or not status:
-        raise no_batch_api()
-    counts = data.get("request_counts")
-    counts = counts if isinstance(counts, dict) else {}
-    errors = data.get("errors")
-    errors = errors.get("data") if isinstance(errors, dict) else errors
-    complaint = None
-    if isinstance(errors, list) and errors and isinstance(errors[0], dict):
-        complaint = complaint_of(errors[0], redact)
-        line = _whole(errors[0].get("line"))
-        if line:
-            complaint = Complaint(f"line {line}: {complaint.words}", complaint.codes)
-    return ProviderBatch(
-        name,
-        status,
-        read_name(data.get("input_file_id")),
-        read_name(data.get("output_file_id")),
-        read_name(data.get("error_file_id")),
-        _whole(counts.get("completed")),
-        _whole(counts.get("failed")),
-        complaint,
-    )
-
-
-def read_name(text: object) -> str:
-    """A name or a word of the provider's, which goes into addresses; empty where it is none."""
-    return text if isinstance(text, str) and _NAME.fullmatch(text) else ""
-
-
-def no_batch_api() -> ModelError:
-    """What is raised where an answer is none of a Batch API's."""
-    return ModelError(
-        "reply", "The endpoint does not answer as a Batch API does: check OPENAI_BASE_URL."
-    )
-
-
-def _whole(number: object) -> int:
-    return number if type(number) is int and number > 0 else 0
-
-
-# --- what came of each request ---
-
-LARGEST_LINE = 16 << 20
-"""Bytes of a line beyond which it holds no reply that could be used."""
-
-PASSING_CODES = ("server", "internal", "timeout", "unavailable", "overloaded")
-"""Parts of codes that say that the provider, and not the request, is to blame."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a request: a reply or an error, and the line of a file that says so.
+@dataclass(frozen=True)
+class Lifecycle:
+    """Takes batches to their ends.
 
     Args:
-        key: the request's.
-        path: of the file.
-        start: the byte at which the line starts.
-        size: the line's bytes.
-        reply: the model's.
-        error: why there is none.
-        complaint: the endpoint's words where it did not take the request as it was written.
+        client: speaks to the provider.
+        folder: what is known of them.
+        interval: seconds between two looks.
+        tell: is told of every look.
+        room: waits until another batch ends; False where no other is under way.
     """
 
-    key: str
-    path: Path
-    start: int
-    size: int
-    reply: Reply | None = None
-    error: ModelError | None = None
-    complaint: str = ""
+    client: BatchClient
+    folder: BatchFolder
+    interval: float
+    tell: Callable[[BatchStatus], None]
+    room: Callable[[int], Awaitable[bool]]
+    _random: random.Random = field(default_factory=random.Random, init=False)
 
+    async def run(self, number: int) -> ProviderBatch:
+        """Go on from wherever a batch stands until its answers are in the folder.
 
-def read_outcomes(path: Path, redact: Redact) -> Iterator[Outcome]:
-    """What every line of a file says that can be read; nothing where there is no such file."""
-    if not path.is_file():
-        return
-    with path.open("rb") as file:
-        start = 0
-        # Of a line that is too long, its beginning.
-        while line := file.readline(LARGEST_LINE):
-            outcome = _outcome(line, path, start, redact)
-            if outcome is not None:
-                yield outcome
-            while line and not line.endswith(b"\n"):
-                line = file.readline(LARGEST_LINE)
-            start = file.tell()
+        Args:
+            number: the batch's.
 
+        Raises:
+            ModelError: it cannot go on; it stands as far as it came.
+        """
+        record = self.folder.record(number)
+        while True:
+            if record.stage != "submitted":
+                record = await self._submit(record)
+            record, batch, status = await self._watch(record)
+            if not batch.crowded_out or not await self.room(number):
+                break
+            past = (*record.past, record.batch_id)
+            record = self.folder.save(replace(record, stage="uploaded", batch_id="", past=past))
+        most = min(LARGEST, (record.requests + 1) * LARGEST_LINE)
 
-def reread(outcome: Outcome, redact: Redact) -> Reply | None:
-    """A reply that was read before; None where its line is no longer there."""
-    try:
-        with outcome.path.open("rb") as file:
-            file.seek(outcome.start)
-            line = file.read(outcome.size)
-    except OSError:
-        return None
-    found = _outcome(line, outcome.path, outcome.start, redact)
-    return found.reply if found is not None and found.key == outcome.key else None
+        async def download(name: str, path: Path) -> None:
+            with self.folder.writing(path) as file:
+                await self.client.download(name, file, most)
 
+        output, error = batch.output_file_id, batch.error_file_id
+        for name, path in zip((output, error), self.folder.results(number), strict=True):
+            if name:
+                await self._lasting(partial(download, name, path), status)
+        self.folder.save(replace(record, stage="ended", output_file_id=output, error_file_id=error))
+        return batch
 
-def _outcome(line: bytes, path: Path, start: int, redact: Redact) -> Outcome | None:
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    key = data.get("custom_id") if isinstance(data, dict) else None
-    if not isinstance(key, str):
-        return None
-    reply, error, refused = None, None, ""
-    response = data.get("response")
-    if not isinstance(response, dict):
-        error = _unsent(data.get("error"), redact)
-    else:
-        status, body = response.get("status_code"), response.get("body")
-        if type(status) is int and not 200 <= status < 300:
-            complaint = complaint_of(body, redact)
-            error = failure(status if 400 <= status < 600 else 500, {}, complaint)
-            refused = complaint.text if status in (400, 422) else ""
-        else:
+    async def _submit(self, record: BatchRecord) -> BatchRecord:
+        self.tell(BatchStatus(record.number, record.requests, 0, 0, "submitting"))
+        if record.stage == "written":
+            name = await self.client.upload(self.folder.requests(record.number))
+            record = self.folder.save(replace(record, stage="uploaded", input_file_id=name))
+        batch = await self._find(record) if record.stage == "submitting" else None
+        if batch is None:
+            self.folder.save(replace(record, stage="submitting"))
             try:
-                reply = reply_of(body, redact)
-            except ModelError as unusable:
-                error = unusable
-    return Outcome(key, path, start, len(line), reply, error, refused)
+                batch = await self.client.create(record.input_file_id, record.keys)
+            except ModelError as error:
+                if error.reason in FINAL:
+                    self.folder.save(replace(record, stage="uploaded"))
+                elif error.reason not in PASSING:
+                    # It was refused, so nothing runs. Perhaps the file is no longer there.
+                    self.folder.save(replace(record, stage="written", input_file_id=""))
+                raise
+        return self.folder.save(
+            replace(record, stage="submitted", batch_id=batch.id, status=batch.status)
+        )
 
+    async def _find(self, record: BatchRecord) -> ProviderBatch | None:
+        """The batch that was made of our file, where one was."""
+        for look in range(2):
+            if look:
+                # A list may lag behind what was just made.
+                await asyncio.sleep(self._pause(0))
+            async for batch in self.client.recent():
+                if batch.input_file_id == record.input_file_id and batch.id not in record.past:
+                    return batch
+        return None
 
-def _unsent(error: Any, redact: Redact) -> ModelError:  # noqa: ANN401 - any JSON
-    """Why the provider did not get to a request."""
-    if not error:
-        return ModelError("reply", "The batch holds neither a reply to this request nor an error.")
-    complaint = complaint_of({"error": error}, redact)
-    code = str(error.get("code") if isinstance(error, dict) else error).lower()
-    if len(code) == 3 and code.isdecimal() and 400 <= int(code) < 600:
-        return failure(int(code), {}, complaint)
-    if "expired" in code:
-        return _expired()
-    if "cancelled" in code:
-        return _cancelled()
-    if "rate_limit" in code:
-        return failure(429, {}, complaint)
-    return failure(500 if any(part in code for part in PASSING_CODES) else 400, {}, complaint)
+    async def _watch(self, record: BatchRecord) -> tuple[BatchRecord, ProviderBatch, BatchStatus]:
+        looks = 0
+        status = BatchStatus(record.number, record.requests, 0, 0, record.status)
+        while True:
+            batch = await self._lasting(partial(self.client.look, record.batch_id), status)
+            if batch.status != record.status:
+                record = self.folder.save(replace(record, status=batch.status))
+            status = replace(
+                status, completed=batch.completed, failed=batch.failed, status=batch.status
+            )
+            self.tell(status)
+            if batch.status in ENDS:
+                return record, batch, status
+            await asyncio.sleep(self._pause(looks))
+            looks += 1
 
+    async def _lasting(self, act: Callable[[], Awaitable[T]], status: BatchStatus) -> T:
+        """Do what changes nothing, until it succeeds or never will."""
+        tries = 0
+        while True:
+            try:
+                return await act()
+            except ModelError as error:
+                if error.reason not in PASSING:
+                    raise
+                asked = min(error.retry_after or 0.0, LONGEST_ASKED)
+            self.tell(replace(status, status="unreachable"))
+            await asyncio.sleep(max(asked, self._pause(tries)))
+            tries += 1
 
-def left_out(batch: ProviderBatch) -> ModelError:
-    """Why a batch that is over says nothing of a request."""
-    match batch.status:
-        case "failed":
-            complaint = batch.complaint or Complaint()
-            words = f"the batch {batch.id} failed: {complaint.words or 'it says no more'}"
-            status = 429 if batch.crowded_out else 400
-            return failure(status, {}, Complaint(words, complaint.codes))
-        case "expired":
-            return _expired()
-        case "cancelled":
-            return _cancelled()
-        case _:
-            return ModelError("reply", f"The batch {batch.id} says nothing of this request.")
-
-
-def _expired() -> ModelError:
-    return ModelError("server", "The provider did not get to this request in its time window.")
-
-
-def _cancelled() -> ModelError:
-    return ModelError(
-        "request", "The batch was cancelled at the provider: run it again to send what is missing."
-    )
+    def _pause(self, looks: int) -> float:
+        growth = min(LONGEST, GROWTH ** min(looks, 100))
+        return self.interval * growth * self._random.uniform(0.9, 1.1)

@@ -1,0 +1,381 @@
+"""The calls of a Batch API, and what comes back, read with no trust.
+
+A batch as the provider shows it, and line by line what came of its requests:
+a bad line costs no other. Nothing here tries again.
+
+The calls stand on our own transport. The official SDK would save about forty
+lines, and reads answers of any length into memory, follows redirects with what
+it sends, and has errors of its own, each to be put into our words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from pearl.models.base import ModelError, Reply
+from pearl.models.openai import reply_of
+from pearl.models.transport import (
+    Complaint,
+    Redact,
+    Transport,
+    complaint_of,
+    failure,
+    read_body,
+    read_complaint,
+    timeout,
+)
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from pearl.models.settings import Settings
+
+ENDPOINT = "/v1/chat/completions"
+"""Where the provider is to send each request of a batch."""
+
+SLOWEST = 50_000
+"""Bytes a second below which a file counts as not coming, or not going, at all."""
+
+PAGES = 10
+"""Pages of a hundred batches that are looked through for one of ours."""
+
+LARGEST_LINE = 16 << 20
+"""Bytes of a line of results beyond which it holds no reply that could be used."""
+
+ENDS = frozenset({"completed", "failed", "expired", "cancelled"})
+"""What the provider calls a batch that is over."""
+
+NO_ROOM = "token_limit_exceeded"
+"""The provider's code where batches under way leave no room for another."""
+
+PASSING_CODES = ("server", "internal", "timeout", "unavailable", "overloaded")
+"""Parts of codes that say that the provider, and not the request, is to blame."""
+
+UNREACHED = {
+    "expired": ("server", "The provider did not get to this request in its time window."),
+    "cancelled": (
+        "request",
+        "The batch was cancelled at the provider: run it again to send what is missing.",
+    ),
+}
+"""Ends of a batch before all of its requests were made: an error's reason and message."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderBatch:
+    """A batch as the provider shows it.
+
+    Args:
+        id: the provider's name of it.
+        status: the provider's word, as ``in_progress``.
+        input_file_id: what it was made of.
+        output_file_id: its answers; empty where there are none.
+        error_file_id: its failures; empty where there are none.
+        completed: requests that were answered.
+        failed: requests that failed.
+        complaint: the first error of the batch as a whole, or None.
+    """
+
+    id: str
+    status: str
+    input_file_id: str = ""
+    output_file_id: str = ""
+    error_file_id: str = ""
+    completed: int = 0
+    failed: int = 0
+    complaint: Complaint | None = None
+
+    @property
+    def crowded_out(self) -> bool:
+        """Whether it failed for want of room, and for nothing in it."""
+        complaint = self.complaint
+        return self.status == "failed" and complaint is not None and NO_ROOM in complaint.codes
+
+    def left_out(self) -> ModelError:
+        """Why a batch that is over says nothing of a request."""
+        if self.status in UNREACHED:
+            return ModelError(*UNREACHED[self.status])
+        if self.status != "failed":
+            return ModelError("reply", f"The batch {self.id} says nothing of this request.")
+        complaint = self.complaint or Complaint()
+        words = f"the batch {self.id} failed: {complaint.words or 'it says no more'}"
+        return failure(429 if self.crowded_out else 400, {}, Complaint(words, complaint.codes))
+
+
+class BatchClient:
+    """The calls of the Batch API: a file up, a batch begun, looks at it, a file down.
+
+    Every method raises a `ModelError` where the endpoint did not do it, as far as is known.
+
+    Args:
+        settings: where the endpoint is, who pays, and how long a call may take.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._transport = Transport(settings)
+        self.close = self._transport.close
+
+    async def upload(self, path: Path) -> str:
+        """Send a file of requests, and give the provider's name of it."""
+        import aiohttp
+
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            raise ModelError("store", f"{path} cannot be read ({error.strerror}).") from None
+        with file:
+            form = aiohttp.FormData()
+            form.add_field("purpose", "batch")
+            form.add_field("file", file, filename=path.name, content_type="application/jsonl")
+            answer = await self._ask(
+                "POST",
+                "files",
+                missing="The endpoint has no Batch API: ask it live, or check OPENAI_BASE_URL.",
+                seconds=self._settings.timeout + os.fstat(file.fileno()).st_size / SLOWEST,
+                data=form,
+            )
+        name = _name(answer, "id")
+        if not name:
+            raise _no_batch_api()
+        return name
+
+    async def create(self, input_file_id: str, mark: str) -> ProviderBatch:
+        """Begin a batch.
+
+        Args:
+            input_file_id: what was uploaded.
+            mark: words by which a person may know it at the provider.
+        """
+        asked = {
+            "input_file_id": input_file_id,
+            "endpoint": ENDPOINT,
+            "completion_window": "24h",
+            "metadata": {"pearl": mark},
+        }
+        return self._read(await self._ask("POST", "batches", json=asked))
+
+    async def look(self, batch_id: str) -> ProviderBatch:
+        """How a batch stands."""
+        missing = (
+            f"The endpoint knows no batch {batch_id}: use the key that it was sent with, or remove "
+            "its .json file to send its requests anew."
+        )
+        return self._read(await self._ask("GET", "batches", batch_id, missing=missing))
+
+    async def recent(self) -> AsyncIterator[ProviderBatch]:
+        """The account's latest batches, newest first."""
+        query = {"limit": "100"}
+        for _ in range(PAGES):
+            page = await self._ask("GET", "batches", query=query)
+            items = page.get("data")
+            if not isinstance(items, list):
+                raise _no_batch_api()
+            items = [item if isinstance(item, dict) else {} for item in items]
+            for item in items:
+                if _name(item, "id") and _name(item, "status"):
+                    yield self._read(item)
+            last = _name(items[-1], "id") if items else ""
+            if page.get("has_more") is not True or not last:
+                return
+            query["after"] = last
+
+    async def download(self, file_id: str, file: BinaryIO, most: int) -> None:
+        """Write what a file of the provider's holds; nothing where it has no such file any more.
+
+        Args:
+            file_id: the provider's name of it.
+            file: where to.
+            most: bytes beyond which nothing is read.
+        """
+        clock, limit = asyncio.get_running_loop().time, self._settings.timeout
+        late, size = clock() + limit, 0
+        async with self._transport.request(
+            "GET",
+            *("files", file_id, "content"),
+            headers={"Accept": "*/*"},
+            timeout=timeout(self._settings, sock_read=limit),
+        ) as response:
+            if response.status in (404, 410):
+                return
+            await self._refuse(response)
+            async for piece in response.content.iter_any():
+                try:
+                    file.write(piece[: most - size])
+                except OSError as error:
+                    # Trouble with the disk is none of the endpoint's.
+                    raise ModelError(
+                        "store",
+                        f"A batch's answers cannot be written ({error.strerror}): make room, and "
+                        "run it again.",
+                    ) from None
+                size += len(piece)
+                if size >= most:
+                    response.close()
+                    break
+                if clock() > late + size / SLOWEST:
+                    response.close()
+                    raise ModelError("timeout", "The endpoint hardly sends a batch's answers.")
+
+    async def _ask(
+        self,
+        method: str,
+        *path: str,
+        missing: str = "",
+        seconds: float = 0,
+        **sent: Any,  # noqa: ANN401 - the transport's
+    ) -> dict[str, Any]:
+        """A JSON object; ``missing`` is what a status of 404 means."""
+        limit = seconds or self._settings.timeout
+        try:
+            async with asyncio.timeout(limit):
+                async with self._transport.request(method, *path, **sent) as response:
+                    await self._refuse(response, missing)
+                    body = await read_body(response)
+            data = json.loads(body)
+        except TimeoutError:
+            raise ModelError("timeout", f"No answer within {limit:g} seconds.") from None
+        except (ValueError, RecursionError):
+            data = None
+        if not isinstance(data, dict):
+            raise _no_batch_api()
+        return data
+
+    async def _refuse(self, response: aiohttp.ClientResponse, missing: str = "") -> None:
+        if response.status < 300:
+            return
+        body = await self._transport.read_error(response)
+        if missing and response.status in (404, 405):
+            raise ModelError("request", missing)
+        complaint = read_complaint(body, self._settings.redact)
+        raise failure(response.status, response.headers, complaint)
+
+    def _read(self, data: dict[str, Any]) -> ProviderBatch:
+        names = ("id", "status", "input_file_id", "output_file_id", "error_file_id")
+        name, status, *files = (_name(data, field) for field in names)
+        if not name or not status:
+            raise _no_batch_api()
+        counts = data.get("request_counts")
+        counts = counts if isinstance(counts, dict) else {}
+        done = (_whole(counts.get("completed")), _whole(counts.get("failed")))
+        errors = data.get("errors")
+        errors = errors.get("data") if isinstance(errors, dict) else errors
+        complaint = None
+        if isinstance(errors, list) and errors and isinstance(errors[0], dict):
+            complaint = complaint_of(errors[0], self._settings.redact)
+            if line := _whole(errors[0].get("line")):
+                complaint = Complaint(f"line {line}: {complaint.words}", complaint.codes)
+        return ProviderBatch(name, status, *files, *done, complaint)
+
+
+def _name(data: dict[str, Any], field: str) -> str:
+    """A name or a word of the provider's, which goes into addresses; empty where it is none."""
+    text = data.get(field)
+    return text if isinstance(text, str) and _NAME.fullmatch(text) else ""
+
+
+def _whole(number: object) -> int:
+    return number if type(number) is int and number > 0 else 0
+
+
+def _no_batch_api() -> ModelError:
+    return ModelError(
+        "reply", "The endpoint does not answer as a Batch API does: check OPENAI_BASE_URL."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a request: a reply or an error, and the line of a file that says so.
+
+    Args:
+        key: the request's.
+        place: the file, the byte at which the line starts, and the line's bytes.
+        reply: the model's.
+        error: why there is none.
+        complaint: the endpoint's words where it did not take the request as it was written.
+    """
+
+    key: str
+    place: tuple[Path, int, int]
+    reply: Reply | None = None
+    error: ModelError | None = None
+    complaint: str = ""
+
+
+def read_outcomes(path: Path, redact: Redact) -> Iterator[Outcome]:
+    """What every line of a file says that can be read; nothing where there is no such file."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        start = 0
+        # Of a line that is too long, its beginning.
+        while line := file.readline(LARGEST_LINE):
+            outcome = _outcome(line, (path, start, len(line)), redact)
+            if outcome is not None:
+                yield outcome
+            while line and not line.endswith(b"\n"):
+                line = file.readline(LARGEST_LINE)
+            start = file.tell()
+
+
+def reread(key: str, place: tuple[Path, int, int], redact: Redact) -> Reply | None:
+    """A reply that was read before; None where its line is no longer there."""
+    path, start, size = place
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            line = file.read(size)
+    except OSError:
+        return None
+    outcome = _outcome(line, place, redact)
+    return outcome.reply if outcome is not None and outcome.key == key else None
+
+
+def _outcome(line: bytes, place: tuple[Path, int, int], redact: Redact) -> Outcome | None:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    key = data.get("custom_id") if isinstance(data, dict) else None
+    if not isinstance(key, str):
+        return None
+    response = data.get("response")
+    if not isinstance(response, dict):
+        return Outcome(key, place, error=_unsent(data.get("error"), redact))
+    status, body = response.get("status_code"), response.get("body")
+    if type(status) is int and not 200 <= status < 300:
+        complaint = complaint_of(body, redact)
+        error = failure(status if 400 <= status < 600 else 500, {}, complaint)
+        refused = complaint.text if status in (400, 422) else ""
+        return Outcome(key, place, error=error, complaint=refused)
+    try:
+        return Outcome(key, place, reply_of(body, redact))
+    except ModelError as unusable:
+        return Outcome(key, place, error=unusable)
+
+
+def _unsent(error: Any, redact: Redact) -> ModelError:  # noqa: ANN401 - any JSON
+    """Why the provider did not get to a request."""
+    if not error:
+        return ModelError("reply", "The batch holds neither a reply to this request nor an error.")
+    code = str(error.get("code") if isinstance(error, dict) else error).lower()
+    for end, why in UNREACHED.items():
+        if end in code:
+            return ModelError(*why)
+    if re.fullmatch(r"[45]\d\d", code):
+        status = int(code)
+    elif "rate_limit" in code:
+        status = 429
+    else:
+        status = 500 if any(part in code for part in PASSING_CODES) else 400
+    return failure(status, {}, complaint_of({"error": error}, redact))
