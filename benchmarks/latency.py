@@ -31,7 +31,7 @@ from pearl.lang.graph import dependencies
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
-from pearl.models.choose import choose_model
+from pearl.models.base import choose_model
 from pearl.models.middleware.stack import Engine, start_engine
 from pearl.run.calls import Caller
 from pearl.run.loop import run_strategy

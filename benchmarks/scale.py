@@ -26,7 +26,7 @@ from benchmarks.workload import documents, plans
 from pearl.jobs.batch import Setup, batch_job
 from pearl.jobs.job import Job, JobSettings, start
 from pearl.jobs.workers import JobProgress
-from pearl.models.choose import choose_model
+from pearl.models.base import choose_model
 from pearl.strategies.registry import prepare
 
 

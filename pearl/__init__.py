@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from pearl.lang.library import Library, load_library
     from pearl.lang.parser import parse
     from pearl.lang.source import InputError, Source
-    from pearl.models.base import Model, ModelError
-    from pearl.models.choose import choose_model
+    from pearl.models.base import Model, ModelError, choose_model
     from pearl.run.evidence import Quote
     from pearl.run.loop import RunError
 
@@ -50,8 +49,7 @@ _HOMES = {
     "pearl.lang.library": ("Library", "load_library"),
     "pearl.lang.parser": ("parse",),
     "pearl.lang.source": ("InputError", "Source"),
-    "pearl.models.base": ("Model", "ModelError"),
-    "pearl.models.choose": ("choose_model",),
+    "pearl.models.base": ("Model", "ModelError", "choose_model"),
     "pearl.run.evidence": ("Quote",),
     "pearl.run.loop": ("RunError",),
 }

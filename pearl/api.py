@@ -19,8 +19,7 @@ from pearl.lang.source import InputError, Source, read_source
 from pearl.lint.checker import DEFAULT, Selection
 from pearl.lint.checker import check as _check
 from pearl.lint.checker import fix as _fix
-from pearl.models.base import Model
-from pearl.models.choose import choose_model
+from pearl.models.base import Model, choose_model
 from pearl.prompts.calls import Demonstration
 from pearl.run.calls import Watch
 from pearl.run.context import Context

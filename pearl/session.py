@@ -7,11 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pearl.models.base import Model
-from pearl.models.choose import env_number
+from pearl.models.base import Model, env_number
 from pearl.models.middleware.stack import Engine, start_engine
-from pearl.models.prices import load_prices
-from pearl.models.tokens import counter
+from pearl.models.tokens import counter, load_prices
 from pearl.run.calls import Caller, Watch
 from pearl.run.context import REPLY, UNLIMITED, Context, Policy
 from pearl.run.journal import Journal

@@ -131,7 +131,7 @@ def test_keys_do_not_travel(tmp_path: Path):
 
     from pearl.jobs.batch import AnswerRows, Setup
     from pearl.jobs.cluster import Order
-    from pearl.models.choose import choose_model
+    from pearl.models.base import choose_model
     from pearl.models.middleware.stack import EngineLimits
     from pearl.run.context import UNLIMITED
     from pearl.strategies.registry import prepare

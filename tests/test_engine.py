@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from pearl.models.base import Attempt, ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Grant, MemoryLedger, judge
-from pearl.models.middleware.cache import Cached
+from pearl.models.middleware.cache import CACHED_FOR, SMALLEST, Cached, PrefixWarmup
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError, RateLimiter, Throttled
 from pearl.models.middleware.retry import TRIES, UNUSABLE, Retry
 from pearl.models.middleware.stack import EngineLimits, start_engine
-from pearl.models.middleware.warmup import CACHED_FOR, SMALLEST, PrefixWarmup
 from pearl.prompts.calls import MapAnswer
 
 T = TypeVar("T")

@@ -10,8 +10,7 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
 from pearl.models.base import Request, Usage
-from pearl.models.prices import Price, dollars, load_prices
-from pearl.models.tokens import count_tokens, upper
+from pearl.models.tokens import Price, count_tokens, dollars, load_prices, upper
 from pearl.prompts.calls import ExecuteStep, WritePlan
 from pearl.prompts.render import render, stable_part
 from tests.conftest import ROOT

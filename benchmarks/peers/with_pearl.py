@@ -14,7 +14,7 @@ from benchmarks.workload import Plan, documents
 from pearl.jobs.batch import Setup, batch_job
 from pearl.jobs.job import run_tasks
 from pearl.jobs.workers import JobProgress, WorkerPool
-from pearl.models.choose import choose_model
+from pearl.models.base import choose_model
 from pearl.models.middleware.stack import start_engine
 from pearl.store.store import open_store
 from pearl.strategies.registry import prepare

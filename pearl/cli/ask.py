@@ -51,7 +51,7 @@ def ask_command(
     from pearl.api import ask
     from pearl.cli.output import progress, settle, show
     from pearl.lang.source import InputError, read_source
-    from pearl.models.choose import choose_model
+    from pearl.models.base import choose_model
     from pearl.session import context_for
     from pearl.store.database import address
 
@@ -110,7 +110,7 @@ def plan_command(
     from pearl.lint.render import terminal
     from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
-    from pearl.models.choose import choose_model
+    from pearl.models.base import choose_model
     from pearl.store.database import address
 
     check_output(output)
@@ -183,7 +183,7 @@ def run_command(
     from pearl.lint.render import terminal
     from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
-    from pearl.models.choose import choose_model
+    from pearl.models.base import choose_model
     from pearl.session import context_for
     from pearl.store.database import address
 

@@ -113,7 +113,7 @@ def estimate_command(
     from pearl.jobs.batch import Setup
     from pearl.jobs.estimate import estimate
     from pearl.jobs.questions import read_index
-    from pearl.models.prices import dollars, load_prices
+    from pearl.models.tokens import dollars, load_prices
     from pearl.store.database import address, is_there
     from pearl.store.history import mean_seconds
     from pearl.strategies.registry import prepare

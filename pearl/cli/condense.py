@@ -153,7 +153,7 @@ def _model(name: str, rounds: int | None) -> Model | None:
     """The model to condense with; None where none is asked."""
     if rounds == 0:
         return None
-    from pearl.models.choose import choose_model
+    from pearl.models.base import choose_model
 
     model = choose_model(name)
     # The embedded reader merges by likeness, which is done without asking it.

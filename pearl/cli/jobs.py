@@ -33,9 +33,9 @@ def job_settings(
         InputError: one of them cannot be used.
     """
     from pearl.jobs.job import JobSettings
-    from pearl.models.choose import choose_model
+    from pearl.models.base import choose_model
     from pearl.models.middleware.stack import EngineLimits
-    from pearl.models.prices import load_prices
+    from pearl.models.tokens import load_prices
     from pearl.store.database import address
 
     return JobSettings(

@@ -283,7 +283,7 @@ class _Lines:
 
 def told(progress: JobProgress) -> str:
     """How far a batch is, in one line."""
-    from pearl.models.prices import dollars
+    from pearl.models.tokens import dollars
 
     parts = [
         f"{progress.finished:,} of {progress.total:,} done",

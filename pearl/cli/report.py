@@ -96,7 +96,7 @@ def load(name: str, store: str, prices: str = "") -> Evaluation:
     if Path(name).suffix or "/" in name or Path(name).exists():
         raise InputError(f"{name} is no file: name one that pearl eval wrote, a run, or last.")
     from pearl.evaluate.job import load_run
-    from pearl.models.prices import load_prices
+    from pearl.models.tokens import load_prices
     from pearl.store.database import address
 
     return load_run(name, address(store), load_prices(Path(prices) if prices else None))

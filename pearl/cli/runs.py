@@ -109,7 +109,7 @@ def _check_page(html: str, documents: str) -> None:
 
 
 def _write_page(name: str, item: str, html: str, documents: str, store: str) -> None:
-    from pearl.models.prices import load_prices
+    from pearl.models.tokens import load_prices
     from pearl.viewer.page import job_page, run_page
 
     prices = load_prices()

@@ -22,7 +22,7 @@ from pearl.jobs.workers import Listed, Task
 from pearl.lang.source import InputError
 from pearl.lang.values import digest
 from pearl.models.base import ModelError, Usage
-from pearl.models.prices import Price, Prices
+from pearl.models.tokens import Price, Prices
 from pearl.prompts.calls import FillSchema, LabelQuestion
 from pearl.prompts.render import load_schema
 from pearl.run.calls import SchemaError, fill

@@ -18,12 +18,10 @@ from distributed import Client, LocalCluster, Worker, WorkerPlugin, as_completed
 from pearl.jobs.job import CONCURRENT_TASKS, Job, open_output, resume, stored_rows
 from pearl.jobs.workers import JobProgress, Output, Task, Work, WorkerPool
 from pearl.lang.source import InputError
-from pearl.models.base import ModelError
-from pearl.models.choose import choose_model
+from pearl.models.base import ModelError, choose_model
 from pearl.models.middleware.budget import Ceiling
 from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
-from pearl.models.prices import Price
-from pearl.models.tokens import counter
+from pearl.models.tokens import Price, counter
 from pearl.run.context import Context
 from pearl.store.store import Store, StoreLedger, open_store
 

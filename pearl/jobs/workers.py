@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from pearl.lang.source import InputError, replacing
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import Engine
-from pearl.models.prices import Price, dollars
+from pearl.models.tokens import Price, dollars
 from pearl.run.context import Context
 from pearl.run.journal import Entry
 from pearl.session import Session

@@ -1,13 +1,15 @@
-"""The shape every backend has."""
+"""The shape every backend has, and which backend a person means."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol, TypeAlias
 
+from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json
 from pearl.prompts.calls import Call, Message
 
@@ -126,9 +128,6 @@ class ModelError(Exception):
         self.attempts = attempts
 
 
-WORTH_CACHING = 8000
-"""Characters from which a text's hash is cached: it is a document's, and comes again."""
-
 Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]
 """What a model's ``answer`` is, and every layer that is put around it."""
 
@@ -179,7 +178,8 @@ def call_key(identity: str, messages: tuple[Message, ...], sample: int = 0, stab
 
 
 def _digest(text: str) -> str:
-    return (_sha256 if len(text) < WORTH_CACHING else _cached_sha256)(text)
+    # A long text is a document's, and comes again.
+    return (_sha256 if len(text) < 8000 else _cached_sha256)(text)
 
 
 def _sha256(text: str) -> str:
@@ -187,3 +187,53 @@ def _sha256(text: str) -> str:
 
 
 _cached_sha256 = lru_cache(maxsize=64)(_sha256)
+
+
+def choose_model(name: str = "") -> Model:
+    """The model a person means.
+
+    Args:
+        name: ``offline``, ``recorded:FILE``, a model of the endpoint, or
+            nothing: then ``PEARL_MODEL``, and with no key and no endpoint set,
+            the offline reader.
+
+    Raises:
+        InputError: a setting is missing or wrong; the message says which.
+    """
+    name = (name or os.environ.get("PEARL_MODEL", "")).strip()
+    key, url = (os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
+    if name == "offline" or not (name or key or url):
+        from pearl.models.offline import Offline
+
+        return Offline(chosen=bool(name))
+    if name.startswith("recorded:"):
+        from pearl.models.recorded import load_recording
+
+        return load_recording(name.removeprefix("recorded:"))
+    if not name:
+        raise InputError(
+            "An endpoint is set and no model is named: add --model NAME, set PEARL_MODEL, "
+            "or use --model offline."
+        )
+    from pearl.models.openai import OpenAI
+    from pearl.models.settings import read_settings
+
+    return OpenAI(name, read_settings(name))
+
+
+def env_number(name: str) -> int | None:
+    """A number from the environment; None where it is not set.
+
+    Args:
+        name: ``PEARL_TRIES`` (how often a call is tried in all), ``PEARL_CONTEXT`` (tokens that fit
+            the model, its reply among them) or ``PEARL_MAX_TOKENS`` (tokens that a reply may have).
+
+    Raises:
+        InputError: it is no whole number above 0.
+    """
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"{name} is wrong: it is to be a whole number above 0.")
+    return int(text)

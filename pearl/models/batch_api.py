@@ -121,7 +121,7 @@ def open_batches(
     Raises:
         InputError: a setting is missing or wrong, or the model is none of an endpoint.
     """
-    from pearl.models.choose import read_settings
+    from pearl.models.settings import read_settings
 
     name = name.strip()
     if not name or name == "offline" or name.startswith("recorded:"):

@@ -261,12 +261,12 @@ class BatchClient:
 
     def _read(self, data: dict[str, Any]) -> ProviderBatch:
         names = ("id", "status", "input_file_id", "output_file_id", "error_file_id")
-        name, status, *files = (_name(data, field) for field in names)
+        name, status, sent, output, failures = (_name(data, field) for field in names)
         if not name or not status:
             raise _no_batch_api()
         counts = data.get("request_counts")
         counts = counts if isinstance(counts, dict) else {}
-        done = (_whole(counts.get("completed")), _whole(counts.get("failed")))
+        done, failed = _whole(counts.get("completed")), _whole(counts.get("failed"))
         errors = data.get("errors")
         errors = errors.get("data") if isinstance(errors, dict) else errors
         complaint = None
@@ -274,7 +274,7 @@ class BatchClient:
             complaint = complaint_of(errors[0], self._settings.redact)
             if line := _whole(errors[0].get("line")):
                 complaint = Complaint(f"line {line}: {complaint.words}", complaint.codes)
-        return ProviderBatch(name, status, *files, *done, complaint)
+        return ProviderBatch(name, status, sent, output, failures, done, failed, complaint)
 
 
 def _name(data: dict[str, Any], field: str) -> str:

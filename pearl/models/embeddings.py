@@ -183,7 +183,7 @@ class OpenAIEmbedding:
 
     @cached_property
     def _settings(self) -> Settings:
-        from pearl.models.choose import read_settings
+        from pearl.models.settings import read_settings
 
         try:
             return read_settings(self.name)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from pearl.lang.source import InputError
 
 OPENAI = "https://api.openai.com/v1"
 """The endpoint where none is named."""
@@ -89,3 +92,27 @@ def _header(text: str, what: str) -> str:
     if not text.isascii() or not text.isprintable():
         raise ValueError(f"it holds characters that no {what} has: copy it again")
     return text
+
+
+def read_settings(name: str) -> Settings:
+    """Where a model of an endpoint is asked, from the environment.
+
+    Args:
+        name: the model's, for messages.
+
+    Raises:
+        InputError: a setting is missing or wrong; the message says which.
+    """
+    if not any(os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL")):
+        raise InputError(
+            f"The model {name} needs an endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
+            "server of your own, or use --model offline."
+        )
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        setting = str(first["loc"][0]).upper()
+        setting = setting if setting.startswith("OPENAI_") else f"PEARL_{setting}"
+        why = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{setting} is wrong: {why[:1].lower()}{why[1:]}.") from None

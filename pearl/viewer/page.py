@@ -26,7 +26,7 @@ from pearl.lang.text import counted, printable_lines, shorten
 from pearl.lang.values import canonical_json
 from pearl.lint.checker import check
 from pearl.models.base import Usage
-from pearl.models.prices import Prices, dollars
+from pearl.models.tokens import Prices, dollars
 from pearl.report.document import NONE, number, percent
 from pearl.run.evidence import without_quotes
 from pearl.run.journal import Entry

@@ -133,32 +133,28 @@ class Budget:
         wanted = self._amount(self.expect(request))
         while (grant := await self.ledger.reserve(wanted)) is not Grant.GRANTED:
             if grant is Grant.REFUSED:
-                raise await self._refusal(wanted)
+                spent, limit = await self.ledger.spent(), self.ceiling
+                over = limit.tokens is not None and spent.tokens + wanted.tokens > limit.tokens
+                raise ModelError(
+                    "budget",
+                    f"The next call may take {wanted.tokens:,} tokens, and {spent.tokens:,} of "
+                    f"{limit.tokens:,} are spent: raise --max-tokens."
+                    if over
+                    else f"The next call may cost ${wanted.cost / 1e6:.4f}, and "
+                    f"${spent.cost / 1e6:.4f} of ${(limit.cost or 0) / 1e6:.4f} are spent: raise "
+                    "--max-cost.",
+                )
             await asyncio.sleep(LOOK)
-        spent = Usage()
+        usage = Usage()
         try:
             reply = await self.ask(request)
-            spent = sum((attempt.usage for attempt in reply.attempts), reply.usage)
+            usage = sum((attempt.usage for attempt in reply.attempts), reply.usage)
             return reply
         except ModelError as error:
-            spent = sum((attempt.usage for attempt in error.attempts), Usage())
+            usage = sum((attempt.usage for attempt in error.attempts), Usage())
             raise
         finally:
-            await self.ledger.settle(wanted, self._amount(spent))
+            await self.ledger.settle(wanted, self._amount(usage))
 
     def _amount(self, usage: Usage) -> Amount:
         return Amount(usage.total, self.price(usage))
-
-    async def _refusal(self, wanted: Amount) -> ModelError:
-        spent = await self.ledger.spent()
-        if self.ceiling.tokens is not None and spent.tokens + wanted.tokens > self.ceiling.tokens:
-            return ModelError(
-                "budget",
-                f"The next call may take {wanted.tokens:,} tokens, and {spent.tokens:,} of "
-                f"{self.ceiling.tokens:,} are spent: raise --max-tokens.",
-            )
-        return ModelError(
-            "budget",
-            f"The next call may cost ${wanted.cost / 1e6:.4f}, and ${spent.cost / 1e6:.4f} of "
-            f"${(self.ceiling.cost or 0) / 1e6:.4f} are spent: raise --max-cost.",
-        )

@@ -1,12 +1,20 @@
-"""No call is made twice: not in this process, not in another, not in a later run.
+"""What was answered or read before is not paid for again.
 
+No call is made twice: not in this process, not in another, not in a later run.
 A call's key decides its reply, so one look-up serves resuming, caching, and
 sharing between questions (docs/design.md).
+
+And a document's first call goes alone; the others follow once the endpoint has
+read it. Endpoints cache what they read of a prompt's beginning for some
+minutes, and charge less for it. Calls that set out together would all miss
+that cache.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -18,6 +26,15 @@ FIRST_LOOK = 0.01
 
 LATER_LOOK = 0.5
 """Seconds between looks at most."""
+
+SMALLEST = 3500
+"""Characters below which no endpoint caches a prefix (1,024 tokens)."""
+
+CACHED_FOR = 240.0
+"""Seconds without a call after which a document counts as forgotten."""
+
+MOST = 4096
+"""Documents remembered."""
 
 
 class ReplyCache(Protocol):
@@ -65,7 +82,10 @@ class Cached:
             await asyncio.wait([flight])
             # Whoever led may have been cancelled; then one of those who waited takes the lead.
             if not flight.cancelled():
-                return _shared(flight)
+                if isinstance(error := flight.exception(), ModelError):
+                    raise ModelError(error.reason, str(error))
+                # Another question's reply: what it cost is in that one's books.
+                return replace(flight.result(), kept=True, attempts=())
         flight = asyncio.get_running_loop().create_future()
         self._flights[request.key] = flight
         try:
@@ -101,9 +121,44 @@ class Cached:
         )
 
 
-def _shared(flight: asyncio.Future[Reply]) -> Reply:
-    """Another question's reply: what it cost is in that one's books."""
-    error = flight.exception()
-    if isinstance(error, ModelError):
-        raise ModelError(error.reason, str(error))
-    return replace(flight.result(), kept=True, attempts=())
+@dataclass(frozen=True)
+class PrefixWarmup:
+    """Lets the first call on a document return before the others go.
+
+    Args:
+        ask: makes the call.
+        most: documents remembered; those used least lately are forgotten.
+    """
+
+    ask: Ask
+    most: int = MOST
+    _used: OrderedDict[str, float] = field(default_factory=OrderedDict, init=False)
+    _first: dict[str, asyncio.Future[None]] = field(default_factory=dict, init=False)
+
+    async def __call__(self, request: Request) -> Reply:
+        """Answer.
+
+        Raises:
+            ModelError: as the layer within.
+        """
+        document, loop = request.document, asyncio.get_running_loop()
+        if not document or request.stable < SMALLEST:
+            return await self.ask(request)
+        while loop.time() - self._used.get(document, -math.inf) >= CACHED_FOR:
+            if document not in self._first:
+                self._first[document] = loop.create_future()
+                try:
+                    return await self._noted(request)
+                finally:
+                    # Where it failed, the next one who waits goes alone.
+                    self._first.pop(document).set_result(None)
+            await asyncio.wait([self._first[document]])
+        return await self._noted(request)
+
+    async def _noted(self, request: Request) -> Reply:
+        reply = await self.ask(request)
+        self._used[request.document] = asyncio.get_running_loop().time()
+        self._used.move_to_end(request.document)
+        if len(self._used) > self.most:
+            self._used.popitem(last=False)
+        return reply

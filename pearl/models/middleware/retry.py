@@ -50,21 +50,28 @@ class Retry:
             ModelError: no try got a usable answer; it lists them.
         """
         attempts: list[Attempt] = []
-        while True:
-            began, started = time.time(), time.monotonic()
-            try:
-                reply = await self.ask(request)
-            except HaltError as halted:
-                raise HaltError(halted.reason, str(halted), attempts=tuple(attempts)) from None
-            except ModelError as error:
-                spent = time.monotonic() - started
-                attempts.append(Attempt(error.reason, str(error), error.usage, spent, began))
-                wait = self._wait(error, attempts)
-                if wait is None:
-                    raise self._given_up(error, attempts) from None
-                await self._pause(error, wait, attempts)
-            else:
-                return replace(reply, attempts=tuple(attempts)) if attempts else reply
+        try:
+            while True:
+                began, started = time.time(), time.monotonic()
+                try:
+                    reply = await self.ask(request)
+                except HaltError:
+                    raise
+                except ModelError as error:
+                    spent = time.monotonic() - started
+                    attempts.append(Attempt(error.reason, str(error), error.usage, spent, began))
+                    wait = self._wait(error, attempts)
+                    if wait is None:
+                        raise self._given_up(error, attempts) from None
+                    if error.retry_after is None:
+                        await self.limiter.sleep(wait)
+                    else:
+                        # Everybody meets the same limit: who asks on meanwhile makes it worse.
+                        self.limiter.pause(wait)
+                else:
+                    return replace(reply, attempts=tuple(attempts)) if attempts else reply
+        except HaltError as halted:
+            raise HaltError(halted.reason, str(halted), attempts=tuple(attempts)) from None
 
     def _wait(self, error: ModelError, attempts: list[Attempt]) -> float | None:
         """Seconds to the next try, or None where there is none."""
@@ -75,16 +82,6 @@ class Retry:
             return error.retry_after if error.retry_after <= self.longest_wait else None
         longest = min(LONGEST_BACKOFF, FIRST_WAIT * 2 ** (len(attempts) - 1))
         return self.random.uniform(SHORTEST * longest, longest)
-
-    async def _pause(self, error: ModelError, wait: float, attempts: list[Attempt]) -> None:
-        if error.retry_after is not None:
-            # Everybody meets the same limit: who asks on meanwhile makes it worse for all.
-            self.limiter.pause(wait)
-            return
-        try:
-            await self.limiter.sleep(wait)
-        except HaltError as halted:
-            raise HaltError(halted.reason, str(halted), attempts=tuple(attempts)) from None
 
     def _given_up(self, error: ModelError, attempts: list[Attempt]) -> ModelError:
         message = str(error)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage
-from pearl.models.choose import env_number
+from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage, env_number
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
-from pearl.models.middleware.cache import Cached, ReplyCache
+from pearl.models.middleware.cache import Cached, PrefixWarmup, ReplyCache
 from pearl.models.middleware.rate_limit import (
     CEILING,
     FIRST,
@@ -21,8 +20,7 @@ from pearl.models.middleware.rate_limit import (
     Throttled,
 )
 from pearl.models.middleware.retry import TRIES, Retry
-from pearl.models.middleware.warmup import PrefixWarmup
-from pearl.models.prices import Price
+from pearl.models.tokens import REPLY, Price, upper
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +85,6 @@ class Engine:
         self.limiter.stop(error)
 
 
-@dataclass(frozen=True)
-class CircuitBreaker:
-    """Stops everything at an error that every further call would meet again."""
-
-    ask: Ask
-    limiter: ConcurrencyLimiter
-
-    async def __call__(self, request: Request) -> Reply:
-        """Answer.
-
-        Raises:
-            ModelError: as the layer within.
-        """
-        try:
-            return await self.ask(request)
-        except ModelError as error:
-            if error.reason in FINAL:
-                self.limiter.stop(error)
-            raise
-
-
 def start_engine(
     model: Model,
     replies: ReplyCache | None = None,
@@ -132,7 +109,7 @@ def start_engine(
     limiter = ConcurrencyLimiter(limits.concurrency or CEILING, limits.first)
     requests = RateLimiter(limits.rpm) if limits.rpm else None
     tokens = RateLimiter(limits.tpm) if limits.tpm else None
-    expect = partial(_expected, model=model.name, reply=env_number("PEARL_MAX_TOKENS"))
+    expect = partial(upper, model=model.name, reply=env_number("PEARL_MAX_TOKENS") or REPLY)
     ask: Ask = Throttled(
         model.answer, limiter, requests, tokens, lambda request: expect(request).total
     )
@@ -146,10 +123,14 @@ def start_engine(
         ask = Budget(ask, ledger, ceiling, expect, cost)
     if replies is not None:
         ask = Cached(ask, replies, scope, model, limiter.sleep)
-    return Engine(CircuitBreaker(ask, limiter), model, limiter, replies)
 
+    async def breaker(request: Request) -> Reply:
+        """Stops everything at an error that every further call would meet again."""
+        try:
+            return await ask(request)
+        except ModelError as error:
+            if error.reason in FINAL:
+                limiter.stop(error)
+            raise
 
-def _expected(request: Request, model: str, reply: int | None) -> Usage:
-    from pearl.models.tokens import REPLY, upper
-
-    return upper(request, model, reply or REPLY)
+    return Engine(breaker, model, limiter, replies)
