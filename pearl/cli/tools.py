@@ -141,7 +141,7 @@ def _place(declared: Declared) -> str:
     match declared.how:
         case Http() as http:
             where = ", may be in a private network" if declared.tool.limits.private else ""
-            if not where and http.scheme == "http" and declared.variables:
+            if not where and http.origin.startswith("http:") and declared.variables:
                 where = ", where keys travel unencrypted"
             return f"{http.method} {http.origin}{http.path}{where}"
         case Search() as search:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
 from types import MappingProxyType
@@ -30,6 +30,9 @@ EXACT = 30
 SHOWN = 15
 """Digits of a number that is rounded."""
 
+_HALF, _NO_DIGITS = Fraction(1, 2), Fraction(0)
+_NO_EXPRESSION = "That is no expression: write numbers and operators, as (3 + 4) * 2."
+_TOO_LARGE = "A number in the expression is too large or too small."
 _DECIMALS = Context(prec=40)
 _AS_ASCII = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-"})
 
@@ -63,7 +66,7 @@ def evaluate(expression: str) -> Fraction:
     try:
         return _value(ast.parse(text, mode="eval").body, text)
     except (SyntaxError, ValueError):
-        _fail("That is no expression: write numbers and operators, as (3 + 4) * 2.")
+        _fail(_NO_EXPRESSION)
     except (RecursionError, MemoryError):
         _fail("The expression is nested too deep: ask for a part of it.")
     except ZeroDivisionError:
@@ -75,114 +78,83 @@ def shown(value: Fraction) -> str:
     if value.denominator == 1:
         return str(value.numerator)
     with localcontext(Context(prec=EXACT)) as context:
-        told = Decimal(value.numerator) / Decimal(value.denominator)
-        exact = Fraction(told) == value
+        number = _decimal(value)
         context.prec = SHOWN
-        told = told if exact else +told
+        if Fraction(number) != value:
+            number = +number
     # 1E-7 is how Decimal writes small numbers, and normal for so many digits.
-    plain = -10 < told.adjusted() < SHOWN + 5
-    text = f"{told:f}" if plain else str(told)
+    plain = -10 < number.adjusted() < SHOWN + 5
+    text = f"{number:f}" if plain else str(number)
     return text.rstrip("0").rstrip(".") if "." in text and "E" not in text else text
 
 
 def _value(node: ast.expr, text: str) -> Fraction:
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            return _number(node, text)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, text)
-        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _value(operand, text)
+            if isinstance(value, int):
+                return _small(Fraction(value))
+            # As it is written: 0.1 is a tenth, which no float is.
+            written = (ast.get_source_segment(text, node) or "").replace("_", "")
+            if len(written.lower().partition("e")[2].lstrip("+-")) > 4:
+                _fail(_TOO_LARGE)
+            return _small(Fraction(written))
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as op, operand=operand):
+            sign = -1 if isinstance(op, ast.USub) else 1
+            return sign * _value(operand, text)
+        case ast.BinOp(op=ast.BitXor()):
+            _fail("^ is no operator: write a power with **.")
         case ast.BinOp(left=left, op=op, right=right):
-            if isinstance(op, ast.BitXor):
-                _fail("^ is no operator: write a power with **.")
             if type(op) not in _OPERATORS:
                 _fail("The operators are + - * / // % and **.")
             return _small(_OPERATORS[type(op)](_value(left, text), _value(right, text)))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
-            return _small(_FUNCTIONS[name]([_value(one, text) for one in args]))
+            numbers = [_value(arg, text) for arg in args]
+            function, most, wanted = _FUNCTIONS[name]
+            if not 1 <= len(numbers) <= most:
+                _fail(f"{name} takes {wanted}.")
+            return _small(Fraction(function(*numbers)))
         case ast.Call() | ast.Name():
             _fail(f"There are no names but the functions {', '.join(_FUNCTIONS)}.")
         case ast.Tuple():
             _fail("Write numbers without commas, as 1000000.")
         case _:
-            _fail("That is no expression: write numbers and operators, as (3 + 4) * 2.")
+            _fail(_NO_EXPRESSION)
 
 
-def _number(node: ast.Constant, text: str) -> Fraction:
-    """A number as it is written: 0.1 is a tenth, which no float is."""
-    if isinstance(node.value, int):
-        return _small(Fraction(node.value))
-    written = (ast.get_source_segment(text, node) or "").replace("_", "")
-    exponent = written.lower().partition("e")[2]
-    if len(exponent.lstrip("+-")) > 4:
-        _fail("A number in the expression is too large or too small.")
-    return _small(Fraction(written))
+def _bits(value: Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
 
 
 def _small(value: Fraction) -> Fraction:
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > BITS:
-        _fail("A number in the expression is too large or too small.")
-    return value
+    return value if _bits(value) <= BITS else _fail(_TOO_LARGE)
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:
     if exponent.denominator == 1:
-        bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-        if (bits - 1) * abs(exponent.numerator) > BITS:
-            _fail("A number in the expression is too large or too small.")
+        if (_bits(base) - 1) * abs(exponent.numerator) > BITS:
+            _fail(_TOO_LARGE)
         return Fraction(base**exponent.numerator)
     if base < 0:
         _fail("A root of a number below zero has no value.")
-    if exponent == Fraction(1, 2):
-        return _root(base)
+    up, down = math.isqrt(base.numerator), math.isqrt(base.denominator)
+    if exponent == _HALF and Fraction(up * up, down * down) == base:
+        return Fraction(up, down)
     try:
         with localcontext(_DECIMALS):
-            return Fraction(_decimal(base) ** _decimal(exponent))
+            number = _decimal(base)
+            return Fraction(number.sqrt() if exponent == _HALF else number ** _decimal(exponent))
     except (InvalidOperation, ArithmeticError, ValueError):
         _fail("A power in the expression has no value, or one too large.")
-
-
-def _root(value: Fraction) -> Fraction:
-    if value < 0:
-        _fail("A root of a number below zero has no value.")
-    up, down = math.isqrt(value.numerator), math.isqrt(value.denominator)
-    if up * up == value.numerator and down * down == value.denominator:
-        return Fraction(up, down)
-    with localcontext(_DECIMALS):
-        return Fraction(_decimal(value).sqrt())
 
 
 def _decimal(value: Fraction) -> Decimal:
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
-def _rounded(value: Fraction, digits: Fraction = Fraction(0)) -> Fraction:
+def _rounded(value: Fraction, digits: Fraction = _NO_DIGITS) -> Fraction:
     if digits.denominator != 1 or abs(digits) > BITS // 4:
         _fail("round takes a number and how many digits to keep.")
     return Fraction(round(value, int(digits)))
-
-
-def _one(
-    name: str, act: Callable[[Fraction], Fraction]
-) -> Callable[[Sequence[Fraction]], Fraction]:
-    def carry(given: Sequence[Fraction]) -> Fraction:
-        if len(given) != 1:
-            _fail(f"{name} takes one number.")
-        return act(given[0])
-
-    return carry
-
-
-def _some(
-    name: str, act: Callable[[Sequence[Fraction]], Fraction], most: int = LONGEST_EXPRESSION
-) -> Callable[[Sequence[Fraction]], Fraction]:
-    def carry(given: Sequence[Fraction]) -> Fraction:
-        if not 1 <= len(given) <= most:
-            _fail(f"{name} takes {'one number or two' if most == 2 else 'one number or more'}.")
-        return act(given)
-
-    return carry
 
 
 def _fail(message: str) -> NoReturn:
@@ -195,19 +167,21 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Any]] = M
         ast.Sub: operator.sub,
         ast.Mult: operator.mul,
         ast.Div: operator.truediv,
-        ast.FloorDiv: lambda one, other: Fraction(one // other),
+        ast.FloorDiv: lambda left, right: Fraction(left // right),
         ast.Mod: operator.mod,
         ast.Pow: _power,
     }
 )
-_FUNCTIONS: Mapping[str, Callable[[Sequence[Fraction]], Fraction]] = MappingProxyType(
+_ONE, _SOME = (1, "one number"), (LONGEST_EXPRESSION, "one number or more")
+_FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, str]] = MappingProxyType(
     {
-        "sqrt": _one("sqrt", _root),
-        "abs": _one("abs", abs),
-        "floor": _one("floor", lambda value: Fraction(math.floor(value))),
-        "ceil": _one("ceil", lambda value: Fraction(math.ceil(value))),
-        "round": _some("round", lambda given: _rounded(*given), 2),
-        "min": _some("min", min),
-        "max": _some("max", max),
+        "sqrt": (lambda value: _power(value, _HALF), *_ONE),
+        "abs": (abs, *_ONE),
+        "floor": (math.floor, *_ONE),
+        "ceil": (math.ceil, *_ONE),
+        "round": (_rounded, 2, "one number or two"),
+        "min": (lambda *values: min(values), *_SOME),
+        "max": (lambda *values: max(values), *_SOME),
     }
 )
+"""A function, how many numbers it takes at most, and that in words."""

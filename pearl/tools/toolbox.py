@@ -102,10 +102,10 @@ class Tool:
         return {
             "type": "object",
             "properties": {
-                one.name: {"description": one.about, **json.loads(one.schema)}
-                for one in self.parameters
+                parameter.name: {"description": parameter.about, **json.loads(parameter.schema)}
+                for parameter in self.parameters
             },
-            "required": [one.name for one in self.parameters if one.required],
+            "required": [parameter.name for parameter in self.parameters if parameter.required],
             "additionalProperties": False,
         }
 
@@ -121,6 +121,11 @@ class ToolReply:
 
     text: str
     cut: int = 0
+
+
+def cut(text: str) -> ToolReply:
+    """A reply of what a prompt can hold of a text."""
+    return ToolReply(text[:LONGEST], max(0, len(text) - LONGEST))
 
 
 class Tools(Protocol):
@@ -145,14 +150,6 @@ Service: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str]]
 parameters. Raises `ToolError` where it came to nothing."""
 
 
-class Closing(Protocol):
-    """What holds connections."""
-
-    async def close(self) -> None:
-        """Let go of them."""
-        ...
-
-
 LONGEST_CALL = 20_000
 """Characters of a call's arguments, as JSON."""
 
@@ -172,7 +169,7 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     from jsonschema import Draft202012Validator
 
-    optional = {one.name for one in tool.parameters if not one.required}
+    optional = {parameter.name for parameter in tool.parameters if not parameter.required}
     given = {
         name: value
         for name, value in arguments.items()
@@ -185,16 +182,14 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if size > LONGEST_CALL:
         raise ToolError("input", f"The arguments are longer than {LONGEST_CALL:,} characters.")
     wrong = sorted(
-        Draft202012Validator(tool.json_schema).iter_errors(given), key=lambda one: str(one.path)
+        Draft202012Validator(tool.json_schema).iter_errors(given), key=lambda error: str(error.path)
     )
     if wrong:
-        told = "; ".join(
-            f"{'.'.join(map(str, one.path))}: {one.message[:_SHOWN]}"
-            if one.path
-            else one.message[:_SHOWN]
-            for one in wrong
-        )
-        raise ToolError("input", f"The arguments do not fit: {told}.")
+        problems = [
+            ": ".join(filter(None, (".".join(map(str, error.path)), error.message[:_SHOWN])))
+            for error in wrong
+        ]
+        raise ToolError("input", f"The arguments do not fit: {'; '.join(problems)}.")
     return given
 
 
@@ -205,7 +200,7 @@ class Toolbox:
         tools: by name.
         services: what carries each of them out.
         redact: takes secrets out of a text.
-        connected: what of the services holds connections.
+        closing: let go of the services' connections.
     """
 
     def __init__(
@@ -213,17 +208,17 @@ class Toolbox:
         tools: Mapping[str, Tool],
         services: Mapping[str, Service],
         redact: Redact,
-        connected: Sequence[Closing] = (),
+        closing: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self.tools = tools
         self.redact = redact
         self._services = services
-        self._connected = connected
+        self._closing = closing
         self._used: Counter[str] = Counter()
 
     def afresh(self) -> Toolbox:
         """The same tools for another question: their calls are counted anew."""
-        return Toolbox(self.tools, self._services, self.redact, self._connected)
+        return Toolbox(self.tools, self._services, self.redact, self._closing)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
         """Call a tool once.
@@ -237,35 +232,32 @@ class Toolbox:
             ToolError: it came to nothing; nothing was sent where the reason is
                 ``input``, ``address`` or ``budget``.
         """
+        tool = self.tools.get(name)
+        if tool is None:
+            message = f"There is no tool {name[:60]}: use {', '.join(self.tools)}."
+            raise ToolError("input", " ".join(self.redact(message).split()))
+        limits = tool.limits
         try:
-            return await self._called(name, arguments)
+            given = checked(tool, arguments)
+            if self._used[name] >= limits.calls:
+                raise ToolError("budget", f"All {limits.calls} calls of a question are made.")
+            self._used[name] += 1
+            async with asyncio.timeout(limits.seconds):
+                text = await self._services[name](given)
+        except TimeoutError:
+            raise ToolError(
+                "time", f"{name}: No answer within {limits.seconds:g} seconds."
+            ) from None
         except ToolError as error:
-            told = " ".join(self.redact(str(error)).split())
-            known = f"{name}: " if name in self.tools else ""
-            raise ToolError(error.reason, f"{known}{told}") from None
+            message = " ".join(self.redact(str(error)).split())
+            raise ToolError(error.reason, f"{name}: {message}") from None
+        # Before it is cut: a secret's beginning is not found any more.
+        return cut(self.redact(text))
 
     async def close(self) -> None:
         """Let go of connections; the tools of `afresh` share them."""
-        for service in self._connected:
-            await service.close()
-
-    async def _called(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        tool = self.tools.get(name)
-        if tool is None:
-            known = ", ".join(self.tools)
-            raise ToolError("input", f"There is no tool {name[:60]}: use {known}.")
-        given = checked(tool, arguments)
-        if self._used[name] >= tool.limits.calls:
-            raise ToolError("budget", f"All {tool.limits.calls} calls of a question are made.")
-        self._used[name] += 1
-        try:
-            async with asyncio.timeout(tool.limits.seconds):
-                text = await self._services[name](given)
-        except TimeoutError:
-            raise ToolError("time", f"No answer within {tool.limits.seconds:g} seconds.") from None
-        # Before it is cut: a secret's beginning is not found any more.
-        text = self.redact(text)
-        return ToolReply(text[:LONGEST], max(0, len(text) - LONGEST))
+        for close in self._closing:
+            await close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,23 +305,21 @@ class CachedTools:
         key = digest(["tool", called, self._made[called]])
         reply = await self.replies.claim(self.run, key)
         if not isinstance(reply, Reply):
-            reply = Reply(await self._outcome(name, arguments, key))
-            reply = self.replies.put(self.run, key, reply, f"tool {name}", "")
-        outcome = json.loads(reply.text)
-        if isinstance(outcome, dict):
-            raise ToolError(outcome["reason"], outcome["message"])
-        return ToolReply(*outcome)
-
-    async def _outcome(self, name: str, arguments: Mapping[str, Any], key: str) -> str:
-        """What a call comes to now, as it is kept."""
-        try:
-            reply = await self.inner.call(name, arguments)
-        except ToolError as error:
-            return json.dumps({"reason": error.reason, "message": str(error)})
-        except BaseException:
-            self.replies.release(self.run, key)
-            raise
-        return json.dumps([reply.text, reply.cut])
+            outcome: object
+            try:
+                answer = await self.inner.call(name, arguments)
+                outcome = [answer.text, answer.cut]
+            except ToolError as error:
+                outcome = {"reason": error.reason, "message": str(error)}
+            except BaseException:
+                self.replies.release(self.run, key)
+                raise
+            made = Reply(json.dumps(outcome))
+            reply = self.replies.put(self.run, key, made, f"tool {name}", "")
+        kept = json.loads(reply.text)
+        if isinstance(kept, dict):
+            raise ToolError(kept["reason"], kept["message"])
+        return ToolReply(*kept)
 
 
 PASSAGES = 4
@@ -378,8 +368,7 @@ class SearchTool:
         passages = await asyncio.to_thread(self.retriever.search, query, PASSAGES)
         if not passages:
             raise ToolError("input", "No paragraph has one of these words: use others.")
-        text = "\n\n".join(passage_texts(passages))
-        return ToolReply(text[:LONGEST], max(0, len(text) - LONGEST))
+        return cut("\n\n".join(passage_texts(passages)))
 
 
 def document_tools(document: Source) -> SearchTool:

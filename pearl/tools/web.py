@@ -1,9 +1,4 @@
-"""One call to a service over HTTP, which reaches the declared host and no other.
-
-The text of a reply.
-
-Taking secrets out of texts, in whatever form a server sends them back.
-"""
+"""Calls to a service over HTTP, which reach the declared host and no other, and replies' texts."""
 
 from __future__ import annotations
 
@@ -14,8 +9,7 @@ import re
 import socket
 import ssl
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from html import unescape
 from http import HTTPStatus
 from importlib.metadata import version
@@ -27,7 +21,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from pearl.tools.addresses import Resolve, is_private_literal, is_public, one_form
-from pearl.tools.declared import HOLE, Http, filled
+from pearl.tools.declared import HOLE, VARIABLE, Http, origin_of
 from pearl.tools.toolbox import Limits, ToolError
 
 _TEXTS = re.compile(r"text/|application/(?:json|xml|x-ndjson|jsonl|yaml|toml)$|.*\+(?:json|xml)$")
@@ -37,18 +31,25 @@ _UNKNOWN = ("", "application/octet-stream")
 
 # The standard library's parser fails on some pages (an AssertionError at "<![<"), and takes the
 # square of the time on others. Here each pattern ends at the next "<" or where it began.
-_UNSEEN = re.compile(
-    r"<!--.*?(?:-->|\Z)"
-    r"|<(script|style|template|noscript|svg|iframe)\b[^<>]*>.*?(?:</\1[^<>]*>|\Z)",
-    re.IGNORECASE | re.DOTALL,
+_PAGE = tuple(
+    (re.compile(pattern, re.IGNORECASE | re.DOTALL), place)
+    for pattern, place in (
+        (
+            r"<!--.*?(?:-->|\Z)"
+            r"|<(script|style|template|noscript|svg|iframe)\b[^<>]*>.*?(?:</\1[^<>]*>|\Z)",
+            " ",
+        ),
+        (r"</t[dh]\b[^<>]*>", " "),
+        (
+            r"<(?:/?(?:p|div|section|article|header|footer|main|nav|aside|h[1-6]|ul|ol|dl|dt|dd"
+            r"|table|tr|title|blockquote|pre|form|figure|figcaption)|br|hr|li)\b[^<>]*>",
+            "\n",
+        ),
+        (r"<[a-z/!?][^<>]*>", ""),
+    )
 )
-_BREAK = re.compile(
-    r"<(?:/?(?:p|div|section|article|header|footer|main|nav|aside|h[1-6]|ul|ol|dl|dt|dd|table"
-    r"|tr|title|blockquote|pre|form|figure|figcaption)|br|hr|li)\b[^<>]*>",
-    re.IGNORECASE,
-)
-_CELL = re.compile(r"</t[dh]\b[^<>]*>", re.IGNORECASE)
-_TAG = re.compile(r"<[a-zA-Z/!?][^<>]*>")
+"""What of a page is put in the place of what: what nobody sees, cells, blocks, other tags."""
+
 _SPACES = re.compile(r"[^\S\n]+")
 _LINES = re.compile(r"\s*\n\s*")
 
@@ -66,22 +67,18 @@ def read_text(body: bytes, kind: str, charset: str | None) -> str:
     """
     if kind not in _UNKNOWN and not _TEXTS.match(kind):
         raise ToolError("reply", "It answered with something that is no text.")
-    text = _decoded(body, charset)
-    if kind in _UNKNOWN and ("\0" in text or "\ufffd" in text):
-        raise ToolError("reply", "It answered with something that is no text.")
-    if kind in _PAGES:
-        text = page_text(text)
-    return text.replace("\0", "\ufffd")
-
-
-def _decoded(body: bytes, charset: str | None) -> str:
     try:
         name = codecs.lookup(charset or "utf-8").name
     except (LookupError, ValueError):
         name = "utf-8"
     # Python knows others that no page is in, and reads some in the square of the time.
     known = name if name != "utf-8" and _CHARSETS.match(name) else "utf-8-sig"
-    return body.decode(known, "replace")
+    text = body.decode(known, "replace")
+    if kind in _UNKNOWN and ("\0" in text or "\ufffd" in text):
+        raise ToolError("reply", "It answered with something that is no text.")
+    if kind in _PAGES:
+        text = page_text(text)
+    return text.replace("\0", "\ufffd")
 
 
 def page_text(page: str) -> str:
@@ -90,8 +87,9 @@ def page_text(page: str) -> str:
     Args:
         page: any text; nothing in it fails.
     """
-    shown = _BREAK.sub("\n", _CELL.sub(" ", _UNSEEN.sub(" ", page)))
-    return _LINES.sub("\n", _SPACES.sub(" ", unescape(_TAG.sub("", shown)))).strip()
+    for pattern, place in _PAGE:
+        page = pattern.sub(place, page)
+    return _LINES.sub("\n", _SPACES.sub(" ", unescape(page))).strip()
 
 
 REDIRECTS = 3
@@ -116,27 +114,43 @@ class Web:
     ) -> None:
         self._http = http
         self._limits = limits
-        self._static = {name: filled(value, environment) for name, value in http.static.items()}
-        self._headers = {name: filled(value, environment) for name, value in http.headers.items()}
+        self._static, self._headers = (
+            {
+                name: VARIABLE.sub(lambda match: environment[match[1]].strip(), value)
+                if isinstance(value, str)
+                else value
+                for name, value in given.items()
+            }
+            for given in (http.static, http.headers)
+        )
         self._resolve = resolve
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     async def answer(self, arguments: Mapping[str, Any]) -> str:
         """The reply's text, as `Service.answer`."""
         given = {**self._static, **arguments}
-        path, left = _path(self._http, given)
-        url, body = f"{self._http.origin}{path}", None
-        query = [self._http.query] if self._http.query else []
+        texts = {name: _text(given.pop(name)) for name in set(HOLE.findall(self._http.path))}
+        for name, text in texts.items():
+            # A server may undo what keeps a value in its place.
+            if not text or {".", ".."} & set(text.replace("\\", "/").split("/")):
+                raise ToolError("input", f"{name} cannot stand in an address: give another.")
+        path = HOLE.sub(lambda match: quote(texts[match[1]], safe=""), self._http.path)
+        url, query, body = f"{self._http.origin}{path}", [self._http.query], None
         if self._http.method == "POST":
-            body = json.dumps(left, ensure_ascii=False).encode()
-        elif left:
-            query.append(urlencode(list(_pairs(left)), quote_via=quote))
-        if query:
-            url += f"?{'&'.join(query)}"
+            body = json.dumps(given, ensure_ascii=False).encode()
+        else:
+            values = {
+                name: [*map(_text, value)] if isinstance(value, list) else _text(value)
+                for name, value in given.items()
+            }
+            query.append(urlencode(values, doseq=True, quote_via=quote))
+        if any(query):
+            url += f"?{'&'.join(filter(None, query))}"
         try:
             return await self._sent(URL(url, encoded=True), body)
         except (aiohttp.ClientError, OSError) as error:
-            raise _failure(error) from None
+            message = next(words for kinds, words in _FAILURES if isinstance(error, kinds))
+            raise ToolError("network", message) from None
         except ValueError:
             # A host that no name of a host can be made of.
             raise ToolError("network", "The call cannot be written as HTTP.") from None
@@ -144,7 +158,7 @@ class Web:
     async def close(self) -> None:
         """Close what this event loop has open, and what loops that have ended left behind."""
         this = asyncio.get_running_loop()
-        for loop in [one for one in self._sessions if one is this or one.is_closed()]:
+        for loop in [loop for loop in self._sessions if loop is this or loop.is_closed()]:
             await self._sessions.pop(loop).close()
 
     async def _sent(self, url: URL, body: bytes | None) -> str:
@@ -166,51 +180,56 @@ class Web:
     def _sent_on(self, url: URL, place: str) -> URL:
         try:
             target = url.join(URL(place))
-            origin = (target.scheme, one_form(target.raw_host or ""), target.port)
+            origin = origin_of(target.scheme, one_form(target.raw_host or ""), target.port or 0)
         except ValueError:
             raise ToolError("redirect", "It is sent on to something that is no address.") from None
         if target.user is not None or target.password is not None:
             raise ToolError("redirect", "It is sent on with a name and password in the address.")
-        if origin != (self._http.scheme, self._http.host, self._http.port):
+        if origin != self._http.origin:
             raise ToolError(
                 "host", f"It is sent on to another host: only {self._http.origin} is declared."
             )
         return target
 
     async def _read(self, response: aiohttp.ClientResponse) -> str:
-        if not 200 <= response.status < 300:
-            _refused(response.status)
-        most = self._limits.bytes
+        status, most = response.status, self._limits.bytes
+        if not 200 <= status < 300:
+            # Its own words could say anything, and nobody expects them in an error.
+            known = status in set(HTTPStatus)
+            name = HTTPStatus(status).phrase if known else "which HTTP does not know"
+            raise ToolError("status", f"It answered with status {status}, {name}.")
+        too_long = ToolError(
+            "size", f"Its answer is longer than {most:,} bytes, so it was not read."
+        )
         if (response.content_length or 0) > most:
-            _too_long(most)
-        unpack = _unpacker(response.headers.get("Content-Encoding", "").strip().lower())
-        pieces: list[bytes] = []
-        size = came = 0
+            raise too_long
+        packing = response.headers.get("Content-Encoding", "").strip().lower()
+        if packing not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise ToolError("reply", "Its answer is packed in a way that is not read.")
+        unpacker = None if packing in ("", "identity") else _Unpacker()
+        body = bytearray()
+        came = 0
         async for piece in response.content.iter_chunked(_PIECE):
             came += len(piece)
-            told = unpack.read(piece, most + 1 - size)
-            size += len(told)
-            if max(size, came) > most:
-                _too_long(most)
-            pieces.append(told)
-        if not unpack.whole:
+            body += unpacker.read(piece, most + 1 - len(body)) if unpacker else piece
+            if max(len(body), came) > most:
+                raise too_long
+        if unpacker and not unpacker.member.eof:
             raise ToolError("network", "It broke off in the middle of its answer.")
         kind = response.content_type if "Content-Type" in response.headers else ""
-        return read_text(b"".join(pieces), kind.lower(), response.charset)
+        return read_text(bytes(body), kind.lower(), response.charset)
 
     def _session(self) -> aiohttp.ClientSession:
+        """The session of this event loop, opened where there is none."""
         loop = asyncio.get_running_loop()
-        if loop not in self._sessions:
-            self._sessions[loop] = self._opened()
-        return self._sessions[loop]
-
-    def _opened(self) -> aiohttp.ClientSession:
+        if loop in self._sessions:
+            return self._sessions[loop]
         if is_private_literal(self._http.host) and not self._limits.private:
             # The connector asks no resolver for a host that is an address already.
             _private()
         trusted = ssl.create_default_context(cafile=self._http.ca or None)
         resolver = _Checked(self._resolve, private=self._limits.private)
-        return aiohttp.ClientSession(
+        self._sessions[loop] = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=trusted, resolver=resolver, use_dns_cache=False),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={
@@ -223,6 +242,7 @@ class Web:
             auto_decompress=False,
             trust_env=False,
         )
+        return self._sessions[loop]
 
 
 class _Checked(AbstractResolver):
@@ -235,99 +255,52 @@ class _Checked(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = list(dict.fromkeys(await self._addresses(host, port)))
-        if not self._private and not all(map(is_public, found)):
+        addresses = list(dict.fromkeys(await self._addresses(host, port)))
+        if not self._private and not all(map(is_public, addresses)):
             _private()
-        if not found:
+        if not addresses:
             raise OSError(f"{host} has no address")
         return [
             ResolveResult(
-                hostname=host, host=address, port=port, proto=0, flags=socket.AI_NUMERICHOST,
+                hostname=host,
+                host=address,
+                port=port,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
                 family=socket.AF_INET6 if ":" in address else socket.AF_INET,
             )
-            for address in found
-        ]  # fmt: skip
+            for address in addresses
+        ]
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
-@dataclass
 class _Unpacker:
-    """Unpacks a body piece by piece, never more than is asked for.
+    """Unpacks a body piece by piece, never more than is asked for."""
 
-    Args:
-        packed: by what; None where the body comes as it is.
-    """
-
-    packed: zlib._Decompress | None
+    def __init__(self) -> None:
+        self.member = zlib.decompressobj(zlib.MAX_WBITS | 32)
 
     def read(self, piece: bytes, most: int) -> bytes:
-        if self.packed is None:
-            return piece
-        told = bytearray()
+        unpacked = bytearray()
         try:
-            while piece and len(told) < most:
-                if self.packed.eof:
+            while piece and len(unpacked) < most:
+                if self.member.eof:
                     # A body may be packed in several members, with zeros after the last.
                     piece = piece.lstrip(b"\0")
                     if not piece:
                         break
-                    self.packed = _opened()
-                told += self.packed.decompress(piece, most - len(told))
-                piece = self.packed.unused_data
+                    self.member = zlib.decompressobj(zlib.MAX_WBITS | 32)
+                unpacked += self.member.decompress(piece, most - len(unpacked))
+                piece = self.member.unused_data
         except zlib.error:
             raise ToolError("reply", "Its answer is not packed as it says.") from None
-        return bytes(told)
-
-    @property
-    def whole(self) -> bool:
-        return self.packed is None or self.packed.eof
-
-
-def _unpacker(encoding: str) -> _Unpacker:
-    match encoding:
-        case "" | "identity":
-            return _Unpacker(None)
-        case "gzip" | "x-gzip" | "deflate":
-            return _Unpacker(_opened())
-        case _:
-            raise ToolError("reply", "Its answer is packed in a way that is not read.")
-
-
-def _opened() -> zlib._Decompress:
-    return zlib.decompressobj(zlib.MAX_WBITS | 32)
-
-
-def _path(http: Http, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The path with its holes filled in, and what is left of the arguments."""
-    texts = {name: _text(given[name]) for name in http.holes}
-    for name, text in texts.items():
-        # A server may undo what keeps a value in its place.
-        if not text or {".", ".."} & set(text.replace("\\", "/").split("/")):
-            raise ToolError("input", f"{name} cannot stand in an address: give another.")
-    path = HOLE.sub(lambda found: quote(texts[found[1]], safe=""), http.path)
-    return path, {name: value for name, value in given.items() if name not in texts}
-
-
-def _pairs(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in given.items():
-        for one in value if isinstance(value, list) else [value]:
-            yield name, _text(one)
+        return bytes(unpacked)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any JSON
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _refused(status: int) -> NoReturn:
-    # Its own words could say anything, and nobody expects them in an error.
-    name = HTTPStatus(status).phrase if status in set(HTTPStatus) else "which HTTP does not know"
-    raise ToolError("status", f"It answered with status {status}, {name}.")
-
-
-def _too_long(most: int) -> NoReturn:
-    raise ToolError("size", f"Its answer is longer than {most:,} bytes, so it was not read.")
 
 
 def _private() -> NoReturn:
@@ -338,18 +311,18 @@ def _private() -> NoReturn:
     )
 
 
-def _failure(error: Exception) -> ToolError:
-    match error:
-        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
-            told = "Its certificate cannot be verified: name your own authority's in ca."
-        case aiohttp.ClientConnectorDNSError():
-            told = "Its host is not known: check the endpoint."
-        case aiohttp.ClientConnectorError():
-            told = "It cannot be reached: check the endpoint, and that it is running."
-        case aiohttp.ClientResponseError():
-            told = "It does not speak HTTP as it should."
-        case aiohttp.ClientPayloadError():
-            told = "It broke off in the middle of its answer."
-        case _:
-            told = "It broke the connection off."
-    return ToolError("network", told)
+_FAILURES = (
+    (
+        (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError),
+        "Its certificate cannot be verified: name your own authority's in ca.",
+    ),
+    (aiohttp.ClientConnectorDNSError, "Its host is not known: check the endpoint."),
+    (
+        aiohttp.ClientConnectorError,
+        "It cannot be reached: check the endpoint, and that it is running.",
+    ),
+    (aiohttp.ClientResponseError, "It does not speak HTTP as it should."),
+    (aiohttp.ClientPayloadError, "It broke off in the middle of its answer."),
+    (Exception, "It broke the connection off."),
+)
+"""What is said of an error, the narrower classes first."""
