@@ -12,6 +12,8 @@ from pearl.cli.output import check_output, emit, emit_json
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:
+    from pearl.answer import Answer
+    from pearl.lang.source import Source
     from pearl.run.context import Policy
 
 
@@ -49,7 +51,7 @@ def ask_command(
     answer comes with the passages it rests on, the plan, and a trace.
     """
     from pearl.api import ask
-    from pearl.cli.output import progress, settle, show
+    from pearl.cli.output import progress, settle
     from pearl.lang.source import InputError, read_source
     from pearl.models.base import choose_model
     from pearl.session import context_for
@@ -175,7 +177,7 @@ def run_command(
 ) -> None:
     """Run PLAN on DOCUMENT (text files; one of them may be - for standard input)."""
     from pearl.api import run
-    from pearl.cli.output import progress, settle, show
+    from pearl.cli.output import progress, settle
     from pearl.lang.diagnostics import Severity
     from pearl.lang.parser import parse
     from pearl.lang.source import InputError, read_source
@@ -218,3 +220,45 @@ def run_command(
             )
         )
     show(answer, text, as_json=as_json)
+
+
+def show(answer: Answer, document: Source, *, as_json: bool) -> None:
+    """Print an answer for a person, or as JSON."""
+    if as_json:
+        from pearl.answer import as_object
+
+        emit_json(as_object(answer, document))
+        return
+    from pearl.lang.text import printable, printable_lines
+
+    if answer.notice:
+        click.echo(answer.notice, err=True)
+    if answer.fallback:
+        click.echo(
+            "No plan passed the checker, so the question was asked directly, in one step.", err=True
+        )
+    _title("Answer")
+    click.echo(printable_lines(answer.words) or "The passages below are the answer.")
+    if answer.option:
+        _title("Option")
+        click.echo(f"{answer.option.letter}. {printable(answer.option.text)}")
+    found = [quote for quote in answer.evidence if quote.span]
+    if found:
+        _title("Evidence")
+        for quote in found:
+            line, _ = document.position(quote.span.start if quote.span else 0)
+            text = printable(" ".join(quote.text.split()))
+            click.echo(f"{click.style(f'line {line}:', dim=True)} {text}")
+    missing = [quote for quote in answer.evidence if not quote.span]
+    if missing:
+        _title("Not in the document")
+        for quote in missing:
+            click.echo(f"the model quotes: {printable(quote.text)}")
+    _title("Plan")
+    click.echo(printable_lines(answer.plan).rstrip())
+    if answer.run:
+        click.echo(click.style(f"\npearl trace {answer.run}", dim=True))
+
+
+def _title(text: str) -> None:
+    click.echo(click.style(f"\n{text}", bold=True))

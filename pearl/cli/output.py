@@ -18,9 +18,7 @@ from pearl.lang.source import InputError
 from pearl.lang.text import json_text, printable_lines
 
 if TYPE_CHECKING:
-    from pearl.answer import Answer
     from pearl.jobs.workers import JobProgress
-    from pearl.lang.source import Source
 
 
 _T = TypeVar("_T")
@@ -136,48 +134,6 @@ def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> 
 
 def _named(names: list[str]) -> dict[str, Any]:
     return {"run": names[0]} if names else {}
-
-
-def show(answer: Answer, document: Source, *, as_json: bool) -> None:
-    """Print an answer for a person, or as JSON."""
-    if as_json:
-        from pearl.answer import as_object
-
-        emit_json(as_object(answer, document))
-        return
-    from pearl.lang.text import printable, printable_lines
-
-    if answer.notice:
-        click.echo(answer.notice, err=True)
-    if answer.fallback:
-        click.echo(
-            "No plan passed the checker, so the question was asked directly, in one step.", err=True
-        )
-    _title("Answer")
-    click.echo(printable_lines(answer.words) or "The passages below are the answer.")
-    if answer.option:
-        _title("Option")
-        click.echo(f"{answer.option.letter}. {printable(answer.option.text)}")
-    found = [quote for quote in answer.evidence if quote.span]
-    if found:
-        _title("Evidence")
-        for quote in found:
-            line, _ = document.position(quote.span.start if quote.span else 0)
-            text = printable(" ".join(quote.text.split()))
-            click.echo(f"{click.style(f'line {line}:', dim=True)} {text}")
-    missing = [quote for quote in answer.evidence if not quote.span]
-    if missing:
-        _title("Not in the document")
-        for quote in missing:
-            click.echo(f"the model quotes: {printable(quote.text)}")
-    _title("Plan")
-    click.echo(printable_lines(answer.plan).rstrip())
-    if answer.run:
-        click.echo(click.style(f"\npearl trace {answer.run}", dim=True))
-
-
-def _title(text: str) -> None:
-    click.echo(click.style(f"\n{text}", bold=True))
 
 
 BAR_EVERY = 0.1
