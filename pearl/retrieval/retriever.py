@@ -1,15 +1,24 @@
-"""Retrievers, the order of what they find, and the one that searches a single document."""
+"""What is read of a text: passages that a retriever finds, paragraphs, and parts.
+
+A document is searched by its paragraphs. Where it does not fit a prompt, the passages or the
+paragraphs that bear on a step are chosen, in the document's order; or it is cut into contiguous
+parts of like size.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
+from math import ceil
 from typing import Protocol
 
+from pearl.lang.builtins import MOST, label, read_label
 from pearl.lang.source import Source, Span
-from pearl.retrieval.bm25 import Weights, weigh
+from pearl.retrieval.bm25 import Weights, weigh, words
 from pearl.retrieval.terms import field_terms, query_terms
 
 _EQUAL = 1e-5
@@ -98,10 +107,9 @@ _HEADING = re.compile(r"(#{1,6})[^\S\n]+(\S[^\n]*?)[^\S\n]*#*[^\S\n]*(?:\n\s*|\Z
 _LONGEST = 2000
 """Characters of a paragraph; a longer one is cut."""
 
-_CUTS = tuple(
-    re.compile(pattern)
-    for pattern in (r"\n\s*", r"[.!?…][\"'”’»)\]]*\s+|[。！？][”’」』）]*", r"\s+")
-)
+_SENTENCE = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？][”’」』）]*")
+_SPACE = re.compile(r"\s+")
+_CUTS = (re.compile(r"\n\s*"), _SENTENCE, _SPACE)
 """Where a long paragraph is cut, the best places first: lines, sentences, words."""
 
 
@@ -133,14 +141,14 @@ class DocumentRetriever:
     @property
     def paragraphs(self) -> tuple[Paragraph, ...]:
         """All of them, in order."""
-        return _index(self.document.text)[0]
+        return _paragraph_index(self.document.text)[0]
 
     def search(self, query: str, k: int) -> list[Passage]:
         """The paragraphs that bear most on a query, as `Retriever.search`."""
         wanted = query_terms(query)
         if not wanted or k < 1:
             return []
-        paragraphs, weights = _index(self.document.text)
+        paragraphs, weights = _paragraph_index(self.document.text)
         scores = weights.scores(dict.fromkeys(wanted, 1.0))
         found = (
             Passage(one.id, one.title, self.document.at(one.span), float(score))
@@ -152,7 +160,7 @@ class DocumentRetriever:
 
 # Many steps ask for passages of one document.
 @lru_cache(maxsize=8)
-def _index(text: str) -> tuple[tuple[Paragraph, ...], Weights]:
+def _paragraph_index(text: str) -> tuple[tuple[Paragraph, ...], Weights]:
     found = tuple(_paragraphs(text))
     read = [field_terms(one.title, text[one.span.start : one.span.end]) for one in found]
     return found, weigh(read, k1=1.2, b=0.75)
@@ -168,7 +176,7 @@ def _paragraphs(text: str) -> Iterator[Paragraph]:
             level = len(heading[1])
             titles = [one for one in titles if one[0] < level] + [(level, heading[2])]
             start = heading.end()
-        for span in _cut(text, start, end):
+        for span in _pieces(text, start, end):
             number += 1
             yield Paragraph(str(number), " / ".join(title for _, title in titles), span)
 
@@ -181,7 +189,7 @@ def _blocks(text: str) -> Iterator[Span]:
         start = between.end() if between else end
 
 
-def _cut(text: str, start: int, end: int) -> Iterator[Span]:
+def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
     """A paragraph, in pieces where it is long."""
     while end - start > _LONGEST:
         at = _place(text, start, start + _LONGEST)
@@ -205,3 +213,238 @@ def _stripped(text: str, start: int, end: int) -> Iterator[Span]:
     if body.strip():
         start += len(body) - len(body.lstrip())
         yield Span(start, start + len(body.strip()))
+
+
+# --- parts of like size ---
+
+_BREAKS = (
+    re.compile(r"\n[^\S\n]*\n\s*"),  # a blank line
+    re.compile(r"[.!?…。！？:][\"'”’»」』)\]]*[^\S\n]*\n\s*"),  # a line that ends a sentence
+    _SENTENCE,
+    _SPACE,
+)
+"""Where a text may be cut, the best places first."""
+
+
+class LabelError(Exception):
+    """A label of a part that does not exist."""
+
+
+def spans(text: str, number: int, slack: float = 0.15) -> list[Span]:
+    """Cut a text into so many parts; together they are the text.
+
+    Args:
+        text: any text; one with fewer characters than parts gives empty parts.
+        number: how many parts, at least 1.
+        slack: how far from its even place a cut may be moved to fall between
+            paragraphs, or else sentences, or else words; a share of a part,
+            below 0.5.
+    """
+    size = len(text) / number
+    ends = [0]
+    for at in range(1, number):
+        ends.append(max(ends[-1], _break(text, round(at * size), int(size * slack))))
+    return [Span(start, end) for start, end in zip(ends, [*ends[1:], len(text)], strict=True)]
+
+
+def _break(text: str, target: int, reach: int) -> int:
+    for pattern in _BREAKS:
+        places = [found.end() for found in pattern.finditer(text, target - reach, target + reach)]
+        if places:
+            return min(places, key=lambda place: abs(place - target))
+    while target < len(text) and unicodedata.combining(text[target]):
+        target += 1
+    return target
+
+
+def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | None:
+    """How many parts of like size it takes for none to be longer than the room.
+
+    Args:
+        text: the document.
+        room: tokens a part may have.
+        count: counts them.
+
+    Returns:
+        The least number, or one little more, or None where `MOST` are not enough.
+    """
+    number = ceil(count(text) / room) if room > 0 else MOST + 1
+    number = max(number, 1)
+    while number <= MOST:
+        if max(count(text[start:end]) for start, end in spans(text, number)) <= room:
+            return number
+        number += 1 + number // 16
+    return None
+
+
+def part(document: Source, name: str) -> Source:
+    """The part of a document that a label names.
+
+    Args:
+        document: the whole document.
+        name: the label, as ``CTX 2/3``.
+
+    Raises:
+        LabelError: there is no such part.
+    """
+    at, of = read_label(name) or (0, 0)
+    if not 1 <= at <= of <= MOST:
+        last = min(max(of, 1), MOST)
+        raise LabelError(
+            f"{name} names no part of the document: parts go from {label(1, last)} to "
+            f"{label(last, last)}."
+        )
+    return _parts(document, of)[at - 1]
+
+
+# A document's parts open the prompts of many steps: the same text need not be cut for each.
+@lru_cache(maxsize=16)
+def _parts(document: Source, number: int) -> tuple[Source, ...]:
+    return tuple(
+        Source(f"{document.name} ({at}/{number})", document.at(span))
+        for at, span in enumerate(spans(document.text, number), 1)
+    )
+
+
+# --- what bears on a step ---
+
+_PASSAGE, _SLACK = 800, 0.4
+"""Characters of a passage, about two hundred tokens of English; and the share by which passages
+may differ in length to end where a paragraph does."""
+
+_NEAR = 0.25
+"""The share of its neighbours' worth that a passage has: a story goes on."""
+
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
+"""Scripts that put no space between words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is left of a document.
+
+    Args:
+        text: the passages in document order, with a mark where some is left out.
+        passages: how many were chosen.
+        of: how many there are.
+        found: how many bear on the step at all; none are chosen by their place.
+        characters: the document's characters that are left.
+    """
+
+    text: str
+    passages: int
+    of: int
+    found: int
+    characters: int
+
+
+def choose_passages(
+    text: str, query: Mapping[str, float], room: int, count: Callable[[str], int]
+) -> Chosen | None:
+    """The best passages that there is room for.
+
+    Args:
+        text: the document.
+        query: terms, as `passage_terms` gives them, and what each is worth.
+        room: tokens that the passages and the marks between them may have.
+        count: counts tokens.
+
+    Returns:
+        The passages, or None where there is not room for one.
+    """
+    passages, weights = _passage_index(text)
+    own = [0.0, *map(float, weights.scores(query)), 0.0]
+    scores = [
+        score + _NEAR * (before + after)
+        for before, score, after in zip(own, own[1:], own[2:], strict=False)
+    ]
+    order = sorted(range(len(passages)), key=lambda at: -scores[at])
+    bearing = [at for at in order if scores[at] > 0]
+    sizes = _sizes(text, count)
+    mark = count(_mark(len(text)))
+    chosen: list[int] = []
+    left = room - mark
+    for at in bearing or order:
+        if sizes[at] + mark <= left:
+            chosen.append(at)
+            left -= sizes[at] + mark
+    # Joined, texts may take a token more than they do apart.
+    while chosen and count(_joined(text, passages, chosen)) > room:
+        chosen.pop()
+    if not chosen:
+        return None
+    characters = sum(passages[at].end - passages[at].start for at in chosen)
+    joined = _joined(text, passages, chosen)
+    return Chosen(joined, len(chosen), len(order), len(bearing), characters)
+
+
+def choose_paragraphs(
+    document: Source, words: str, room: int, count: Callable[[str], int]
+) -> Chosen | None:
+    """The paragraphs that bear most on some words; the first ones where none does.
+
+    Args:
+        document: Markdown's headings are shown above their paragraphs.
+        words: what is looked for.
+        room: tokens that the paragraphs may have.
+        count: counts tokens.
+
+    Returns:
+        The paragraphs, or None where there is not room for one.
+    """
+    retriever = DocumentRetriever(document)
+    paragraphs = {paragraph.id: paragraph for paragraph in retriever.paragraphs}
+    best = [paragraph.id for paragraph in retriever.search(words, len(paragraphs))]
+    texts: dict[str, str] = {}
+    for id in best or paragraphs:
+        paragraph = paragraphs[id]
+        heading = f"# {paragraph.title}\n\n" if paragraph.title else ""
+        text = f"{heading}{document.at(paragraph.span)}\n\n"
+        size = count(text)
+        if size <= room:
+            texts[id] = text
+            room -= size
+    if not texts:
+        return None
+    text = "".join(texts[id] for id in paragraphs if id in texts)
+    characters = sum(span.end - span.start for span in (paragraphs[id].span for id in texts))
+    return Chosen(text, len(texts), len(paragraphs), len(best), characters)
+
+
+def passage_terms(text: str) -> list[str]:
+    """Stems of words; for scripts without spaces, every two characters that stand together."""
+    pairs = (run[at : at + 2] for run in _UNSPACED.findall(text) for at in range(len(run) - 1))
+    return [*words(text), *pairs]
+
+
+# Many steps, and many questions, ask for passages of one document.
+@lru_cache(maxsize=8)
+def _passage_index(text: str) -> tuple[list[Span], Weights]:
+    passages = spans(text, max(1, round(len(text) / _PASSAGE)), _SLACK)
+    terms = [passage_terms(text[start:end]) for start, end in passages]
+    return passages, weigh(terms, k1=1.5, b=0.75)
+
+
+@lru_cache(maxsize=8)
+def _sizes(text: str, count: Callable[[str], int]) -> tuple[int, ...]:
+    return tuple(count(text[start:end]) for start, end in _passage_index(text)[0])
+
+
+def _joined(text: str, passages: Sequence[Span], chosen: Sequence[int]) -> str:
+    """Passages in document order; those that stand side by side stay one text."""
+    pieces: list[str] = []
+    end = 0
+    for _, run in groupby(enumerate(sorted(chosen)), key=lambda place: place[1] - place[0]):
+        places = [at for _, at in run]
+        start = passages[places[0]].start
+        if start > end:
+            pieces.append(_mark(start - end))
+        end = passages[places[-1]].end
+        pieces.append(text[start:end])
+    if end < len(text):
+        pieces.append(_mark(len(text) - end))
+    return "".join(pieces).strip("\n")
+
+
+def _mark(characters: int) -> str:
+    return f"\n\n[… {characters:,} characters left out …]\n\n"

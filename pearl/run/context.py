@@ -7,7 +7,7 @@ cannot be: `fit_plan` before steps run, `fit_call` and `fit_fill` once a prompt 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
@@ -23,7 +23,13 @@ from pearl.models.tokens import count_tokens
 from pearl.passes.split_context import FINDINGS, reading_place, split_context
 from pearl.prompts.calls import ExecuteStep, FillSchema
 from pearl.prompts.render import render
-from pearl.run.parts import Chosen, choose_paragraphs, choose_passages, enough_parts, query_of
+from pearl.retrieval.retriever import (
+    Chosen,
+    choose_paragraphs,
+    choose_passages,
+    enough_parts,
+    passage_terms,
+)
 
 Policy: TypeAlias = OneOf["auto", "full", "chunk", "retrieve"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
@@ -46,6 +52,9 @@ _MARGIN = 32
 
 _TEMPLATE = 3000
 """More bytes than a step's prompt has beside its texts."""
+
+_LONG = 12
+"""Words from which an argument is what an earlier step told, and no name of a thing."""
 
 _NOTHING = Source("", "")
 
@@ -364,6 +373,19 @@ def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision |
     # What else would help is only said where it does: parts and passages are one here.
     policy: Policy = "full" if document and context.policy == "full" else "retrieve"
     raise ContextError(_too_long(total, size, replace(context, policy=policy)))
+
+
+def query_of(call: ExecuteStep) -> Mapping[str, float]:
+    """What a step looks for: its arguments' terms count most, its action's least."""
+    query: dict[str, float] = {}
+    asked = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
+    for _, value in call.arguments:
+        text = as_text(value)
+        asked.append((0.3 if len(text.split()) > _LONG else 1.0, text))
+    for weight, text in asked:
+        for term in passage_terms(text):
+            query[term] = max(weight, query.get(term, 0.0))
+    return query
 
 
 def _left_out(document: Source, chosen: Chosen, omitted: float = 0.0) -> tuple[Source, Decision]:

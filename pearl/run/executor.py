@@ -21,11 +21,11 @@ from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Value, as_text, canonical_json, decode, to_json
 from pearl.models.base import ModelError
 from pearl.prompts.calls import ExecuteStep
+from pearl.retrieval.retriever import LabelError, part
 from pearl.run.binding import BindError, Bound, Item, bound, items_of, mapped, together
 from pearl.run.calls import Caller
 from pearl.run.context import UNLIMITED, Context, ContextError, fit_call
 from pearl.run.journal import Entry
-from pearl.run.parts import LabelError, part
 
 STEPS = 24
 """Steps of one decomposition, at most."""
