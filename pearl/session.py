@@ -10,9 +10,8 @@ from typing import Any
 from pearl.models.base import Model, env_number
 from pearl.models.middleware.stack import Engine, start_engine
 from pearl.models.tokens import counter, load_prices
-from pearl.run.calls import Caller, Watch
+from pearl.run.calls import Caller, Journal, Watch
 from pearl.run.context import REPLY, UNLIMITED, Context, Policy
-from pearl.run.journal import Journal
 
 Began = Callable[[str], None]
 """Told the run's name once it has one."""

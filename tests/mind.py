@@ -13,7 +13,7 @@ from pearl.lang.values import Value
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline import Offline
 from pearl.prompts.calls import CorrectFilled, ExecuteStep, FillSchema, NextStep
-from pearl.run.journal import Journal
+from pearl.run.calls import Journal
 from pearl.tools.toolbox import Parameter, Tool, ToolError, ToolReply
 
 Said: TypeAlias = dict[str, Any] | str

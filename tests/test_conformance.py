@@ -20,9 +20,8 @@ from pearl.lint.checker import check
 from pearl.models.base import Model, Reply, Request
 from pearl.models.offline import Offline
 from pearl.prompts.calls import NextStep
-from pearl.run.calls import Caller
+from pearl.run.calls import Caller, Journal
 from pearl.run.executor import NONE, Handlers
-from pearl.run.journal import Journal
 from pearl.run.loop import Finished, Strategy, run_strategy
 from pearl.run.replay import read_records, replay
 from pearl.run.trace import export_trace

@@ -23,7 +23,7 @@ from pearl.models.offline import Offline
 from pearl.prompts.calls import ExecuteStep
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import LabelError, choose_passages, enough_parts, part, spans
-from pearl.run.calls import Caller
+from pearl.run.calls import Caller, Journal
 from pearl.run.context import (
     POLICIES,
     Context,
@@ -32,7 +32,6 @@ from pearl.run.context import (
     size_without_document,
 )
 from pearl.run.evidence import evidence
-from pearl.run.journal import Journal
 from pearl.run.loop import Finished, Return, Run, RunError, Steps, run_strategy
 from pearl.run.replay import read_records, replay
 from pearl.run.trace import export_trace

@@ -18,9 +18,8 @@ from pearl.lang.values import Value
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CorrectPlan, Decomposition, NextStep
 from pearl.prompts.render import render
-from pearl.run.calls import Caller
+from pearl.run.calls import Caller, Journal
 from pearl.run.executor import Handlers
-from pearl.run.journal import Journal
 from pearl.run.loop import Finished, RunError, run_strategy
 from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 

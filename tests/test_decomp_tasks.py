@@ -29,9 +29,8 @@ from pearl.models.offline import Offline
 from pearl.prompts.calls import Call, Decomposition, ExecuteStep, FillSchema, NextStep
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import Passage
-from pearl.run.calls import Caller, at_most
+from pearl.run.calls import Caller, Journal, at_most
 from pearl.run.executor import NONE, Handlers
-from pearl.run.journal import Journal
 from pearl.run.loop import Finished, RunError, Strategy, run_strategy
 from pearl.run.trace import export_trace
 from pearl.strategies.baselines import (

@@ -25,10 +25,9 @@ from pearl.models.base import ModelError, Reply, Request
 from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import CorrectFilled, FillSchema
 from pearl.prompts.render import load_schema, render
-from pearl.run.calls import Caller, as_json_schema
+from pearl.run.calls import Caller, Journal, as_json_schema
 from pearl.run.context import Context
 from pearl.run.evidence import evidence
-from pearl.run.journal import Journal
 from pearl.run.loop import Finished, RunError, run_strategy
 from pearl.run.trace import export_trace
 from pearl.session import Session

@@ -19,9 +19,8 @@ from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check_library
 from pearl.models.base import Reply, Request
-from pearl.run.calls import Caller
+from pearl.run.calls import Caller, Journal
 from pearl.run.executor import Frame, Handlers, SolverError
-from pearl.run.journal import Journal
 from pearl.run.loop import RunError, run_strategy
 from pearl.run.replay import read_records, replay
 from pearl.run.trace import export_trace

@@ -35,8 +35,7 @@ from pearl.prompts.calls import (
     Schema,
 )
 from pearl.prompts.render import fenced, load_schema, render
-from pearl.run.calls import Caller
-from pearl.run.journal import Journal
+from pearl.run.calls import Caller, Journal
 from pearl.run.loop import RunError, run_strategy
 from pearl.run.trace import export_trace
 from pearl.store.store import open_store

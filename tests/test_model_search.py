@@ -23,8 +23,7 @@ from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import Source
 from pearl.lang.values import Value
 from pearl.models.base import choose_model
-from pearl.run.calls import Caller
-from pearl.run.journal import Journal
+from pearl.run.calls import Caller, Journal
 from pearl.run.loop import RunError, run_strategy
 from pearl.run.trace import export_trace
 from tests.server import Server

@@ -12,14 +12,8 @@ from pearl.evaluate.datasets.multihop import Fact, MultiHop, best, compose, meas
 from pearl.evaluate.metrics import Scores, compare, compare_sets, compare_spans, normalise
 from pearl.evaluate.report import means_of
 from pearl.evaluate.results import Evaluation, Result
-from pearl.evaluate.supporting_facts import (
-    NOWHERE,
-    evidence_table,
-    facts_of,
-    form,
-    supported,
-)
-from pearl.run.journal import Entry
+from pearl.evaluate.supporting_facts import NOWHERE, evidence_table, facts_of, form, supported
+from pearl.run.calls import Entry
 
 PARAGRAPHS = [
     ("The Mill", ["The Mill is a painting.", "It is by Anna Berg.", "It hangs in Ulm."]),

@@ -24,9 +24,8 @@ from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
 from pearl.retrieval.index import build_index, open_index
 from pearl.retrieval.retriever import Passage
-from pearl.run.calls import Caller, at_most
+from pearl.run.calls import Caller, Journal, at_most
 from pearl.run.executor import SolverError
-from pearl.run.journal import Journal
 from pearl.run.loop import RunError
 from pearl.session import open_session
 from pearl.strategies.pearl import load_demonstrations

@@ -37,9 +37,8 @@ from pearl.passes.base import Pass, sound
 from pearl.passes.sharing import shared_calls
 from pearl.passes.split_context import split_context
 from pearl.prompts.calls import ExecuteStep
-from pearl.run.calls import Caller
+from pearl.run.calls import Caller, Journal
 from pearl.run.evidence import evidence
-from pearl.run.journal import Journal
 from pearl.run.loop import RunError, run_strategy
 from pearl.run.replay import Record, read_records, replay
 from pearl.strategies.pearl import GivenPlan

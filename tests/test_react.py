@@ -25,9 +25,8 @@ from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import CorrectFilled, FillSchema
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import DocumentRetriever
-from pearl.run.calls import Caller
+from pearl.run.calls import Caller, Journal
 from pearl.run.context import Context
-from pearl.run.journal import Journal
 from pearl.run.loop import Finished, RunError, run_strategy
 from pearl.run.trace import export_trace
 from pearl.session import Session

@@ -25,9 +25,8 @@ from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import CorrectFilled, FillSchema
 from pearl.prompts.render import render
 from pearl.retrieval.index import build_index, open_index
-from pearl.run.binding import value_of
-from pearl.run.calls import Caller
-from pearl.run.journal import Entry, Journal
+from pearl.run.calls import Caller, Entry, Journal
+from pearl.run.executor import value_of
 from pearl.run.loop import Finished, RunError, run_strategy
 from pearl.run.trace import as_plan, export_trace, read_tree
 from pearl.store.store import open_store

@@ -25,8 +25,7 @@ from pearl.models.base import Usage
 from pearl.models.embeddings import TfIdf
 from pearl.report.document import Table
 from pearl.retrieval.retriever import DocumentRetriever
-from pearl.run.calls import Caller
-from pearl.run.journal import Entry, Journal
+from pearl.run.calls import Caller, Entry, Journal
 from pearl.run.loop import run_strategy
 from pearl.run.trace import as_plan, branch_lines, read_tree
 from pearl.strategies.rebel import rebel

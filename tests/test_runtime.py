@@ -18,8 +18,7 @@ from pearl.lang.values import DecodeError, Pairs, Type, decode
 from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import ExecuteStep
-from pearl.run.calls import Caller
-from pearl.run.journal import Journal
+from pearl.run.calls import Caller, Journal
 from pearl.run.loop import Return, Run, RunError, Steps, run_strategy
 from pearl.run.replay import read_records, replay
 from pearl.run.trace import export_trace, read_trace

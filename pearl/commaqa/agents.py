@@ -2,7 +2,7 @@
 
 In CommaQA an agent knows some facts and answers the questions of its templates for its valid
 inputs. Anything else has no answer. Plans ask agents through `handlers`; search, which asks many
-times a second, runs hops without a plan. Both fill questions by `pearl.run.binding`, so that they
+times a second, runs hops without a plan. Both fill questions by `pearl.run.executor`, so that they
 cannot differ.
 """
 
@@ -17,8 +17,7 @@ from pearl.commaqa.world import Fact, Lookup, World, calculate
 from pearl.lang.ast import Arg, refs
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
-from pearl.run.binding import Item, value_of
-from pearl.run.executor import Handlers, Solve, SolverError
+from pearl.run.executor import Handlers, Item, Solve, SolverError, value_of
 
 
 class Agents:

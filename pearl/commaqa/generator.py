@@ -36,7 +36,7 @@ from pearl.commaqa.world import calculate, read_world
 from pearl.lang.ast import Mode
 from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
-from pearl.run.binding import Item
+from pearl.run.executor import Item
 
 PARTS = ("train", "dev", "test")
 """What a split is divided into; each has worlds of its own."""

@@ -19,7 +19,7 @@ from pearl.commaqa.patterns import Form, Move, fits, forms_of, hop_of, is_empty
 from pearl.lang.ast import Mode
 from pearl.lang.builtins import BuiltinError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
-from pearl.run.binding import Item
+from pearl.run.executor import Item
 
 
 class CachingAgents(Agents):

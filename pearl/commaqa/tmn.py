@@ -26,8 +26,7 @@ from pearl.lang.printer import print_call, print_plan
 from pearl.lang.values import Value, digest, one_line_json, to_json
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
-from pearl.run.calls import Caller, SchemaError, fill
-from pearl.run.journal import Journal
+from pearl.run.calls import Caller, Journal, SchemaError, fill
 from pearl.run.loop import Return, Run, RunError, Steps
 from pearl.strategies.pearl import GivenPlan
 

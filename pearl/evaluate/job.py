@@ -13,8 +13,10 @@ from typing import Any
 from pearl.answer import heading
 from pearl.commaqa.world import World
 from pearl.evaluate.context import LIBRARY, EvaluationContext, describe
-from pearl.evaluate.datasets import Dataset, Example, find_dataset
-from pearl.evaluate.methods import Outcome, find_method
+from pearl.evaluate.datasets import find_dataset
+from pearl.evaluate.datasets.base import Dataset, Example
+from pearl.evaluate.methods import find_method
+from pearl.evaluate.methods.base import Outcome
 from pearl.evaluate.results import Evaluation, Result, as_row, from_row
 from pearl.evaluate.supporting_facts import form
 from pearl.jobs.job import Job
@@ -25,9 +27,8 @@ from pearl.models.base import ModelError, Usage
 from pearl.models.tokens import Price, Prices
 from pearl.prompts.calls import FillSchema, LabelQuestion
 from pearl.prompts.render import load_schema
-from pearl.run.calls import SchemaError, fill
+from pearl.run.calls import Journal, SchemaError, fill
 from pearl.run.context import Context
-from pearl.run.journal import Journal
 from pearl.run.loop import RunError
 from pearl.session import Session
 from pearl.store.database import is_there, open_database

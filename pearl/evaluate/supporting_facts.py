@@ -19,8 +19,7 @@ from pearl.evaluate.datasets.multihop import Fact, MultiHop, Paragraph, best
 from pearl.evaluate.metrics import bare, compare_sets
 from pearl.evaluate.results import Evaluation
 from pearl.report.document import Table, build, figure, percent, words
-from pearl.run.calls import FITTED
-from pearl.run.journal import Entry
+from pearl.run.calls import FITTED, Entry
 
 CLOSE = 85.0
 """How alike a quote and a sentence are at least, of 100 (rapidfuzz' ratio)."""

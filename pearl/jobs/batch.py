@@ -17,8 +17,8 @@ from pearl.lang.source import InputError
 from pearl.lang.values import digest
 from pearl.models.base import ModelError, Usage
 from pearl.models.embeddings import choose_embedding
+from pearl.run.calls import Journal
 from pearl.run.context import UNLIMITED, Context
-from pearl.run.journal import Journal
 from pearl.run.loop import RunError
 from pearl.session import Session
 from pearl.strategies.registry import Known, Prepared, prepare_plan

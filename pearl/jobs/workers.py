@@ -18,8 +18,8 @@ from pearl.lang.source import InputError, replacing
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import Engine
 from pearl.models.tokens import Price, dollars
+from pearl.run.calls import Entry
 from pearl.run.context import Context
-from pearl.run.journal import Entry
 from pearl.session import Session
 from pearl.store.store import Store, storable
 

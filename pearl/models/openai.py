@@ -24,14 +24,7 @@ from urllib.parse import urlsplit
 from pearl.lang.values import canonical_json
 from pearl.models.base import FINAL, ModelError, Reply, Request, Usage
 from pearl.models.tokens import count_tokens
-from pearl.models.transport import (
-    SHOWN,
-    Redact,
-    Transport,
-    complaint_of,
-    failure,
-    read_complaint,
-)
+from pearl.models.transport import SHOWN, Redact, Transport, complaint_of, failure, read_complaint
 from pearl.prompts.calls import ExecuteStep
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from typing import Protocol
 
 from pearl.lang.builtins import MOST, label, read_label
 from pearl.lang.source import Source, Span
-from pearl.retrieval.bm25 import Weights, weigh, words
-from pearl.retrieval.terms import field_terms, query_terms
+from pearl.retrieval.terms import Weights, field_terms, query_terms, weigh, words
 
 _EQUAL = 1e-5
 """The share by which two scores may differ and be one: sums of the same terms in another

@@ -25,9 +25,8 @@ from pearl.lang.values import Value, as_text, canonical_json, from_json
 from pearl.lint.checker import check
 from pearl.models.base import ModelError
 from pearl.models.recorded import Recorded
-from pearl.run.calls import Caller
+from pearl.run.calls import Caller, Journal
 from pearl.run.executor import Frame, Handlers, SolverError, execute
-from pearl.run.journal import Journal
 from pearl.run.trace import is_trace, read_trace
 
 _RECORDED = Solver("recorded")

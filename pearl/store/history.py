@@ -11,7 +11,7 @@ from sqlalchemy import and_, case, func, or_, select
 
 from pearl.lang.source import InputError
 from pearl.models.base import Usage
-from pearl.run.journal import Entry
+from pearl.run.calls import Entry
 from pearl.store.database import is_dead, reading
 from pearl.store.tables import entries, replies, rows, runs
 

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from pearl.models.base import Reply, Usage
 from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
-from pearl.run.journal import Entry, Journal
+from pearl.run.calls import Entry, Journal
 from pearl.store import changes
 from pearl.store.database import is_dead, new_owner, open_database
 from pearl.store.tables import ledger

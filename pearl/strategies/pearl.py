@@ -23,8 +23,7 @@ from pearl.lint.rules import truncated_line
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
 from pearl.prompts.calls import Call, CorrectPlan, Demonstration, WritePlan
-from pearl.run.calls import Caller
-from pearl.run.journal import Journal
+from pearl.run.calls import Caller, Journal
 from pearl.run.loop import Return, Run, Steps
 
 CORRECTIONS = 7

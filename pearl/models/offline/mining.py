@@ -20,7 +20,8 @@ from pearl.lang.similarity import clearest, group
 from pearl.lang.values import Type
 from pearl.models.offline.planning import Question, names, read_question
 from pearl.prompts.calls import CondenseActions, LabelQuestion, MineActions
-from pearl.retrieval.bm25 import STOP, stems
+from pearl.retrieval.terms import QUESTION_STOP as STOP
+from pearl.retrieval.terms import stems
 
 _OF = (
     r"(?: (?P<link>of|for|behind|between|about|regarding)\b"

@@ -21,8 +21,8 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.values import Type
 from pearl.prompts.calls import WritePlan
-from pearl.retrieval.bm25 import STOP, stems, words
-from pearl.retrieval.terms import sentences
+from pearl.retrieval.terms import QUESTION_STOP as STOP
+from pearl.retrieval.terms import sentences, stems, words
 
 _WHO = r"(?:the |an? |its |their |his |her )?(?:[\w'’-]+ ){0,4}?[\w'’-]+"  # a party, in a few words
 _PREAMBLE = re.compile(

@@ -1,6 +1,6 @@
 """Steps answered with the document's own sentences, to the letter, and options by shared words.
 
-A sentence's score is BM25's (`pearl.retrieval.bm25`) for the words of the
+A sentence's score is BM25's (`pearl.retrieval.terms`) for the words of the
 step's arguments, its note and its action's name.
 """
 
@@ -16,7 +16,7 @@ from pearl.lang.source import Span
 from pearl.lang.values import UNITS, Pairs, Value, as_text
 from pearl.models.offline.planning import CUES
 from pearl.prompts.calls import ExecuteStep, MapAnswer, letter
-from pearl.retrieval.bm25 import SentenceIndex, index_sentences, words
+from pearl.retrieval.terms import SentenceIndex, index_sentences, words
 
 QUOTES = 4
 """How many sentences an answer quotes."""
