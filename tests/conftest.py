@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,12 @@ SETTINGS = (
     "PEARL_TRIES",
     "PEARL_EMBEDDING_MODEL",
 )
+
+if sys.dont_write_bytecode:
+    # Each of the many processes that tests start would compile every library it imports.
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".pytest_cache/bytecode")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture(autouse=True)

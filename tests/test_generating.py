@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -310,7 +311,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path):
         path = tmp_path / f"{hashed}.jsonl"
         subprocess.run(
             [sys.executable, "-m", "pearl", *told, "--seed", seed, "-o", str(path)],
-            check=True, capture_output=True, env={"PYTHONHASHSEED": hashed}, cwd=ROOT,
+            check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": hashed}, cwd=ROOT,
         )  # fmt: skip
         found.append(path.read_text("utf-8"))
     assert found[0] == found[1] != call(*told, "--seed", "8").out
