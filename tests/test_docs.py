@@ -21,6 +21,7 @@ import pytest
 import pearl
 from pearl.lint.rules import RULES
 from tests.conftest import ROOT
+from tests.shell import call
 
 DRAFT = """\
 question: How are Ro and his mother related to the sale?
@@ -61,26 +62,22 @@ def session(block: str, folder: Path) -> Iterator[str]:
         if not line.startswith("$ "):
             continue
         yield line
-        words = shlex.split(line[2:])
-        if words[0] == "pearl":
-            words[:1] = [sys.executable, "-m", "pearl"]
-        done = subprocess.run(
-            words,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            env={**os.environ, "NO_COLOR": "1"},
-        )
-        printed = RUN_NAME.sub("20260101-120000-0a1b2c", done.stdout)
+        program, *words = shlex.split(line[2:])
+        if program == "pearl":
+            printed = call(*words).out
+        else:
+            printed = subprocess.check_output([program, *words], cwd=folder, text=True, timeout=60)
+        printed = RUN_NAME.sub("20260101-120000-0a1b2c", printed)
         printed = SECONDS.sub(lambda found: re.sub(r"[\d.]+", "0.4", found[0]), printed)
         printed = BEGUN.sub("begun 2026-01-01 12:00 UTC", printed)
         yield from printed.rstrip().splitlines()
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_sessions_print_what_the_document_says(name: str, folder: Path):
+def test_sessions_print_what_the_document_says(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("NO_COLOR", "1")
     file = ROOT / name
     text = file.read_text(encoding="utf-8")
     blocks = BLOCK.findall(text)
