@@ -172,7 +172,7 @@ def until(true: Callable[[], bool], process: subprocess.Popen[bytes] | None = No
             return False
         if time.monotonic() > give_up:
             raise TimeoutError("It never came about.")
-        time.sleep(0.005)
+        time.sleep(0.02)
     return True
 
 

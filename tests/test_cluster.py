@@ -18,7 +18,7 @@ from tests.batches import Batch, ended, held, until, write_batch
 pytest.importorskip("distributed", reason="Dask is not installed: pip install 'pearl[cluster]'")
 pytest_plugins = ["tests.postgres"]
 
-QUESTIONS = 24
+QUESTIONS = 12
 LATENCY = 0.05
 
 
@@ -106,7 +106,7 @@ def test_the_budget_is_one_for_all_workers(cluster: Cluster, tmp_path: Path):
 def test_ctrl_c_keeps_what_is_done(cluster: Cluster, tmp_path: Path):
     batch, stub = cluster.batch(tmp_path), cluster.stub
     going = batch.start()
-    assert until(lambda: stub.stats()["completed"] >= 20, going)
+    assert until(lambda: stub.stats()["completed"] >= 10, going)
     going.send_signal(signal.SIGINT)
     result = ended(going)
     assert result.code == 130, result.err
@@ -152,7 +152,7 @@ def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path)
     """It stands last, as it leaves the cluster with one worker."""
     batch, stub = cluster.batch(tmp_path), cluster.stub
     going = batch.start()
-    assert until(lambda: stub.stats()["completed"] >= 30, going)
+    assert until(lambda: stub.stats()["completed"] >= 15, going)
     under_way = stub.stats()["max_in_flight"]
     cluster.workers[0].kill()
     result = ended(going)

@@ -15,7 +15,7 @@ from tests.batches import Batch, ended, held, settled, until, write_batch
 
 pytest_plugins = ["tests.postgres"]
 
-QUESTIONS = 48
+QUESTIONS = 24
 LATENCY = 0.03
 
 
@@ -28,23 +28,23 @@ def killed(folder: Path, store: str, kills: int, questions: int, options: tuple[
 
 
 def test_killed_again_and_again(tmp_path: Path):
-    found = killed(tmp_path, "store.db", 4, 36)
+    found = killed(tmp_path, "store.db", 4, 18)
     assert [kill.moment for kill in found.kills[-2:]] == ["end", "again"]
 
 
 def test_killed_where_replies_are_the_runs_own(tmp_path: Path):
-    killed(tmp_path, "store.db", 2, 12, ("--no-cache",))
+    killed(tmp_path, "store.db", 2, 8, ("--no-cache",))
 
 
 def test_killed_on_postgresql(tmp_path: Path, database: str):
-    killed(tmp_path, database, 2, 12)
+    killed(tmp_path, database, 2, 8)
 
 
 def test_ctrl_c_lets_calls_finish_and_names_the_command_to_go_on(tmp_path: Path):
     with Stub(latency=0.1) as stub:
         batch = write_batch(tmp_path, QUESTIONS, stub)
         process = batch.start()
-        assert until(lambda: stub.stats()["completed"] >= 30, process)
+        assert until(lambda: stub.stats()["completed"] >= 15, process)
         process.send_signal(signal.SIGINT)
         stopped = ended(process)
         stats, store = stub.stats(), held(batch)
@@ -64,7 +64,7 @@ def test_ctrl_c_twice_ends_at_once_and_keeps_what_was_finished(tmp_path: Path):
         batch = write_batch(tmp_path, QUESTIONS, stub)
         waiting = batch.to(options=("--grace", "600"))
         process = waiting.start(PEARL_TIMEOUT="600")
-        assert until(lambda: stub.stats()["completed"] >= 60 and stalled(stub), process)
+        assert until(lambda: stub.stats()["completed"] >= 30 and stalled(stub), process)
         process.send_signal(signal.SIGINT)
         # Between two calls it is quiet for a moment, also before the signal is heeded.
         until(lambda: all(quiet(stub, waiting) for _ in range(20)), process)

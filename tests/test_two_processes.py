@@ -9,7 +9,7 @@ from tests.batches import Batch, ended, held, settled, until, write_batch
 
 pytest_plugins = ["tests.postgres"]
 
-QUESTIONS = 15
+QUESTIONS = 9
 
 
 def together(batch: Batch, *, kill: bool = False, stub: Stub) -> tuple[Batch, Batch]:
@@ -17,7 +17,7 @@ def together(batch: Batch, *, kill: bool = False, stub: Stub) -> tuple[Batch, Ba
     first, second = (batch.to(output=f"{name}.jsonl") for name in ("one", "two"))
     processes = [one.start() for one in (first, second)]
     if kill:
-        assert until(lambda: stub.stats()["completed"] >= 20, processes[0])
+        assert until(lambda: stub.stats()["completed"] >= 10, processes[0])
         processes[0].kill()
     results = [ended(one) for one in processes]
     assert results[1].code == 0, results[1].err
