@@ -1,6 +1,6 @@
 """How many calls recorded plans on one document have in common, as a table.
 
-    python benchmarks/sharing.py [RECORDED.jsonl --library FILE]
+    python -m benchmarks.sharing [RECORDED.jsonl --library FILE]
 
 The recorded rows do not name their document. Their numbers are places in
 QuALITY's order, where the questions on an article stand in two blocks, so rows
@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
+from benchmarks.shared_calls import Sharing, shared_calls
 from pearl.lang.ast import Plan
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
-from pearl.passes.sharing import Sharing, shared_calls
 
 ROOT = Path(__file__).parent.parent
 RECORDED = ROOT.parent / "shared" / "data" / "pearl_gpt4" / "train.ctx_eval_long.jsonl"

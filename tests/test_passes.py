@@ -23,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.shared_calls import shared_calls
 from pearl.lang.ast import Arg, Items, Literal, Mode, Plan, Ref, Step, Template
 from pearl.lang.diagnostics import Safety, has_errors
 from pearl.lang.library import Library, load_library, parse_library
@@ -34,7 +35,6 @@ from pearl.lint.checker import check
 from pearl.models.base import Reply, Request
 from pearl.passes import DEFAULT_PASSES, PASSES, find_pass, rewrite
 from pearl.passes.base import Pass, sound
-from pearl.passes.sharing import shared_calls
 from pearl.passes.split_context import split_context
 from pearl.prompts.calls import ExecuteStep
 from pearl.run.calls import Caller, Journal

@@ -17,7 +17,6 @@ from pearl.passes import (
     share_samples,
 )
 from pearl.passes.base import Applied, Pass
-from pearl.passes.sharing import Place, Sharing, shared_calls
 
 # What is taken out first need not be looked at by the others.
 PASSES: tuple[Pass, ...] = (
@@ -88,17 +87,3 @@ def chosen_passes(names: Sequence[str]) -> tuple[str, ...]:
         return ()
     wanted = {find_pass(name).name for name in names} | set(DEFAULT_PASSES)
     return tuple(one.name for one in PASSES if one.name in wanted)
-
-
-__all__ = [
-    "DEFAULT_PASSES",
-    "PASSES",
-    "Applied",
-    "Pass",
-    "Place",
-    "Sharing",
-    "chosen_passes",
-    "find_pass",
-    "rewrite",
-    "shared_calls",
-]
