@@ -106,7 +106,7 @@ def eval_command(
     from pearl.evaluate.report import means_of, summarise
     from pearl.evaluate.results import write_lines
     from pearl.lang.source import InputError, plan_folders
-    from pearl.report.json import as_object
+    from pearl.report.document import as_object
     from pearl.session import context_for
 
     check_output(output, data)

@@ -7,16 +7,19 @@ order of the options.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import Interval, interval
 from pearl.report.document import (
     NONE,
+    Align,
     Chart,
     Field,
+    Kind,
     Point,
     Series,
     Table,
@@ -66,13 +69,13 @@ def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]
         split: one of its splits; None for all.
     """
     asked = evaluation.count(split)
-    rows = []
-    for method in evaluation.methods:
+
+    def row(method: str) -> Row:
         results = evaluation.results_of(method, split)
         scores = [result.score for result in results]
         strays = [stray.score for stray in evaluation.results_of(method, split, strays=True)]
         answered = [result.score for result in results if result.answer is not None]
-        row = {
+        return {
             **named(evaluation, method),
             "right": [*scores, *strays].count(1),
             "rows": len(scores) + len(strays),
@@ -83,8 +86,8 @@ def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]
             **shares("of_answered", interval(answered)),
             **shares("of_asked", interval([*scores, *[0.0] * (asked - len(scores))])),
         }
-        rows.append(row)
-    return rows
+
+    return list(map(row, evaluation.methods))
 
 
 def accuracy_tables(evaluation: Evaluation) -> list[Table]:
@@ -163,18 +166,42 @@ def recorded_table(evaluation: Evaluation) -> Table | None:
 
 def accuracy_chart(evaluation: Evaluation) -> Chart:
     """A bar a method: accuracy over all questions."""
-    points = tuple(accuracy_point(row["called"], row) for row in accuracy_rows(evaluation))
-    title = "Accuracy of each method"
-    series = (Series("", points),)
-    return Chart("bars", title, series, "% of all questions", top=100.0, unit=" %")
+    points = [accuracy_point(row["called"], row) for row in accuracy_rows(evaluation)]
+    return percent_chart("bars", "Accuracy of each method", {"": points}, "% of all questions")
 
 
-def accuracy_point(label: str, row: Mapping[str, Any], x: float = 0.0) -> Point:
+def accuracy_point(label: str, row: Row, x: float = 0.0) -> Point:
     """A row of `accuracy_rows` in a chart: its share of all questions, in hundredths."""
-    share, low, high = row["of_asked"], row["of_asked_low"], row["of_asked_high"]
-    if share is None:
+    return _point(label, row["of_asked"], row["of_asked_low"], row["of_asked_high"], x)
+
+
+def _point(label: str, mean: float | None, low: float, high: float, x: float = 0.0) -> Point:
+    if mean is None:
         return Point(label, 0.0, x)
-    return Point(label, 100 * share, x, 100 * low, 100 * high)
+    return Point(label, 100 * mean, x, 100 * low, 100 * high)
+
+
+def percent_chart(
+    kind: Kind, title: str, lines: Mapping[str, Sequence[Point]], y_label: str, x_label: str = ""
+) -> Chart:
+    """A chart of hundredths.
+
+    Args:
+        kind: bars stand between 0 and 100; axes of other kinds start and end in tens, so that
+            every interval is on them.
+        title: what it tells.
+        lines: the points of each series, by its name.
+        y_label: what the values are.
+        x_label: what they stand over.
+    """
+    bottom, top = 0.0, 100.0
+    if kind != "bars":
+        points = [point for line in lines.values() for point in line]
+        lows = [point.y if point.low is None else point.low for point in points]
+        highs = [point.y if point.high is None else point.high for point in points]
+        bottom, top = 10.0 * (min(lows) // 10), min(100.0, 10.0 * (max(highs) // 10 + 1))
+    series = tuple(Series(name, tuple(line)) for name, line in lines.items())
+    return Chart(kind, title, series, y_label, x_label, bottom, top, " %")
 
 
 def size_chart(evaluation: Evaluation) -> Chart | None:
@@ -184,28 +211,11 @@ def size_chart(evaluation: Evaluation) -> Chart | None:
         name, size = _size(row["method"])
         if size:
             lines.setdefault(name, []).append(accuracy_point("", row, float(size)))
-    series = tuple(Series(name, tuple(points)) for name, points in lines.items() if points[1:])
-    if not series:
+    lines = {name: line for name, line in lines.items() if line[1:]}
+    if not lines:
         return None
-    bottom, top = around(series)
-    return Chart(
-        "line",
-        "Accuracy by size of the action library",
-        series,
-        "% of all questions",
-        "actions in the library",
-        bottom=bottom,
-        top=top,
-        unit=" %",
-    )
-
-
-def around(series: Iterable[Series]) -> tuple[float, float]:
-    """Where an axis of hundredths starts and ends, in tens, so that every interval is on it."""
-    points = [point for one in series for point in one.points]
-    lows = [point.y if point.low is None else point.low for point in points]
-    highs = [point.y if point.high is None else point.high for point in points]
-    return 10.0 * (min(lows) // 10), min(100.0, 10.0 * (max(highs) // 10 + 1))
+    title, x_label = "Accuracy by size of the action library", "actions in the library"
+    return percent_chart("line", title, lines, "% of all questions", x_label)
 
 
 def _size(method: str) -> tuple[str, int]:
@@ -216,24 +226,45 @@ def _size(method: str) -> tuple[str, int]:
 
 def label_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
     """Accuracy by each kind of question, and a chart of it by required context."""
+    # Bars of a method at several sizes, or of many methods, could not be told apart.
+    unsized = [method for method in evaluation.methods if not _size(method)[1]]
+    drawn = (unsized or evaluation.methods)[:MOST_DRAWN]
+    of_some = "" if len(drawn) == len(evaluation.methods) else f", of {len(drawn)} methods"
     for kind in dict.fromkeys(kind for result in evaluation.results for kind in result.labels):
         rows = label_rows(evaluation, kind)
         fields = [words("label", kind), figure("questions", "questions", number)]
-        fields += [_label_field(evaluation, method) for method in evaluation.methods]
+        fields += method_fields(evaluation, evaluation.methods, _accuracy, "right")
         note = "Over all questions that have the label, with 95 % intervals."
         if any(len(result.labels.get(kind, ())) > 1 for result in evaluation.results):
             note += " A question with several labels counts under each."
         yield build(f"Accuracy by {kind}", fields, rows, note)
         if kind == "context":
-            yield _label_chart(evaluation, kind, rows)
+            lines = {
+                evaluation.name_of(method): [
+                    _point(row["label"], share["mean"], share["low"], share["high"])
+                    for row in rows
+                    for share in (row["methods"][method],)
+                ]
+                for method in drawn
+            }
+            title = f"Accuracy by {kind}{of_some}"
+            yield percent_chart("bars", title, lines, "% of the questions with the label")
 
 
-def _label_field(evaluation: Evaluation, method: str) -> Field:
-    def show(row: Mapping[str, Any]) -> str:
-        found = row["methods"][method]
-        return f"{percent(found['mean'])} ({span(found['low'], found['high'])})"
+def _accuracy(share: Row) -> str:
+    return f"{percent(share['mean'])} ({span(share['low'], share['high'])})"
 
-    return Field(evaluation.name_of(method), show)
+
+def method_fields(
+    evaluation: Evaluation, methods: Iterable[str], show: Callable[[Row], str], align: Align
+) -> list[Field]:
+    """The columns of a table that has one for each method, under ``methods`` of a row."""
+
+    def cell(method: str, row: Mapping[str, Any]) -> str:
+        value = row["methods"].get(method)
+        return show(value) if value else NONE
+
+    return [Field(evaluation.name_of(method), partial(cell, method), align) for method in methods]
 
 
 def label_rows(evaluation: Evaluation, kind: str) -> list[Row]:
@@ -268,44 +299,28 @@ def label_rows(evaluation: Evaluation, kind: str) -> list[Row]:
     return rows
 
 
-def _label_chart(evaluation: Evaluation, kind: str, rows: Sequence[Row]) -> Chart:
-    # Bars of a method at several sizes, or of many methods, could not be told apart.
-    unsized = [method for method in evaluation.methods if not _size(method)[1]]
-    shown = (unsized or evaluation.methods)[:MOST_DRAWN]
-    series = []
-    for method in shown:
-        found = [(row["label"], row["methods"][method]) for row in rows]
-        points = (
-            Point(label, 100 * one["mean"], 0.0, 100 * one["low"], 100 * one["high"])
-            for label, one in found
-        )
-        series.append(Series(evaluation.name_of(method), tuple(points)))
-    of_some = "" if len(shown) == len(evaluation.methods) else f", of {len(shown)} methods"
-    return Chart(
-        "bars",
-        f"Accuracy by {kind}{of_some}",
-        tuple(series),
-        "% of the questions with the label",
-        top=100.0,
-        unit=" %",
-    )
-
-
 def order_table(evaluation: Evaluation) -> Table | None:
     """How much the order of the options matters, of methods that tried several (PEARL, appendix).
 
     Returns:
         None where no method did.
     """
-    rows = []
-    for method in evaluation.methods:
-        tried = [result for result in evaluation.results_of(method) if result.orders]
-        if tried:
-            rows.append({**named(evaluation, method), **_order_row(tried)})
+    tried = {
+        method: [result for result in evaluation.results_of(method) if result.orders]
+        for method in evaluation.methods
+    }
+    rows = [
+        {**named(evaluation, method), **_order_row(results)}
+        for method, results in tried.items()
+        if results
+    ]
     if not rows:
         return None
     fields = [words("called", "method"), figure("questions", "questions", number)]
-    fields += [_order_field(at) for at in range(max(len(row["orders"]) for row in rows))]
+    most = max(len(row["orders"]) for row in rows)
+    fields += [
+        figure("orders", f"order {at + 1}", partial(_share_of_order, at)) for at in range(most)
+    ]
     fields += [
         figure("mean", "mean", percent),
         *share_fields("vote", "majority vote"),
@@ -319,11 +334,8 @@ def order_table(evaluation: Evaluation) -> Table | None:
     return build("Consistency across orders of the options", fields, rows, note)
 
 
-def _order_field(at: int) -> Field:
-    def show(row: Mapping[str, Any]) -> str:
-        return percent(row["orders"][at]) if at < len(row["orders"]) else NONE
-
-    return Field(f"order {at + 1}", show)
+def _share_of_order(at: int, shares: Sequence[float]) -> str:
+    return percent(shares[at]) if at < len(shares) else NONE
 
 
 def _order_row(tried: Sequence[Result]) -> Row:
@@ -333,13 +345,12 @@ def _order_row(tried: Sequence[Result]) -> Row:
         for at in range(most)
     ]
     same = sum(len(set(result.orders)) == 1 and result.orders[0] is not None for result in tried)
+    votes = interval([float(majority(result.orders) == result.gold) for result in tried])
     return {
         "questions": len(tried),
         "orders": right,
         "mean": sum(right) / most,
-        **shares(
-            "vote", interval([float(majority(result.orders) == result.gold) for result in tried])
-        ),
+        **shares("vote", votes),
         "same": same / len(tried),
     }
 

@@ -9,7 +9,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from pearl.evaluate.results import Evaluation, Result
+from pearl.evaluate.accuracy import shares
+from pearl.evaluate.results import Evaluation
 from pearl.evaluate.statistics import interval
 from pearl.lang.source import InputError, read_rows
 from pearl.prompts.calls import letter
@@ -63,7 +64,9 @@ def draw_errors(evaluation: Evaluation, count: int, method: str = "") -> list[di
     Raises:
         InputError: there is no such method, or it has no wrong answer.
     """
-    chosen = method or _usual(evaluation)
+    planned = {one.method for one in evaluation.results if one.plan}
+    first = next((name for name in evaluation.methods if name in planned), evaluation.methods[0])
+    chosen = method or first
     if chosen not in evaluation.methods:
         raise InputError(
             f"The evaluation has no method {chosen}: name one of {', '.join(evaluation.methods)}."
@@ -75,7 +78,24 @@ def draw_errors(evaluation: Evaluation, count: int, method: str = "") -> list[di
     random = Random(SEED)  # noqa: S311 - the same draw each time is what is wanted
     for group in groups:
         random.shuffle(group)
-    return [_row(one) for one in _evenly(groups, count)]
+    # As evenly as the sizes of the splits allow: the first of each, then the second, and so on.
+    turns = [(turn, at) for at, group in enumerate(groups) for turn in range(len(group))]
+    drawn = sorted(sorted(turns)[:count], key=lambda place: place[1])
+    return [
+        {
+            "method": result.method,
+            "split": result.split,
+            "id": result.id,
+            "question": result.question,
+            "options": {letter(at): option for at, option in enumerate(result.options)},
+            "gold": result.gold,
+            "chosen": result.answer,
+            "open_answer": result.words,
+            "plan": result.plan,
+            "category": "",
+        }
+        for result in (groups[at][turn] for turn, at in drawn)
+    ]
 
 
 def read_labelled(path: str) -> list[Labelled]:
@@ -109,7 +129,19 @@ def error_table(labelled: Sequence[Labelled]) -> Table:
             f"{', '.join(CATEGORIES)}: write one into each."
         )
     splits = dict.fromkeys(one.split for one in known)
-    rows = [_share(category, known, list(splits)) for category in CATEGORIES]
+    rows = []
+    for category, meaning in CATEGORIES.items():
+        by_split = Counter(one.split for one in known if one.category == category)
+        share = shares("share", interval([float(one.category == category) for one in known]))
+        rows.append(
+            {
+                "category": category,
+                "meaning": meaning,
+                "count": by_split.total(),
+                **dict(zip(("share", "low", "high"), share.values(), strict=True)),
+                **{f"in {split}": by_split[split] for split in splits},
+            }
+        )
     fields = [
         words("category", "category"),
         words("meaning", "what it means"),
@@ -119,65 +151,10 @@ def error_table(labelled: Sequence[Labelled]) -> Table:
     ]
     if len(splits) > 1:
         fields += [figure(f"in {split}", split or "no split", number) for split in splits]
-    return build(f"Where {len(known):,} wrong answers went wrong", fields, rows, _left(left))
-
-
-def _usual(evaluation: Evaluation) -> str:
-    planned = (
-        method
-        for method in evaluation.methods
-        if any(one.plan for one in evaluation.results_of(method))
-    )
-    return next(planned, evaluation.methods[0])
-
-
-def _evenly(groups: list[list[Result]], count: int) -> list[Result]:
-    """So many of several groups, as evenly as their sizes allow, a group after another."""
-    shares = [0] * len(groups)
-    while sum(shares) < min(count, sum(map(len, groups))):
-        free = [at for at, group in enumerate(groups) if shares[at] < len(group)]
-        shares[min(free, key=lambda at: shares[at])] += 1
-    return [one for group, share in zip(groups, shares, strict=True) for one in group[:share]]
-
-
-def _row(result: Result) -> dict[str, Any]:
-    return {
-        "method": result.method,
-        "split": result.split,
-        "id": result.id,
-        "question": result.question,
-        "options": {letter(at): option for at, option in enumerate(result.options)},
-        "gold": result.gold,
-        "chosen": result.answer,
-        "open_answer": result.words,
-        "plan": result.plan,
-        "category": "",
-    }
-
-
-def _share(category: str, known: Sequence[Labelled], splits: Sequence[str]) -> dict[str, Any]:
-    found = interval([float(one.category == category) for one in known])
-    by_split = Counter(one.split for one in known if one.category == category)
-    return {
-        "category": category,
-        "meaning": CATEGORIES[category],
-        "count": by_split.total(),
-        "share": found.mean if found else None,
-        "low": found.low if found else None,
-        "high": found.high if found else None,
-        **{f"in {split}": by_split[split] for split in splits},
-    }
-
-
-def _left(left: Sequence[Labelled]) -> str:
-    """The rows that are not counted, and why."""
-    if not left:
-        return ""
     named = [
-        f'{one.where} ("{one.category[:30]}" is no category)'
-        if one.category
-        else f"{one.where} (empty)"
+        one.where + (f' ("{one.category[:30]}" is no category)' if one.category else " (empty)")
         for one in left[:NAMED]
     ]
     more = f" and {len(left) - NAMED:,} more" if len(left) > NAMED else ""
-    return f"Not counted: {', '.join(named)}{more}."
+    note = f"Not counted: {', '.join(named)}{more}." if left else ""
+    return build(f"Where {len(known):,} wrong answers went wrong", fields, rows, note)

@@ -7,7 +7,7 @@ A row is one JSON object a line: ``split``, ``method``, ``qid``, ``answer`` and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -29,7 +29,9 @@ CALLED: Mapping[str, str] = MappingProxyType(
 LAST = "D"
 """The last option where no row says more: questions of QuALITY have four."""
 
-_KEYS = ("split", "method", "qid", "answer", "gold")
+_KEYS: Mapping[str, Any] = MappingProxyType(
+    {"split": str, "method": str, "qid": str | int, "answer": str | None, "gold": str | None}
+)
 
 
 def read_outcomes(path: str) -> Evaluation:
@@ -62,22 +64,16 @@ def read_outcomes(path: str) -> Evaluation:
     if not golds:
         raise InputError(f'{path} has no question: give rows such as {{"gold": "B", …}}.')
     last = max(LAST, *(gold for gold, _ in golds.values() if _is_letter(gold)), LAST)
-    seen: dict[tuple[str, str, str], str] = {}
-    results, strays = [], []
+    results: dict[tuple[str, str, str], tuple[str, Result]] = {}
     for where, row in rows:
         key = (row.method, row.split, row.id)
-        if key in seen:
+        if key in results:
             raise InputError(
-                f"{where} has the method and the question of {seen[key]}: keep one of them."
+                f"{where} has the method and the question of {results[key][0]}: keep one of them."
             )
-        seen[key] = where
-        if (row.split, row.id) in golds:
-            results.append(_scored(row, golds[row.split, row.id][0], last))
-        else:
-            strays.append(_scored(row, "", last))
+        results[key] = (where, _scored(row, golds.get(key[1:], ("", ""))[0], last))
     found = dict.fromkeys(row.method for _, row in rows)
-    methods = tuple(dict.fromkeys([*(name for name in CALLED if name in found), *found]))
-    called = {method: CALLED[method] for method in methods if method in CALLED}
+    called = {method: name for method, name in CALLED.items() if method in found}
     asked = dict(Counter(split for split, _ in golds))
     splits = ", ".join(f"{split or 'no split'} {count:,}" for split, count in asked.items())
     about = [("file", path), ("questions", f"{len(golds):,}: {splits}")]
@@ -87,10 +83,10 @@ def read_outcomes(path: str) -> Evaluation:
     evaluation = Evaluation(
         title=f"Recorded outcomes: {Path(path).name}",
         about=tuple(about),
-        methods=methods,
+        methods=tuple(dict.fromkeys([*called, *found])),
         asked=asked,
-        results=tuple(results),
-        strays=tuple(strays),
+        results=tuple(result for key, (_, result) in results.items() if key[1:] in golds),
+        strays=tuple(result for key, (_, result) in results.items() if key[1:] not in golds),
         called=called,
     )
     return replace(evaluation, notes=tuple(_notes(evaluation, last)))
@@ -98,13 +94,10 @@ def read_outcomes(path: str) -> Evaluation:
 
 def _row(row: dict[str, Any], where: str) -> Result:
     """A row as a result that is not scored yet; its answer stands as its words."""
-    for key in _KEYS:
+    for key, kinds in _KEYS.items():
         if key not in row:
             raise InputError(f"{where} has no {key}: give {', '.join(_KEYS)}.")
-        value = row[key]
-        is_text = isinstance(value, str) or (value is None and key in ("answer", "gold"))
-        is_number = key == "qid" and isinstance(value, int) and not isinstance(value, bool)
-        if not is_text and not is_number:
+        if not isinstance(row[key], kinds) or isinstance(row[key], bool):
             raise InputError(f"{where}: {key} is to be a text.")
     if not row["method"].strip():
         raise InputError(f"{where} names no method: give one.")
@@ -132,8 +125,24 @@ def _notes(evaluation: Evaluation, last: str) -> Iterator[str]:
         "stand the share of the rows that name an option, and the share of all questions, where "
         "one that a method has no row for is wrong."
     )
-    if evaluation.strays:
-        yield _strays_note(evaluation, evaluation.strays)
+    if strays := evaluation.strays:
+        counts = Counter(stray.method for stray in strays)
+        owners = ", ".join(
+            f"{counts[method]:,} of {evaluation.name_of(method)}"
+            for method in evaluation.methods
+            if counts[method]
+        )
+        what = "row is a fragment" if len(strays) == 1 else "rows are fragments"
+        gaps = sum(stray.score == 1 for stray in strays)
+        yield (
+            f"{len(strays):,} recorded {what} of a broken file ({owners}) and no question, without "
+            "a gold option: counted among the rows, as in the published figures, and nowhere else."
+        ) + (
+            f" In {gaps:,} of them both the answer and the gold option are missing, which the "
+            "published count takes for right; the count of questions leaves them out."
+            if gaps
+            else ""
+        )
     unnamed = Counter(result.words for result in evaluation.results if result.answer is None)
     if unnamed:
         forms = ", ".join(f'"{text}"' if text else "nothing" for text, _ in unnamed.most_common(5))
@@ -144,24 +153,3 @@ def _notes(evaluation: Evaluation, last: str) -> Iterator[str]:
             f"{count:,} {rows} no option from A to {last} ({forms}{more}): "
             "without one, an answer is wrong."
         )
-
-
-def _strays_note(evaluation: Evaluation, strays: Sequence[Result]) -> str:
-    counts = Counter(stray.method for stray in strays)
-    owners = ", ".join(
-        f"{counts[method]:,} of {evaluation.name_of(method)}"
-        for method in evaluation.methods
-        if counts[method]
-    )
-    what = "row is a fragment" if len(strays) == 1 else "rows are fragments"
-    note = (
-        f"{len(strays):,} recorded {what} of a broken file ({owners}) and no question, without a "
-        "gold option: counted among the rows, as in the published figures, and nowhere else."
-    )
-    gaps = sum(stray.score == 1 for stray in strays)
-    if gaps:
-        note += (
-            f" In {gaps:,} of them both the answer and the gold option are missing, which the "
-            "published count takes for right; the count of questions leaves them out."
-        )
-    return note

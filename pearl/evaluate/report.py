@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,16 +14,17 @@ from pearl.evaluate.accuracy import (
     accuracy_point,
     accuracy_rows,
     accuracy_tables,
-    around,
     in_parts,
     label_blocks,
+    method_fields,
     named,
     order_table,
+    percent_chart,
     recorded_table,
     share_fields,
     size_chart,
 )
-from pearl.evaluate.results import Evaluation, Result
+from pearl.evaluate.results import Evaluation
 from pearl.evaluate.statistics import MCNEMAR, compare, holm
 from pearl.evaluate.supporting_facts import evidence_table
 from pearl.lang.parser import parse
@@ -177,16 +178,6 @@ def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
         figure("p_holm", "Holm p", probability),
     ]
     rows, both = comparison_rows(evaluation), "on the questions both have"
-    yield build(f"Compared with {name}, {both}", fields, rows, _comparison_note(rows))
-    if any(len(evaluation.results_of(method)) < asked for method in evaluation.methods):
-        title = f"Compared with {name}, over all {questions(asked)}, one without a result wrong"
-        yield build(title, fields, comparison_rows(evaluation, fill=True))
-    for split in evaluation.asked if len(evaluation.asked) > 1 else ():
-        title = f"Compared with {name} on {split or 'no split'}, {both}"
-        yield build(title, fields, comparison_rows(evaluation, split))
-
-
-def _comparison_note(rows: Sequence[Row]) -> str:
     sentences = [
         "p: exact McNemar test, two-sided, on the questions that one of the two alone has right."
         if test == MCNEMAR
@@ -197,7 +188,13 @@ def _comparison_note(rows: Sequence[Row]) -> str:
         sentences.append("Holm p: corrected for the comparisons of its table.")
     sentences.append("Pairs: the questions compared.")
     sentences.append("Points: the difference in hundredths, with its bootstrap interval.")
-    return " ".join(sentences)
+    yield build(f"Compared with {name}, {both}", fields, rows, " ".join(sentences))
+    if any(len(evaluation.results_of(method)) < asked for method in evaluation.methods):
+        title = f"Compared with {name}, over all {questions(asked)}, one without a result wrong"
+        yield build(title, fields, comparison_rows(evaluation, fill=True))
+    for split in evaluation.asked if len(evaluation.asked) > 1 else ():
+        title = f"Compared with {name} on {split or 'no split'}, {both}"
+        yield build(title, fields, comparison_rows(evaluation, split))
 
 
 def comparison_rows(
@@ -319,7 +316,8 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
         }
         for at in range(max(map(len, tops.values())))
     ]
-    fields = [figure("rank", "rank", number), *(_used_field(evaluation, method) for method in tops)]
+    fields = [figure("rank", "rank", number)]
+    fields += method_fields(evaluation, tops, _used, "left")
     yield build("Most used actions, with the steps that call them", fields, ranks)
     # Of the method with most plans; of several such, the first.
     method = max(rows, key=lambda row: row["plans"])["method"]
@@ -328,12 +326,8 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
     yield Chart("bars", title, (Series("", bars),), "steps that call them", digits=0)
 
 
-def _used_field(evaluation: Evaluation, method: str) -> Field:
-    def show(row: Mapping[str, Any]) -> str:
-        used = row["methods"].get(method)
-        return f"{used['action']} {used['steps']:,}" if used else NONE
-
-    return Field(evaluation.name_of(method), show, "left")
+def _used(action: Row) -> str:
+    return f"{action['action']} {action['steps']:,}"
 
 
 NO_TOKENS = (
@@ -382,22 +376,12 @@ def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:
     priced = tokens and all(row["cost"] is not None for row in rows)
     if priced and any(row["cost"] for row in rows):
         key, label = "cost", "dollars"
-    marks = tuple(
-        accuracy_point(row["called"], one, row[key])
-        for row, one in zip(rows, accuracy_rows(evaluation), strict=True)
-    )
-    series = (Series("", marks),)
-    bottom, top = around(series)
-    yield Chart(
-        "scatter",
-        f"{key.capitalize()} against accuracy",
-        series,
-        "% of all questions",
-        f"{label} a question",
-        bottom=bottom,
-        top=top,
-        unit=" %",
-    )
+    marks = [
+        accuracy_point(row["called"], share, row[key])
+        for row, share in zip(rows, accuracy_rows(evaluation), strict=True)
+    ]
+    title, x_label = f"{key.capitalize()} against accuracy", f"{label} a question"
+    yield percent_chart("scatter", title, {"": marks}, "% of all questions", x_label)
 
 
 def spending_rows(evaluation: Evaluation) -> list[Row]:
@@ -405,33 +389,33 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
 
     A question is one that the method has a result for.
     """
-    rows = [
-        {**named(evaluation, method), **_spent(evaluation.results_of(method))}
-        for method in evaluation.methods
-    ]
-    first = rows[0].copy()
-    for row in rows:
-        for key in ("calls", "tokens", "cost"):
-            base, own = first[key], row[key]
-            row[f"{key}_multiple"] = own / base if base and own is not None else None
+
+    def row(method: str) -> Row:
+        results = evaluation.results_of(method)
+        count = len(results) or 1
+        usage = sum((result.usage for result in results), Usage())
+        costs = [result.cost for result in results if result.cost is not None]
+        seconds = [one.measures["seconds"] for one in results if "seconds" in one.measures]
+        return {
+            **named(evaluation, method),
+            "questions": len(results),
+            "calls": sum(result.calls for result in results) / count,
+            "tokens_read": usage.prompt_tokens / count,
+            "tokens_cached": usage.cached_tokens / count,
+            "tokens_written": usage.completion_tokens / count,
+            "tokens": (usage.prompt_tokens + usage.completion_tokens) / count,
+            "cost": sum(costs) / 1e6 / count if costs and len(costs) == len(results) else None,
+            "seconds": sum(seconds) / len(seconds) if seconds else None,
+        }
+
+    rows = list(map(row, evaluation.methods))
+    multiples = ("calls", "tokens", "cost")
+    first = {key: rows[0][key] for key in multiples}
+    for one in rows:
+        for key in multiples:
+            known = first[key] and one[key] is not None
+            one[f"{key}_multiple"] = one[key] / first[key] if known else None
     return rows
-
-
-def _spent(results: Sequence[Result]) -> Row:
-    count = len(results) or 1
-    usage = sum((result.usage for result in results), Usage())
-    costs = [result.cost for result in results if result.cost is not None]
-    seconds = [one.measures["seconds"] for one in results if "seconds" in one.measures]
-    return {
-        "questions": len(results),
-        "calls": sum(result.calls for result in results) / count,
-        "tokens_read": usage.prompt_tokens / count,
-        "tokens_cached": usage.cached_tokens / count,
-        "tokens_written": usage.completion_tokens / count,
-        "tokens": (usage.prompt_tokens + usage.completion_tokens) / count,
-        "cost": sum(costs) / 1e6 / count if costs and len(costs) == len(results) else None,
-        "seconds": sum(seconds) / len(seconds) if seconds else None,
-    }
 
 
 _SCORES = re.compile(r"exact_match|f1|(?:sp|triples|joint)_\w+|recall_at_\d+|format")

@@ -10,11 +10,6 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 SEED = 20_240_501
 RESAMPLES = 10_000
@@ -38,7 +33,8 @@ class Interval:
         low: the interval's lower end.
         high: its upper end.
         count: how many scores.
-        how: ``bootstrap``, or ``Wilson`` where all scores are equal.
+        how: ``bootstrap``; ``Wilson`` where all scores are equal, and ``none`` where all
+            differences are.
     """
 
     mean: float
@@ -80,7 +76,7 @@ def interval(scores: Sequence[float]) -> Interval | None:
 
     Resamples of equal scores are all equal, so that a bootstrap would call a
     mean certain that five questions gave. There Wilson's interval for a share
-    is taken instead, whose width depends on the number of scores alone.
+    (1927) is taken instead, whose width depends on the number of scores alone.
 
     Args:
         scores: one a question, from 0 to 1.
@@ -88,11 +84,41 @@ def interval(scores: Sequence[float]) -> Interval | None:
     Returns:
         None where there are no scores.
     """
-    if not scores:
-        return None
-    if len(set(scores)) == 1:
-        return _wilson(scores[0], len(scores))
-    return _bootstrap(scores)
+    if len(set(scores)) != 1:
+        return _bootstrap(scores) if scores else None
+    share, count = scores[0], len(scores)
+    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    spread = share * (1 - share) / count + z * z / (4 * count * count)
+    half = z * spread**0.5 / (1 + z * z / count)
+    return Interval(share, max(0.0, middle - half), min(1.0, middle + half), count, "Wilson")
+
+
+def _bootstrap(scores: Sequence[float]) -> Interval:
+    """The mean of scores between the ends of the middle 95 % of their resamples' means.
+
+    How often each value is drawn decides a resample's mean, and those counts
+    are multinomial. Where there are few values, drawing the counts is the same
+    as drawing the scores, and takes a draw a value in place of one a score.
+    """
+    import numpy as np
+
+    random = np.random.default_rng(SEED)
+    values, count = Counter(scores), len(scores)
+    if len(values) <= FEW:
+        shares = np.array(list(values.values()), dtype=float) / count
+        drawn = random.multinomial(count, shares, RESAMPLES)
+        means = drawn @ np.array(list(values), dtype=float) / count
+    else:
+        each = np.array(scores, dtype=float)
+        means = np.concatenate(
+            [
+                each[random.integers(count, size=(AT_A_TIME, count))].mean(axis=1)
+                for _ in range(RESAMPLES // AT_A_TIME)
+            ]
+        )
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(sum(scores) / count, float(low), float(high), count, "bootstrap")
 
 
 def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> Paired | None:
@@ -113,21 +139,20 @@ def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -
     if not pairs:
         return None
     right = Counter((one == 1, two == 1) for one, two in pairs)
+    both, only_first, only_second, neither = (
+        right[one, two] for one in (True, False) for two in (True, False)
+    )
     differences = [two - one for one, two in pairs]
     if {score for pair in pairs for score in pair} <= {0, 1}:
-        p, test = mcnemar(right[True, False], right[False, True]), MCNEMAR
+        p, test = mcnemar(only_first, only_second), MCNEMAR
     else:
         p, test = sign_flip(differences), SIGN_FLIP
-    return Paired(
-        count=len(pairs),
-        both=right[True, True],
-        only_first=right[True, False],
-        only_second=right[False, True],
-        neither=right[False, False],
-        difference=_spread(differences),
-        p=p,
-        test=test,
-    )
+    mean = differences[0]
+    # A difference that is always the same has no spread to show.
+    difference = Interval(mean, mean, mean, len(pairs), "none")
+    if len(set(differences)) > 1:
+        difference = _bootstrap(differences)
+    return Paired(len(pairs), both, only_first, only_second, neither, difference, p, test)
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -167,63 +192,8 @@ def sign_flip(differences: Sequence[float]) -> float:
 
 def holm(values: Sequence[float]) -> tuple[float, ...]:
     """P-values corrected for their number by Holm's step-down method, in the given order."""
-    order = sorted(range(len(values)), key=lambda at: values[at])
-    corrected = [0.0] * len(values)
-    least = 0.0
-    for rank, at in enumerate(order):
+    corrected, least = [0.0] * len(values), 0.0
+    for rank, at in enumerate(sorted(range(len(values)), key=lambda at: values[at])):
         least = max(least, min(1.0, (len(values) - rank) * values[at]))
         corrected[at] = least
     return tuple(corrected)
-
-
-def _bootstrap(scores: Sequence[float]) -> Interval:
-    import numpy as np
-
-    means = _resampled_means(scores)
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    count = len(scores)
-    return Interval(sum(scores) / count, float(low), float(high), count, "bootstrap")
-
-
-def _resampled_means(scores: Sequence[float]) -> NDArray[Any]:
-    """The means of 10,000 resamples.
-
-    How often each value is drawn decides a resample's mean, and those counts
-    are multinomial. Where there are few values, drawing the counts is the same
-    as drawing the scores, and takes a draw a value in place of one a score.
-    """
-    import numpy as np
-
-    random = np.random.default_rng(SEED)
-    found = Counter(scores)
-    count = len(scores)
-    if len(found) <= FEW:
-        values = np.array(list(found), dtype=float)
-        shares = np.array(list(found.values()), dtype=float) / count
-        drawn = random.multinomial(count, shares, RESAMPLES)
-        means: NDArray[Any] = drawn @ values / count
-        return means
-    given = np.array(scores, dtype=float)
-    parts = [
-        given[random.integers(count, size=(AT_A_TIME, count))].mean(axis=1)
-        for _ in range(RESAMPLES // AT_A_TIME)
-    ]
-    return np.concatenate(parts)
-
-
-def _spread(differences: Sequence[float]) -> Interval:
-    """The mean difference with its interval; one that is always the same has no spread to show."""
-    if len(set(differences)) > 1:
-        return _bootstrap(differences)
-    mean = differences[0]
-    return Interval(mean, mean, mean, len(differences), "none")
-
-
-def _wilson(share: float, count: int) -> Interval:
-    """Wilson's interval (1927) for a share of so many."""
-    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    spread = share * (1 - share) / count + z * z / (4 * count * count)
-    half = z * spread**0.5 / (1 + z * z / count)
-    return Interval(share, max(0.0, middle - half), min(1.0, middle + half), count, "Wilson")

@@ -9,8 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from pearl.report import html, json, latex, markdown, terminal
-from pearl.report.document import Block, Chart, Column, Point, Report, Series, Table, Text
+from pearl.lang.text import json_text
+from pearl.report import html, latex, markdown, terminal
+from pearl.report.document import (
+    Block,
+    Chart,
+    Column,
+    Point,
+    Report,
+    Series,
+    Table,
+    Text,
+    as_object,
+)
 
 FORMS: Mapping[str, Callable[[Report], str]] = MappingProxyType(
     {
@@ -18,7 +29,7 @@ FORMS: Mapping[str, Callable[[Report], str]] = MappingProxyType(
         "markdown": markdown.render,
         "latex": latex.render,
         "html": html.render,
-        "json": json.render,
+        "json": lambda report: json_text(as_object(report)),
     }
 )
 

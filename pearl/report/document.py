@@ -8,7 +8,7 @@ line here, as each column is written in its own way, and takes half a second to 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 Align: TypeAlias = Literal["left", "right"]
@@ -152,7 +152,7 @@ class Report:
 
     title: str
     about: tuple[tuple[str, str], ...]
-    blocks: tuple[Block, ...] = field(default=())
+    blocks: tuple[Block, ...] = ()
 
 
 def described(chart: Chart) -> str:
@@ -304,19 +304,32 @@ def parts(widths: Sequence[int], width: int, gap: int) -> list[list[int]]:
     Returns:
         The columns of each part, by number; the first column is in every part.
     """
-    fewest = len(_split(widths, width, gap))
-    limits = range(max(widths[0] + gap, 20), width)
-    return next(
-        (found for limit in limits if len(found := _split(widths, limit, gap)) == fewest),
-        _split(widths, width, gap),
-    )
+
+    def split(limit: int) -> list[list[int]]:
+        found: list[list[int]] = [[0]]
+        for at in range(1, len(widths)):
+            if len(found[-1]) > 1 and wide([widths[x] for x in (*found[-1], at)], gap) > limit:
+                found.append([0])
+            found[-1].append(at)
+        return found
+
+    widest = split(width)
+    tries = map(split, range(max(widths[0] + gap, 20), width))
+    return next((found for found in tries if len(found) == len(widest)), widest)
 
 
-def _split(widths: Sequence[int], width: int, gap: int) -> list[list[int]]:
-    """Columns from left to right, in parts that fit; the first column stands in every part."""
-    found: list[list[int]] = [[0]]
-    for at in range(1, len(widths)):
-        if len(found[-1]) > 1 and wide([widths[one] for one in (*found[-1], at)], gap) > width:
-            found.append([0])
-        found[-1].append(at)
-    return found
+def as_object(report: Report) -> dict[str, Any]:
+    """A report as JSON data: every table as objects, with numbers where there are any."""
+    blocks: list[dict[str, Any]] = []
+    for block in report.blocks:
+        if isinstance(block, Table):
+            titles = [column.title for column in block.columns]
+            rows = block.data or [dict(zip(titles, row, strict=True)) for row in block.rows]
+            blocks.append({"table": block.title, "rows": list(map(dict, rows)), "note": block.note})
+        elif isinstance(block, Chart):
+            axes = {"x": block.x_label, "y": block.y_label}
+            series = [asdict(one) for one in block.series]
+            blocks.append({"chart": block.title, "kind": block.kind, **axes, "series": series})
+        else:
+            blocks.append({"text": list(block.paragraphs)})
+    return {"title": report.title, "about": dict(report.about), "blocks": blocks}

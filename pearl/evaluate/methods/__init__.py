@@ -1,5 +1,7 @@
 """Every method of an evaluation, in the order they are listed; a new one is a row of `METHODS`."""
 
+from functools import partial
+
 from pearl.evaluate.context import EXECUTE, LIBRARY, STEPWISE, UNREFINED
 from pearl.evaluate.methods import multihop, pearl, single, tmn
 from pearl.evaluate.methods.base import Method, Outcome
@@ -9,138 +11,105 @@ from pearl.strategies.pearl import direct_plan
 
 __all__ = ["METHODS", "Method", "Outcome", "find_method"]
 
+_PROSE = partial(Method, prose=True)
+_BY_MODEL = partial(Method, setup="", needs_model=True)
+"""Methods that answer in sentences, and those with actions of their own for a language model."""
+
 METHODS = (
-    Method(
-        "zero-shot", "The question is asked in one step.", single.one_step(direct_plan), prose=True
-    ),
-    Method(
-        "cot",
-        "One step, which is to reason before it answers.",
-        single.one_step(reasoning_plan),
-        prose=True,
+    _PROSE("zero-shot", "The question is asked in one step.", single.one_step(direct_plan)),
+    _PROSE(
+        "cot", "One step, which is to reason before it answers.", single.one_step(reasoning_plan)
     ),
     Method(
         "mcq", "The options are shown, in four orders, and one is chosen.", single.multiple_choice
     ),
-    Method("pearl", "A plan is written, checked and executed.", pearl.planned(LIBRARY), prose=True),
-    Method(
+    _PROSE("pearl", "A plan is written, checked and executed.", pearl.planned(LIBRARY)),
+    _PROSE(
         "pearl-no-execution",
         "The plan is shown with the question, and not executed.",
         pearl.plan_shown,
-        prose=True,
     ),
-    Method(
+    _PROSE(
         pearl.NO_REFINEMENT,
         "PEARL with its demonstrations as they were before refinement.",
         pearl.planned(UNREFINED),
         UNREFINED,
-        prose=True,
     ),
-    Method(
+    _PROSE(
         "pearl-execute-only",
         "PEARL with no actions but EXECUTE and CONCAT.",
         pearl.planned(EXECUTE),
         EXECUTE,
-        prose=True,
     ),
-    Method(
+    _PROSE(
         "decomp",
         "Steps are written one at a time, after seeing what the last gave.",
         multihop.by_name("decomp", STEPWISE),
         STEPWISE,
-        prose=True,
         needs_model=True,
     ),
-    Method(
+    _PROSE(
         "cot-rolled-out",
         "One step that sees the demonstrations as chains of thought.",
         single.rolled_out,
         STEPWISE,
-        prose=True,
         needs_model=True,
     ),
-    Method(
+    _PROSE(
         "least-to-most",
         "Sub-questions are listed first, then answered one after another.",
         multihop.least_to_most,
-        prose=True,
         needs_model=True,
     ),
-    Method(
-        "no-context",
-        "The question is asked without the document.",
-        single.one_step(blind_plan),
-        prose=True,
+    _PROSE(
+        "no-context", "The question is asked without the document.", single.one_step(blind_plan)
     ),
-    Method(
+    _PROSE(
         "retrieve-read",
         "Passages for the question are looked up and read once.",
         single.retrieve_and_read,
         "",
-        prose=True,
     ),
-    Method(
-        "normal",
-        "One reply gives the answer alone.",
-        single.in_form("ANSWER_SHORT"),
-        "",
-        needs_model=True,
-    ),
-    Method(
+    _BY_MODEL("normal", "One reply gives the answer alone.", single.in_form("ANSWER_SHORT")),
+    _BY_MODEL(
         "normal-evidence",
         "One reply gives the answer, its sentences and its triples.",
         single.in_form("ANSWER_WITH_EVIDENCE"),
-        "",
-        needs_model=True,
     ),
-    Method(
+    _BY_MODEL(
         "cot-answer",
         "One reply reasons, and gives the answer alone.",
         single.in_form("REASON_SHORT"),
-        "",
-        needs_model=True,
     ),
-    Method(
+    _BY_MODEL(
         "cot-evidence",
         "One reply reasons, and gives the answer, its sentences and its triples.",
         single.in_form("REASON_WITH_EVIDENCE"),
-        "",
-        needs_model=True,
     ),
-    Method(
+    _BY_MODEL(
         "sp-cot",
         "One reply asks and answers sub-questions of its own, and then the question.",
         single.in_form("ASK_ONESELF"),
-        "",
-        needs_model=True,
     ),
-    Method(
+    _BY_MODEL(
         "react",
         "Paragraphs are searched and read a sentence at a time, as the model chooses.",
         multihop.by_name("react"),
-        "",
-        needs_model=True,
     ),
-    Method(
+    _BY_MODEL(
         "fsm1",
         "A state machine decomposes, searches, revises and judges.",
         multihop.machine("fsm1"),
-        "",
-        needs_model=True,
     ),
-    Method(
+    _BY_MODEL(
         "fsm2",
         "As fsm1, and then a review gives facts, triples and an explanation.",
         multihop.machine("fsm2"),
-        "",
-        needs_model=True,
     ),
-    Method(
+    _BY_MODEL(
         "rebel",
         "Questions are split until a tool, or what is known, answers each part.",
         multihop.rebel,
-        "",
-        needs_model=True,
         lacks=multihop.nothing_to_search,
     ),
     Method(
