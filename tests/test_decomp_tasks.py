@@ -15,8 +15,7 @@ from click.testing import CliRunner
 
 from pearl.cli import pearl
 from pearl.evaluate.datasets import DATASETS
-from pearl.evaluate.datasets.arithmetic import GSM8K, MULTIARITH
-from pearl.evaluate.datasets.decomp import COMMAQA_E
+from pearl.evaluate.datasets.decomp import COMMAQA_E, GSM8K, MULTIARITH
 from pearl.lang.ast import Literal, Step
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.lang.library import Library, builtins, load_library, parse_library

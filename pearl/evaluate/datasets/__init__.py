@@ -1,16 +1,6 @@
 """Data sets, one file for each way their rows are written; a new one is a line in `DATASETS`."""
 
-from pearl.evaluate.datasets import (
-    arithmetic,
-    celebrities,
-    commaqa,
-    decomp,
-    fever,
-    hotpotqa,
-    musique,
-    own,
-    quality,
-)
+from pearl.evaluate.datasets import closed_book, commaqa, decomp, multihop, own, quality
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.lang.source import InputError
 
@@ -23,13 +13,13 @@ DATASETS = (
     decomp.REVERSAL,
     commaqa.DATASET,
     decomp.COMMAQA_E,
-    arithmetic.GSM8K,
-    arithmetic.MULTIARITH,
-    hotpotqa.HOTPOTQA,
-    hotpotqa.TWO_WIKI,
-    musique.DATASET,
-    fever.DATASET,
-    celebrities.DATASET,
+    decomp.GSM8K,
+    decomp.MULTIARITH,
+    multihop.HOTPOTQA,
+    multihop.TWO_WIKI,
+    multihop.MUSIQUE,
+    closed_book.FEVER,
+    closed_book.CELEBRITIES,
 )
 
 

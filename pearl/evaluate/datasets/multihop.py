@@ -1,4 +1,11 @@
-"""Questions over several paragraphs: their document, their gold facts, and how they are scored.
+"""Questions over several paragraphs: how their rows are read, and how answers are scored.
+
+HotpotQA (Yang et al., EMNLP 2018): two of ten paragraphs of Wikipedia.
+2WikiMultihopQA (Ho et al., COLING 2020): two to four of ten, in HotpotQA's rows
+with evidence triples beside them; answers and triples are compared as its first
+script does, without the later list of aliases. MuSiQue-Ans (Trivedi et al., TACL
+2022): two to four hops over twenty paragraphs; it says which paragraphs support
+an answer, by their numbers, and not which sentences.
 
 The document is Markdown: a heading and a paragraph for each, its sentences
 with a space between them. A method reads that and quotes it; where a quote
@@ -9,12 +16,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from pearl.evaluate.datasets.base import Example, one_line
+from pearl.evaluate.datasets.base import (
+    Dataset,
+    Example,
+    gold_of,
+    id_of,
+    label,
+    one_line,
+    reader,
+    text_of,
+    texts_of,
+)
 from pearl.evaluate.metrics import Scores, compare, compare_spans
-from pearl.lang.source import Source, Span
+from pearl.lang.source import InputError, Source, Span
+from pearl.retrieval.terms import sentences as split_sentences
 
 METHODS = ("normal", "cot", "sp-cot", "react", "fsm1", "fsm2", "rebel")
 """The methods that such questions are tried with where none is named."""
@@ -146,3 +164,126 @@ def measures(example: Example, answer: str) -> Mapping[str, float]:
     """Exact match and F1 of an answer."""
     nearest = best(example, answer)
     return {"exact_match": nearest.exact_match, "f1": nearest.f1}
+
+
+def _hotpotqa(row: dict[str, Any], where: str) -> Example:
+    """A row with ``_id``, ``question``, ``context``, ``supporting_facts`` and ``answer``.
+
+    2WikiMultihopQA's ``evidences`` are triples. A supporting fact that no paragraph
+    has stays gold: the official scripts count it too.
+    """
+    name = id_of(row, "_id", where)
+    document, paragraphs = compose(name, _context(row.get("context"), where))
+    facts = _facts(row.get("supporting_facts", []), where)
+    triples = _triples(row.get("evidences", []), where)
+    return Example(
+        name,
+        text_of(row, "question", where),
+        document,
+        gold=gold_of(row, where),
+        labels=label("type", row.get("type")),
+        data=MultiHop(paragraphs, facts, triples=triples),
+    )
+
+
+def _context(value: Any, where: str) -> list[tuple[str, tuple[str, ...]]]:  # noqa: ANN401 - any JSON
+    if not isinstance(value, list) or not value:
+        raise InputError(f"{where} has no context: give pairs of a title and its sentences.")
+    paragraphs = []
+    for number, pair in enumerate(value, 1):
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise InputError(f"{where}: paragraph {number} is no pair of a title and sentences.")
+        paragraphs.append((pair[0], texts_of(pair[1], f"paragraph {number}", where)))
+    return paragraphs
+
+
+def _facts(value: Any, where: str) -> tuple[Fact, ...]:  # noqa: ANN401 - any JSON
+    facts = value if isinstance(value, list) else [None]
+    for fact in facts:
+        match fact:
+            case [str(), int(number)] if not isinstance(number, bool):
+                continue
+        raise InputError(f"{where}: supporting_facts is to be pairs of a title and a number.")
+    return tuple(dict.fromkeys(Fact(one_line(title), number) for title, number in facts))
+
+
+def _triples(value: Any, where: str) -> tuple[Triple, ...]:  # noqa: ANN401 - any JSON
+    if not isinstance(value, list):
+        raise InputError(f"{where}: evidences is to be lists of subject, relation and object.")
+    triples = []
+    for number, parts in enumerate(value, 1):
+        texts = texts_of(parts, f"evidence {number}", where)
+        if len(texts) != 3:
+            raise InputError(f"{where}: evidence {number} is no subject, relation and object.")
+        triples.append((texts[0], texts[1], texts[2]))
+    return tuple(triples)
+
+
+def _musique(row: dict[str, Any], where: str) -> Example | None:
+    """A row with ``id``, ``question``, ``paragraphs``, ``answer`` and ``answer_aliases``.
+
+    MuSiQue-Full's questions that cannot be answered are left out, as they ask for
+    something else than an answer.
+    """
+    if row.get("answerable") is False:
+        return None
+    name = id_of(row, "id", where)
+    value = row.get("paragraphs")
+    if not isinstance(value, list) or not value:
+        raise InputError(f"{where} has no paragraphs: give MuSiQue's own rows.")
+    texts = [_paragraph(paragraph, number, where) for number, paragraph in enumerate(value, 1)]
+    document, paragraphs = compose(
+        name,
+        (
+            (title, [text[at.start : at.end] for at in split_sentences(text)])
+            for title, text, _ in texts
+        ),
+    )
+    facts = tuple(
+        Fact(paragraph.title, paragraph.number)
+        for paragraph, (_, _, supports) in zip(paragraphs, texts, strict=True)
+        if supports
+    )
+    aliases = texts_of(row.get("answer_aliases", []), "answer_aliases", where)
+    hops = row.get("question_decomposition")
+    return Example(
+        name,
+        text_of(row, "question", where),
+        document,
+        gold=gold_of(row, where),
+        labels={"hops": (str(len(hops)),)} if isinstance(hops, list) and hops else {},
+        data=MultiHop(paragraphs, facts, "paragraph", aliases=aliases),
+    )
+
+
+def _paragraph(value: Any, number: int, where: str) -> tuple[str, str, bool]:  # noqa: ANN401 - any JSON
+    """Its title, its text, and whether it supports the answer."""
+    match {"is_supporting": False, **value} if isinstance(value, dict) else value:
+        case {"title": str(title), "paragraph_text": str(text), "is_supporting": bool(supports)}:
+            return one_line(title), one_line(text), supports
+    raise InputError(f"{where}: paragraph {number} has no title and paragraph_text.")
+
+
+HOTPOTQA = Dataset(
+    "hotpotqa",
+    "HotpotQA",
+    reader("file as HotpotQA publishes it", _hotpotqa),
+    score,
+    "https://hotpotqa.github.io (hotpot_dev_distractor_v1.json)",
+    METHODS,
+    measures=measures,
+    short=True,
+)
+TWO_WIKI = replace(
+    HOTPOTQA,
+    name="2wiki",
+    title="2WikiMultihopQA",
+    where="https://github.com/Alab-NII/2wikimultihop (dev.json)",
+)
+MUSIQUE = replace(
+    HOTPOTQA,
+    name="musique",
+    title="MuSiQue",
+    read=reader("file as MuSiQue publishes it", _musique),
+    where="https://github.com/stonybrooknlp/musique (musique_ans_v1.0_dev.jsonl)",
+)
