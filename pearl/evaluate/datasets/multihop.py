@@ -198,7 +198,7 @@ def _context(value: Any, where: str) -> list[tuple[str, tuple[str, ...]]]:  # no
 
 
 def _facts(value: Any, where: str) -> tuple[Fact, ...]:  # noqa: ANN401 - any JSON
-    facts = value if isinstance(value, list) else [None]
+    facts: list[Any] = value if isinstance(value, list) else [None]
     for fact in facts:
         match fact:
             case [str(), int(number)] if not isinstance(number, bool):
