@@ -5,7 +5,8 @@ That is a plan, the lines that could not be read, and the text set aside.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Literal as OneOf
@@ -373,3 +374,19 @@ class ParsedLibrary:
 
     actions: tuple[Action, ...]
     broken: tuple[Broken, ...] = ()
+
+
+def woven(text: str, steps: Mapping[str, str]) -> tuple[str | Ref, ...]:
+    """The parts of a text in which each answer of an earlier step is a reference to that step.
+
+    Args:
+        text: what a step is to be given.
+        steps: the steps' names by their answers, none of them empty. An answer counts where it
+            stands as words of its own; the longest goes first.
+    """
+    if not steps:
+        return (text,)
+    longest_first = "|".join(map(re.escape, sorted(steps, key=len, reverse=True)))
+    # The answers are in the odd places.
+    parts = re.split(rf"(?<!\w)({longest_first})(?!\w)", text)
+    return tuple(Ref(steps[part]) if at % 2 else part for at, part in enumerate(parts) if part)

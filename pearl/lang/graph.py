@@ -140,7 +140,13 @@ def svg(plan: Plan) -> str:
             parts.append(_box(node, steps[node.name], *labels[node.name]))
     width = _EDGE + max(node.x + node.width / 2 for node in nodes)
     height = _EDGE + max(node.top for node in nodes) + _HIGH
-    title = _escape(plan.question or "The plan's steps and what each one uses")
+    title = plan.question or "The plan's steps and what each one uses"
+    return picture(title, width, height, parts)
+
+
+def picture(title: str, width: float, height: float, parts: Iterable[str]) -> str:
+    """A self-contained SVG picture of some parts, which use the classes and markers below."""
+    title = _escape(title)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
         f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{title}">'
@@ -234,10 +240,13 @@ _STYLE = (
     ".page{fill:#fff}.box{fill:#f4f6fb;stroke:#5b6b8c}.doc{fill:#e4f1ea;stroke:#3c7d5a}"
     ".answer{fill:#fff3d6;stroke:#a87b16}.name{font-size:15px;font-weight:600;fill:#1c2333}"
     ".call{font-size:12px;fill:#4a5570}"
+    ".word{font-size:11px;fill:#4a5570;paint-order:stroke;stroke:#fff;stroke-width:5}"
     ".line{fill:none;stroke:#7c879d;stroke-width:1.6}.out{stroke:#a87b16}"
+    ".back{stroke-dasharray:5 4}"
     ".tip{fill:#7c879d}.tip-out{fill:#a87b16}"
     "@media(prefers-color-scheme:dark){.page{fill:#14171f}.box{fill:#232a3a}"
-    ".doc{fill:#1e3329}.answer{fill:#3a3016}.name{fill:#e8ecf5}.call{fill:#b4bdd0}}"
+    ".doc{fill:#1e3329}.answer{fill:#3a3016}.name{fill:#e8ecf5}.call,.word{fill:#b4bdd0}"
+    ".word{stroke:#14171f}}"
 )
 
 

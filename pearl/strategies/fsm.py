@@ -15,7 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template
+from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template, woven
 from pearl.lang.builtins import Given
 from pearl.lang.graph import needed
 from pearl.lang.library import Library, load_library
@@ -140,10 +140,8 @@ class Fsm:
         while self._at != END:
             if self._left() < 1:
                 self._stop("calls", f"its {self.limits.calls} requests are used up: allow more.")
-            elif self._at == "decompose":
-                await self._decompose()
-            elif self._at == "judge":
-                await self._judge()
+            elif not self._state.action:
+                await self._decide()
             else:
                 steps = self._work()
                 yield Attempt(steps)
@@ -151,63 +149,53 @@ class Fsm:
                     self._failed(self._run.failed)
                 else:
                     self._done(steps[-1].name)
-        ending = (
-            [Step(self._free("answer"), "ANSWER", (Ref(self._review),))] if self._review else []
-        )
-        answer = ending[0].name if ending else self._summary
+        ending, answer = (), self._summary
+        if self._review:
+            answer = self._free("answer")
+            ending = (Step(answer, "ANSWER", (Ref(self._review),)),)
         whole = (*self._run.plan.steps, *ending)
         aside = {step.name for step in whole} - needed((answer,), whole)
-        yield Steps(tuple(ending), returns=(Ref(answer),), aside=frozenset(aside))
+        yield Steps(ending, returns=(Ref(answer),), aside=frozenset(aside))
 
-    # --- states that decide ---
-
-    async def _decompose(self) -> None:
-        """Simple or compound, and the first sub-question."""
+    async def _decide(self) -> None:
+        """Take a decision; where no reply fits, the machine has gone back."""
         known = self._records()
         asked = {_plain(as_text(field_of(record, "question"))) for record in known}
-        tried = {_plain(question) for question in self._tried}
+        given: dict[str, Value] = {"question": self._text(self._question), "solved": _solved(known)}
+        revised = self._revised or self._question
+        if self._at == "judge":
+            answered = field_of(known[-1], "question")
+            given = {"question": self._text(revised), "sub_question": answered}
 
         def check(reply: dict[str, Any]) -> list[str]:
-            again = _plain(reply["sub_question"]) in tried - asked
+            tried = {_plain(question) for question in self._tried}
+            again = _plain(reply.get("sub_question", "")) in tried - asked
             return ["sub_question: it was tried before: ask for something else."] * again
 
-        reply = await self._decide(
-            check, question=self._text(self._question), solved=_solved(known)
-        )
-        if reply is None:
+        refused: list[Value] = [*self._refused.get(self._at, ())]
+        try:
+            reply = await self._ask(self._at, given, self._path, refused, check=check)
+        except SchemaError as error:
+            self._back("misfit", str(error), str(error))
             return
-        self._sub = one_line(reply["sub_question"])
-        if _plain(self._sub) in asked:
-            # Nothing new is left to ask: to ask again would go on for ever.
-            self._go("repeated", sub_question=self._sub)
-            return
-        for state in ("search", "revise", "judge"):
-            self._refused.pop(state, None)
-        self._go(reply["kind"], sub_question=self._sub)
-
-    async def _judge(self) -> None:
-        """Whether the sub-question that was answered is the revised question."""
-        revised = self._revised or self._question
-        answered = field_of(self._records()[-1], "question")
-        reply = await self._decide(question=self._text(revised), sub_question=answered)
-        if reply is None:
-            return
-        if reply["same"]:
+        if self._at == "decompose":
+            # Simple or compound, and the first sub-question.
+            self._sub = one_line(reply["sub_question"])
+            if _plain(self._sub) in asked:
+                # Nothing new is left to ask: to ask again would go on for ever.
+                self._go("repeated", sub_question=self._sub)
+                return
+            for state in ("search", "revise", "judge"):
+                self._refused.pop(state, None)
+            self._go(reply["kind"], sub_question=self._sub)
+        # Whether the sub-question that was answered is the revised question.
+        elif reply["same"]:
             self._go("same")
         elif self.hops >= self.limits.hops:
             self._stop("hops", f"{self.limits.hops} sub-questions were answered.")
         else:
             self._question = revised
             self._go("different")
-
-    async def _decide(self, check: Check = lambda _: (), **given: Value) -> dict[str, Any] | None:
-        """A decision's reply; None where none fits, and the machine has gone back."""
-        refused: list[Value] = [*self._refused.get(self._at, ())]
-        try:
-            return await self._ask(self._at, given, self._path, refused, check=check)
-        except SchemaError as error:
-            self._back("misfit", str(error), str(error))
-            return None
 
     # --- states that work: the steps they write ---
 
@@ -239,48 +227,39 @@ class Fsm:
         """
         if self._sub == self._text(self._question):
             return self._question, ()
-        searches = {
-            as_text(field_of(record, "answer")): hop.found
+        answers = {
+            as_text(field_of(record, "answer")): f"{hop.found}_answer"
             for hop, record in zip(self._hops, self._records(), strict=True)
         }
-        searches.pop("", None)
-        if not searches:
-            return Literal(self._sub), ()
-        longest_first = "|".join(map(re.escape, sorted(searches, key=len, reverse=True)))
-        parts = re.split(rf"(?<!\w)({longest_first})(?!\w)", self._sub)
-        if len(parts) == 1:
-            return Literal(self._sub), ()
-        # The answers are in the odd places.
-        used = dict.fromkeys(searches[part] for part in parts[1::2])
+        answers.pop("", None)
+        parts = woven(self._sub, answers)
+        # By the answer's step, the search that it is taken from.
+        used = {ref.name: ref.name.removesuffix("_answer") for ref in parts if isinstance(ref, Ref)}
         steps = [
-            Step(f"{search}_answer", "ANSWER", (Ref(search),))
-            for search in used
-            if f"{search}_answer" not in self._run.values
+            Step(name, "ANSWER", (Ref(search),))
+            for name, search in used.items()
+            if name not in self._run.values
         ]
-        woven = [
-            Ref(f"{searches[part]}_answer") if at % 2 else part for at, part in enumerate(parts)
-        ]
-        return Template(tuple(part for part in woven if part != "")), tuple(steps)
+        return Template(parts) if used else Literal(self._sub), tuple(steps)
 
     def _done(self, name: str) -> None:
         """The state's step has an output: on to the next state."""
         value = self._run.values[name]
-        match self._at:
-            case "search":
-                settled = _plain(self._sub) == _plain(self._text(self._question))
-                self._hops.append(Hop(name, self._question))
-                self._spare = None
-                answer = as_text(field_of(value, "answer"))
-                self._go("settled" if settled else "found", step=name, answer=answer)
-            case "revise":
-                self._revised = Ref(name)
-                self._go("revised", step=name, question=as_text(value))
-            case "summarise":
-                self._summary = name
-                self._go("answered", step=name)
-            case _:
-                self._review = name
-                self._go("reviewed", step=name)
+        if self._at == "search":
+            settled = _plain(self._sub) == _plain(self._text(self._question))
+            self._hops.append(Hop(name, self._question))
+            self._spare = None
+            answer = as_text(field_of(value, "answer"))
+            self._go("settled" if settled else "found", step=name, answer=answer)
+        elif self._at == "revise":
+            self._revised = Ref(name)
+            self._go("revised", step=name, question=as_text(value))
+        elif self._at == "summarise":
+            self._summary = name
+            self._go("answered", step=name)
+        else:
+            self._review = name
+            self._go("reviewed", step=name)
 
     def _failed(self, error: RunError) -> None:
         """The state's step has no output: back, where its reason allows that."""
@@ -304,11 +283,11 @@ class Fsm:
 
     # --- from state to state ---
 
-    def _go(self, outcome: str, **told: str) -> None:
+    def _go(self, outcome: str, **details: str) -> None:
         """On to the state that the table has for an outcome."""
-        self._enter(outcome, self._state.on[outcome], told)
+        self._enter(outcome, self._state.on[outcome], details)
 
-    def _back(self, outcome: str, cause: str, told: str) -> bool:
+    def _back(self, outcome: str, cause: str, message: str) -> bool:
         """Back to the state that the table has for an outcome, which is told why.
 
         Returns:
@@ -325,7 +304,7 @@ class Fsm:
         to = self._state.back[outcome]
         # The state itself is told too, so that it is not asked the same to the letter again.
         for state in (to, self._at):
-            self._refused.setdefault(state, []).append(told)
+            self._refused.setdefault(state, []).append(message)
         self._enter(outcome, to, {"reason": cause})
         return True
 
@@ -344,8 +323,8 @@ class Fsm:
         self._limited = True
         self._enter("limit", to, {"limit": limit, "reason": reason})
 
-    def _enter(self, outcome: str, to: str, told: Mapping[str, str]) -> None:
-        self._caller.journal.decide(self._path, {"outcome": outcome, "to": to, **told})
+    def _enter(self, outcome: str, to: str, details: Mapping[str, str]) -> None:
+        self._caller.journal.decide(self._path, {"outcome": outcome, "to": to, **details})
         self._number += 1
         self._at = to
 
@@ -431,12 +410,16 @@ class Fsm:
                 raise SolverError("solver", str(error)) from None
             return value
 
+        async def answer(path: str, record: Value) -> Value:
+            del path
+            return field_of(record, "answer")
+
         asks: dict[str, Callable[..., Any]] = {
             "search": self._ask_search,
             "revise": self._ask_revise,
             "summarise": self._ask_summarise,
             "review": self._ask_review,
-            "answer": _answer,
+            "answer": answer,
         }
         return Handlers(MappingProxyType({name: partial(solve, ask) for name, ask in asks.items()}))
 
@@ -509,11 +492,6 @@ class Fsm:
         # Marked as quotes are in every output, so that an answer's evidence can be shown, and
         # where the document does not have one, that.
         return [f"{QUOTE}{one_line(quote.text)}" for quote in self._located(quoted)]
-
-
-async def _answer(path: str, record: Value) -> Value:
-    del path
-    return field_of(record, "answer")
 
 
 def _record(**fields: Value) -> Pairs:

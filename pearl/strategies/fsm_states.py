@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
+from itertools import count
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from pearl.lang.graph import picture
 
 END = "answer"
 """Where a machine stops."""
@@ -58,7 +60,7 @@ class Machine:
 
     def state(self, name: str) -> State:
         """The state of this name."""
-        return next(one for one in self.states if one.name == name)
+        return next(state for state in self.states if state.name == name)
 
     def after(self, name: str) -> int:
         """How many states still have to follow one, before there is an answer."""
@@ -155,18 +157,14 @@ def as_object(machine: Machine) -> dict[str, Any]:
     Args:
         machine: its states.
     """
+    keys = ("name", "asks", "action", "about", "on", "back", "limit")
     return {
         "machine": machine.name,
         "start": machine.states[0].name,
         "states": [
             {
-                "name": state.name,
-                "asks": state.asks,
-                "action": state.action,
-                "about": state.about,
-                "on": dict(state.on),
-                "back": dict(state.back),
-                "limit": state.limit,
+                key: dict(value) if isinstance(value := getattr(state, key), Mapping) else value
+                for key in keys
             }
             for state in machine.states
         ],
@@ -185,8 +183,9 @@ def mermaid(machine: Machine) -> str:
         lines.append(f"    {state.name}{f'[{text}]' if state.action else f'{{{text}}}'}")
     lines += [f'    {END}(["the answer"])', f'    {_LIMIT}(["a limit is met"])']
     lines.append(f"    start --> {machine.states[0].name}")
-    for one in _lines(machine):
-        lines.append(f'    {one.start} {"-.->" if one.back else "-->"}|"{one.words}"| {one.end}')
+    for line in _lines(machine):
+        arrow = "-.->" if line.back else "-->"
+        lines.append(f'    {line.start} {arrow}|"{line.words}"| {line.end}')
     lines.append(f"    {_LIMIT} -.-> {machine.closing[0]}")
     return "\n".join(lines) + "\n"
 
@@ -197,48 +196,47 @@ def svg(machine: Machine) -> str:
     Args:
         machine: its states.
     """
-    names = [one.name for one in machine.states] + [END]
-    tops = {name: _EDGE + at * (_HIGH + _GAP) for at, name in enumerate(names)}
-    lines = list(_lines(machine))
+    names = [state.name for state in machine.states] + [END]
     at = {name: place for place, name in enumerate(names)}
-    beside = [one for one in lines if at[one.end] != at[one.start] + 1]
-    lefts = _lanes([one for one in beside if at[one.end] < at[one.start]], at)
-    rights = _lanes([one for one in beside if at[one.end] > at[one.start]], at)
+    lines = list(_lines(machine))
+    beside = [line for line in lines if at[line.end] != at[line.start] + 1]
+    lefts = _lanes([line for line in beside if at[line.end] < at[line.start]], at)
+    rights = _lanes([line for line in beside if at[line.end] > at[line.start]], at)
     left = _EDGE + _SIDE + _LANE * max(lefts.values(), default=0)
-    width = left + _WIDE + _LANE * max(rights.values(), default=0) + _SIDE + _EDGE
-    height = tops[END] + _HIGH + _EDGE
-    parts = [_down(one, tops, left) for one in lines if one not in beside]
-    parts += [_around(one, tops, left, -lane) for one, lane in lefts.items()]
-    parts += [_around(one, tops, left + _WIDE, lane) for one, lane in rights.items()]
-    parts += [_box(state, left, tops[state.name]) for state in machine.states]
-    parts.append(
-        f'<rect class="answer" x="{left}" y="{tops[END]}" width="{_WIDE}" height="{_HIGH}" '
-        f'rx="28"/><text class="name" x="{left + _WIDE / 2:g}" y="{tops[END] + 33}">answer</text>'
-    )
+    right, middle = left + _WIDE, left + _WIDE / 2
+    tops = {name: _EDGE + place * (_HIGH + _GAP) for name, place in at.items()}
+    parts = []
+    for line in lines:
+        start, end = tops[line.start] + _HIGH, tops[line.end]
+        if line not in beside:
+            drawn, anchor = f"M{middle:g} {start}L{middle:g} {end}", "start"
+            x, y = middle + 8, start + 31.0
+        else:
+            side, lane = (left, -lefts[line]) if line in lefts else (right, rights[line])
+            shift = _HIGH / 2 - min(7 * abs(lane), 24)
+            x, first, last = side + _LANE * lane, start - shift, end + shift
+            drawn = f"M{side} {first:g}L{x} {first:g}L{x} {last:g}L{side} {last:g}"
+            gap, anchor = (5, "start") if lane > 0 else (-5, "end")
+            x, y = x + gap, (first + last) / 2 + 4
+        parts.append(
+            f'<path class="line{" back" * line.back}" marker-end="url(#tip)" d="{drawn}"/>'
+            f'<text class="word" style="text-anchor:{anchor}" x="{x:g}" y="{y:g}">'
+            f"{line.words}</text>"
+        )
+    boxes = [
+        (state.name, state.about, "doc" if state.action else "box") for state in machine.states
+    ]
+    for name, about, kind in (*boxes, (END, "", "answer")):
+        top = tops[name]
+        parts.append(
+            f'<rect class="{kind}" x="{left}" y="{top}" width="{_WIDE}" height="{_HIGH}" '
+            f'rx="{8 if about else 28}"/>'
+            f'<text class="name" x="{middle:g}" y="{top + (23 if about else 33)}">{name}</text>'
+            f'<text class="word" style="stroke:none" x="{middle:g}" y="{top + 42}">{about}</text>'
+        )
+    width = right + _LANE * max(rights.values(), default=0) + _SIDE + _EDGE
     title = f"The states of {machine.name}; a limit leads to {machine.closing[0]}"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" role="img" aria-label="{title}">'
-        f"<title>{title}</title><style>{_STYLE}</style>"
-        f'<rect class="page" width="100%" height="100%"/>{_TIP}{"".join(parts)}</svg>\n'
-    )
-
-
-_STYLE = (
-    "text{font-family:system-ui,'DejaVu Sans',sans-serif;text-anchor:middle}"
-    ".page{fill:#fff}.work{fill:#e4f1ea;stroke:#3c7d5a}.decision{fill:#f4f6fb;stroke:#5b6b8c}"
-    ".answer{fill:#fff3d6;stroke:#a87b16}.name{font-size:15px;font-weight:600;fill:#1c2333}"
-    ".about,.word{font-size:11px;fill:#4a5570}.word{paint-order:stroke;stroke:#fff;stroke-width:5}"
-    ".from{text-anchor:end}.to{text-anchor:start}"
-    ".line{fill:none;stroke:#7c879d;stroke-width:1.6}.back{stroke-dasharray:5 4}.tip{fill:#7c879d}"
-    "@media(prefers-color-scheme:dark){.page{fill:#14171f}.decision{fill:#232a3a}"
-    ".work{fill:#1e3329}.answer{fill:#3a3016}.name{fill:#e8ecf5}.about,.word{fill:#b4bdd0}"
-    ".word{stroke:#14171f}}"
-)
-_TIP = (
-    '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-    'orient="auto"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>'
-)
+    return picture(title, width, tops[END] + _HIGH + _EDGE, parts)
 
 
 def _lines(machine: Machine) -> Iterator[_Line]:
@@ -248,58 +246,19 @@ def _lines(machine: Machine) -> Iterator[_Line]:
             # Beside another way to the same end, it is a word more on that way's line.
             (on if END in on.values() else aside)[_LIMIT] = END
         for back, outcomes in ((False, on), (True, aside)):
-            for end, words in _together(outcomes).items():
+            for end in dict.fromkeys(outcomes.values()):
+                words = ", ".join(outcome for outcome, to in outcomes.items() if to == end)
                 yield _Line(state.name, end, words, back)
-
-
-def _together(outcomes: Mapping[str, str]) -> dict[str, str]:
-    """Outcomes by where they lead."""
-    found: dict[str, list[str]] = {}
-    for outcome, end in outcomes.items():
-        found.setdefault(end, []).append(outcome)
-    return {end: ", ".join(words) for end, words in found.items()}
 
 
 def _lanes(lines: Sequence[_Line], at: Mapping[str, int]) -> dict[_Line, int]:
     """Which lane beside the boxes each line has, so that none lies on another; short ones first."""
-    taken: list[set[int]] = []
-    found: dict[_Line, int] = {}
-    for line in sorted(lines, key=lambda one: abs(at[one.end] - at[one.start])):
-        rows = set(range(min(at[line.start], at[line.end]), max(at[line.start], at[line.end]) + 1))
-        lane = next((one for one, used in enumerate(taken) if not used & rows), len(taken))
-        if lane == len(taken):
-            taken.append(set())
-        taken[lane] |= rows
-        found[line] = lane + 1
-    return found
-
-
-def _box(state: State, left: float, top: float) -> str:
-    kind, middle = ("work" if state.action else "decision"), left + _WIDE / 2
-    return (
-        f'<rect class="{kind}" x="{left}" y="{top}" width="{_WIDE}" height="{_HIGH}" rx="8"/>'
-        f'<text class="name" x="{middle:g}" y="{top + 23}">{escape(state.name)}</text>'
-        f'<text class="about" x="{middle:g}" y="{top + 42}">{escape(state.about)}</text>'
-    )
-
-
-def _down(line: _Line, tops: Mapping[str, int], left: float) -> str:
-    x, y = left + _WIDE / 2, tops[line.start] + _HIGH
-    return (
-        f'<path class="line" marker-end="url(#tip)" d="M{x:g} {y}L{x:g} {tops[line.end]}"/>'
-        f'<text class="word to" x="{x + 8:g}" y="{y + 31}">{escape(line.words)}</text>'
-    )
-
-
-def _around(line: _Line, tops: Mapping[str, int], side: float, lane: int) -> str:
-    """A line beside the boxes, in a lane to the right, or to the left where that is below 0."""
-    shift = min(7 * abs(lane), 24)
-    start, end = tops[line.start] + _HIGH / 2 + shift, tops[line.end] + _HIGH / 2 - shift
-    x = side + _LANE * lane
-    kind, anchor, gap = (" back" if line.back else ""), *(("from", -5) if lane < 0 else ("to", 5))
-    return (
-        f'<path class="line{kind}" marker-end="url(#tip)" '
-        f'd="M{side:g} {start:g}L{x:g} {start:g}L{x:g} {end:g}L{side:g} {end:g}"/>'
-        f'<text class="word {anchor}" x="{x + gap:g}" y="{(start + end) / 2 + 4:g}">'
-        f"{escape(line.words)}</text>"
-    )
+    lanes: dict[_Line, int] = {}
+    taken: set[tuple[int, int]] = set()
+    for line in sorted(lines, key=lambda line: abs(at[line.end] - at[line.start])):
+        first, last = sorted((at[line.start], at[line.end]))
+        rows = range(first, last + 1)
+        free = (lane for lane in count(1) if not taken & {(lane, row) for row in rows})
+        lanes[line] = next(free)
+        taken |= {(lanes[line], row) for row in rows}
+    return lanes
