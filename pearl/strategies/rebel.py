@@ -38,7 +38,7 @@ from pearl.strategies.rebel_calls import (
     written_input,
     wrong_input,
 )
-from pearl.tools.toolbox import WRONG_INPUT, Tool, Tools, solver
+from pearl.tools.toolbox import WRONG_INPUT, Tool, ToolReply, Tools, solver
 
 LIBRARY = "rebel"
 """The action library that a run needs."""
@@ -122,64 +122,24 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A question that a frame of the run has answered."""
+    """A question that a frame of the run has answered.
+
+    Args:
+        question: it.
+        answer: to it.
+        step: the step that has the answer.
+        frame: what asked it. In another one the fact is a text, as no reference reaches there.
+    """
 
     question: str
     answer: str
+    step: str
+    frame: Rebel
 
     @property
     def line(self) -> str:
         """Both in one line, as the model is shown it."""
         return flat(f"{self.question}: {self.answer}")
-
-
-class Memory:
-    """What one frame knows: the facts it was given, and all that was found since it began.
-
-    What its own steps found is a reference to them; what a frame within one of
-    them found is a text, as no reference reaches into another frame.
-
-    Args:
-        given: facts, a line each, as the frame was called with them.
-        shared: what all frames of the run have found, in order; it only grows.
-    """
-
-    def __init__(self, given: Sequence[str], shared: list[Fact]) -> None:
-        self._given = given
-        self._shared = shared
-        self._start = len(shared)
-        self._steps: dict[int, str] = {}
-
-    def learn(self, question: str, step: str, value: Value) -> None:
-        """A step of this frame has answered a question."""
-        self._steps[len(self._shared)] = step
-        self._shared.append(Fact(question, as_text(value)))
-
-    @property
-    def answered(self) -> list[str]:
-        """The questions that the run has answered: splitting sees these, and no answer."""
-        return [fact.question for fact in self._shared]
-
-    @property
-    def lines(self) -> list[str]:
-        """The facts, a line each."""
-        return [*self._given, *(fact.line for fact in self._shared[self._start :])]
-
-    @property
-    def arg(self) -> Arg:
-        """The facts as an argument of a step."""
-        known: list[Arg] = [Literal(line) for line in self._given]
-        for at, fact in list(enumerate(self._shared))[self._start :]:
-            step = self._steps.get(at)
-            known.append(
-                Template((f"{fact.question}: ", Ref(step))) if step else Literal(fact.line)
-            )
-        return listed(known)
-
-    @property
-    def answers(self) -> Mapping[str, str]:
-        """What this frame's own steps found, by the step's name."""
-        return {step: self._shared[at].answer for at, step in self._steps.items()}
 
 
 def rebel(
@@ -241,7 +201,8 @@ class Rebel:
 
     def __post_init__(self) -> None:
         self.limits = self.spent.limits
-        self._memory = Memory(self.facts, self.found)
+        # Of what the run has found, this frame knows what was found since it began.
+        self._start = len(self.found)
         self._moves = self._algorithm()
 
     async def next(self, run: Run) -> Move:
@@ -274,7 +235,7 @@ class Rebel:
         for turn in (self._ask_parts, self._recall, self._use_tools):
             async for move in turn():
                 yield move
-        if self._memory.lines and not self._recalled:
+        if self._lines and not self._recalled:
             yield Steps((self._from_facts(),), (), (Ref(ANSWER),))
         short = f" It took its {self.limits.calls} calls: allow more." if self._short else ""
         raise RunError(f"There is no answer to “{self._question[:120]}”: {self._why}{short}")
@@ -291,10 +252,11 @@ class Rebel:
                 return
             part = self._parts.popleft()
             asked += 1
-            step = Step(f"sub_{asked}", "SOLVE", (Literal(part), self._memory.arg))
+            step = Step(f"sub_{asked}", "SOLVE", (Literal(part), self._facts))
             yield Attempt((step,))
             if step.name in self._run.values:
-                self._memory.learn(part, step.name, self._run.values[step.name])
+                answer = as_text(self._run.values[step.name])
+                self.found.append(Fact(part, answer, step.name, self))
 
     async def _split(self) -> Sequence[str]:
         """The sub-questions that are asked."""
@@ -304,7 +266,8 @@ class Rebel:
             return ()
         if not self._has(1 + self._lookup + RESERVE):
             return ()
-        answered = self._memory.answered
+        # Splitting sees which questions are answered, and no answer.
+        answered = [fact.question for fact in self.found]
         call = filled_from("rebel_split", question=self._question, answered=list(answered))
         reply = await self._fill_or_none(call, "split", self._lookup)
         written = [part for text in reply["sub_questions"] if (part := flat(text))] if reply else []
@@ -316,7 +279,7 @@ class Rebel:
 
     async def _recall(self) -> AsyncIterator[Move]:
         """Answer from facts, where they are enough."""
-        facts = self._memory.lines
+        facts = self._lines
         if not facts:
             return
         # With few calls left the answer itself has to say whether facts are enough.
@@ -331,8 +294,7 @@ class Rebel:
         yield Attempt((self._from_facts(),))
 
     def _from_facts(self) -> Step:
-        args = (Literal(self._question), self._memory.arg)
-        return Step(ANSWER, "ANSWER_FROM_FACTS", args)
+        return Step(ANSWER, "ANSWER_FROM_FACTS", (Literal(self._question), self._facts))
 
     async def _use_tools(self) -> AsyncIterator[Move]:
         """Call the tool that is chosen and read its reply; where that fails, one other."""
@@ -342,7 +304,7 @@ class Rebel:
             async for move in self._call(tool, reply):
                 yield move
             if reply in self._run.values:
-                args = (Literal(self._question), Ref(reply), self._memory.arg)
+                args = (Literal(self._question), Ref(reply), self._facts)
                 yield Attempt((Step(ANSWER, "READ_REPLY", args),))
 
     async def _choose(self) -> Tool | None:
@@ -366,7 +328,7 @@ class Rebel:
         while len(refused) <= self.limits.revisions and self._has(self._own + 2):
             again = f"/again/{len(refused)}" if refused else ""
             arguments = await self._fill_or_none(
-                tool_input(tool, self._question, self._memory.lines, refused),
+                tool_input(tool, self._question, self._lines, refused),
                 f"tool/{len(self._tried)}/input{again}",
                 self._own + 1,
                 lambda arguments: wrong_input(tool, arguments),
@@ -377,12 +339,38 @@ class Rebel:
             arguments = {name: value for name, value in arguments.items() if value is not None}
             if any(arguments == earlier for earlier, _ in refused):
                 return
-            written = written_input(arguments, self._memory.answers)
+            answers = {fact.step: fact.answer for fact in self._learned if fact.frame is self}
+            written = written_input(arguments, answers)
             yield Attempt((Step(reply, "CALL_TOOL", (Literal(tool.name), written)),))
             failures = self._run.failed.failures if self._run.failed else ()
             if not failures or failures[0].reason != WRONG_INPUT:
                 return
             refused.append((arguments, failures[0].cause))
+
+    # --- what is known ---
+
+    @property
+    def _learned(self) -> list[Fact]:
+        """What was found since this frame began."""
+        return self.found[self._start :]
+
+    @property
+    def _lines(self) -> list[str]:
+        """The facts, a line each."""
+        return [*self.facts, *(fact.line for fact in self._learned)]
+
+    @property
+    def _facts(self) -> Arg:
+        """The facts as an argument of a step."""
+        return listed(
+            [Literal(line) for line in self.facts]
+            + [
+                Template((f"{fact.question}: ", Ref(fact.step)))
+                if fact.frame is self
+                else Literal(fact.line)
+                for fact in self._learned
+            ]
+        )
 
     # --- calls of the model ---
 
@@ -394,12 +382,12 @@ class Rebel:
     @property
     def _own(self) -> int:
         """Calls that this question keeps so that facts can answer it."""
-        return 1 if self._memory.lines and not self._recalled else 0
+        return 1 if self._lines and not self._recalled else 0
 
     @property
     def _lookup(self) -> int:
         """Calls with which a question can be put to a tool, and still be answered from facts."""
-        return RESERVE if self._memory.lines else LOOKUP
+        return RESERVE if self._lines else LOOKUP
 
     def _has(self, calls: int) -> bool:
         """Whether this question may make so many calls; the journal says where it may not."""
@@ -466,20 +454,20 @@ class Rebel:
         if self.spent.tool_calls >= self.limits.tool_calls:
             raise SolverError("tool", f"The {self.limits.tool_calls} calls of tools are used up.")
         self.spent.tool_calls += 1
-        decide = self.caller.journal.decide
-        return await solver(
-            self.tools,
-            lambda path, reply: reply.cut and decide(f"{path}/cut", {"characters": reply.cut}),
-        )(path, given)
+
+        def note(path: str, reply: ToolReply) -> None:
+            if reply.cut:
+                self.caller.journal.decide(f"{path}/cut", {"characters": reply.cut})
+
+        return await solver(self.tools, note)(path, given)
 
     async def _read(self, path: str, given: Sequence[Given]) -> Value:
         question, reply, facts = (argument.value for argument in given)
         # Facts name what the question only describes.
         known: dict[str, Value] = {"facts": list(lines)} if (lines := _lines(facts)) else {}
         call = filled_from("rebel_read", question=as_text(question), **known, reply=as_text(reply))
-        return await self._answered(
-            call, path, self._own, "The tool's reply does not answer the question."
-        )
+        otherwise = "The tool's reply does not answer the question."
+        return await self._answered(call, path, self._own, otherwise)
 
     async def _answer(self, path: str, given: Sequence[Given]) -> Value:
         question, facts = (argument.value for argument in given)
@@ -545,15 +533,18 @@ async def sift(
     dropped: list[tuple[str, Why]] = []
     if not written:
         return kept, dropped
-    vectors = iter(await embed([*above, *answered, *written]))
-    parents = [next(vectors) for _ in above]
-    known = [next(vectors) for _ in answered]
-    for at, (question, vector) in enumerate(zip(written, vectors, strict=True)):
-        if _near(vector, parents):
+    vectors = await embed([*above, *answered, *written])
+    parents, known = vectors[: len(above)], vectors[len(above) : -len(written)]
+
+    def near(others: Iterable[Sequence[float]]) -> bool:
+        return any(cosine(vector, other) > NEAR for other in others)
+
+    for at, (question, vector) in enumerate(zip(written, vectors[-len(written) :], strict=True)):
+        if near(parents):
             dropped.append((question, "parent"))
             dropped += [(later, "behind") for later in written[at + 1 :]]
             break
-        if _near(vector, known):
+        if near(known):
             dropped.append((question, "answered"))
         elif len(kept) == width:
             dropped.append((question, "width"))
@@ -561,7 +552,3 @@ async def sift(
             kept.append(question)
             known.append(vector)
     return kept, dropped
-
-
-def _near(vector: Sequence[float], others: Iterable[Sequence[float]]) -> bool:
-    return any(cosine(vector, other) > NEAR for other in others)

@@ -8,15 +8,13 @@ questions alone.
 from __future__ import annotations
 
 import json
-import math
-import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from struct import pack, unpack
 from typing import Any, TypeAlias
 
-from pearl.lang.ast import Arg, Items, Literal, Ref, Template
+from pearl.lang.ast import Arg, Items, Literal, Ref, Template, woven
 from pearl.lang.values import Value, as_text, canonical_json, from_json
 from pearl.models.base import Ask, Reply, Request
 from pearl.models.embeddings import Embed, Endpoint
@@ -78,55 +76,39 @@ def tool_input(
 
 def input_schema(tool: Tool) -> Schema:
     """The form of a call's arguments; a parameter that may be left out may be null."""
-    fields = tuple(
-        Field(parameter.name, parameter.about, parameter.schema)
-        if parameter.required
-        else Field(
-            parameter.name,
-            f"{parameter.about}; null to leave it out",
-            json.dumps(
-                {"anyOf": [json.loads(parameter.schema), {"type": "null"}]}, ensure_ascii=False
-            ),
-        )
-        for parameter in tool.parameters
-    )
+    fields = []
+    for parameter in tool.parameters:
+        about, schema = parameter.about, parameter.schema
+        if not parameter.required:
+            about = f"{about}; null to leave it out"
+            either = {"anyOf": [json.loads(schema), {"type": "null"}]}
+            schema = json.dumps(either, ensure_ascii=False)
+        fields.append(Field(parameter.name, about, schema))
     task = (
         "A tool is about to be called to answer the question. Fill in its parameters, so that its "
         'reply holds the answer. What the question only describes may be named under "facts": then '
         'write the name. An input under "refused" was not taken: give one that mends what is wrong.'
     )
-    return Schema(INPUT, task, fields)
+    return Schema(INPUT, task, tuple(fields))
 
 
 def wrong_input(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
     """What is wrong with a call's arguments beside their schemas, a sentence each."""
     known = {parameter.name for parameter in tool.parameters}
     unknown = [name for name in arguments if name not in known]
-    unsendable = [
-        name
-        for name, value in arguments.items()
-        if name in known and not all(map(_sendable, _leaves(value)))
-    ]
     return [f"{name}: the tool has no such parameter." for name in unknown] + [
-        f"{name}: it holds a number or a character that cannot be sent." for name in unsendable
+        f"{name}: it holds a number or a character that cannot be sent."
+        for name, value in arguments.items()
+        if name in known and not _sendable(value)
     ]
-
-
-def _leaves(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any JSON
-    if isinstance(value, dict):
-        yield from value
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
 
 
 def _sendable(value: Any) -> bool:  # noqa: ANN401 - any JSON
-    if isinstance(value, str):
-        return not any("\ud800" <= char <= "\udfff" for char in value)
-    return not isinstance(value, float) or math.isfinite(value)
+    """Whether JSON in UTF-8 can hold a value."""
+    try:
+        return bool(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
+    except ValueError:
+        return False
 
 
 def flat(text: str) -> str:
@@ -164,12 +146,9 @@ def listed(args: Sequence[Arg]) -> Arg:
 def _written(value: Any, known: Mapping[str, str]) -> Arg:  # noqa: ANN401 - any JSON
     if isinstance(value, list):
         return listed([_written(item, known) for item in value])
-    steps = {answer: step for step, answer in known.items() if len(answer) > 1}
-    if not isinstance(value, str) or not steps:
+    if not isinstance(value, str):
         return Literal(from_json(value))
-    longest_first = "|".join(map(re.escape, sorted(steps, key=len, reverse=True)))
-    pieces = re.split(rf"(?<!\w)({longest_first})(?!\w)", value)
-    parts = tuple(Ref(steps[text]) if at % 2 else text for at, text in enumerate(pieces) if text)
+    parts = woven(value, {answer: step for step, answer in known.items() if len(answer) > 1})
     if not any(isinstance(part, Ref) for part in parts):
         return Literal(value)
     return parts[0] if isinstance(parts[0], Ref) and len(parts) == 1 else Template(parts)
