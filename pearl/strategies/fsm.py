@@ -149,7 +149,8 @@ class Fsm:
                     self._failed(self._run.failed)
                 else:
                     self._done(steps[-1].name)
-        ending, answer = (), self._summary
+        ending: tuple[Step, ...] = ()
+        answer = self._summary
         if self._review:
             answer = self._free("answer")
             ending = (Step(answer, "ANSWER", (Ref(self._review),)),)
