@@ -18,7 +18,7 @@ from pearl.lang.definitions import arguments, widened
 from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import clearest, group
 from pearl.lang.values import Type
-from pearl.models.offline.planning import Question, names, read_question
+from pearl.models.offline_planning import Question, names, read_question
 from pearl.prompts.calls import CondenseActions, LabelQuestion, MineActions
 from pearl.retrieval.terms import QUESTION_STOP as STOP
 from pearl.retrieval.terms import stems
@@ -69,17 +69,16 @@ _FORMS: tuple[tuple[str, str, str, Type], ...] = (
 
 def propose(call: MineActions) -> str:
     """At most one new action for the question, or ``None`` where the seeds will do."""
-    action = _proposed(read_question(call.question))
+    asked = read_question(call.question)
+    action = _named(asked) or _formed(asked)
     known = {tuple(stems(name.lower().split("_"))) for name in call.library.every_name()}
     if action is None or tuple(stems(action.name.lower().split("_"))) in known:
         return "None"
     return f"- {print_action(action)}"
 
 
-def _proposed(asked: Question) -> Action | None:
-    named = _named(asked)
-    if named is not None:
-        return named
+def _formed(asked: Question) -> Action | None:
+    """The action for a question's form."""
     for pattern, what, doc, returns in _FORMS:
         if re.search(pattern, asked.asked, re.IGNORECASE):
             params = [name for name in ("X", "Y") if re.search(rf"\b{name}\b", doc)]
@@ -95,18 +94,18 @@ def _name(words: Sequence[str]) -> str:
 def _named(asked: Question) -> Action | None:
     """The action that finds the thing a question names: the purpose of X, the conflict of X, Y."""
     text = asked.asked[:1].lower() + asked.asked[1:]
-    found = _THING.search(text) or (_OWNED.search(text) if text.startswith("what ") else None)
-    if found is None:
+    match = _THING.search(text) or (_OWNED.search(text) if text.startswith("what ") else None)
+    if match is None:
         return None
     people = {part.lower() for name in names(asked.text) for part in name.split()}
-    words = [one for one in re.split(r"[ -]+", found["words"]) if one not in STOP]
-    words = [one for one in words if one not in _VAGUE and one not in people and one.isascii()]
+    idle = STOP | _VAGUE | people
+    words = [w for w in re.split(r"[ -]+", match["words"]) if w not in idle and w.isascii()]
     if not words or len(words[-1]) < 3:
         return None
-    link = found.groupdict().get("link") or "of"
+    link = match.groupdict().get("link") or "of"
     two = link == "between" or asked.pair is not None
     parties = ("X and Y" if link == "between" else "X towards Y") if two else "X"
-    params = (Param("CTX"), Param("X"), *((Param("Y"),) if two else ()))
+    params = tuple(map(Param, ("CTX", "X", "Y")[: 3 if two else 2]))
     link = "of" if two and link != "between" else link
     doc = f"Find the {' '.join(words)} {link} {parties} in CTX."
     return Action(_name(words), params, "text", doc)
@@ -122,21 +121,19 @@ def condense(call: CondenseActions) -> str:
     for places in group(call.actions, call.target, FLOOR):
         members = [call.actions[at] for at in places]
         kept = members.pop(clearest(members))
-        replaced = tuple(old for member in members if (old := _replaced(member, kept)))
+        replaced: list[Replaced] = []
+        for old in members:
+            args, params = arguments(old, kept), tuple(param.name for param in old.params)
+            # Of two actions of one name, the definition says what both find.
+            same = old.name == kept.name and args == tuple(map(Ref, params))
+            if args is not None and not same:
+                replaced.append(Replaced(old.name, params, args))
         gone = {old.name for old in replaced}
         doc = widened(kept, [member for member in members if member.name in gone])
-        kept = replace(kept, doc=doc, replaces=replaced, aliases=(), provenance=())
+        kept = replace(kept, doc=doc, replaces=tuple(replaced), aliases=(), provenance=())
         others = [member for member in members if member.name not in gone]
         actions += [replace(action, comments=()) for action in (kept, *others)]
     return print_library(actions)
-
-
-def _replaced(old: Action, new: Action) -> Replaced | None:
-    args = arguments(old, new)
-    params = tuple(param.name for param in old.params)
-    # Of two actions of one name, the definition says what both find.
-    same = old.name == new.name and args == tuple(map(Ref, params))
-    return None if args is None or same else Replaced(old.name, params, args)
 
 
 _SIGNS = (

@@ -162,7 +162,7 @@ class Cue:
     """A form of question.
 
     Args:
-        asks: matches questions of this form.
+        asks: a pattern that finds questions of this form, in any case.
         words: what an action for it is likely to be called, and defined with.
         returns: a type that only such a question asks for.
         whole: whether it may be asked of the document as a whole.
@@ -170,16 +170,16 @@ class Cue:
         false: whether it asks for what is not so, and only the options say what is.
     """
 
-    asks: re.Pattern[str]
+    asks: str
     words: str
     returns: Type = "text"
     whole: bool = False
     supposes: bool = False
     false: bool = False
 
-
-def _cue(asks: str, words: str, returns: Type = "text", **form: bool) -> Cue:
-    return Cue(re.compile(asks, re.IGNORECASE), words, returns, **form)
+    def fits(self, question: str) -> bool:
+        """Whether a question has this form."""
+        return bool(re.search(self.asks, question, re.IGNORECASE))
 
 
 TOPIC = "summarize summary everything about topic condense"
@@ -188,71 +188,72 @@ PERSON = "character person who"
 
 CUES = (
     # First what turns a question's sense, then what it starts with, then its other words.
-    _cue(
+    Cue(
         r"\bexcept\b|\b(?:which|what)\b.*\b(?:is|are|was|were|does|did|do|would) (?-i:NOT)\b"
         r"|\b(?:which|what) of .*\b(?:not|false|untrue)\b|\bleast likely\b",
         TOPIC,
         false=True,
     ),
-    _cue(
+    Cue(
         r"\bif\b.*\bwould\b|\bwould\b.*\bif\b|\bwould\b.*\bhave happened\b",
         "hypothetical predict followed outcome had been",
         supposes=True,
     ),
-    _cue(r"\biron(?:y|ic|ically)\b", "irony ironic opposite expected"),
-    _cue(r"^why\b|\breasons?\b|\bmotiv(?:e|ation)", "reason why motive behind behavior"),
-    _cue(r"^in (?:what|which) order\b|\bchronolog|\bsequence\b", "timeline order sequence events"),
-    _cue(r"\bhow (?:many|much|often)\b", "quantity number figure count many", "number"),
-    _cue(r"\bhow long\b|\bhow much time\b", "duration time passes long"),
-    _cue(
+    Cue(r"\biron(?:y|ic|ically)\b", "irony ironic opposite expected"),
+    Cue(r"^why\b|\breasons?\b|\bmotiv(?:e|ation)", "reason why motive behind behavior"),
+    Cue(r"^in (?:what|which) order\b|\bchronolog|\bsequence\b", "timeline order sequence events"),
+    Cue(r"\bhow (?:many|much|often)\b", "quantity number figure count many", "number"),
+    Cue(r"\bhow long\b|\bhow much time\b", "duration time passes long"),
+    Cue(
         r"\b(?:main|central) (?:idea|argument|point|claim|message)\b|\bthesis\b",
         "main idea central claim whole summarize",
         whole=True,
     ),
-    _cue(r"\bthemes?\b", "themes theme ideas whole", whole=True),
-    _cue(r"\bgenre\b|\bkind of (?:text|writing)\b", "genre kind writing", whole=True),
-    _cue(r"\bnarrator\b|\bpoint of view\b", "narrator point view tells", whole=True),
-    _cue(
+    Cue(r"\bthemes?\b", "themes theme ideas whole", whole=True),
+    Cue(r"\bgenre\b|\bkind of (?:text|writing)\b", "genre kind writing", whole=True),
+    Cue(r"\bnarrator\b|\bpoint of view\b", "narrator point view tells", whole=True),
+    Cue(
         r"\bmoral\b|\blessons?\b|\bteach\b.* (?:reader|us)\b|\blearn from\b", "lesson moral insight"
     ),
-    _cue(r"\b(?:author|writer)\b.*\b(?:purpose|use|include|contribute|mention)", "author purpose"),
-    _cue(r"\bauthor\b|\bauthors['’]|\bwriter\b|\bessay\b", "author stance position writer"),
-    _cue(r"\brelation(?:ship)?s?\b|\brelated\b|\bknow each other\b", "relation relationship stand"),
-    _cue(r"\bcompar|\bcontrast|\bdiffer|\bunlike\b", "compare contrast differences comparison"),
-    _cue(r"\bin common\b|\bsimilar|\balike\b", "common similarities share features"),
-    _cue(r"\bfeel|\bfelt\b|\bemotion|\bafraid\b|\bangry\b", "emotion feeling feelings"),
-    _cue(r"\bthink|\bopinion|\bview\b|\battitude|\bregard\b", "opinion attitude judgement view"),
-    _cue(r"\breact|\brespon[ds]", "reaction does says immediately"),
-    _cue(r"\btone\b|\bmood\b", "tone mood voice"),
-    _cue(r"\bsymbol|\bstand for\b|\brepresent", "symbolism symbol stands"),
-    _cue(r"\bmean(?:s|ing|t)?\b|\bphrase\b|\brefer", "meaning sense word phrase"),
-    _cue(r"\bsignifican|\bimportan", "significance importance matters"),
-    _cue(r"\bresults?\b|\beffects?\b|\bconsequence|\bled to\b|\boutcome", "effect result follow"),
-    _cue(r"\bcaused?\b|\bexplanation\b|\bexplain", "cause explain explanation"),
-    _cue(r"\blie[ds]?\b|\bdeceiv|\bpretend|\bhid(?:e|es|ing)?\b", "deception lie trick deceive"),
-    _cue(
+    Cue(r"\b(?:author|writer)\b.*\b(?:purpose|use|include|contribute|mention)", "author purpose"),
+    Cue(r"\bauthor\b|\bauthors['’]|\bwriter\b|\bessay\b", "author stance position writer"),
+    Cue(r"\brelation(?:ship)?s?\b|\brelated\b|\bknow each other\b", "relation relationship stand"),
+    Cue(r"\bcompar|\bcontrast|\bdiffer|\bunlike\b", "compare contrast differences comparison"),
+    Cue(r"\bin common\b|\bsimilar|\balike\b", "common similarities share features"),
+    Cue(r"\bfeel|\bfelt\b|\bemotion|\bafraid\b|\bangry\b", "emotion feeling feelings"),
+    Cue(r"\bthink|\bopinion|\bview\b|\battitude|\bregard\b", "opinion attitude judgement view"),
+    Cue(r"\breact|\brespon[ds]", "reaction does says immediately"),
+    Cue(r"\btone\b|\bmood\b", "tone mood voice"),
+    Cue(r"\bsymbol|\bstand for\b|\brepresent", "symbolism symbol stands"),
+    Cue(r"\bmean(?:s|ing|t)?\b|\bphrase\b|\brefer", "meaning sense word phrase"),
+    Cue(r"\bsignifican|\bimportan", "significance importance matters"),
+    Cue(r"\bresults?\b|\beffects?\b|\bconsequence|\bled to\b|\boutcome", "effect result follow"),
+    Cue(r"\bcaused?\b|\bexplanation\b|\bexplain", "cause explain explanation"),
+    Cue(r"\blie[ds]?\b|\bdeceiv|\bpretend|\bhid(?:e|es|ing)?\b", "deception lie trick deceive"),
+    Cue(
         r"\bchang(?:e|ed|es|ing)\b|\bbecome|\btransform|\bevolv",
         "change changes transformation",
     ),
-    _cue(
-        r"\btraits?\b|\bpersonalit|\bkind of (?:person|man|woman)\b", "traits character qualities"
-    ),
-    _cue(r"^(?:by |with |to )?who(?:m|se)?\b", PERSON),
-    _cue(r"^when (?:do|does|did|is|was|were|will)\b|\bwhat (?:time|year|day)\b", "time when date"),
-    _cue(r"^where\b", "location place where"),
-    _cue(r"\bpurpose\b|\bintend|\bgoal\b|\baims?\b", "goal purpose intent aim"),
-    _cue(r"\bbenefit|\badvantage", "benefits benefit gains"),
-    _cue(
+    Cue(r"\btraits?\b|\bpersonalit|\bkind of (?:person|man|woman)\b", "traits character qualities"),
+    Cue(r"^(?:by |with |to )?who(?:m|se)?\b", PERSON),
+    Cue(r"^when (?:do|does|did|is|was|were|will)\b|\bwhat (?:time|year|day)\b", "time when date"),
+    Cue(r"^where\b", "location place where"),
+    Cue(r"\bpurpose\b|\bintend|\bgoal\b|\baims?\b", "goal purpose intent aim"),
+    Cue(r"\bbenefit|\badvantage", "benefits benefit gains"),
+    Cue(
         r"\bchallenge|\bdifficult|\bobstacle|\bproblem|\bconcern", "obstacles difficulty challenge"
     ),
-    _cue(r"\bevidence\b|\bsupport|\bexamples?\b", "evidence claim facts example"),
-    _cue(r"\bimpl(?:y|ied|ies)|\bsuggest|\binfer|\bconclude|\bshows?\b", "infer conclusion clues"),
-    _cue(r"\bwill\b.*\bhappen\b|\bhappens? after\b|\bfuture\b", "future fate becomes ends ending"),
-    _cue(r"\bdescrib", "description describe details"),
-    _cue(r"^how\b", "method process carried way steps"),
-    _cue(r"\bhappen|\bevent", EVENT),
+    Cue(r"\bevidence\b|\bsupport|\bexamples?\b", "evidence claim facts example"),
+    Cue(r"\bimpl(?:y|ied|ies)|\bsuggest|\binfer|\bconclude|\bshows?\b", "infer conclusion clues"),
+    Cue(r"\bwill\b.*\bhappen\b|\bhappens? after\b|\bfuture\b", "future fate becomes ends ending"),
+    Cue(r"\bdescrib", "description describe details"),
+    Cue(r"^how\b", "method process carried way steps"),
+    Cue(r"\bhappen|\bevent", EVENT),
 )
 
+
+TAKEN = ("ctx", "answer", "found", "true", "false", "each", "where", "return", "values")
+"""Names that no step about a party may have."""
 
 _PARTY = 6
 """Words of a party that is worth a step of its own; a longer one is a clause."""
@@ -292,17 +293,22 @@ def write_shortest(call: WritePlan) -> str:
     return _text(asked, [_step("answer", action, args, asked.text)])
 
 
+def asks_for_what_is_not_so(question: str) -> bool:
+    """Whether only the options say what a question asks for."""
+    return any(cue.false and cue.fits(question) for cue in CUES)
+
+
 def _about(asked: Question) -> str:
     """What a one-argument action is to work on."""
     if asked.pair and _author(asked.pair[0]):
         return asked.pair[1]
-    cue = next(iter(_cues(asked)), None)
+    cue = next((cue for cue in CUES if cue.fits(asked.asked)), None)
     if cue and cue.supposes:
         supposed = _IF.search(asked.asked)
         return _trimmed(supposed[1]) if supposed else asked.clause
     # The wreck, for the meaning of the wreck.
     head = _OF.match(asked.clause) if cue else None
-    return head["rest"] if cue and head and cue.asks.search(head["head"]) else asked.clause
+    return head["rest"] if cue and head and cue.fits(head["head"]) else asked.clause
 
 
 def _about_two(
@@ -319,7 +325,8 @@ def _about_two(
         if action is None or len(party.split()) > _PARTY:
             args.append(Literal(party))
             continue
-        variable = _variable(party) or variable
+        name = "_".join(re.findall(r"[a-z]\w*", re.sub(r"^(?:the|an?) ", "", party.lower()))[:3])
+        variable = name if name and name.isascii() and name not in TAKEN else variable
         note = f"Find out who {party} is" if person else f"Find out about {party}"
         steps.append(_step(variable, action, [Literal(party)], note))
         args.append(Ref(variable))
@@ -331,14 +338,6 @@ def _about_two(
 def _author(party: str) -> bool:
     """The author of a document is no party in it."""
     return bool(re.fullmatch(r"(?:the |its )?(?:author|writer|essayist)", party, re.IGNORECASE))
-
-
-def _variable(party: str) -> str:
-    """A short name for a step about a party; empty where its words make none."""
-    plain = re.sub(r"^(?:the|an?) ", "", party.lower())
-    name = "_".join(re.findall(r"[a-z]\w*", plain)[:3])
-    taken = ("ctx", "answer", "found", "true", "false", "each", "where", "return", "values")
-    return "" if name in taken or not name.isascii() else name
 
 
 def _step(name: str, action: Action, args: Sequence[Arg], note: str) -> Step:
@@ -353,11 +352,6 @@ def _text(asked: Question, steps: Sequence[Step]) -> str:
         plain = tuple(replace(step, note="Find what the question asks") for step in steps)
         return print_plan(replace(plan, steps=plain))
     return written
-
-
-def _cues(asked: Question) -> list[Cue]:
-    """The forms the question has, the one that counts most first."""
-    return [cue for cue in CUES if cue.asks.search(asked.asked)]
 
 
 class _Ranking:
@@ -387,7 +381,9 @@ class _Ranking:
         Two parameters besides the document need two parties, none at all a
         question about the whole document.
         """
-        for cue in _cues(asked):
+        for cue in CUES:
+            if not cue.fits(asked.asked):
+                continue
             arities = {1}
             if cue.whole:
                 arities.add(0)
@@ -422,13 +418,8 @@ class _Ranking:
                 continue
             if named and not hits:
                 continue
-            defined = sum(self._rarity(stem) for stem in sorted(wanted & doc)) / math.sqrt(
-                8 + len(doc)
-            )
-            score = hits + 6 * hits / max(1, len(name)) + defined
+            rarities = (math.log(1 + len(self.docs) / self.counts[s]) for s in sorted(wanted & doc))
+            score = hits + 6 * hits / max(1, len(name)) + sum(rarities) / math.sqrt(8 + len(doc))
             if score > top:
                 best, top = action, score
         return best
-
-    def _rarity(self, stem: str) -> float:
-        return math.log(1 + len(self.docs) / self.counts[stem])

@@ -1,0 +1,213 @@
+"""The embedded backend: no network, no weights, no language model, and it says so.
+
+It is deterministic, and does what can be done honestly without a model: it
+writes plans by matching a question's form and words to the library's actions,
+answers steps with the document's own sentences, to the letter, and maps an
+answer to the option that shares its words. A sentence's score is BM25's for
+the words of the step's arguments, its note and its action's name. The English
+patterns are forms of questions; none is fitted to rows of a data set
+(docs/offline.md lists each family).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from importlib.metadata import version
+
+from pearl.lang.values import UNITS, Pairs, as_text
+from pearl.models.base import ModelError, Reply, Request
+from pearl.models.offline_planning import asks_for_what_is_not_so
+from pearl.prompts.calls import (
+    CondenseActions,
+    CorrectFilled,
+    CorrectPlan,
+    ExecuteStep,
+    FillSchema,
+    LabelQuestion,
+    MapAnswer,
+    MineActions,
+    NextStep,
+    RefinePlan,
+    WritePlan,
+    letter,
+)
+from pearl.retrieval.terms import SentenceIndex, index_sentences, words
+
+NOTICE = (
+    "No language model: the embedded offline reader quotes the sentences that bear on each "
+    "step. For a model, set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME."
+)
+
+NEEDED = "This needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME."
+
+
+class Offline:
+    """A model that is none (see the module).
+
+    Args:
+        chosen: whether a person asked for it by name; then it needs no notice.
+    """
+
+    name = "offline"
+
+    def __init__(self, *, chosen: bool = False) -> None:
+        self.notice = "" if chosen else NOTICE
+        # Another version may read otherwise.
+        self.identity = f"offline {version('pearl')}"
+
+    async def answer(self, request: Request) -> Reply:
+        from pearl.models import offline_mining as mining
+        from pearl.models import offline_planning as planning
+
+        match request.call:
+            case WritePlan() as call:
+                return Reply(planning.write(call))
+            case CorrectPlan(write=WritePlan() as write):
+                return Reply(planning.write_shortest(write))
+            case ExecuteStep() as call:
+                return Reply(carry_out(call))
+            case MapAnswer() as call:
+                return Reply(choose(call))
+            case MineActions() as call:
+                return Reply(mining.propose(call))
+            case CondenseActions() as call:
+                return Reply(mining.condense(call))
+            case RefinePlan() as call:
+                return Reply(planning.write_shortest(call.write))
+            case LabelQuestion() as call:
+                return Reply(mining.label(call))
+            case NextStep() | FillSchema() | CorrectPlan() | CorrectFilled():
+                raise ModelError("request", NEEDED)
+
+    async def close(self) -> None:
+        return
+
+
+QUOTES = 4
+"""How many sentences an answer quotes."""
+
+WHOLE = 5
+"""Words from which a sentence says something by itself."""
+
+REPEATED = 0.6
+"""What a sentence's score is worth when an earlier step has quoted it."""
+
+HELD = 0.7
+"""The share of a statement's words that one sentence must hold to bear it out."""
+
+_ORDERS = "find list check answer summarize describe identify explain state name topic event"
+"""Words by which steps tell a reader what to do, and not what to look for."""
+
+# No "one": it stands for anybody and anything.
+_SPELLED = UNITS[2:11]
+_NUMBER = re.compile(
+    rf"\b(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?\b|\b(?:{'|'.join(_SPELLED)})\b", re.IGNORECASE
+)
+
+
+def carry_out(call: ExecuteStep) -> str:
+    """The sentences that bear on the step, each on its own line after ``> ``.
+
+    For a truth value, a number or a list, the value stands on the first line.
+    Of a step without the document all that can be said is its arguments.
+    """
+    if call.document is None:
+        # Of pairs only what was answered, as a key may be a part's label.
+        values = [
+            part
+            for _, value in call.arguments
+            for part in ([part for _, part in value] if isinstance(value, Pairs) else [value])
+        ]
+        text = "\n".join(map(as_text, values))
+        lines, below = text.splitlines(), ""
+        true, number = False, str(len(lines))
+    else:
+        read = index_sentences(call.document.text)
+        texts = [" ".join(read.text[span.start : span.end].split()) for span in read.spans]
+        best = _best(call, read, texts)
+        lines = [texts[at] for at in sorted(best, key=lambda at: read.spans[at])]
+        text = "\n".join(f"> {line}" for line in lines)
+        below = f"\n{text}"
+        true, number = _borne_out(call, read), _number([texts[at] for at in best])
+        text = text or "The document has no sentence that bears on this."
+    match call.action.returns:
+        case "bool":
+            return f"{'yes' if true else 'no'}{below}"
+        case "number":
+            return f"{number}{below}"
+        case "list":
+            return f"{json.dumps(lines, ensure_ascii=False)}{below}"
+        case "pairs":
+            pairs = [list(pair) for pair in enumerate(lines, 1)]
+            return f"{json.dumps({'pairs': pairs}, ensure_ascii=False)}{below}"
+        case _:
+            return text
+
+
+def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]:
+    """The best sentences, best first; one that an earlier step quoted counts for less."""
+    # The arguments' own words weigh most, the action's least.
+    query = dict.fromkeys(words(call.action.name.replace("_", " ").lower()), 0.25)
+    query |= dict.fromkeys(words(call.step.note), 0.6)
+    for stem in words(_ORDERS):
+        query.pop(stem, None)
+    given = [as_text(value) for _, value in call.arguments]
+    for text in given:
+        weight = 0.1 if ">" in text else 1.0
+        for stem in words(text.replace(">", " ")):
+            query[stem] = max(weight, query.get(stem, 0.0))
+    quoted = {line[2:] for text in given for line in text.splitlines() if line.startswith("> ")}
+    scores = [
+        score * REPEATED if text in quoted else score
+        for score, text in zip(read.scores(query), texts, strict=True)
+    ]
+    first: dict[str, int] = {}
+    for at in sorted(range(len(texts)), key=lambda at: (-scores[at], at)):
+        if scores[at] > 0:
+            first.setdefault(texts[at], at)
+    best = list(first.values())
+    # A few words answer little, but a document may hold nothing longer.
+    return ([at for at in best if len(texts[at].split()) >= WHOLE] or best)[:QUOTES]
+
+
+def _borne_out(call: ExecuteStep, read: SentenceIndex) -> bool:
+    """Whether one sentence holds most words of the statement that is to be checked."""
+    asked = {stem for _, value in call.arguments for stem in words(as_text(value))}
+    most = max((len(asked & held) for held in read.stems), default=0)
+    return bool(asked) and most >= HELD * len(asked)
+
+
+def _number(quotes: list[str]) -> str:
+    """The first number of the best sentence that has one, or else how many sentences there are."""
+    for quote in quotes:
+        if match := _NUMBER.search(quote):
+            word = match[0].lower()
+            return str(UNITS.index(word)) if word in _SPELLED else word
+    return str(len(quotes))
+
+
+def choose(call: MapAnswer) -> str:
+    """The letter of the option whose own words the answer holds most of.
+
+    A word that several options share says little; one that only the question
+    has says nothing. Where the question asks for what is not so, it is the
+    option that the answer bears out least. Ties go to the first option.
+    """
+    asked = set(words(call.question))
+    options = [set(words(option)) - asked for option in call.options]
+    shared = Counter(stem for option in options for stem in option)
+    answer = Counter(words(call.answer))
+    scores = [
+        sum(
+            math.log(1 + len(options) / shared[stem]) * (1 + math.log(answer[stem]))
+            for stem in sorted(option)
+            if stem in answer
+        )
+        / math.sqrt(4 + len(option))
+        for option in options
+    ]
+    best = min(scores) if asks_for_what_is_not_so(call.question) else max(scores)
+    return letter(scores.index(best))
