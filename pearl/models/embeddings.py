@@ -14,7 +14,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -117,27 +117,22 @@ class TfIdf:
         return "tf-idf, words and pieces of 4"
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
-        folded = [_folded(text) for text in texts]
-        by_word = _weighed([Counter(_words(words)) for words in folded])
-        by_piece = _weighed([Counter(_pieces(words)) for words in folded])
-        return [one + other for one, other in zip(by_word, by_piece, strict=True)]
-
-
-def _folded(text: str) -> list[str]:
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    return _WORD.findall("".join(char for char in plain if not unicodedata.combining(char)))
-
-
-def _words(words: Sequence[str]) -> Iterator[str]:
-    yield from words
-    yield from (f"{one} {other}" for one, other in pairwise(words))
-
-
-def _pieces(words: Sequence[str]) -> Iterator[str]:
-    for word in words:
-        marked = f" {word} "
-        for at in range(max(1, len(marked) - _PIECE + 1)):
-            yield marked[at : at + _PIECE]
+        by_word: list[Counter[str]] = []
+        by_piece: list[Counter[str]] = []
+        for text in texts:
+            folded = unicodedata.normalize("NFKD", text.casefold())
+            words = _WORD.findall("".join(c for c in folded if not unicodedata.combining(c)))
+            by_word.append(Counter((*words, *(f"{one} {two}" for one, two in pairwise(words)))))
+            marked = [f" {word} " for word in words]
+            by_piece.append(
+                Counter(
+                    word[at : at + _PIECE]
+                    for word in marked
+                    for at in range(max(1, len(word) - _PIECE + 1))
+                )
+            )
+        pairs = zip(_weighed(by_word), _weighed(by_piece), strict=True)
+        return [words_part + pieces_part for words_part, pieces_part in pairs]
 
 
 def _weighed(counts: Sequence[Counter[str]]) -> list[list[float]]:
@@ -203,11 +198,11 @@ class OpenAIEmbedding:
         settings = self._settings
         body = json.dumps({"model": self.name, "input": list(texts)}).encode()
         # Calls are far apart: a connection kept open would only be one to forget.
-        transport = Transport(settings, "embeddings")
+        transport = Transport(settings)
         limit = settings.timeout
         try:
             async with asyncio.timeout(limit):
-                answer = await transport.post(body)
+                answer = await transport.post(body, "embeddings")
         except TimeoutError:
             raise ModelError("timeout", f"No embeddings within {limit:g} seconds.") from None
         finally:
@@ -215,29 +210,19 @@ class OpenAIEmbedding:
         if answer.status >= 300:
             complaint = read_complaint(answer.body, settings.redact)
             raise failure(answer.status, answer.headers, complaint)
-        return _embedded(answer.body, len(texts))
-
-
-def _embedded(body: bytes, count: int) -> Embedded:
-    """The vectors of an answer, in the order of what was asked."""
-    try:
-        data = json.loads(body)
-        rows = sorted(data["data"], key=lambda row: row["index"])
-        vectors = [_vector(row["embedding"]) for row in rows]
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        vectors = []
-    if len(vectors) != count or len(set(map(len, vectors))) != 1:
-        raise ModelError(
-            "reply", "The endpoint's answer holds no embeddings: check PEARL_EMBEDDING_MODEL."
-        )
-    return Embedded(vectors, usage_of(data.get("usage")))
-
-
-def _vector(parts: Any) -> list[float]:  # noqa: ANN401 - any JSON
-    vector = [float(part) for part in parts]
-    if not vector or not all(abs(part) < LARGEST for part in vector):
-        raise ValueError("no vector")
-    return vector
+        try:
+            data = json.loads(answer.body)
+            rows = sorted(data["data"], key=lambda row: row["index"])
+            vectors = [[float(part) for part in row["embedding"]] for row in rows]
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            vectors = []
+        lengths = set(map(len, vectors))
+        sane = all(abs(part) < LARGEST for vector in vectors for part in vector)
+        if len(vectors) != len(texts) or len(lengths) != 1 or 0 in lengths or not sane:
+            raise ModelError(
+                "reply", "The endpoint's answer holds no embeddings: check PEARL_EMBEDDING_MODEL."
+            )
+        return Embedded(vectors, usage_of(data.get("usage")))
 
 
 def choose_embedding() -> Embed:

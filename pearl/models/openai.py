@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pearl.models.settings import Settings
 
 
+PATH = ("chat", "completions")
+
+
 class OpenAI:
     """A model of an OpenAI-compatible endpoint.
 
@@ -49,18 +52,29 @@ class OpenAI:
         self.identity = identity_of(name, settings)
         self._settings = settings
         self._final: ModelError | None = None
-        self._transport = Transport(settings, "chat", "completions")
+        self._transport = Transport(settings)
         self._writer = Writer(name, settings.temperature, settings.max_tokens)
         self._form = first_form(name, settings)
 
     async def answer(self, request: Request) -> Reply:
         if self._final:
             raise ModelError(self._final.reason, str(self._final))
-        limit = self._settings.timeout
+        limit, redact = self._settings.timeout, self._settings.redact
+        form = self._form
         try:
+            body = self._writer.body(request, form)
             async with asyncio.timeout(limit):
-                body = await self._send(request)
-            reply = read_completion(body, self._settings.redact)
+                while (answer := await self._transport.post(body, *PATH)).status >= 300:
+                    complaint = read_complaint(answer.body, redact)
+                    if answer.status in (400, 422):
+                        form = form.without(complaint.text)
+                    before, body = body, self._writer.body(request, form)
+                    if body == before:
+                        raise failure(answer.status, answer.headers, complaint)
+                    # No retry of a failure: what goes out is another request, without a field that
+                    # the endpoint does not take, and each field is given up once and for all.
+                    self._form = self._form.without(complaint.text)
+            reply = read_completion(answer.body, redact)
         except TimeoutError:
             raise ModelError("timeout", f"No answer within {limit:g} seconds.") from None
         except ModelError as error:
@@ -74,33 +88,12 @@ class OpenAI:
         self._final = None
         await self._transport.close()
 
-    async def _send(self, request: Request) -> bytes:
-        """The body of an answer with a status of success."""
-        form = self._form
-        body = self._writer.body(request, form)
-        while True:
-            answer = await self._transport.post(body)
-            if answer.status < 300:
-                return answer.body
-            complaint = read_complaint(answer.body, self._settings.redact)
-            if answer.status in (400, 422):
-                form = form.without(complaint.text)
-            before, body = body, self._writer.body(request, form)
-            if body == before:
-                raise failure(answer.status, answer.headers, complaint)
-            # No retry of a failure: what goes out is another request, without a field that the
-            # endpoint does not take, and each field is given up once and for all.
-            self._form = self._form.without(complaint.text)
-
 
 def identity_of(name: str, settings: Settings) -> str:
     """Everything about a model of an endpoint that decides its answers."""
-    sampling: dict[str, Any] = {}
-    if settings.temperature is not None:
-        sampling["temperature"] = settings.temperature
-    if settings.max_tokens is not None:
-        sampling["max_tokens"] = settings.max_tokens
-    return canonical_json([name, settings.base_url, sampling])
+    sampling = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
+    named = {name: value for name, value in sampling.items() if value is not None}
+    return canonical_json([name, settings.base_url, named])
 
 
 # --- how requests are written ---
@@ -227,7 +220,6 @@ class Writer:
         # By document and length: the opening of its prompts, as text and as JSON without the
         # last quote.
         self._openings: OrderedDict[tuple[str, int], tuple[str, bytes]] = OrderedDict()
-        self._size = 0
 
     def body(self, request: Request, form: Form) -> bytes:
         """A request's body, in the form that the endpoint takes.
@@ -271,17 +263,12 @@ class Writer:
         start = text[: request.stable]
         written = _write(start)[:-1].encode()
         if request.document:
-            replaced = self._openings.pop(key, None)
-            self._size -= _size(replaced) if replaced else 0
             self._openings[key] = start, written
-            self._size += _size((start, written))
-            while len(self._openings) > MOST or self._size > MOST_BYTES:
-                self._size -= _size(self._openings.popitem(last=False)[1])
+            self._openings.move_to_end(key)
+            size = sum(sys.getsizeof(part) for pair in self._openings.values() for part in pair)
+            while len(self._openings) > MOST or size > MOST_BYTES:
+                size -= sum(map(sys.getsizeof, self._openings.popitem(last=False)[1]))
         return written
-
-
-def _size(opening: tuple[str, bytes]) -> int:
-    return sum(map(sys.getsizeof, opening))
 
 
 # --- a completion, read with no trust ---

@@ -80,30 +80,27 @@ class Transport:
 
     Args:
         settings: where it is, who pays, and how long a call may take.
-        path: where `post` sends, below the endpoint's address.
     """
 
-    def __init__(self, settings: Settings, *path: str) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._path = path
         self._sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, URL]] = {}
 
-    async def post(self, body: bytes) -> Answer:
-        """Send once, and read the answer.
+    async def post(self, body: bytes, *path: str) -> Answer:
+        """Send JSON once, and read the answer.
 
         Args:
             body: JSON.
+            path: below the endpoint's address.
 
         Raises:
             ModelError: nothing came back, or more than is read.
         """
-        with _mapped_errors():
-            session, url = await self._opened()
-            data = body if len(body) < WHOLE else io.BytesIO(body)
-            async with session.post(url, data=data, allow_redirects=False) as response:
-                success = response.status < 300
-                read = await (read_body(response) if success else self.read_error(response))
-                return Answer(response.status, response.headers, read)
+        data = body if len(body) < WHOLE else io.BytesIO(body)
+        async with self.request("POST", *path, data=data, headers=JSON) as response:
+            success = response.status < 300
+            read = await (read_body(response) if success else self.read_error(response))
+            return Answer(response.status, response.headers, read)
 
     @asynccontextmanager
     async def request(
@@ -125,8 +122,12 @@ class Transport:
             ModelError: nothing came back, or the connection broke within the block.
         """
         with _mapped_errors():
-            session, _ = await self._opened()
-            url = self._url(path).update_query(query or {})
+            loop = asyncio.get_running_loop()
+            if loop not in self._sessions:
+                self._sessions[loop] = self._open()
+                await self._close()
+            session, base = self._sessions[loop]
+            url = base.joinpath(*path).with_query(base.query).update_query(query or {})
             async with session.request(method, url, allow_redirects=False, **sent) as response:
                 yield response
 
@@ -153,37 +154,34 @@ class Transport:
         for loop in [loop for loop in self._sessions if loop is this or loop.is_closed()]:
             await self._sessions.pop(loop)[0].close()
 
-    async def _opened(self) -> tuple[aiohttp.ClientSession, URL]:
-        loop = asyncio.get_running_loop()
-        opened = self._sessions.get(loop)
-        if opened is None:
-            self._sessions[loop] = opened = self._open()
-            await self._close()
-        return opened
-
     def _open(self) -> tuple[aiohttp.ClientSession, URL]:
+        from importlib.metadata import version
         from urllib.request import getproxies, proxy_bypass
 
         import aiohttp
+        from yarl import URL
 
-        url = self._url(self._path)
+        settings, url = self._settings, URL(self._settings.url)
+        key = settings.api_key.get_secret_value()
+        headers = {
+            "Accept": "application/json",
+            # Answers are short: packing them costs more than it saves.
+            "Accept-Encoding": "identity",
+            "User-Agent": f"pearl/{version('pearl')}",
+            "Authorization": f"Bearer {key}" if key else "",
+            "OpenAI-Organization": settings.organization,
+            "OpenAI-Project": settings.project,
+        }
         session = aiohttp.ClientSession(
             # The engine limits how many calls are under way; nobody else does.
             connector=aiohttp.TCPConnector(limit=0),
-            # `post` sends JSON only; to `request` aiohttp says what each body is.
-            headers=_headers(self._settings) | (JSON if self._path else {}),
+            headers={name: text for name, text in headers.items() if text},
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=timeout(self._settings),
+            timeout=timeout(settings),
             # aiohttp looks for a proxy at every call, in a thread: only where there is one.
             trust_env=url.scheme in getproxies() and not proxy_bypass(url.host or ""),
         )
         return session, url
-
-    def _url(self, path: tuple[str, ...]) -> URL:
-        from yarl import URL
-
-        base = URL(self._settings.url)
-        return base.joinpath(*path).with_query(base.query)
 
 
 def timeout(settings: Settings, sock_read: float | None = None) -> aiohttp.ClientTimeout:
@@ -192,23 +190,6 @@ def timeout(settings: Settings, sock_read: float | None = None) -> aiohttp.Clien
 
     connect = min(settings.timeout, CONNECT)
     return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=sock_read)
-
-
-def _headers(settings: Settings) -> dict[str, str]:
-    """What is sent with every call; the key is in it."""
-    from importlib.metadata import version
-
-    key = settings.api_key.get_secret_value()
-    named = {
-        "Accept": "application/json",
-        # Answers are short: packing them costs more than it saves.
-        "Accept-Encoding": "identity",
-        "User-Agent": f"pearl/{version('pearl')}",
-        "Authorization": f"Bearer {key}" if key else "",
-        "OpenAI-Organization": settings.organization,
-        "OpenAI-Project": settings.project,
-    }
-    return {name: text for name, text in named.items() if text}
 
 
 async def read_body(response: aiohttp.ClientResponse) -> bytes:
@@ -242,33 +223,31 @@ def _mapped_errors() -> Iterator[None]:
     """A call that got no answer says why, and what to do."""
     import aiohttp
 
+    unreachable = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
     try:
         yield
     except aiohttp.ClientConnectorCertificateError:
-        raise ModelError(
+        why = (
             "request",
-            "The endpoint's certificate cannot be verified: check OPENAI_BASE_URL, or name "
-            "your own authority in SSL_CERT_FILE.",
-        ) from None
+            (
+                "The endpoint's certificate cannot be verified: check OPENAI_BASE_URL, or name "
+                "your own authority in SSL_CERT_FILE."
+            ),
+        )
     except aiohttp.ClientResponseError:
-        raise ModelError(
-            "reply", "The endpoint does not speak HTTP as it should: check OPENAI_BASE_URL."
-        ) from None
+        why = "reply", "The endpoint does not speak HTTP as it should: check OPENAI_BASE_URL."
     except aiohttp.ClientPayloadError:
-        raise ModelError(
-            "connection", "The endpoint broke off in the middle of its answer."
-        ) from None
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-        raise ModelError(
-            "connection", "The endpoint cannot be reached: check OPENAI_BASE_URL."
-        ) from None
+        why = "connection", "The endpoint broke off in the middle of its answer."
+    except unreachable:
+        why = "connection", "The endpoint cannot be reached: check OPENAI_BASE_URL."
     except ValueError:
         # No address, a host that cannot be written, or a password for it in ~/.netrc beside a key.
-        raise ModelError(
-            "request", "There is nowhere to send calls to: check OPENAI_BASE_URL."
-        ) from None
+        why = "request", "There is nowhere to send calls to: check OPENAI_BASE_URL."
     except (aiohttp.ClientError, OSError):
-        raise ModelError("connection", "The endpoint broke the connection off.") from None
+        why = "connection", "The endpoint broke the connection off."
+    else:
+        return
+    raise ModelError(*why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +305,15 @@ def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> Mo
         complaint: what it says.
     """
     reason, message = _judged(status, headers, complaint)
-    return ModelError(reason, message, retry_after=_retry_after(headers))
+    seconds = _number(headers.get("retry-after-ms", ""), 1000)
+    if seconds is None:
+        seconds = _number(text := headers.get("Retry-After", ""))
+        if seconds is None and (until := _date(text)):
+            # The endpoint's own clock, where it tells it: ours may differ.
+            now = _date(headers.get("Date", "")) or datetime.now(UTC)
+            seconds = (until - now).total_seconds()
+    wait = seconds if seconds is not None and 0 < seconds < math.inf else None
+    return ModelError(reason, message, retry_after=wait)
 
 
 def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tuple[str, str]:
@@ -360,22 +347,9 @@ def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tu
     return "request", f"The endpoint refused the request: {words}"
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that an endpoint asks to wait; None where it names none, or a time that is over."""
-    text = headers.get("Retry-After", "")
-    seconds = _number(headers.get("retry-after-ms", ""))
-    seconds = _number(text) if seconds is None else seconds / 1000
-    until = _date(text)
-    if seconds is None and until is not None:
-        # The endpoint's own clock, where it tells it: ours may differ.
-        now = _date(headers.get("Date", "")) or datetime.now(UTC)
-        seconds = (until - now).total_seconds()
-    return seconds if seconds is not None and 0 < seconds < math.inf else None
-
-
-def _number(text: str) -> float | None:
+def _number(text: str, unit: int = 1) -> float | None:
     try:
-        return float(text)
+        return float(text) / unit
     except ValueError:
         return None
 
