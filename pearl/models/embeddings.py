@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json
@@ -45,37 +45,6 @@ class Embed(Protocol):
 
         Args:
             texts: at least one.
-
-        Raises:
-            ModelError: there are none.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """What an endpoint answered.
-
-    Args:
-        vectors: one for each text.
-        usage: the tokens it took, as far as the endpoint says.
-    """
-
-    vectors: list[list[float]]
-    usage: Usage
-
-
-@runtime_checkable
-class Endpoint(Embed, Protocol):
-    """An embedding that is asked over the network, a call each time."""
-
-    @property
-    def name(self) -> str:
-        """The model's, as the endpoint knows it."""
-        ...
-
-    async def ask(self, texts: Sequence[str]) -> Embedded:
-        """As `Embed`, with what it took; nothing is tried again.
 
         Raises:
             ModelError: there are none.
@@ -186,10 +155,10 @@ class OpenAIEmbedding:
             raise InputError(f"PEARL_EMBEDDING_MODEL: {error}") from None
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
-        return (await self.ask(texts)).vectors
+        return (await self.ask(texts))[0]
 
-    async def ask(self, texts: Sequence[str]) -> Embedded:
-        """As `Endpoint`.
+    async def ask(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
+        """As `Embed`, with the tokens it took, as far as the endpoint says; nothing is tried again.
 
         Raises:
             InputError: the settings cannot be used.
@@ -222,7 +191,7 @@ class OpenAIEmbedding:
             raise ModelError(
                 "reply", "The endpoint's answer holds no embeddings: check PEARL_EMBEDDING_MODEL."
             )
-        return Embedded(vectors, usage_of(data.get("usage")))
+        return vectors, usage_of(data.get("usage"))
 
 
 def choose_embedding() -> Embed:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from pearl.lang.ast import Arg, Items, Literal, Ref, Template, woven
 from pearl.lang.values import Value, as_text, canonical_json, from_json
 from pearl.models.base import Ask, Reply, Request
-from pearl.models.embeddings import Embed, Endpoint
+from pearl.models.embeddings import Embed, OpenAIEmbedding
 from pearl.models.middleware.cache import ReplyCache
 from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import Field, FillSchema, Schema
@@ -180,7 +180,7 @@ def embedding(embed: Embed, replies: ReplyCache | None) -> Embedding:
     """
     # Looked at now: a setting that is wrong is told before anything is asked.
     identity = embed.identity
-    if not isinstance(embed, Endpoint):
+    if not isinstance(embed, OpenAIEmbedding):
         return lambda _: embed
     engine = start_engine(_AsModel(embed), replies)
     return lambda journal: _Journaled(engine.ask, identity, journal)
@@ -190,7 +190,7 @@ def embedding(embed: Embed, replies: ReplyCache | None) -> Embedding:
 class _AsModel:
     """An endpoint's embedding in the shape that the engine's layers take."""
 
-    embed: Endpoint
+    embed: OpenAIEmbedding
     notice: str = ""
 
     @property
@@ -205,10 +205,10 @@ class _AsModel:
         assert isinstance(request.call, FillSchema)
         [(_, texts)] = request.call.given
         assert isinstance(texts, list)
-        embedded = await self.embed.ask([as_text(text) for text in texts])
+        vectors, usage = await self.embed.ask([as_text(text) for text in texts])
         # Packed with the precision in which endpoints compute them.
-        rows = [b64encode(pack(f"<{len(row)}f", *row)).decode() for row in embedded.vectors]
-        return Reply(json.dumps(rows), embedded.usage)
+        rows = [b64encode(pack(f"<{len(row)}f", *row)).decode() for row in vectors]
+        return Reply(json.dumps(rows), usage)
 
     async def close(self) -> None:
         """Nothing is open."""

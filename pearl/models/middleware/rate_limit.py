@@ -78,28 +78,20 @@ class ConcurrencyLimiter:
         self._ceiling = float(ceiling)
         self._limit = min(float(first), self._ceiling)
         self._doubling = True
-        self._in_flight = 0
+        self._cut_at = -1.0
+        self._round = _Round()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._resume_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._stopped: ModelError | None = None
         self._sleepers: set[asyncio.Future[None]] = set()
-        self._round = _Round()
+        self.in_flight = 0
+        self.stopped: ModelError | None = None
+        """Why no further call is made, or None."""
 
     @property
     def limit(self) -> int:
         """Calls that may be under way now."""
         return int(self._limit)
-
-    @property
-    def in_flight(self) -> int:
-        """Calls under way."""
-        return self._in_flight
-
-    @property
-    def stopped(self) -> ModelError | None:
-        """Why no further call is made, or None."""
-        return self._stopped
 
     async def enter(self) -> float:
         """Wait for a slot, in the order of asking.
@@ -112,10 +104,19 @@ class ConcurrencyLimiter:
         """
         loop = asyncio.get_running_loop()
         self._check()
-        if self._waiting or not self._free(loop.time()):
-            await self._queue(loop)
-        else:
-            self._in_flight += 1
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(turn)
+        self._admit()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                # The slot came in the moment in which its taker gave up.
+                self.in_flight -= 1
+                self._admit()
+            else:
+                turn.cancel()
+            raise
         return loop.time()
 
     def leave(self, entered: float, error: ModelError | None = None, *, judge: bool = True) -> None:
@@ -127,29 +128,35 @@ class ConcurrencyLimiter:
             judge: whether the call came to an end by itself.
         """
         now = asyncio.get_running_loop().time()
-        self._in_flight -= 1
+        self.in_flight -= 1
         if judge and error is not None and error.reason in CROWDED:
-            self._shrink(entered, now)
+            self._doubling = False
+            # Calls that set out before the last cut say nothing about the limit since.
+            if entered > self._cut_at:
+                self._cut_at = now
+                self._limit = max(1.0, self._limit / 2)
         elif judge and error is None:
-            self._grow(entered, now)
+            # A limit that is not reached says nothing about the endpoint.
+            if self.in_flight + 1 >= self.limit or self._waiting:
+                self._limit += 1.0 if self._doubling else 1.0 / self._limit
+                self._limit = min(self._limit, self._ceiling)
+            if self._round.add(now - entered, now, self._limit):
+                self._doubling = False
+                self._limit = max(1.0, 0.9 * self._limit)
         self._admit()
 
     def pause(self, seconds: float) -> None:
         """Hold everybody back for some time; a longer pause under way stays."""
-        loop = asyncio.get_running_loop()
-        self._resume_at = max(self._resume_at, loop.time() + seconds)
-        self._wake_at(loop)
+        now = asyncio.get_running_loop().time()
+        self._resume_at = max(self._resume_at, now + seconds)
 
     def stop(self, error: ModelError) -> None:
         """Make no further call: whoever waits is told why. Calls under way go on."""
-        if self._stopped is None:
-            self._stopped = error
-        waiting = [*self._waiting, *self._sleepers]
-        self._waiting.clear()
-        self._sleepers.clear()
-        for waiter in waiting:
+        self.stopped = self.stopped or error
+        for waiter in (*self._waiting, *self._sleepers):
             if not waiter.done():
-                waiter.set_exception(self._halted())
+                waiter.set_exception(HaltError(self.stopped.reason, str(self.stopped)))
+        self._waiting.clear()
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, unless there is nothing left to wait for.
@@ -158,78 +165,38 @@ class ConcurrencyLimiter:
             HaltError: no further call is made.
         """
         self._check()
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        timer = loop.call_later(seconds, _finish, done)
-        self._sleepers.add(done)
+        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.add(stopped)
         try:
-            await done
+            await asyncio.wait_for(stopped, seconds)
+        except TimeoutError:
+            pass
         finally:
-            timer.cancel()
-            self._sleepers.discard(done)
+            self._sleepers.discard(stopped)
 
     def _check(self) -> None:
-        if self._stopped is not None:
-            raise self._halted()
-
-    def _halted(self) -> HaltError:
-        error = self._stopped or ModelError("stopped", "Stopped.")
-        return HaltError(error.reason, str(error))
-
-    def _free(self, now: float) -> bool:
-        return self._in_flight < int(self._limit) and now >= self._resume_at
-
-    async def _queue(self, loop: asyncio.AbstractEventLoop) -> None:
-        turn: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(turn)
-        self._wake_at(loop)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
-                # The slot came in the moment in which its taker gave up.
-                self._in_flight -= 1
-                self._admit()
-            else:
-                turn.cancel()
-            raise
+        if self.stopped is not None:
+            raise HaltError(self.stopped.reason, str(self.stopped))
 
     def _admit(self) -> None:
-        now = asyncio.get_running_loop().time()
-        while self._waiting and self._free(now):
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._in_flight += 1
-                turn.set_result(None)
-
-    def _wake_at(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._resume_at > loop.time() and self._waiting:
+        """Give slots to those who wait, now or once a pause is over."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._resume_at:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = loop.call_at(self._resume_at, self._admit)
-
-    def _grow(self, entered: float, now: float) -> None:
-        # A limit that is not reached says nothing about the endpoint.
-        if self._in_flight + 1 >= int(self._limit) or self._waiting:
-            self._limit += 1.0 if self._doubling else 1.0 / self._limit
-            self._limit = min(self._limit, self._ceiling)
-        if self._round.add(now - entered, now, self._limit):
-            self._doubling = False
-            self._limit = max(1.0, 0.9 * self._limit)
-
-    def _shrink(self, entered: float, now: float) -> None:
-        self._doubling = False
-        # Calls that set out before the last cut say nothing about the limit since.
-        if entered > self._round.cut_at:
-            self._round.cut_at = now
-            self._limit = max(1.0, self._limit / 2)
+            return
+        while self._waiting and self.in_flight < self.limit:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.in_flight += 1
+                turn.set_result(None)
 
 
 class _Round:
     """Watches whether more calls at a time still get more done."""
 
     def __init__(self) -> None:
-        self.cut_at = -1.0
         self._times: list[float] = []
         self._since = 0.0
         self._fastest = float("inf")
@@ -249,11 +216,6 @@ class _Round:
         self._fastest = min(self._fastest, middle)
         self._best_rate = max(self._best_rate, rate)
         return slow
-
-
-def _finish(done: asyncio.Future[None]) -> None:
-    if not done.done():
-        done.set_result(None)
 
 
 @dataclass(frozen=True)
