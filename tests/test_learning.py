@@ -31,7 +31,7 @@ from pearl.commaqa.patterns import (
     opened,
     strange_entities,
 )
-from pearl.commaqa.schema_file import read_schema
+from pearl.commaqa.schema import read_schema
 from pearl.commaqa.scoring import exact_match
 from pearl.commaqa.search import Budget, Candidate, Scorer, best_first, exhaustive_search, greedy
 from pearl.commaqa.world import World, read_world, read_worlds

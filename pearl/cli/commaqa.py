@@ -162,7 +162,7 @@ def generate_command(
 ) -> None:  # fmt: skip
     """Make a file of worlds in CommaQA's published format, one a line."""
     from pearl.commaqa.generator import generate
-    from pearl.commaqa.schema_file import read_schema, shipped_text
+    from pearl.commaqa.schema import read_schema, shipped_text
 
     if show:
         emit(shipped_text(name), output)

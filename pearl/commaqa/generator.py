@@ -16,8 +16,7 @@ from typing import Any
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import Hop, Operation, print_operation, references, run_operation
 from pearl.commaqa.patterns import is_empty
-from pearl.commaqa.schema import Schema
-from pearl.commaqa.schema_file import HOLE
+from pearl.commaqa.schema import HOLE, Schema
 from pearl.commaqa.theories import (
     Call,
     Fact,

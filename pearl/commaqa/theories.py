@@ -12,8 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from pearl.commaqa.decomposition import Operation
-from pearl.commaqa.schema import IID, QUESTION, Ask, Hole, Pair, Piece, Relation, Schema
-from pearl.commaqa.schema_file import SLOT
+from pearl.commaqa.schema import IID, QUESTION, SLOT, Ask, Hole, Pair, Piece, Relation, Schema
 from pearl.lang.ast import Mode
 from pearl.lang.source import InputError
 
