@@ -14,7 +14,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias
 
@@ -182,7 +182,7 @@ class AnalogyScorer:
         """All hops of a move's shape, by operator and question; the move's own wins."""
         forms: dict[tuple[str, str], Form] = {}
         for form in (*self._by_blanks.get(move.form.blanks, ()), move.form):
-            hop = hop_of(move.asking(form), "", entities, number)
+            hop = hop_of(replace(move, form=form), "", entities, number)
             forms[hop.operator, hop.question] = form
         return forms
 
@@ -198,7 +198,7 @@ class AnalogyScorer:
             return
         for option in aligned.options[number - 1]:
             cost = aligned.cost_from((*asked, option), self._known)
-            hop = hop_of(move.asking(option.form), "", analogy.entities, number)
+            hop = hop_of(replace(move, form=option.form), "", analogy.entities, number)
             for agent, more in self.model.agent_costs(option.form):
                 yield Hop(hop.operator, agent, hop.question), cost + more
 

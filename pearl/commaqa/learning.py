@@ -17,6 +17,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.decomposition import REFERENCE
@@ -41,6 +42,9 @@ _ERRORS = 0.2  # the share of its answers that may be wrong
 
 Report = Callable[[str], None]
 """Takes a line of what is found."""
+
+_Way: TypeAlias = tuple[str, tuple[Move, ...]]
+"""A kind of question, as its text with holes, and the moves that one such question took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ def learn_from_gold(worlds: Iterable[World]) -> Learned:
     Args:
         worlds: with decompositions. A question without one is left out.
     """
-    examples: list[tuple[str, tuple[Move, ...]]] = []
+    examples: list[_Way] = []
     forms: dict[Form, dict[str, int]] = {}
     questions = 0
     for world in worlds:
@@ -117,7 +121,7 @@ def learn_from_gold(worlds: Iterable[World]) -> Learned:
     return Learned(_model("gold", forms, examples), questions, len(examples), 0)
 
 
-def _example(question: Question, world: World) -> tuple[str, tuple[Move, ...]] | None:
+def _example(question: Question, world: World) -> _Way | None:
     """A question's pattern and moves; None where a hop cannot be read."""
     asked = [
         word
@@ -154,7 +158,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
             case = Case(pattern, entities, question.answer, asked[-1])
             cases.setdefault(pattern, []).append(case)
     kinds = _explain_all(cases, report)
-    examples: list[tuple[str, tuple[Move, ...]]] = []
+    examples: list[_Way] = []
     for kind in kinds:
         for case in cases[kind.pattern]:
             right = (one.moves for one in kind.programs if _is_right(one.moves, case))
@@ -179,7 +183,7 @@ def _count_forms(world: World, forms: dict[Form, dict[str, int]]) -> None:
 def _model(
     source: str,
     forms: Mapping[Form, Mapping[str, int]],
-    examples: Iterable[tuple[str, tuple[Move, ...]]],
+    examples: Iterable[_Way],
 ) -> Model:
     """A model of examples: how often each pattern went which way.
 
@@ -206,7 +210,7 @@ def _explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> tuple[K
 
     What explains one kind is tried on the next, and at the end on what was left.
     """
-    refusals = Refusals()
+    refusals: Refusals = {}
     kinds: list[Kind] = []
     known: dict[tuple[Move, ...], Program] = {}
     for pattern, those in sorted(cases.items(), key=lambda one: (-len(one[1]), one[0])):
@@ -276,8 +280,7 @@ def _recalled(cases: Sequence[Case], known: Sequence[Program]) -> list[Program]:
     programs: list[Program] = []
     left = tuple(cases)
     for program in sorted(known, key=lambda one: -one.right):
-        holding = next(_verified(program.moves, left), None)
-        if left and holding is not None:
+        for holding in itertools.islice(_verified(program.moves, left), 1 if left else 0):
             programs.append(holding)
             left = _not_right(left, (holding,))
     return programs
@@ -289,18 +292,17 @@ def _needed(programs: Sequence[Program], cases: Sequence[Case]) -> tuple[Program
     One that was found early, on questions whose answers have little to tell, may be part of what a
     later one explains.
     """
-    right = {
-        at: {number for number, case in enumerate(cases) if _is_right(program.moves, case)}
-        for at, program in enumerate(programs)
-    }
+    left = [
+        (one.moves, {at for at, case in enumerate(cases) if _is_right(one.moves, case)})
+        for one in programs
+    ]
     chosen: list[Program] = []
-    covered: set[int] = set()
-    while right:
-        at = max(right, key=lambda at: (len(right[at] - covered), -at))
-        if not right[at] - covered:
+    while left:
+        moves, most = max(left, key=lambda one: len(one[1]))
+        if not most:
             break
-        covered |= right.pop(at)
-        chosen.append(_counted(programs[at].moves, cases))
+        chosen.append(_counted(moves, cases))
+        left = [(other, right - most) for other, right in left]
     return tuple(chosen)
 
 
@@ -384,15 +386,16 @@ def _shortest(
 ) -> tuple[Program | None, int]:
     """The shortest program that explains a sample and holds for the others; and how many it tried.
 
-    Of several that are as short, it is the one that explains most of what is left.
+    It has recorded answers wherever it has one. Of several that are as short, it is the one that
+    explains most of what is left.
     """
-    bank = Bank(sample, refusals, min(_AGREE, len(sample)))
     tried = 0
-    for level in _levels(bank):
+    for level in _levels(Bank(sample, refusals, min(_AGREE, len(sample)))):
         goals: list[Term] = []
         for term in level:
             tried += 1
-            if _explains(term, sample):
+            pairs = zip(term.values, sample, strict=False)
+            if all(value is None or _equal(value, case.answer) for value, case in pairs):
                 goals.append(term)
         programs = [one for term in goals for one in _verified(moves_of(term), left)]
         if programs:
@@ -401,76 +404,61 @@ def _shortest(
     return None, tried
 
 
-def _explains(term: Term, sample: Sequence[Case]) -> bool:
-    """Whether a program has recorded answers wherever it has one, and somewhere it has."""
-    pairs = [
-        (value, case.answer)
-        for value, case in zip(term.values, sample, strict=False)
-        if value is not None
-    ]
-    return bool(pairs) and all(_equal(value, answer) for value, answer in pairs)
-
-
 def _levels(bank: Bank) -> Iterator[Iterable[Term]]:
     """Programs by the length of their longest chain; the last level is not kept."""
 
     def new(terms: Iterable[Term]) -> list[Term]:
         return list(itertools.islice(filter(bank.is_new, terms), _TERMS))
 
-    levels = [new(bank.first())]
+    def longer(bank: Bank) -> Iterator[Term]:
+        """One more hop of the newest terms, alone, with an entity, or with one earlier thing."""
+        for term in levels[-1]:
+            yield from bank.longer(term)
+        earlier = [term for level in levels[:-1] for term in level if term.is_single]
+        for term, other in itertools.product(levels[-1], (*bank.entities, *earlier)):
+            yield from bank.longer(term, other)
+
+    levels = [new(itertools.chain(bank.longer(), *map(bank.longer, bank.entities)))]
     yield levels[0]
     for _ in range(_CHAIN - 1):
-        longer = itertools.chain.from_iterable(map(bank.unary, levels[-1]))
-        levels.append(new(itertools.chain(longer, _joined(bank, levels))))
+        levels.append(new(longer(bank)))
         yield levels[-1]
     # The last hop is tried on few questions: most programs are wrong on the first.
-    narrow = replace(bank, cases=bank.cases[:2], alive=1)
-    last = itertools.chain.from_iterable(map(narrow.unary, levels[-1]))
-    yield itertools.chain(last, _joined(narrow, levels))
-    yield from _paired(narrow, levels)
-    yield _met(narrow, levels)
+    narrow = Bank(bank.cases[:2], bank.refusals, 1)
+    yield longer(narrow)
+    pairs = _pairs(levels)
+    for start in range(0, len(pairs), 500):
+        yield (term for pair in pairs[start : start + 500] for term in narrow.longer(*pair))
+    yield (term for pair in _met(levels) for term in narrow.longer(*pair))
 
 
-def _joined(bank: Bank, levels: Sequence[Sequence[Term]]) -> Iterator[Term]:
-    """The newest terms with an entity, or with one thing that was found out earlier."""
-    earlier = [term for level in levels[:-1] for term in level if term.is_single]
-    for term in levels[-1]:
-        for other in (*bank.entities, *earlier):
-            yield from bank.binary(term, other)
-
-
-def _met(bank: Bank, levels: Sequence[Sequence[Term]]) -> Iterator[Term]:
+def _met(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
     """Lists with one thing that was found out no earlier than they were; short ones first."""
     pairs = [
         (term, other)
         for at, level in enumerate(levels)
         for term in level
         if not term.is_single
-        for later in levels[at:]
-        for other in later
+        for other in itertools.chain(*levels[at:])
         if other.is_single
     ]
-    pairs.sort(key=lambda pair: _hops(*pair))
-    for term, other in pairs[:_MET]:
-        yield from bank.binary(term, other)
+    return sorted(pairs, key=_hops)[:_MET]
 
 
-def _paired(bank: Bank, levels: Sequence[Sequence[Term]]) -> Iterator[Iterable[Term]]:
-    """Two things that were found out, in one question; those with the fewest hops first.
+def _pairs(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
+    """Two things that were found out, for one question; those with the fewest hops first.
 
     Of those with equally many, the ones that do the same with two entities come first.
     """
 
     def order(pair: tuple[Term, Term]) -> tuple[int, bool]:
         one, other = ([step.form for step in term.steps] for term in pair)
-        return _hops(*pair), one != other
+        return _hops(pair), one != other
 
     single = [term for level in levels for term in level if term.is_single]
-    pairs = sorted(itertools.combinations(single, 2), key=order)[:_PAIRS]
-    for start in range(0, len(pairs), 500):
-        yield (term for pair in pairs[start : start + 500] for term in bank.binary(*pair))
+    return sorted(itertools.combinations(single, 2), key=order)[:_PAIRS]
 
 
-def _hops(*terms: Term) -> int:
+def _hops(terms: Iterable[Term]) -> int:
     """How many hops some programs have, shared ones once."""
     return len({step for term in terms for step in term.steps})

@@ -11,13 +11,15 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 from pearl.commaqa.decomposition import Operation, print_operation, read_operation
 from pearl.commaqa.patterns import BLANK, HOLE, Form, Move, opened, strange_entities, words_of
 from pearl.lang.ast import Mode
 from pearl.lang.source import InputError, read_source
+
+T = TypeVar("T")
 
 _KIND = "pearl commaqa model"
 _VERSION = 1
@@ -123,41 +125,39 @@ def write_model(model: Model) -> str:
     """The text of a model's file."""
     forms = sorted(model.forms, key=lambda form: (form.phrasings, form.orders))
     numbers = {form: number for number, form in enumerate(forms, 1)}
+
+    def pattern(one: Pattern) -> str:
+        """A pattern, one move a line."""
+        strategies = []
+        for way in one.strategies:
+            moves = ",\n  ".join(_json(_move_data(move, numbers)) for move in way.moves)
+            strategies.append(f'{{"seen": {way.seen}, "moves": [\n  {moves}]}}')
+        joined = ",\n ".join(strategies)
+        return f'{{"question": {_json(one.question)}, "strategies": [\n {joined}]}}'
+
+    def classifier(one: HopClassifier) -> str:
+        tells = {"scope": one.scope, "bias": one.bias, "phrases": dict(one.weights)}
+        return _json(_move_data(one.move, numbers) | tells)
+
     sections = {
         "forms": [
-            _json(
-                {
-                    "number": numbers[form],
-                    "phrasings": _numbered(form),
-                    "agents": dict(sorted(model.forms[form].items())),
-                }
-            )
+            f'{{"number": {numbers[form]}, "phrasings": {_json(_numbered(form))}, '
+            f'"agents": {_json(dict(sorted(model.forms[form].items())))}}}'
             for form in forms
         ],
-        "patterns": [_pattern_json(pattern, numbers) for pattern in model.patterns],
+        "patterns": map(pattern, model.patterns),
         # The name is of the format, which has kept it.
-        "telltales": [
-            _json(
-                {
-                    **_move_data(one.move, numbers),
-                    "scope": one.scope,
-                    "bias": one.bias,
-                    "phrases": dict(one.weights),
-                }
-            )
-            for one in model.classifiers
-        ],
+        "telltales": map(classifier, model.classifiers),
     }
     head = {"kind": _KIND, "version": _VERSION, "learned_from": model.source}
     lines = [f"{_json(key)}: {_json(value)}" for key, value in head.items()]
     for name, items in sections.items():
-        joined = ",\n".join(items) + "\n" if items else ""
-        lines.append(f'"{name}": [\n{joined}]')
+        joined = ",\n".join(items)
+        lines.append(f'"{name}": [\n{joined}\n]' if joined else f'"{name}": [\n]')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _json(data: Any) -> str:  # noqa: ANN401 - any JSON
-    return json.dumps(data, ensure_ascii=False)
+_json = partial(json.dumps, ensure_ascii=False)
 
 
 def _numbered(form: Form) -> list[str]:
@@ -166,24 +166,15 @@ def _numbered(form: Form) -> list[str]:
     return [form.fill(numbers, at) for at in range(len(form.phrasings))]
 
 
-def _pattern_json(pattern: Pattern, numbers: Mapping[Form, int]) -> str:
-    """A pattern, one move a line."""
-    strategies = []
-    for one in pattern.strategies:
-        moves = ",\n  ".join(_json(_move_data(move, numbers)) for move in one.moves)
-        strategies.append(f'{{"seen": {one.seen}, "moves": [\n  {moves}]}}')
-    joined = ",\n ".join(strategies)
-    return f'{{"question": {_json(pattern.question)}, "strategies": [\n {joined}]}}'
-
-
 def _move_data(move: Move, numbers: Mapping[Form, int]) -> dict[str, Any]:
-    data: dict[str, Any] = {
+    over = {} if move.over is None else {"over": move.over}
+    return {
         "operator": print_operation(Operation(move.mode, None, move.then)),
         "form": numbers[move.form],
         "asks": _numbered(move.form)[0],
         "with": list(move.arguments),
+        **over,
     }
-    return data if move.over is None else {**data, "over": move.over}
 
 
 def read_model(path: str) -> Model:
@@ -214,28 +205,34 @@ def _model(data: Mapping[str, Any]) -> Model:
     forms: dict[int, Form] = {}
     agents: dict[Form, Mapping[str, int]] = {}
     for one in data["forms"]:
-        form = forms[_whole(one["number"])] = _form([*map(_text, one["phrasings"])])
-        agents[form] = {name: _whole(seen) for name, seen in one["agents"].items()}
-    patterns = tuple(
-        Pattern(
-            _text(one["question"]),
-            tuple(
-                Strategy(tuple(_move(move, forms) for move in way["moves"]), _whole(way["seen"]))
-                for way in one["strategies"]
-            ),
+        form = forms[_is(int, one["number"])] = _form([_is(str, text) for text in one["phrasings"]])
+        agents[form] = {name: _is(int, seen) for name, seen in one["agents"].items()}
+
+    def move(data: Mapping[str, Any]) -> Move:
+        operation, form, over = read_operation(data["operator"]), forms[data["form"]], None
+        if data.get("over") is not None:
+            over = _is(int, data["over"])
+        arguments = tuple(one if isinstance(one, str) else _is(int, one) for one in data["with"])
+        if operation is None or operation.of or len(arguments) != form.blanks or 0 in arguments:
+            raise ValueError
+        if over is not None and (over >= 0 or operation.mode is Mode.PLAIN):
+            raise ValueError
+        return Move(operation.mode, operation.then, form, arguments, over)
+
+    patterns = []
+    for one in data["patterns"]:
+        strategies = (
+            Strategy(tuple(map(move, way["moves"])), _is(int, way["seen"]))
+            for way in one["strategies"]
         )
-        for one in data["patterns"]
-    )
-    classifiers = tuple(
-        HopClassifier(
-            _move(one, forms),
-            _text(one["scope"]),
-            float(one["bias"]),
-            {phrase: float(weight) for phrase, weight in one["phrases"].items()},
-        )
-        for one in data["telltales"]
-    )
-    return Model(_text(data["learned_from"]), agents, patterns, classifiers)
+        patterns.append(Pattern(_is(str, one["question"]), tuple(strategies)))
+    classifiers = []
+    for one in data["telltales"]:
+        weights = {phrase: float(weight) for phrase, weight in one["phrases"].items()}
+        scope, bias = _is(str, one["scope"]), float(one["bias"])
+        classifiers.append(HopClassifier(move(one), scope, bias, weights))
+    source = _is(str, data["learned_from"])
+    return Model(source, agents, tuple(patterns), tuple(classifiers))
 
 
 def _form(phrasings: Sequence[str]) -> Form:
@@ -246,24 +243,7 @@ def _form(phrasings: Sequence[str]) -> Form:
     return Form(tuple(BLANK.join(one[::2]) for one in parts), orders)
 
 
-def _move(data: Mapping[str, Any], forms: Mapping[int, Form]) -> Move:
-    operation, form = read_operation(data["operator"]), forms[data["form"]]
-    over = data.get("over")
-    arguments = tuple(one if isinstance(one, str) else _whole(one) for one in data["with"])
-    if operation is None or operation.of or len(arguments) != form.blanks or 0 in arguments:
-        raise ValueError
-    if over is not None and (_whole(over) >= 0 or operation.mode is Mode.PLAIN):
-        raise ValueError
-    return Move(operation.mode, operation.then, form, arguments, over)
-
-
-def _text(data: Any) -> str:  # noqa: ANN401 - any JSON
-    if not isinstance(data, str):
-        raise TypeError
-    return data
-
-
-def _whole(data: Any) -> int:  # noqa: ANN401 - any JSON
-    if type(data) is not int:
+def _is(kind: type[T], data: Any) -> T:  # noqa: ANN401 - any JSON
+    if type(data) is not kind:
         raise TypeError
     return data

@@ -81,10 +81,6 @@ class Move:
     arguments: tuple[int | str, ...]
     over: int | None = None
 
-    def asking(self, form: Form) -> Move:
-        """The same move, with another question."""
-        return Move(self.mode, self.then, form, self.arguments, self.over)
-
 
 def fits(move: Move, entities: int, answers: int) -> bool:
     """Whether the question has the entities, and the run the answers, that a move uses."""
@@ -141,7 +137,7 @@ def move_of(hop: Hop, number: int, entities: Sequence[str], language: Language) 
 def _form_of_hop(hop: Hop, language: Language) -> tuple[Form, tuple[str, ...]]:
     readings = list(language.readings(hop.agent, hop.question))
     for template, words in readings:
-        form = _form(template)
+        form = _form_of_template(template)
         if all(reading.template == template for reading in readings):
             return form, words
         for at in range(len(form.phrasings)):
@@ -152,7 +148,7 @@ def _form_of_hop(hop: Hop, language: Language) -> tuple[Form, tuple[str, ...]]:
     return form, tuple(f"#{number}" for number in parts[1::2])
 
 
-def _form(template: Template) -> Form:
+def _form_of_template(template: Template) -> Form:
     slots = [slot for slot, _ in template.inputs]
     return Form(
         tuple(BLANK.join(one.fixed) for one in template.phrasings),
@@ -169,7 +165,7 @@ def forms_of(language: Language) -> Mapping[Form, tuple[str, ...]]:
     forms: dict[Form, dict[str, None]] = {}
     for template in language.templates:
         if template.phrasings:
-            forms.setdefault(_form(template), {})[template.agent] = None
+            forms.setdefault(_form_of_template(template), {})[template.agent] = None
     return {form: tuple(agents) for form, agents in forms.items()}
 
 

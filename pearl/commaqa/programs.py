@@ -9,8 +9,9 @@ equivalence).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
@@ -102,9 +103,7 @@ class Term:
     def is_single(self) -> bool:
         """Whether it is one thing everywhere: a number, or a list with one item."""
         return all(
-            value is None
-            or isinstance(value, int | float | str)
-            or (isinstance(value, list) and len(value) == 1)
+            len(value) == 1 if isinstance(value, list) else not isinstance(value, Pairs)
             for value in self.values
         )
 
@@ -119,9 +118,7 @@ def moves_of(term: Term) -> tuple[Move, ...]:
         arguments = tuple(one.entity or places[one] - number for one in step.arguments)
         asked = (arguments[place] for place in step.form.orders[0])
         first = next((one for one in asked if one < 0), None)
-        over = None
-        if step.mode is not Mode.PLAIN and step.over is not None:
-            over = places[step.over] - number
+        over = places[step.over] - number if step.over and step.mode is not Mode.PLAIN else None
         over = None if over == first else over
         moves.append(Move(step.mode, step.then, step.form, arguments, over))
     return tuple(moves)
@@ -137,10 +134,8 @@ def run_moves(moves: Sequence[Move], case: Case) -> Value | None:
     for number, move in enumerate(moves, 1):
         if not fits(move, len(case.entities), number - 1):
             return None
-        hops = (
-            hop_of(move, agent, case.entities, number)
-            for agent in case.agents.forms.get(move.form, ())
-        )
+        agents = case.agents.forms.get(move.form, ())
+        hops = (hop_of(move, agent, case.entities, number) for agent in agents)
         tried = (run_hop(hop, answers, case.agents) for hop in hops)
         answer = next((one for one in tried if one is not None and not is_empty(one)), None)
         if answer is None:
@@ -149,74 +144,35 @@ def run_moves(moves: Sequence[Move], case: Case) -> Value | None:
     return answers[-1]
 
 
-@dataclass
-class Refusals:
-    """Which questions were refused for items from where: what agents taught about types.
-
-    Attributes:
-        counts: for a form, and the origins and the mode it was asked with, how often it was
-            answered and refused.
-    """
-
-    counts: dict[tuple[Form, tuple[str, ...]], tuple[int, int]] = field(default_factory=dict)
-
-    def hopeless(self, form: Form, origins: tuple[str, ...]) -> bool:
-        """Whether it was refused a few times and never answered."""
-        answered, refused = self.counts.get((form, origins), (0, 0))
-        return not answered and refused >= 3
-
-    def add(self, form: Form, origins: tuple[str, ...], answered: int, refused: int) -> None:
-        """Note what came of asking."""
-        before = self.counts.get((form, origins), (0, 0))
-        self.counts[form, origins] = before[0] + answered, before[1] + refused
+Refusals: TypeAlias = "dict[tuple[Form, tuple[str, ...]], tuple[int, int]]"
+"""What agents taught about types: how often a form was answered and refused, by the origins of the
+items that it was asked for, and the mode."""
 
 
-@dataclass
 class Bank:
-    """All programs over some questions, up to a depth, by the length of their longest chain.
+    """Makes programs over some questions, longer ones of shorter ones.
 
     Args:
         cases: of one kind, a few; terms of a bank of more cases may be asked of the first ones.
-        refusals: shared among banks.
+        refusals: shared among banks. What was refused a few times and never answered is not asked.
         alive: on how many cases a program needs an answer.
     """
 
-    cases: Sequence[Case]
-    refusals: Refusals
-    alive: int
-
-    def __post_init__(self) -> None:
+    def __init__(self, cases: Sequence[Case], refusals: Refusals, alive: int) -> None:
+        self.cases, self.refusals, self.alive = cases, refusals, alive
         self._seen: set[str] = set()
-        self.forms = list(dict.fromkeys(form for case in self.cases for form in case.agents.forms))
+        self.forms = list(dict.fromkeys(form for case in cases for form in case.agents.forms))
         self.entities = [
-            Term(
-                tuple(case.entities[at] for case in self.cases),
-                f"{{{at + 1}}} of {self.cases[0].pattern}",
-                at + 1,
-            )
-            for at in range(len(self.cases[0].entities))
+            Term(values, f"{{{number}}} of {cases[0].pattern}", number)
+            for number, values in enumerate(zip(*(case.entities for case in cases), strict=True), 1)
         ]
 
-    def first(self) -> Iterator[Term]:
-        """Programs of one hop: of entities, and of nothing."""
+    def longer(self, *terms: Term) -> Iterator[Term]:
+        """What one more hop makes of terms, or of nothing; the items are those of the first."""
         for form in self.forms:
-            if form.blanks == 0:
-                yield from self._asked(form, (), None)
-        for term in self.entities:
-            yield from self.unary(term)
-
-    def unary(self, term: Term) -> Iterator[Term]:
-        """What one more hop makes of a term, with nothing else."""
-        for form in self.forms:
-            if form.blanks == 1:
-                yield from self._asked(form, (term,), term)
-
-    def binary(self, term: Term, other: Term) -> Iterator[Term]:
-        """What one more hop makes of two terms; the items are those of the first."""
-        for form in self.forms:
-            if form.blanks == 2:
-                for arguments in ((term, other), (other, term)):
-                    yield from self._asked(form, arguments, term)
+            if form.blanks == len(terms):
+                for arguments in itertools.permutations(terms):
+                    yield from self._asked(form, arguments, terms[0] if terms else None)
 
     def is_new(self, term: Term) -> bool:
         """Whether no term with the same values was seen here; from now on it is seen."""
@@ -227,72 +183,55 @@ class Bank:
 
     def _asked(self, form: Form, arguments: tuple[Term, ...], over: Term | None) -> Iterator[Term]:
         origins = tuple(argument.origin for argument in arguments)
-        ready = sum(
-            _all_there([one.values[at] for one in arguments]) for at in range(len(self.cases))
-        )
+        given = [[one.values[at] for one in arguments] for at in range(len(self.cases))]
+        mapped = [at for at, argument in enumerate(arguments) if argument is over]
         for mode in _modes(over):
-            asked = (*origins, str(mode))
-            if self.refusals.hopeless(form, asked):
+            key = form, (*origins, str(mode))
+            answered, refused = self.refusals.get(key, (0, 0))
+            if not answered and refused >= 3:
                 continue
-            term = Term((), form.phrasings[0], 0, mode, (), form, arguments, over)
-            values = self._values(term, ready)
-            answered = sum(value is not None for value in values)
-            self.refusals.add(form, asked, answered, ready - answered)
-            if answered >= self.alive:
-                yield from self._transformed(replace(term, values=values))
-
-    def _values(self, term: Term, left: int) -> Values:
-        """What a hop gives for each case, given up when too few can be left.
-
-        Args:
-            term: the hop.
-            left: on how many cases all of its arguments have values.
-        """
-        values: list[Value | None] = []
-        answered = 0
-        for at, case in enumerate(self.cases):
-            given = [argument.values[at] for argument in term.arguments]
-            value = None
-            if answered + left >= self.alive and _all_there(given):
-                left -= 1
-                value = _value(term, case, given)
-                answered += value is not None
-            values.append(value)
-        return tuple(values)
+            ready = left = sum(None not in row for row in given)
+            values: list[Value | None] = []
+            for case, row in zip(self.cases, given, strict=True):
+                value = None
+                # It is given up when too few can be left.
+                if _alive(values) + left >= self.alive and None not in row:
+                    left -= 1
+                    value = _answer(case, form, mode, row, mapped)
+                values.append(value)
+            fresh = _alive(values)
+            self.refusals[key] = answered + fresh, refused + ready - fresh
+            if fresh >= self.alive:
+                term = Term(tuple(values), form.phrasings[0], 0, mode, (), form, arguments, over)
+                yield from self._transformed(term)
 
     def _transformed(self, term: Term) -> Iterator[Term]:
         """A term and its transformations, where they leave enough values."""
-        mode, over = term.mode, term.over
-        changes = _transformations(mode, term.values)
-        if mode in _FILTERS and all(map(_are_truths, term.values)):
-            assert over is not None
-            mode, changes = _FILTERS[mode]
-            kept = (
-                None if value is None else _filtered(mode, before, value)
-                for before, value in zip(over.values, term.values, strict=False)
-            )
-            term = replace(term, mode=mode, values=tuple(kept))
+        over, changes = term.over, _transformations(term.mode, term.values)
+        if over and term.mode in _FILTERS and all(map(_are_truths, term.values)):
+            mode, changes = _FILTERS[term.mode]
+            values = zip(over.values, term.values, strict=False)
+            term = replace(term, mode=mode, values=tuple(_filtered(mode, *one) for one in values))
         for then in changes:
             values = tuple(_changed(value, then) for value in term.values)
-            if sum(value is not None for value in values) < self.alive:
+            if _alive(values) < self.alive:
                 continue
             origin = term.origin
-            if mode in (Mode.WHERE, Mode.WHERE_VALUES) and over is not None:
+            if over and term.mode in (Mode.WHERE, Mode.WHERE_VALUES):
                 origin = over.origin
-            if "keys" in then and over is not None:
+            if over and "keys" in then:
                 origin = f"keys of {over.origin}"
             elif any(isinstance(value, Pairs) for value in values):
                 origin = f"pairs of {origin}"
             yield replace(term, values=values, then=then, origin=origin)
 
 
-_OF_LISTS = (("values", "flat", "unique"), ("values", "flat"), ())
 _FILTERS = {Mode.EACH: (Mode.WHERE, ((),)), Mode.EACH_VALUES: (Mode.WHERE_VALUES, (("keys",), ()))}
 """What a question of yes or no becomes, and the transformations of that."""
 
 
-def _all_there(values: Sequence[Value | None]) -> bool:
-    return all(value is not None for value in values)
+def _alive(values: Sequence[Value | None]) -> int:
+    return sum(value is not None for value in values)
 
 
 def _modes(over: Term | None) -> tuple[Mode, ...]:
@@ -304,12 +243,19 @@ def _modes(over: Term | None) -> tuple[Mode, ...]:
     return (Mode.PLAIN, Mode.EACH) if isinstance(value, list) else (Mode.PLAIN,)
 
 
-def _value(term: Term, case: Case, given: Sequence[Value | None]) -> Value | None:
-    """What a hop gives for one case; None for no answer, or an empty one."""
-    form = term.form
-    assert form is not None
+def _answer(
+    case: Case, form: Form, mode: Mode, given: Sequence[Value | None], mapped: Sequence[int]
+) -> Value | None:
+    """What a hop gives for one case; None for no answer, or an empty one.
+
+    Args:
+        case: whose agents are asked.
+        form: what is asked.
+        mode: once, or for the items of an argument.
+        given: the arguments.
+        mapped: where the argument with the items stands.
+    """
     texts = [as_text(one) for one in given if one is not None]
-    mapped = [at for at, argument in enumerate(term.arguments) if argument is term.over]
 
     def ask(item: Item | None) -> Value | None:
         if item is not None:
@@ -317,7 +263,7 @@ def _value(term: Term, case: Case, given: Sequence[Value | None]) -> Value | Non
                 texts[at] = as_text(item.value)
         return case.agents.ask_any(form, texts)
 
-    answer = run_operation(Operation(term.mode), given[mapped[0]] if mapped else None, ask)
+    answer = run_operation(Operation(mode), given[mapped[0]] if mapped else None, ask)
     return None if answer is None or is_empty(answer) else answer
 
 
@@ -325,10 +271,10 @@ def _transformations(mode: Mode, values: Values) -> tuple[tuple[str, ...], ...]:
     value = next((one for one in values if one is not None), None)
     if mode is Mode.PLAIN or not isinstance(value, Pairs):
         return ((),)
-    lists = all(isinstance(item, list) for _, item in value)
-    if mode is Mode.EACH_VALUES:
-        return (("values", "flat", "unique"), ()) if lists else ((), ("values",))
-    return _OF_LISTS if lists else ((), ("values",))
+    if not all(isinstance(item, list) for _, item in value):
+        return (), ("values",)
+    flat = ("values", "flat")
+    return ((*flat, "unique"), ()) if mode is Mode.EACH_VALUES else ((*flat, "unique"), flat, ())
 
 
 def _are_truths(value: Value | None) -> bool:
@@ -337,8 +283,9 @@ def _are_truths(value: Value | None) -> bool:
     )
 
 
-def _filtered(mode: Mode, before: Value | None, truths: Value) -> Value:
-    assert isinstance(truths, Pairs)
+def _filtered(mode: Mode, before: Value | None, truths: Value | None) -> Value | None:
+    if not isinstance(truths, Pairs):
+        return None
     answers = iter(truth for _, truth in truths)
     kept = run_operation(Operation(mode), before, lambda _: next(answers))
     return [] if kept is None else kept

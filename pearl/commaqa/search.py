@@ -3,8 +3,8 @@
 CommaQA (Khot et al., section 4) has a model that proposes next questions, and agents that answer
 them or do not. The greedy search asks the best proposal, come what may; the best-first search
 keeps several and goes on with the best that was answered. Who proposes is not known here: budgets
-hold for any `Scorer`, and for any `AsyncScorer`, who may have to wait for a model. The exhaustive
-search is the paper's way to learn without decompositions, to compare with (appendix B).
+hold for any `Scorer`, who may have to wait for a model. The exhaustive search is the paper's way to
+learn without decompositions, to compare with (appendix B).
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
 from pearl.commaqa.decomposition import Hop, read_operation, references
@@ -42,17 +41,8 @@ class Scorer(Protocol):
 
     def choices(
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
-    ) -> Iterable[Candidate]:
+    ) -> Iterable[Candidate] | Awaitable[Iterable[Candidate]]:
         """Proposals, best first, given the hops so far and what they gave."""
-
-
-class AsyncScorer(Protocol):
-    """Proposes what to ask next, and may have to wait for it."""
-
-    async def choices(
-        self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
-    ) -> Iterable[Candidate]:
-        """As `Scorer.choices`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,64 +87,57 @@ SearchMode: TypeAlias = Literal["greedy", "best-first"]
 def greedy(
     question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
 ) -> SearchResult:
-    """TMN-G: the best proposal at each hop (CommaQA, section 4.3).
-
-    A proposal that has no answer ends it, without an answer.
-    """
-    return _at_once("greedy", question, agents, scorer, budget)
+    """`search` for TMN-G, with a scorer who need not be waited for."""
+    return _at_once(search("greedy", question, agents, scorer, budget))
 
 
 def best_first(
     question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
 ) -> SearchResult:
-    """TMN-S: best-first search over proposals that agents answer (CommaQA, section 4.3).
-
-    A proposal is asked only when none that waits is better, so that calls go where they count. One
-    that has no answer, or whose agents find nothing, is given up; a filter that keeps nothing is
-    not.
-
-    Args:
-        question: in words.
-        agents: who is asked.
-        scorer: who proposes.
-        budget: where it ends, whatever is proposed.
-    """
-    return _at_once("best-first", question, agents, scorer, budget)
+    """`search` for TMN-S, with a scorer who need not be waited for."""
+    return _at_once(search("best-first", question, agents, scorer, budget))
 
 
-def _at_once(
-    mode: SearchMode, question: str, agents: Agents, scorer: Scorer, budget: Budget
-) -> SearchResult:
-    steps = _SEARCHES[mode](_Metered(agents, budget.calls), budget)
+def _at_once(searching: Coroutine[Any, Any, SearchResult]) -> SearchResult:
     try:
-        state = next(steps)
-        while True:
-            state = steps.send(scorer.choices(question, state.hops, state.answers))
+        searching.send(None)
     except StopIteration as ended:
         result: SearchResult = ended.value
         return result
+    raise TypeError("This scorer has to be waited for: use search.")
 
 
 async def search(
-    mode: SearchMode, question: str, agents: Agents, scorer: AsyncScorer, budget: Budget = Budget()
+    mode: SearchMode, question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
 ) -> SearchResult:
-    """`greedy` or `best_first`, with a scorer who has to be waited for.
+    """Search for a decomposition (CommaQA, section 4.3).
+
+    TMN-G takes the best proposal at each hop; one that has no answer ends it, without an answer.
+    TMN-S asks a proposal only when none that waits is better, so that calls go where they count.
+    One that has no answer, or whose agents find nothing, is given up; a filter that keeps nothing
+    is not.
 
     Args:
-        mode: which of them.
+        mode: TMN-G or TMN-S.
         question: in words.
         agents: who is asked.
         scorer: who proposes.
         budget: where it ends, whatever is proposed.
     """
-    steps = _SEARCHES[mode](_Metered(agents, budget.calls), budget)
-    try:
-        state = next(steps)
-        while True:
-            state = steps.send(await scorer.choices(question, state.hops, state.answers))
-    except StopIteration as ended:
-        result: SearchResult = ended.value
-        return result
+    metered = _Metered(agents, budget.calls)
+
+    async def propose(state: _State, width: int) -> list[Candidate]:
+        """The best proposals that can be used: an end needs an answer, and a score is a number."""
+        proposed = scorer.choices(question, state.hops, state.answers)
+        candidates = await proposed if isinstance(proposed, Awaitable) else proposed
+        usable = [
+            one
+            for one in itertools.islice(candidates, 100 * width)
+            if math.isfinite(one.score) and (one.hop is not None or state.answers)
+        ]
+        return sorted(usable, key=lambda one: -one.score)[:width]
+
+    return await (_greedy if mode == "greedy" else _best_first)(metered, budget, propose)
 
 
 class _SpentError(Exception):
@@ -175,8 +158,7 @@ class _Metered(Agents):
         return self.agents.ask(agent, question)
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(NamedTuple):
     """The hops so far, and what they gave."""
 
     hops: tuple[Hop, ...] = ()
@@ -190,86 +172,58 @@ class _State:
             return None
         return None if answer is None else _State((*self.hops, hop), (*self.answers, answer))
 
-    def result(self, agents: _Metered, tried: int, *, ended: bool) -> SearchResult:
-        answer = self.answers[-1] if ended else None
-        return SearchResult(answer, self.hops, self.answers, agents.calls, tried)
+
+_Propose: TypeAlias = Callable[[_State, int], Awaitable[list[Candidate]]]
 
 
-_Steps: TypeAlias = "Generator[_State, Iterable[Candidate], SearchResult]"
-"""A search that says where it wants proposals, and is sent them."""
-
-
-def _greedy(agents: _Metered, budget: Budget) -> _Steps:
-    state, most = _State(), min(budget.depth, budget.hops)
-    while True:
-        best = next(iter(_usable((yield state), state, 1)), None)
-        tried = len(state.hops)
-        if best is None or (best.hop is not None and tried == most):
-            return state.result(agents, tried, ended=False)
+async def _greedy(agents: _Metered, budget: Budget, propose: _Propose) -> SearchResult:
+    state, tried = _State(), 0
+    while best := next(iter(await propose(state, 1)), None):
         if best.hop is None:
-            return state.result(agents, tried, ended=True)
+            return SearchResult(state.answers[-1], *state, agents.calls, tried)
+        if tried == min(budget.depth, budget.hops):
+            break
+        tried += 1
         after = state.after(best.hop, agents)
         if after is None:
-            return state.result(agents, tried + 1, ended=False)
+            break
         state = after
+    return SearchResult(None, *state, agents.calls, tried)
 
 
-def _best_first(agents: _Metered, budget: Budget) -> _Steps:
+async def _best_first(agents: _Metered, budget: Budget, propose: _Propose) -> SearchResult:
     # What waits: its cost, its number (of equal ones the earlier goes first), and a hop.
     waiting: list[tuple[float, int, _State, Hop | None]] = []
     numbers, tried = itertools.count(), 0
 
-    def wait(candidates: Iterable[Candidate], state: _State, cost: float) -> None:
+    async def wait(state: _State, cost: float) -> None:
         full = len(state.hops) >= budget.depth
-        for score, hop in _usable(candidates, state, budget.width):
+        for score, hop in await propose(state, budget.width):
             # Asked again, a hop would give what it gave.
             if hop is None or not (full or hop in state.hops):
                 heapq.heappush(waiting, (cost - score, next(numbers), state, hop))
 
-    start = _State()
-    wait((yield start), start, 0.0)
+    await wait(_State(), 0.0)
     while waiting:
         cost, _, state, hop = heapq.heappop(waiting)
         if hop is None:
-            return state.result(agents, tried, ended=True)
+            return SearchResult(state.answers[-1], *state, agents.calls, tried)
         if tried >= budget.hops or agents.calls >= budget.calls:
             continue  # What came to an end already may still be taken.
         tried += 1
         after = state.after(hop, agents)
-        if after is not None and (not is_empty(after.answers[-1]) or _filters(hop)):
-            wait((yield after), after, cost)
+        operation = read_operation(hop.operator)
+        filters = operation and operation.mode in (Mode.WHERE, Mode.WHERE_VALUES)
+        if after is not None and (filters or not is_empty(after.answers[-1])):
+            await wait(after, cost)
     return SearchResult(None, calls=agents.calls, tried=tried)
-
-
-_SEARCHES: Mapping[SearchMode, Callable[[_Metered, Budget], _Steps]] = MappingProxyType(
-    {"greedy": _greedy, "best-first": _best_first}
-)
-
-
-def _usable(candidates: Iterable[Candidate], state: _State, width: int) -> list[Candidate]:
-    """The best proposals that can be used: an end needs an answer, and a score is a number."""
-    usable = [
-        one
-        for one in itertools.islice(candidates, 100 * width)
-        if math.isfinite(one.score) and (one.hop is not None or state.answers)
-    ]
-    return sorted(usable, key=lambda one: -one.score)[:width]
-
-
-def _filters(hop: Hop) -> bool:
-    operation = read_operation(hop.operator)
-    return operation is not None and operation.mode in (Mode.WHERE, Mode.WHERE_VALUES)
 
 
 # The exhaustive search.
 
 _OPERATORS = (
-    "select",
-    "project",
-    "project_values_flat_unique",
-    "filter",
-    "projectValues",
-    "filterValues_keys",
+    *("select", "project", "project_values_flat_unique"),
+    *("filter", "projectValues", "filterValues_keys"),
 )
 
 
@@ -305,10 +259,9 @@ def exhaustive_search(
         depth: hops, at most.
         calls: questions to agents, at most.
     """
-    world, before = agents.world, agents.calls
-    valid = frozenset().union(*world.entities.values())
+    before, forms = agents.calls, forms_of(agents.world.language)
+    valid = frozenset().union(*agents.world.entities.values())
     _, entities = opened(text, known_entities(text, valid))
-    forms = forms_of(world.language)
     decompositions: list[tuple[Hop, ...]] = []
     level: list[tuple[tuple[Hop, ...], tuple[Value, ...]]] = [((), ())]
     for _ in range(depth):

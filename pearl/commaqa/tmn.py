@@ -70,7 +70,7 @@ class Tmn:
 
 @dataclass(frozen=True, slots=True)
 class LanguageModelScorer:
-    """Asks a model for the next hop (an `AsyncScorer`).
+    """Asks a model for the next hop (a `Scorer`).
 
     Args:
         caller: asks the model and keeps the journal.

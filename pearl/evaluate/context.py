@@ -15,8 +15,8 @@ from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.model import Model, read_model, write_model
 from pearl.commaqa.search import (
-    AsyncScorer,
     Budget,
+    Scorer,
     SearchMode,
     SearchResult,
     best_first,
@@ -76,7 +76,7 @@ class HopSearch:
         algorithm = greedy if self.way == "greedy" else best_first
         return algorithm(question, agents, self._scorer, self.budget)
 
-    async def by(self, proposer: AsyncScorer, question: str, agents: Agents) -> SearchResult:
+    async def by(self, proposer: Scorer, question: str, agents: Agents) -> SearchResult:
         """Search for a decomposition of one question, with somebody else's proposals."""
         return await search(self.way, question, agents, proposer, self.budget)
 
