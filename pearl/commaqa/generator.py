@@ -7,22 +7,20 @@ and a question of which the two disagree is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import Hop, Operation, print_operation, references, run_operation
 from pearl.commaqa.patterns import is_empty
-from pearl.commaqa.schema import HOLE, Schema
+from pearl.commaqa.schema import HOLE, Pair, Schema
 from pearl.commaqa.theories import (
     Call,
-    Fact,
-    Leaf,
     Node,
-    PossibleWorld,
     Theory,
     can_ask,
     divided,
@@ -44,6 +42,23 @@ _DRAWS = 8
 _WORLDS = 200
 
 
+_Turn: TypeAlias = Callable[[str, Sequence[str]], str]
+"""One of the ways to say what a name stands for."""
+
+
+def _turns(random: Random) -> _Turn:
+    """Takes the ways to say a thing in turns: each comes once before any comes again."""
+    left: dict[str, list[str]] = {}
+
+    def turn(name: str, options: Sequence[str]) -> str:
+        ways = left.setdefault(name, [])
+        if not ways:
+            ways += random.sample(options, len(options))
+        return ways.pop()
+
+    return turn
+
+
 @dataclass(frozen=True, slots=True)
 class _Generated:
     """A question of a world.
@@ -54,7 +69,7 @@ class _Generated:
         things: what stands there.
         hops: its decomposition.
         answers: what each hop gives; the last is the answer.
-        facts: the facts that were looked up, relation and fact.
+        facts: the facts that were looked up, as written.
     """
 
     theory: Theory
@@ -62,43 +77,31 @@ class _Generated:
     things: tuple[str, ...]
     hops: tuple[Hop, ...]
     answers: tuple[Value, ...]
-    facts: tuple[tuple[str, Fact], ...]
+    facts: tuple[str, ...]
 
 
-class _Turns:
-    """Takes the ways to say a thing in turns: each comes once before any comes again."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._left: dict[str, list[str]] = {}
-
-    def next(self, name: str, options: Sequence[str]) -> str:
-        """One of the ways to say what a name stands for."""
-        left = self._left.setdefault(name, [])
-        if not left:
-            left += self._random.sample(options, len(options))
-        return left.pop()
-
-
-@dataclass(frozen=True, slots=True)
 class _Asking:
-    """A world that is asked questions.
+    """A world that a theory can be asked of, and that is asked questions.
 
     Args:
         schema: where all of it comes from.
-        world: its facts.
-        agents: that know them.
-        random: draws the things that questions name.
-        turns: decides the words.
-        taken: the kind and the things of each question so far.
+        theory: what the world is for.
+        random: draws the world, and the things that questions name.
+        turn: decides the words.
     """
 
-    schema: Schema
-    world: PossibleWorld
-    agents: Agents
-    random: Random
-    turns: _Turns
-    taken: set[tuple[int, tuple[str, ...]]] = field(default_factory=set)
+    def __init__(self, schema: Schema, theory: Theory, random: Random, turn: _Turn) -> None:
+        self.schema, self.random, self.turn = schema, random, turn
+        self.world = make_world(schema, theory, random)
+        config = self.world.language(schema)
+        data = {"kb": self.world.kb, "pred_lang_config": config, "qa_pairs": []}
+        self.agents = Agents(read_world(data, schema.path, schema.name))
+        # The kind and the things of each question so far.
+        self.taken: set[tuple[int, tuple[str, ...]]] = set()
+
+    def can_ask(self, theory: Theory) -> bool:
+        """Whether this world can be asked a theory."""
+        return can_ask(theory, frozenset(self.world.facts), self.schema)
 
     def question(self, number: int, theory: Theory) -> _Generated | str:
         """A new question of a kind, or why there is none."""
@@ -124,7 +127,7 @@ class _Asking:
     def _about(self, theory: Theory, things: tuple[str, ...]) -> _Generated | str:
         """A theory asked about some things, one for each of its leaves."""
         answers: list[Value] = []
-        facts: dict[tuple[str, Fact], None] = {}
+        facts: dict[str, None] = {}
         for call in theory.calls:
             answer = self._answer(call, things, answers, facts)
             if answer is None or is_empty(answer):
@@ -136,7 +139,7 @@ class _Asking:
         hops: list[Hop] = []
         for call in theory.calls:
             ask = self.schema.asks[call.ask]
-            words = self.turns.next(f"ask {ask.name}", ask.words)
+            words = self.turn(f"ask {ask.name}", ask.words)
             arguments = (things[-one - 1] if one < 0 else f"#{one}" for one in call.arguments)
             question = filled(words, [*arguments])
             hops.append(Hop(_operator(call, question), self.world.agent_of(ask), question))
@@ -144,15 +147,11 @@ class _Asking:
         if [*map(_canonical, heard)] != [*map(_canonical, answers)]:
             hop = hops[min(len(heard), len(hops) - 1)]
             return f'[{hop.agent}] answers "{hop.question}" otherwise than the facts'
-        pattern, _ = self._words(theory.root, 1)
+        pattern = self._words(theory.root, count(1))
         return _Generated(theory, pattern, things, tuple(hops), tuple(answers), tuple(facts))
 
     def _answer(
-        self,
-        call: Call,
-        things: Sequence[str],
-        answers: Sequence[Value],
-        facts: dict[tuple[str, Fact], None],
+        self, call: Call, things: Sequence[str], answers: Sequence[Value], facts: dict[str, None]
     ) -> Value | None:
         """What a step gives by the facts alone, which are added to those used."""
         ask = self.schema.asks[call.ask]
@@ -167,27 +166,22 @@ class _Asking:
             if ask.total:
                 return calculate(ask.total, arguments)
             place = ask.places.index("$1") if arguments else None
-            known = [
-                fact
-                for fact in self.world.facts[ask.relation]
-                if place is None or fact[place] == arguments[0]
-            ]
-            facts.update(dict.fromkeys((ask.relation, fact) for fact in known))
-            wanted: list[Value] = [fact[ask.places.index("?")] for fact in known]
+            wanted: list[Value] = []
+            for fact in self.world.facts[ask.relation]:
+                if place is None or fact[place] == arguments[0]:
+                    facts[self.world.written(ask.relation, fact)] = None
+                    wanted.append(fact[ask.places.index("?")])
             return list(dict.fromkeys(wanted)) if ask.unique else wanted
 
         return run_operation(call.operation, answers[call.over - 1] if call.over else None, one)
 
-    def _words(self, node: Node | Leaf, number: int) -> tuple[str, int]:
-        """A node's words, and the number of the next thing."""
-        if isinstance(node, Leaf):
-            return f"${number}", number + 1
-        inner: list[str] = []
-        for part in node.parts:
-            text, number = self._words(part, number)
-            inner.append(text)
-        words = self.turns.next(f"piece {node.piece.name}", node.piece.words)
-        return HOLE.sub(lambda hole: inner[int(hole[1]) - 1], words), number
+    def _words(self, node: Node | str, numbers: Iterator[int]) -> str:
+        """A node's words, with the next numbers for its things."""
+        if isinstance(node, str):
+            return f"${next(numbers)}"
+        inner = [self._words(part, numbers) for part in node.parts]
+        words = self.turn(f"piece {node.piece.name}", node.piece.words)
+        return HOLE.sub(lambda hole: inner[int(hole[1]) - 1], words)
 
     def questions(
         self, theories: Sequence[Theory], waiting: list[int], wanted: int
@@ -197,12 +191,7 @@ class _Asking:
         Returns:
             The questions, by the number of their theory.
         """
-        relations = frozenset(self.world.facts)
-        possible = [
-            number
-            for number, theory in enumerate(theories)
-            if can_ask(theory, relations, self.schema)
-        ]
+        possible = [number for number, theory in enumerate(theories) if self.can_ask(theory)]
         self.random.shuffle(possible)
         places = {number: place for place, number in enumerate(waiting)}
         possible.sort(key=lambda number: places.get(number, len(places)))
@@ -243,28 +232,6 @@ def _operator(call: Call, question: str) -> str:
     return print_operation(Operation(mode, call.over if named else None, call.operation.then))
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What decides a file."""
-
-    schema: Schema
-    split: str
-    part: str
-    seed: int
-
-    @property
-    def seeds(self) -> str:
-        return f"{self.schema.name}/{self.split}/{self.part}/{self.seed}"
-
-    def world(self, theory: Theory, random: Random, turns: _Turns) -> _Asking:
-        """A world that a theory can be asked of."""
-        world = make_world(self.schema, theory, random)
-        config = world.language(self.schema)
-        data = {"kb": _facts(world), "pred_lang_config": config, "qa_pairs": []}
-        agents = Agents(read_world(data, self.schema.path, self.schema.name))
-        return _Asking(self.schema, world, agents, random, turns)
-
-
 def generate(
     schema: Schema, split: str, part: str, seed: int, questions: int
 ) -> Iterator[dict[str, Any]]:
@@ -283,18 +250,20 @@ def generate(
     Raises:
         InputError: the schema gives no such questions; names the place.
     """
-    file = _Part(schema, split, part, seed)
+    seeds = f"{schema.name}/{split}/{part}/{seed}"
     train, test = divided(schema, split, theories_of(schema))
     theories = test if part == PARTS[-1] else train
-    random = Random(file.seeds)  # noqa: S311 - data, not secrets
-    turns = _Turns(random)
+    held = schema.splits[split]
+    source = {"schema": schema.name, "split": split, "part": part, "seed": seed}
+    random = Random(seeds)  # noqa: S311 - data, not secrets
+    turn = _turns(random)
     fruitful: set[int] = set()
     waiting: list[int] = []
     number = done = 0
     while done < questions:
         waiting = waiting or random.sample(range(len(theories)), len(theories))
         first = waiting[0]
-        asking = file.world(theories[first], random, turns)
+        asking = _Asking(schema, theories[first], random, turn)
         most = min(schema.limits.questions, questions - done)
         generated = asking.questions(theories, waiting, most)
         fruitful |= generated.keys()
@@ -302,27 +271,36 @@ def generate(
             # Another world may do for it; the others should not wait for that.
             waiting.append(waiting.pop(0))
             if first not in fruitful:
-                _check_fruitful(file, theories[first])
+                _check_fruitful(schema, seeds, theories[first])
                 fruitful.add(first)
-        made = [question for several in generated.values() for question in several]
-        if made:
+        if generated:
             number += 1
+            made = [question for several in generated.values() for question in several]
             done += len(made)
-            yield _row(file, asking.world, made, number)
+            yield {
+                "kb": asking.world.kb,
+                "context": " ".join(asking.world.sentences.values()),
+                "per_fact_context": dict(asking.world.sentences),
+                "pred_lang_config": asking.world.language(schema),
+                "qa_pairs": [
+                    _row(question, f"{seeds}/{number}/{at}", schema, held)
+                    for at, question in enumerate(made, 1)
+                ],
+                "generated": {**source, "held_out": [list(pair) for pair in held]},
+            }
 
 
-def _check_fruitful(file: _Part, theory: Theory) -> None:
+def _check_fruitful(schema: Schema, seeds: str, theory: Theory) -> None:
     """Make sure that some world gives a question of a kind.
 
     Raises:
         InputError: none of many does; says why the last did not.
     """
-    schema = file.schema
-    random = Random(f"{file.seeds}/{theory.name}")  # noqa: S311 - data, not secrets
+    random = Random(f"{seeds}/{theory.name}")  # noqa: S311 - data, not secrets
     reason = "no world has one way alone for each of its pieces"
     for _ in range(_WORLDS):
-        asking = file.world(theory, random, _Turns(random))
-        if can_ask(theory, frozenset(asking.world.facts), schema):
+        asking = _Asking(schema, theory, random, _turns(random))
+        if asking.can_ask(theory):
             question = asking.question(0, theory)
             if isinstance(question, _Generated):
                 return
@@ -332,55 +310,17 @@ def _check_fruitful(file: _Part, theory: Theory) -> None:
     )
 
 
-# Rows.
-
-
-def _facts(world: PossibleWorld) -> dict[str, list[str]]:
-    return {
-        world.predicate(relation): [world.written(relation, fact) for fact in facts]
-        for relation, facts in world.facts.items()
-    }
-
-
-def _row(
-    file: _Part, world: PossibleWorld, questions: Sequence[_Generated], number: int
-) -> dict[str, Any]:
-    sentences = {
-        world.written(relation, fact): world.sentences[relation, fact]
-        for relation, facts in world.facts.items()
-        for fact in facts
-    }
-    return {
-        "kb": _facts(world),
-        "context": " ".join(sentences.values()),
-        "per_fact_context": sentences,
-        "pred_lang_config": world.language(file.schema),
-        "qa_pairs": [
-            _question(file, world, question, f"{file.seeds}/{number}/{at}")
-            for at, question in enumerate(questions, 1)
-        ],
-        "generated": {
-            "schema": file.schema.name,
-            "split": file.split,
-            "part": file.part,
-            "seed": file.seed,
-            "held_out": [list(pair) for pair in file.schema.splits[file.split]],
-        },
-    }
-
-
-def _question(file: _Part, world: PossibleWorld, question: _Generated, name: str) -> dict[str, Any]:
+def _row(question: _Generated, name: str, schema: Schema, held: Sequence[Pair]) -> dict[str, Any]:
+    """A question as the published format writes it."""
     theory = question.theory
     things = {f"${at}": thing for at, thing in enumerate(question.things, 1)}
     answers = {f"#{at}": _recorded(answer) for at, answer in enumerate(question.answers, 1)}
     text = filled(question.pattern, question.things)
-    held = file.schema.splits[file.split]
     steps: list[dict[str, str]] = []
     for call, answer in zip(theory.calls, answers, strict=True):
         arguments = [f"${-one}" if one < 0 else f"#{one}" for one in call.arguments]
-        asked = predicate_of(file.schema.asks[call.ask], arguments)
-        step = {"operation": _operator(call, asked), "question": asked, "answer": answer}
-        steps.append(step)
+        asked = predicate_of(schema.asks[call.ask], arguments)
+        steps.append({"operation": _operator(call, asked), "question": asked, "answer": answer})
     return {
         "id": blake2b(f"{name} {text}".encode(), digest_size=8).hexdigest(),
         "question": text,
@@ -395,7 +335,7 @@ def _question(file: _Part, world: PossibleWorld, question: _Generated, name: str
             {"m": hop.agent, "q": hop.question, "a": answer, "op": hop.operator}
             for hop, answer in zip(question.hops, answers.values(), strict=True)
         ],
-        "facts_used": [world.written(relation, fact) for relation, fact in question.facts],
+        "facts_used": list(question.facts),
         "theory": theory.name,
         "pairs": [list(pair) for pair in theory.pairs],
         "held_out": [list(pair) for pair in theory.pairs if pair in held],

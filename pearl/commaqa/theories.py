@@ -22,30 +22,19 @@ _OVER_ALL = Operation(Mode.EACH, None, ("values", "flat", "unique"))
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
-    """A thing of a kind, named in the question."""
-
-    kind: str
-
-    @property
-    def name(self) -> str:
-        """As ``$person``."""
-        return f"${self.kind}"
-
-
-@dataclass(frozen=True, slots=True)
 class Node:
-    """A piece, one of its ways, and what stands in its holes."""
+    """A piece, one of its ways, and what stands in its holes: others, and things of these kinds."""
 
     piece: Piece
     way: int
-    parts: tuple[Node | Leaf, ...]
+    parts: tuple[Node | str, ...]
 
     @property
     def name(self) -> str:
         """As ``prizes(songs_by($person))``; a way of several has its number."""
         way = f"/{self.way + 1}" if len(self.piece.ways) > 1 else ""
-        inner = ", ".join(part.name for part in self.parts)
+        parts = (part.name if isinstance(part, Node) else f"${part}" for part in self.parts)
+        inner = ", ".join(parts)
         return f"{self.piece.name}{way}({inner})" if inner else f"{self.piece.name}{way}"
 
     @property
@@ -55,11 +44,6 @@ class Node:
         for part in self.parts:
             if isinstance(part, Node):
                 yield from part.nodes
-
-    @property
-    def steps(self) -> int:
-        """How many steps it takes."""
-        return sum(len(node.piece.ways[node.way]) for node in self.nodes)
 
 
 class Call(NamedTuple):
@@ -163,13 +147,13 @@ def _nodes(schema: Schema, gives: Iterable[str], most: int, used: frozenset[str]
             inner = [_parts(schema, hole, most - len(steps), below) for hole in piece.holes]
             for parts in product(*inner):
                 node = Node(piece, way, parts)
-                if node.steps <= most:
+                if sum(len(one.piece.ways[one.way]) for one in node.nodes) <= most:
                     yield node
 
 
-def _parts(schema: Schema, hole: Hole, most: int, used: frozenset[str]) -> list[Node | Leaf]:
+def _parts(schema: Schema, hole: Hole, most: int, used: frozenset[str]) -> list[Node | str]:
     """What may stand in a hole."""
-    parts: list[Node | Leaf] = [Leaf(kind) for kind in hole.kinds]
+    parts: list[Node | str] = [*hole.kinds]
     for node in _nodes(schema, hole.gives, most, used):
         parts.append(node)
         _check_number(len(parts), schema)
@@ -194,14 +178,14 @@ def _theory(schema: Schema, root: Node) -> Theory | None:
                 f"{place}: {call.ask} goes over items, and is given a thing: leave its operator "
                 "away, or take no kind."
             )
-    looked = frozenset(schema.asks[call.ask].relation for call in calls) - {""}
-    return Theory(root, tuple(calls), tuple(leaves), looked)
+    looked = (schema.looked_up(node.piece.ways[node.way]) for node in root.nodes)
+    return Theory(root, tuple(calls), tuple(leaves), frozenset().union(*looked))
 
 
-def _flatten(node: Node | Leaf, calls: list[Call], leaves: list[str]) -> int:
+def _flatten(node: Node | str, calls: list[Call], leaves: list[str]) -> int:
     """Add a node's calls and things; the argument that stands for it."""
-    if isinstance(node, Leaf):
-        leaves.append(node.kind)
+    if isinstance(node, str):
+        leaves.append(node)
         return -len(leaves)
     holes = [_flatten(part, calls, leaves) for part in node.parts]
     steps = node.piece.ways[node.way]
@@ -265,14 +249,14 @@ class PossibleWorld:
     Args:
         agents: who knows each relation that the world has.
         facts: by relation, in the order they are written.
-        sentences: each fact in words, by relation and fact.
+        sentences: each fact in words, by the fact as written.
         things: by kind, what the facts name.
     """
 
     agents: Mapping[str, str]
     facts: Mapping[str, tuple[Fact, ...]]
-    sentences: Mapping[tuple[str, Fact], str]
-    things: Mapping[str, tuple[str, ...]]
+    sentences: Mapping[str, str]
+    things: Mapping[str, Sequence[str]]
 
     def predicate(self, relation: str) -> str:
         """A relation as the published format names it: ``table_composed``."""
@@ -281,6 +265,14 @@ class PossibleWorld:
     def written(self, relation: str, fact: Fact) -> str:
         """A fact as the published format writes it: ``table_composed(one, other)``."""
         return f"{self.predicate(relation)}({fact[0]}, {fact[1]})"
+
+    @property
+    def kb(self) -> dict[str, list[str]]:
+        """All facts as the published format writes them."""
+        return {
+            self.predicate(relation): [self.written(relation, fact) for fact in facts]
+            for relation, facts in self.facts.items()
+        }
 
     def agent_of(self, ask: Ask) -> str:
         """Who answers; empty where nobody in this world does."""
@@ -293,7 +285,7 @@ class PossibleWorld:
             agent = self.agent_of(ask)
             if not agent:
                 continue
-            slots = [f"${number}" for number, _ in enumerate(ask.inputs, 1)]
+            inputs = {f"${number}": kind for number, kind in enumerate(ask.inputs, 1)}
             steps: list[dict[str, str]] = []
             if ask.relation:
                 look = f"{self.predicate(ask.relation)}({', '.join(ask.places)})"
@@ -302,9 +294,9 @@ class PossibleWorld:
             template = {
                 "steps": steps,
                 "questions": list(ask.words),
-                "init": dict(zip(slots, ask.inputs, strict=True)),
+                "init": inputs,
                 "model": agent,
-                "predicate": predicate_of(ask, slots),
+                "predicate": predicate_of(ask, [*inputs]),
             }
             config.setdefault(agent, []).append(template)
         return config
@@ -349,19 +341,21 @@ def make_world(schema: Schema, theory: Theory, random: Random) -> PossibleWorld:
     }
     agents: dict[str, str] = {}
     facts: dict[str, tuple[Fact, ...]] = {}
-    sentences: dict[tuple[str, Fact], str] = {}
-    things: dict[str, dict[str, None]] = {kind: {} for kind in schema.kinds}
+    sentences: dict[str, str] = {}
+    things: dict[str, list[str]] = {kind: [] for kind in schema.kinds}
+    world = PossibleWorld(agents, facts, sentences, things)
     for name, relation in schema.relations.items():
         if name not in relations:
             continue
         agents[name] = random.choice(sorted(relation.says))
         facts[name] = _facts(relation, drawn, random)
         for fact in facts[name]:
-            sentences[name, fact] = filled(random.choice(relation.says[agents[name]]), fact)
+            words = filled(random.choice(relation.says[agents[name]]), fact)
+            sentences[world.written(name, fact)] = words
             for kind, thing in zip(relation.kinds, fact, strict=True):
-                things[kind][thing] = None
-    known = {kind: tuple(named) for kind, named in things.items()}
-    return PossibleWorld(agents, facts, sentences, known)
+                if thing not in things[kind]:
+                    things[kind].append(thing)
+    return world
 
 
 def _chosen_relations(theory: Theory, schema: Schema, random: Random) -> frozenset[str]:
