@@ -41,6 +41,14 @@ _SPLICES = 20
 _Moves: TypeAlias = tuple[Move, ...]
 
 
+class _Option(NamedTuple):
+    """One way to ask a hop of an analogy: a form, its cost, and the extra words it takes up."""
+
+    form: Form
+    cost: float
+    takes: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Analogy:
     """A known way, laid beside a question.
@@ -51,6 +59,7 @@ class Analogy:
         extra: the question's words that the known one does not have.
         lacking: the known question's words that this one does not have.
         cost: of the comparison.
+        options: what may be asked at each hop; nothing before they are looked for.
     """
 
     moves: _Moves
@@ -58,35 +67,7 @@ class Analogy:
     extra: tuple[str, ...]
     lacking: tuple[str, ...]
     cost: float
-
-
-class _Option(NamedTuple):
-    """One way to ask a hop of an analogy: a form, its cost, and the extra words it takes up."""
-
-    form: Form
-    cost: float
-    takes: frozenset[str]
-
-
-class _Aligned(NamedTuple):
-    """An analogy with what may be asked at each hop."""
-
-    analogy: Analogy
-    options: tuple[tuple[_Option, ...], ...]
-
-    def cost_from(self, asked: Sequence[_Option], known: _KnownQuestions) -> float:
-        """The least that a decomposition costs that begins with what was asked.
-
-        What is to come is taken at its best, each hop for itself, and a word that some hop may
-        still take up is not missed yet.
-        """
-        rest = self.options[len(asked) :]
-        options = (*asked, *itertools.chain.from_iterable(rest))
-        taken = frozenset().union(*(option.takes for option in options))
-        missing = [word for word in self.analogy.extra if word not in taken]
-        to_come = sum(min(option.cost for option in hop) for hop in rest)
-        uncovered = _UNCOVERED * known.information(missing)
-        return self.analogy.cost + sum(option.cost for option in asked) + to_come + uncovered
+    options: tuple[tuple[_Option, ...], ...] = ()
 
 
 class AnalogyScorer:
@@ -112,12 +93,12 @@ class AnalogyScorer:
         """
         best: dict[Hop | None, float] = {}
         before = math.inf
-        for aligned in self._aligned(question):
-            asked = self._asked(aligned, hops)
+        for analogy in self._aligned(question):
+            asked = self._asked(analogy, hops)
             if asked is None:
                 continue
-            before = min(before, aligned.cost_from(asked, self._known))
-            for hop, cost in self._next(aligned, asked):
+            before = min(before, self._cost(analogy, asked))
+            for hop, cost in self._next(analogy, asked):
                 best[hop] = min(best.get(hop, math.inf), cost)
         # What was proposed first starts from nothing, so that questions compare.
         start = before if hops else 0.0
@@ -128,11 +109,24 @@ class AnalogyScorer:
         ordered = sorted(scores.items(), key=lambda one: (-one[1], str(one[0])))
         return [Candidate(score, hop) for hop, score in ordered]
 
-    def _align(self, question: str) -> tuple[_Aligned, ...]:
+    def _align(self, question: str) -> tuple[Analogy, ...]:
         return tuple(
-            _Aligned(one, tuple(tuple(self._options(one, move)) for move in one.moves))
+            replace(one, options=tuple(tuple(self._options(one, move)) for move in one.moves))
             for one in self._known.analogies(question)
         )
+
+    def _cost(self, analogy: Analogy, asked: Sequence[_Option]) -> float:
+        """The least that a decomposition costs that begins with what was asked.
+
+        What is to come is taken at its best, each hop for itself, and a word that some hop may
+        still take up is not missed yet.
+        """
+        rest = analogy.options[len(asked) :]
+        taken = frozenset().union(*(one.takes for one in (*asked, *itertools.chain(*rest))))
+        missing = [word for word in analogy.extra if word not in taken]
+        to_come = sum(min(option.cost for option in hop) for hop in rest)
+        uncovered = _UNCOVERED * self._known.information(missing)
+        return analogy.cost + sum(option.cost for option in asked) + to_come + uncovered
 
     def _options(self, analogy: Analogy, move: Move) -> Iterable[_Option]:
         """The move's own question, and others that take up extra words of the question at hand."""
@@ -162,15 +156,16 @@ class AnalogyScorer:
         takes = (word for word in analogy.extra if word in associated or _has(words, word))
         return _Option(form, cost, frozenset(takes))
 
-    def _asked(self, aligned: _Aligned, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:
+    def _asked(self, analogy: Analogy, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:
         """What the hops ask, where they go the analogy's way; None where they do not."""
-        moves, entities = aligned.analogy.moves, aligned.analogy.entities
-        if len(hops) > len(moves):
+        if len(hops) > len(analogy.moves):
             return None
         asked: list[_Option] = []
-        for number, (hop, move) in enumerate(zip(hops, moves, strict=False), 1):
-            form = self._forms_by_hop(move, entities, number).get((hop.operator, hop.question))
-            option = next((one for one in aligned.options[number - 1] if one.form == form), None)
+        ways = zip(hops, analogy.moves, analogy.options, strict=False)
+        for number, (hop, move, options) in enumerate(ways, 1):
+            forms = self._forms_by_hop(move, analogy.entities, number)
+            form = forms.get((hop.operator, hop.question))
+            option = next((one for one in options if one.form == form), None)
             if option is None:
                 return None
             asked.append(option)
@@ -187,20 +182,18 @@ class AnalogyScorer:
         return forms
 
     def _next(
-        self, aligned: _Aligned, asked: tuple[_Option, ...]
+        self, analogy: Analogy, asked: tuple[_Option, ...]
     ) -> Iterable[tuple[Hop | None, float]]:
-        analogy, number = aligned.analogy, len(asked) + 1
-        if number > len(analogy.moves):
-            yield None, aligned.cost_from(asked, self._known)
-            return
-        move = analogy.moves[number - 1]
-        if not fits(move, len(analogy.entities), len(asked)):
-            return
-        for option in aligned.options[number - 1]:
-            cost = aligned.cost_from((*asked, option), self._known)
-            hop = hop_of(replace(move, form=option.form), "", analogy.entities, number)
-            for agent, more in self.model.agent_costs(option.form):
-                yield Hop(hop.operator, agent, hop.question), cost + more
+        at = len(asked)
+        if at == len(analogy.moves):
+            yield None, self._cost(analogy, asked)
+        elif fits(analogy.moves[at], len(analogy.entities), at):
+            for option in analogy.options[at]:
+                cost = self._cost(analogy, (*asked, option))
+                move = replace(analogy.moves[at], form=option.form)
+                hop = hop_of(move, "", analogy.entities, at + 1)
+                for agent, more in self.model.agent_costs(option.form):
+                    yield Hop(hop.operator, agent, hop.question), cost + more
 
 
 class _KnownQuestions:
@@ -246,7 +239,7 @@ class _KnownQuestions:
         return analogies + spliced[:_SPLICES]
 
     def information(self, words: Iterable[str]) -> float:
-        """How much words say together: one that most kinds of question have says little."""
+        """How much words say together; one that most kinds of question have says little."""
         kinds = len(self.model.patterns)
         return sum(math.log(1 + kinds / (self._frequency[word] + 0.5)) for word in words)
 
@@ -301,47 +294,33 @@ class _KnownQuestions:
                     best[moves] = min(cost, best.get(moves, math.inf))
         known = {one.moves for one in pattern.strategies}
         entities = max(map(_needs, known))
-        usable = (
-            (moves, cost)
-            for moves, cost in best.items()
-            if moves not in known and _needs(moves) <= entities
-        )
+        usable = (one for one in best.items() if one[0] not in known and _needs(one[0]) <= entities)
         return sorted(usable, key=lambda one: (one[1], str(one[0])))[:_SPLICES]
 
     def _spliced(self, words: Sequence[str], entities: tuple[str, ...]) -> Iterable[Analogy]:
         """New chains of known hops, by how many of the question's words they say."""
         own = tuple(dict.fromkeys(words))
-        chains = dict.fromkeys((*head, *tail) for head in self._heads for tail in self._tails)
-        for moves in chains:
+        for moves in self._chains:
             if _needs(moves) > len(entities):
                 continue
             associated = sorted(
                 {word for move in moves for word in self.associated(move.form, move.arguments)}
             )
-            said = [
-                word
-                for form in dict.fromkeys(move.form for move in moves)
-                for word in _form_words(form)
-            ]
+            forms = dict.fromkeys(move.form for move in moves)
+            said = [word for form in forms for word in _form_words(form)]
             extra = tuple(word for word in own if word not in associated and not _has(said, word))
             lacking = tuple(word for word in associated if not _has(own, word))
             cost = _DIFFERENT * self.information((*extra, *lacking)) + _SPLICED
             yield Analogy(moves, entities, extra, lacking, cost)
 
     @cached_property
-    def _ways(self) -> list[_Moves]:
-        return [one.moves for pattern in self.model.patterns for one in pattern.strategies]
-
-    @cached_property
-    def _heads(self) -> list[_Moves]:
-        heads = (way[:at] for way in self._ways for at in range(1, len(way) + 1))
-        return list(dict.fromkeys(heads))
-
-    @cached_property
-    def _tails(self) -> list[_Moves]:
-        """Ends of ways that go on from the last answer alone, or nothing."""
-        ends = (way[at:] for way in self._ways for at in range(1, len(way)))
-        return [(), *dict.fromkeys(end for end in ends if _goes_on(end))]
+    def _chains(self) -> list[_Moves]:
+        """Beginnings of ways, each with ends of ways that go on from the last answer alone."""
+        ways = [one.moves for pattern in self.model.patterns for one in pattern.strategies]
+        heads = dict.fromkeys(way[:at] for way in ways for at in range(1, len(way) + 1))
+        ends = dict.fromkeys(way[at:] for way in ways for at in range(1, len(way)))
+        tails = [(), *filter(_goes_on, ends)]
+        return list(dict.fromkeys((*head, *tail) for head in heads for tail in tails))
 
 
 def _costs(pattern: Pattern) -> list[tuple[Strategy, float]]:
@@ -397,10 +376,7 @@ def _same_stem(word: str, other: str) -> bool:
     """Whether two words are forms of one, by how they begin: ``directed`` and ``directors``."""
     if word == other:
         return True
-    common = 0
-    for letter, there in zip(word, other, strict=False):
-        if letter != there:
-            break
-        common += 1
+    pairs = zip(word, other, strict=False)
+    common = len([*itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)])
     longer, shorter = max(len(word), len(other)), min(len(word), len(other))
     return common >= 3 and 2 * common >= longer and shorter > 3

@@ -69,10 +69,13 @@ def parts_of(pattern: str, entities: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """Hops as moves, the entities that each rests on, itself or through earlier ones, and places.
+    """Hops of a question with so many entities.
 
     Args:
         entities: how many the question has.
+        moves: the hops.
+        rests: the entities that each rests on, itself or through earlier ones.
+        places: where each stands.
     """
 
     entities: int
@@ -123,42 +126,20 @@ def fit_classifiers(patterns: Sequence[Pattern]) -> tuple[HopClassifier, ...]:
 def _fitted(
     scope: str, examples: Sequence[tuple[frozenset[str], frozenset[Move]]]
 ) -> Iterator[HopClassifier]:
-    """One logistic model for each hop, by ridge-penalised likelihood."""
+    """One logistic model for each hop, by ridge-penalised likelihood; all are fitted at once."""
     moves = sorted({move for _, hops in examples for move in hops}, key=str)
     counted = Counter(feature for features, _ in examples for feature in features)
     known = sorted(feature for feature, times in counted.items() if times > 1)
     if not moves:
         return
-    fitted = _regressed(
-        [[feature in features for feature in known] for features, _ in examples],
-        [[move in hops for move in moves] for _, hops in examples],
-    )
-    for at, move in enumerate(moves):
-        *column, bias = [round(float(weight), 2) for weight in fitted[:, at]]
-        weights = {
-            feature: weight
-            for feature, weight in zip(known, column, strict=True)
-            if abs(weight) >= 0.05
-        }
-        yield HopClassifier(move, scope, bias, weights)
-
-
-def _regressed(present: Sequence[Sequence[bool]], used: Sequence[Sequence[bool]]) -> Any:  # noqa: ANN401 - numpy's
-    """Weights of logistic regressions, all at once.
-
-    Args:
-        present: which features each example has, of shape examples × features.
-        used: which moves each example has, of shape examples × moves.
-
-    Returns:
-        An array of features and a bias (last) × moves.
-    """
     import numpy as np
     from scipy.optimize import minimize
 
-    inputs = np.hstack([np.array(present, float), np.ones((len(present), 1))])
-    wanted = np.array(used, float)
-    shape = (inputs.shape[1], wanted.shape[1])
+    # Examples × features and a bias (last); examples × moves; features and a bias × moves.
+    present = [[*(feature in features for feature in known), True] for features, _ in examples]
+    inputs = np.array(present, float)
+    wanted = np.array([[move in hops for move in moves] for _, hops in examples], float)
+    shape = (inputs.shape[1], len(moves))
     ridge = np.full(shape, _RIDGE)
     ridge[-1] = _RIDGE_OF_BIAS
 
@@ -172,18 +153,14 @@ def _regressed(present: Sequence[Sequence[bool]], used: Sequence[Sequence[bool]]
 
     start = np.zeros(shape[0] * shape[1])
     fitted = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    return fitted.x.reshape(shape)
+    for move, weights in zip(moves, fitted.x.reshape(shape).T, strict=True):
+        *column, bias = [round(float(weight), 2) for weight in weights]
+        named = zip(known, column, strict=True)
+        phrases = {feature: weight for feature, weight in named if abs(weight) >= 0.05}
+        yield HopClassifier(move, scope, bias, phrases)
 
 
 # Proposing.
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """A question's entities, and how likely each hop is in each place."""
-
-    entities: tuple[str, ...]
-    chances: dict[Place, float]
 
 
 _Shape: TypeAlias = tuple[object, ...]
@@ -208,8 +185,8 @@ class LogisticScorer:
         """Proposals, best first; a score is a logarithm of a chance."""
         if not self.model.classifiers:
             return []
-        opened = self._opened(question)
-        path = self._path(opened.entities, hops)
+        entities, chances = self._opened(question)
+        path = self._path(entities, hops)
         if path is None:
             return []
         costs: dict[Hop, float] = {}
@@ -217,25 +194,23 @@ class LogisticScorer:
             if not fits(move, path.entities, len(hops)):
                 continue
             place = path.after(move).places[-1]
-            chance = opened.chances.get(place)
+            chance = chances.get(place)
             if chance is None or place in path.places:
                 continue
             cost = _excess(chance) - math.log(self._follows(path.moves, _shape(move)))
             for agent, more in self.model.agent_costs(move.form):
-                costs[hop_of(move, agent, opened.entities, len(hops) + 1)] = cost + more
+                costs[hop_of(move, agent, entities, len(hops) + 1)] = cost + more
         candidates = [Candidate(-cost, hop) for hop, cost in costs.items()]
         if hops:
             # Ending costs the hops that the words tell of, and that were not asked.
-            missed = (
-                _excess(1 - chance)
-                for place, chance in opened.chances.items()
-                if place not in path.places
-            )
-            end = sum(missed) - math.log(self._follows(path.moves, _END))
+            missed = [chance for place, chance in chances.items() if place not in path.places]
+            cost = sum(_excess(1 - chance) for chance in missed)
+            end = cost - math.log(self._follows(path.moves, _END))
             candidates.append(Candidate(-end, None))
         return sorted(candidates, key=lambda one: (-one.score, str(one.hop)))
 
-    def _open(self, question: str) -> _Opened:
+    def _open(self, question: str) -> tuple[tuple[str, ...], dict[Place, float]]:
+        """A question's entities, and how likely each hop is in each place."""
         pattern, entities = self.model.opened(question)
         chances: dict[Place, float] = {}
         parts = [features_of(one) for one in parts_of(pattern, len(entities))]
@@ -245,7 +220,7 @@ class LogisticScorer:
                     chances[one.move, OWN, at] = one.probability(features)
             elif len(entities) > 1:
                 chances[one.move, ALL, 0] = one.probability(features_of(pattern))
-        return _Opened(entities, chances)
+        return entities, chances
 
     def _all_moves(self, entities: int) -> tuple[Move, ...]:
         """The moves of all classifiers, for each entity that they may be asked of."""
@@ -261,37 +236,31 @@ class LogisticScorer:
         """What the hops are as moves; None where one is none that is known."""
         path = _Path(len(entities))
         for number, hop in enumerate(hops, 1):
-            known = (
-                move
-                for move in self._moves(len(entities))
-                if fits(move, len(entities), number - 1)
-                and hop_of(move, hop.agent, entities, number) == hop
-            )
-            move = next(known, None)
-            if move is None:
+            for move in self._moves(len(entities)):
+                usable = fits(move, len(entities), number - 1)
+                if usable and hop_of(move, hop.agent, entities, number) == hop:
+                    path = path.after(move)
+                    break
+            else:
                 return None
-            path = path.after(move)
         return path
 
     def _follows(self, moves: Sequence[Move], shape: _Shape) -> float:
         """How often a shape follows the two shapes before it."""
         before = (_START, _START, *map(_shape, moves))[-2:]
-        chance = 0.0
-        for weight, context in ((0.8, before), (0.2, before[1:])):
-            counted = self._followed.get(context)
-            chance += weight * (counted[shape] / counted.total()) if counted else 0.0
-        return max(chance, _UNSEEN)
+        counted = (self._followed.get(before), self._followed.get(before[1:]))
+        two, one = (times[shape] / times.total() if times else 0.0 for times in counted)
+        return max(0.8 * two + 0.2 * one, _UNSEEN)
 
     @cached_property
     def _followed(self) -> dict[tuple[_Shape, ...], Counter[_Shape]]:
         """What follows each shape, and each two shapes, in the decompositions that were learned."""
         counted: dict[tuple[_Shape, ...], Counter[_Shape]] = {}
-        for pattern in self.model.patterns:
-            for strategy in pattern.strategies:
-                shapes = [_START, _START, *map(_shape, strategy.moves), _END]
-                for first, second, third in zip(shapes, shapes[1:], shapes[2:], strict=False):
-                    for context in ((first, second), (second,)):
-                        counted.setdefault(context, Counter())[third] += strategy.seen
+        for strategy in (one for pattern in self.model.patterns for one in pattern.strategies):
+            shapes = [_START, _START, *map(_shape, strategy.moves), _END]
+            for first, second, third in zip(shapes, shapes[1:], shapes[2:], strict=False):
+                for context in ((first, second), (second,)):
+                    counted.setdefault(context, Counter())[third] += strategy.seen
         return counted
 
 

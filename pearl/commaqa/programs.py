@@ -210,8 +210,8 @@ class Bank:
         over, changes = term.over, _transformations(term.mode, term.values)
         if over and term.mode in _FILTERS and all(map(_are_truths, term.values)):
             mode, changes = _FILTERS[term.mode]
-            values = zip(over.values, term.values, strict=False)
-            term = replace(term, mode=mode, values=tuple(_filtered(mode, *one) for one in values))
+            truths = zip(over.values, term.values, strict=False)
+            term = replace(term, mode=mode, values=tuple(_filtered(mode, *one) for one in truths))
         for then in changes:
             values = tuple(_changed(value, then) for value in term.values)
             if _alive(values) < self.alive:
