@@ -529,14 +529,14 @@ class TestRounds:
 def test_forms_that_models_write(reply: str, names: list[str]) -> None:
     (proposed,) = read_reply(reply).proposed
     assert proposed.action.name == "A_B"
-    assert list(proposed.names) == names
+    assert list(proposed.replaced) == names
 
 
 def test_mappings_in_replies() -> None:
     reply = 'A(CTX, X) : Find X\n replaces: B(CTX, X, Y) = (CTX, "{X}; {Y}"), C(CTX, X) = (CTX, X)'
     (proposed,) = read_reply(reply).proposed
-    assert [one.name for one in proposed.mapped] == ["B", "C"]
-    assert proposed.mapped[0].args == (CTX, Template((Ref("X"), "; ", Ref("Y"))))
+    both = Template((Ref("X"), "; ", Ref("Y")))
+    assert proposed.replaced == {"B": (CTX, both), "C": (CTX, Ref("X"))}
 
 
 class TestReview:

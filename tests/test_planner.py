@@ -195,7 +195,7 @@ def test_replies_that_a_language_model_wrote_to_our_prompts(path: Path):
         from pearl.mining.rounds import read_reply
 
         read = read_reply(text)
-        assert [len(one.names) + len(one.mapped) for one in read.proposed] == [
+        assert [len(one.replaced) for one in read.proposed] == [
             6,
             1,
             3,

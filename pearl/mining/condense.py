@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Items, Literal, Param, Ref, Replaced, Template
-from pearl.lang.definitions import arguments, made_up, narrow, phrase, widened
+from pearl.lang.definitions import arguments, made_up, narrow, phrase, read_action, widened
 from pearl.lang.library import builtins
 from pearl.lang.similarity import FLOOR, clearest, group
 from pearl.lang.values import Type, Value, as_text
@@ -75,7 +75,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """What came of condensing.
+    """What came of condensing, or of one step of it.
 
     Args:
         actions: the new library, each action with what it replaces. Builtins are
@@ -96,7 +96,7 @@ class Condensed:
     def before(self) -> int:
         """How many older actions there were; builtins do not count."""
         own = builtins()
-        return sum(one.old.name not in own for one in self.mapping)
+        return sum(mapped.old.name not in own for mapped in self.mapping)
 
 
 def itself(action: Action) -> Mapped:
@@ -104,10 +104,10 @@ def itself(action: Action) -> Mapped:
     return Mapped(action, action.name, tuple(Ref(param.name) for param in action.params))
 
 
-def straight(one: Mapped | Replaced) -> bool:
+def straight(call: Mapped | Replaced) -> bool:
     """Whether an older call needs nothing but the new name."""
-    params = [param.name for param in one.old.params] if isinstance(one, Mapped) else one.params
-    return list(one.args) == [Ref(name) for name in params]
+    params = [param.name for param in call.old.params] if isinstance(call, Mapped) else call.params
+    return list(call.args) == [Ref(name) for name in params]
 
 
 def substituted(arg: Arg, values: Mapping[str, Arg]) -> Arg:
@@ -171,23 +171,6 @@ def as_arg(parts: Sequence[str | Ref]) -> Literal | Template:
     return Literal("".join(part for part in joint if isinstance(part, str)))
 
 
-def composed(first: Sequence[Mapped], then: Mapping[str, Mapped]) -> tuple[Mapped, ...]:
-    """Two rounds as one.
-
-    Args:
-        first: older actions and what stood for them.
-        then: by the name of what stood for them, what stands for that.
-    """
-    mapping: list[Mapped] = []
-    for one in first:
-        next_ = then.get(one.new)
-        if next_ is not None:
-            args = _substituted(next_.args, (param.name for param in next_.old.params), one.args)
-            one = Mapped(one.old, next_.new, args)
-        mapping.append(one)
-    return tuple(mapping)
-
-
 def _substituted(
     args: Sequence[Arg], names: Iterable[str], values: Sequence[Arg]
 ) -> tuple[Arg, ...]:
@@ -203,14 +186,15 @@ def free_name(name: str, taken: Container[str]) -> str:
     return f"{name}_{number}"
 
 
-def proposed(actions: Collection[Action], mapping: Sequence[Mapped]) -> tuple[Action, ...]:
-    """Actions with the questions that proposed whatever they stand for."""
-    ids: dict[str, list[str]] = {}
-    for one in mapping:
-        ids.setdefault(one.new, []).extend(one.old.provenance)
-    return tuple(
-        replace(action, provenance=tuple(dict.fromkeys(ids[action.name]))) for action in actions
-    )
+def _weighed(
+    actions: Iterable[Action], mapping: Sequence[Mapped], notes: Iterable[Note]
+) -> Condensed:
+    """A state in which each action has the questions that proposed whatever it stands for."""
+    ids: dict[str, dict[str, None]] = {}
+    for mapped in mapping:
+        ids.setdefault(mapped.new, {}).update(dict.fromkeys(mapped.old.provenance))
+    weighed = (replace(action, provenance=tuple(ids[action.name])) for action in actions)
+    return Condensed(tuple(weighed), tuple(mapping), tuple(notes))
 
 
 def listed(
@@ -230,76 +214,47 @@ def listed(
     used = {action.name for action in actions} | set(taken)
     found: list[Action] = []
     for action in actions:
-        covered = [one for one in mapping if one.new == action.name]
+        covered = [mapped for mapped in mapping if mapped.new == action.name]
         aliases: list[str] = []
-        replaces: list[Replaced] = []
-        for one in covered:
-            for older in _older(one):
-                if older.name == action.name and older.args == itself(action).args:
-                    continue
-                same = straight(older) and len(older.params) == len(action.params)
-                if same and older.name not in used:
-                    aliases.append(older.name)
-                    used.add(older.name)
-                elif older.name not in aliases or not straight(older):
-                    replaces.append(older)
-        ids = [id_ for one in covered for id_ in one.old.provenance]
+        # One line for each call; a call that the action itself answers needs none.
+        replaces: dict[tuple[str, int], Replaced] = {}
+        for older in (older for mapped in covered for older in _older(mapped)):
+            call = older.name, len(older.params)
+            same = straight(older) and call[1] == len(action.params)
+            if older.name == action.name and older.args == itself(action).args:
+                continue
+            if same and older.name not in used:
+                aliases.append(older.name)
+                used.add(older.name)
+            elif call != (action.name, len(action.params)) and (
+                older.name not in aliases or not straight(older)
+            ):
+                replaces.setdefault(call, older)
+        ids = dict.fromkeys(id_ for mapped in covered for id_ in mapped.old.provenance)
         found.append(
             replace(
                 action,
                 aliases=tuple(dict.fromkeys(aliases)),
-                replaces=_once(replaces, action),
-                provenance=tuple(dict.fromkeys(ids)),
+                replaces=tuple(replaces.values()),
+                provenance=tuple(ids),
             )
         )
     return tuple(found)
 
 
-def with_own_names(
-    actions: Sequence[Action], mapping: Sequence[Mapped]
-) -> tuple[tuple[Action, ...], tuple[Mapped, ...], tuple[Note, ...]]:
-    """No action under a name by which older plans call another one.
-
-    Returns:
-        The actions and the mapping with such actions renamed, and a note for each.
-    """
-    calls = {(older.name, len(older.params)): one.new for one in mapping for older in _older(one)}
-    taken = {name for name, _ in calls} | {action.name for action in actions}
-    names: dict[str, str] = {}
-    notes: list[Note] = []
-    for action in actions:
-        if calls.get((action.name, len(action.params)), action.name) == action.name:
-            continue
-        name = names[action.name] = free_name(action.name, taken)
-        taken.add(name)
-        text = f"{action.name} is an older action's name: the new one is now {name}."
-        notes.append(Note("same-name", text, (action.name, name)))
-    renamed = tuple(replace(action, name=names.get(action.name, action.name)) for action in actions)
-    moved = tuple(replace(one, new=names.get(one.new, one.new)) for one in mapping)
-    return renamed, moved, tuple(notes)
-
-
-def _once(replaces: Iterable[Replaced], action: Action) -> tuple[Replaced, ...]:
-    """One line for each call; a call that the action itself answers needs none."""
-    found: dict[tuple[str, int], Replaced] = {}
-    for one in replaces:
-        if (one.name, len(one.params)) != (action.name, len(action.params)):
-            found.setdefault((one.name, len(one.params)), one)
-    return tuple(found.values())
-
-
-def _older(one: Mapped) -> Iterable[Replaced]:
+def _older(mapped: Mapped) -> Iterable[Replaced]:
     """Every call that an older action answered, as a new call."""
-    params = tuple(param.name for param in one.old.params)
-    yield Replaced(one.old.name, params, one.args)
-    for alias in one.old.aliases:
-        yield Replaced(alias, params, one.args)
-    for before in one.old.replaces:
-        yield Replaced(before.name, before.params, _substituted(one.args, params, before.args))
+    params = tuple(param.name for param in mapped.old.params)
+    for name in (mapped.old.name, *mapped.old.aliases):
+        yield Replaced(name, params, mapped.args)
+    for before in mapped.old.replaces:
+        yield Replaced(before.name, before.params, _substituted(mapped.args, params, before.args))
 
 
 GENERAL = "FIND_OUT"
 """The name of the general action; one for each type that actions return."""
+
+_GENERAL_DOC = f"Find out what X names or asks for, given {DOCUMENT}."
 
 
 def condense(
@@ -322,10 +277,8 @@ def condense(
         than ``target`` are left only where an action's last parameter repeats, as its
         calls cannot be written in another way; a note says so.
     """
-    state = begin(actions, seeds or {})
-    state = merged(state, target, floor)
-    state = folded(state, target)
-    return finished(state, seeds or {}, target)
+    state = merged(begin(actions, seeds or {}), target, floor)
+    return finished(folded(state, target), seeds or {}, target)
 
 
 def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
@@ -341,62 +294,46 @@ def begin(actions: Sequence[Action], seeds: Mapping[str, Action]) -> Condensed:
     mapping: list[Mapped] = []
     found: dict[str, Action] = {}
     for action in actions:
-        if action.is_builtin or action.name in own:
+        name, number, reason = action.name, 1, ""
+        if action.is_builtin or name in own:
             mapping.append(itself(action))
-            text = f"{action.name} is a builtin: every library holds it, and it is not written."
-            notes.append(Note("builtin", text, (action.name,)))
+            text = f"{name} is a builtin: every library holds it, and it is not written."
+            notes.append(Note("builtin", text, (name,)))
             continue
-        named = _renamed(action, found, seeds, names, notes)
+        while True:
+            before, seed = found.get(name), seeds.get(name)
+            if before and _call_types(before) != _call_types(action):
+                reason = "It stands there with other parameters too"
+            elif seed and len(seed.params) != len(action.params):
+                reason = "The seed actions have it with other parameters"
+            else:
+                break
+            number += 1
+            while f"{action.name}_{number}" in names:
+                number += 1
+            name = f"{action.name}_{number}"
+        if reason:
+            text = f"{action.signature} is now {name}. {reason}."
+            notes.append(Note("same-name", text, (action.name, name)))
+        elif seed and name not in found:
+            text = f"{name} is one of the seed actions too: in plans, the later library counts."
+            notes.append(Note("seed", text, (name,)))
+        named = replace(action, name=name)
         if not named.doc:
             named = replace(named, doc=made_up(named))
             text = f"{action.name} has no definition: one was made from its name."
             notes.append(Note("definition", text, (action.name,)))
-        if named.name in found:
-            kept = found[named.name]
-            named = replace(kept, doc=widened(kept, [named]))
+        if before:
+            named = replace(before, doc=widened(before, [named]))
             text = f"{action.name} stands there twice with the same parameters: the two are one."
             notes.append(Note("same-name", text, (action.name,)))
-        found[named.name] = replace(named, aliases=(), replaces=(), span=action.span)
-        mapping.append(Mapped(action, named.name, itself(action).args))
-    weighed = proposed(found.values(), mapping)
-    return Condensed(weighed, tuple(mapping), tuple(notes))
+        found[name] = replace(named, aliases=(), replaces=(), span=action.span)
+        mapping.append(Mapped(action, name, itself(action).args))
+    return _weighed(found.values(), mapping, notes)
 
 
-def _renamed(
-    action: Action,
-    found: Mapping[str, Action],
-    seeds: Mapping[str, Action],
-    names: Collection[str],
-    notes: list[Note],
-) -> Action:
-    """The action under a name that no action with other parameters has."""
-    name, number = action.name, 1
-    reason = ""
-    while True:
-        before, seed = found.get(name), seeds.get(name)
-        if before and not _same_call(before, action):
-            reason = "It stands there with other parameters too"
-        elif seed and len(seed.params) != len(action.params):
-            reason = "The seed actions have it with other parameters"
-        else:
-            break
-        while name in names:
-            number += 1
-            name = f"{action.name}_{number}"
-        if name in found:
-            names = {*names, name}
-    if reason:
-        text = f"{action.signature} is now {name}. {reason}."
-        notes.append(Note("same-name", text, (action.name, name)))
-    elif seed and action.name not in found:
-        text = f"{action.name} is one of the seed actions too: in plans, the later library counts."
-        notes.append(Note("seed", text, (action.name,)))
-    return replace(action, name=name)
-
-
-def _same_call(one: Action, other: Action) -> bool:
-    same = [param.type for param in one.params] == [param.type for param in other.params]
-    return same and one.returns == other.returns and one.variadic == other.variadic
+def _call_types(action: Action) -> tuple[object, ...]:
+    return [param.type for param in action.params], action.returns, action.variadic
 
 
 def merged(state: Condensed, target: int, floor: float = FLOOR) -> Condensed:
@@ -407,24 +344,67 @@ def merged(state: Condensed, target: int, floor: float = FLOOR) -> Condensed:
         target: how many actions are wanted, at most.
         floor: the likeness below which two stay apart.
     """
-    actions = state.actions
     kept: list[Action] = []
-    then: dict[str, Mapped] = {}
-    for places in group(actions, target, floor):
-        members = [actions[at] for at in places]
+    mapping: list[Mapped] = []
+    for places in group(state.actions, target, floor):
+        members = [state.actions[at] for at in places]
         best = members.pop(clearest(members))
-        action = replace(best, doc=widened(best, members))
-        then[best.name] = itself(best)
+        mapping.append(itself(best))
         for member in members:
             args = arguments(member, best)
             if args is None:
                 kept.append(member)
-                then[member.name] = itself(member)
-            else:
-                then[member.name] = Mapped(member, best.name, args)
-        kept.append(action)
-    mapping = composed(state.mapping, then)
-    return Condensed(proposed(kept, mapping), mapping, state.notes)
+            mapping.append(itself(member) if args is None else Mapped(member, best.name, args))
+        kept.append(replace(best, doc=widened(best, members)))
+    return applied(state, [Condensed(tuple(kept), tuple(mapping), ())], {})
+
+
+def applied(state: Condensed, parts: Sequence[Condensed], seeds: Mapping[str, Action]) -> Condensed:
+    """The library after a step.
+
+    Two parts may have made an action of the same name: with the same parameters they
+    are one, else the later is given another name. Either is reported.
+
+    Args:
+        state: the library before it.
+        parts: what becomes of its actions, each of which one part maps.
+        seeds: actions beside it, by name: their names are theirs, where parameters differ.
+    """
+    notes = [*state.notes]
+    found: dict[str, Action] = {}
+    then: dict[str, Mapped] = {}
+    for part in parts:
+        notes += part.notes
+        renamed: dict[str, str] = {}
+        for action in part.actions:
+            before, seed = found.get(action.name), seeds.get(action.name)
+            name = action.name
+            if before and _same_use(before) == _same_use(action):
+                text = f"{name} was made by two calls: it stands for what both replace."
+                notes.append(Note("same-name", text, (name,)))
+                found[name] = replace(before, doc=widened(before, [action]))
+                continue
+            if before or (seed and len(seed.params) != len(action.params)):
+                name = free_name(name, {*found, *seeds, *(old.name for old in state.actions)})
+                text = f"{action.name} is there with other parameters: this one is now {name}."
+                notes.append(Note("same-name", text, (action.name, name)))
+                renamed[action.name] = name
+            found[name] = replace(action, name=name)
+        for mapped in part.mapping:
+            then[mapped.old.name] = replace(mapped, new=renamed.get(mapped.new, mapped.new))
+    mapping: list[Mapped] = []
+    for mapped in state.mapping:
+        if next_ := then.get(mapped.new):
+            params = (param.name for param in next_.old.params)
+            args = _substituted(next_.args, params, mapped.args)
+            mapped = Mapped(mapped.old, next_.new, args)
+        mapping.append(mapped)
+    return _weighed(found.values(), mapping, notes)
+
+
+def _same_use(action: Action) -> tuple[object, ...]:
+    params = [(param.type, param.name == DOCUMENT) for param in action.params]
+    return params, read_action(action).marks, action.returns
 
 
 def folded(state: Condensed, target: int) -> Condensed:
@@ -439,11 +419,10 @@ def folded(state: Condensed, target: int) -> Condensed:
     """
     if len(state.actions) <= target:
         return state
-    covers = Counter(one.new for one in state.mapping)
-    by_type = {action.returns for action in state.actions}
-    one_type = len(by_type) > target
+    covers = Counter(mapped.new for mapped in state.mapping)
+    one_type = len({action.returns for action in state.actions}) > target
     order = sorted(
-        (action for action in state.actions if not action.variadic and not _is_general(action)),
+        (action for action in state.actions if not action.variadic and action.doc != _GENERAL_DOC),
         key=lambda action: (len(action.provenance), covers[action.name], -narrow(action)),
     )
     kept = {action.name: action for action in state.actions}
@@ -451,7 +430,7 @@ def folded(state: Condensed, target: int) -> Condensed:
     for action in order:
         if len(kept) <= target:
             break
-        general = general_action("any" if one_type else action.returns, kept)
+        general = _general_action("any" if one_type else action.returns, kept)
         alike = sum(other.returns == action.returns for other in kept.values())
         if general.name not in kept and alike == 1 and not one_type:
             continue
@@ -459,19 +438,18 @@ def folded(state: Condensed, target: int) -> Condensed:
         kept.setdefault(general.name, general)
         then[action.name] = general.name
     # Calls of the general action are each in the words of the older action itself.
-    mapping = tuple(
-        Mapped(one.old, then[one.new], (Ref(DOCUMENT), as_arg(phrase(one.old))))
-        if one.new in then
-        else one
-        for one in state.mapping
-    )
-    count = sum(one.new in then for one in state.mapping)
+    mapping = [
+        Mapped(mapped.old, then[mapped.new], (Ref(DOCUMENT), as_arg(phrase(mapped.old))))
+        if mapped.new in then
+        else mapped
+        for mapped in state.mapping
+    ]
+    count = sum(mapped.new in then for mapped in state.mapping)
     text = f"{count} actions that little else is like are calls of {GENERAL} now, in their words."
-    notes = (*state.notes, Note("general", text, tuple(then)))
-    return Condensed(proposed(list(kept.values()), mapping), mapping, notes)
+    return _weighed(kept.values(), mapping, (*state.notes, Note("general", text, tuple(then))))
 
 
-def general_action(returns: Type, beside: Mapping[str, Action]) -> Action:
+def _general_action(returns: Type, beside: Mapping[str, Action]) -> Action:
     """The action that finds whatever it is told to, for one type of output.
 
     Args:
@@ -480,37 +458,42 @@ def general_action(returns: Type, beside: Mapping[str, Action]) -> Action:
             they have it already.
     """
     name = GENERAL if returns in ("text", "any") else f"{GENERAL}_{returns.upper()}"
-    params = (Param(DOCUMENT), Param("X"))
-    doc = f"Find out what X names or asks for, given {DOCUMENT}."
-    number = 1
-    general = Action(name, params, returns, doc)
-    while general.name in beside and not _is_general(beside[general.name], returns):
-        number += 1
-        general = replace(general, name=f"{name}_{number}")
-    return beside.get(general.name, general)
+    fits = (_GENERAL_DOC, returns)
+    others = {other.name for other in beside.values() if (other.doc, other.returns) != fits}
+    name = free_name(name, others) if name in others else name
+    general = Action(name, (Param(DOCUMENT), Param("X")), returns, _GENERAL_DOC)
+    return beside.get(name, general)
 
 
-def _is_general(action: Action, returns: Type | None = None) -> bool:
-    plain = action.doc == f"Find out what X names or asks for, given {DOCUMENT}."
-    return plain and returns in (None, action.returns)
+def finished(state: Condensed, seeds: Collection[str], target: int | None = None) -> Condensed:
+    """The library as it is written: each action lists what it replaces, older names first.
 
-
-def finished(state: Condensed, seeds: Mapping[str, Action], target: int) -> Condensed:
-    """The library as it is written: each action lists what it replaces.
+    No action keeps a name by which older plans call another one; a note says so of each.
 
     Args:
-        state: after the last round.
-        seeds: actions that plans can call beside these, by name.
-        target: how many actions were wanted, at most.
+        state: after the last step.
+        seeds: names of actions that plans can call beside these.
+        target: how many actions were wanted, at most; None for any number.
     """
-    actions, mapping, renamed = with_own_names(state.actions, state.mapping)
-    notes = [*state.notes, *renamed]
-    left = len(actions)
-    if left > target:
-        text = f"{left} actions are left, not {target}: the others' calls cannot be written anew."
-        notes.append(Note("target", text))
-    first: dict[str, int] = {}
-    for at, one in enumerate(mapping):
-        first.setdefault(one.new, at)
-    ordered = sorted(actions, key=lambda action: first[action.name])
-    return Condensed(listed(ordered, mapping, frozenset(seeds)), mapping, tuple(notes))
+    notes = [*state.notes]
+    calls = {
+        (older.name, len(older.params)): mapped.new
+        for mapped in state.mapping
+        for older in _older(mapped)
+    }
+    taken = {name for name, _ in calls} | {action.name for action in state.actions}
+    names: dict[str, str] = {}
+    for action in state.actions:
+        if calls.get((action.name, len(action.params)), action.name) != action.name:
+            name = names[action.name] = free_name(action.name, taken)
+            taken.add(name)
+            text = f"{action.name} is an older action's name: the new one is now {name}."
+            notes.append(Note("same-name", text, (action.name, name)))
+    mapping = [replace(one, new=names.get(one.new, one.new)) for one in state.mapping]
+    first = {mapped.new: at for at, mapped in reversed(list(enumerate(mapping)))}
+    renamed = [replace(one, name=names.get(one.name, one.name)) for one in state.actions]
+    ordered = sorted(renamed, key=lambda action: first[action.name])
+    if target is not None and len(ordered) > target:
+        text = f"{len(ordered)} actions are left, not {target}: the others' calls cannot be "
+        notes.append(Note("target", text + "written anew."))
+    return Condensed(listed(ordered, mapping, seeds), tuple(mapping), tuple(notes))

@@ -18,11 +18,11 @@ from pearl.mining.condense import (
     Condensed,
     Mapped,
     Note,
+    finished,
     free_name,
     itself,
     listed,
     straight,
-    with_own_names,
 )
 
 _DECISION = re.compile(r"(?P<word>accept|reject)\s+(?P<merge>.+)$", re.IGNORECASE)
@@ -70,30 +70,23 @@ def without(condensed: Condensed, rejected: Collection[int], seeds: Collection[s
         taken.add(old.name)
         stays.append(old)
         mapping[at] = Mapped(mapping[at].old, old.name, itself(old).args)
-    used = {one.new for one in mapping}
+    used = {merge.new for merge in mapping}
     kept = [_narrowed(action, condensed, mapping) for action in condensed.actions]
-    actions, renamed, notes = with_own_names(
-        [*(action for action in kept if action.name in used), *stays], mapping
-    )
-    first = {one.new: at for at, one in reversed(list(enumerate(renamed)))}
-    ordered = sorted(actions, key=lambda action: first[action.name])
+    left = (*(action for action in kept if action.name in used), *stays)
+    done = finished(Condensed(left, tuple(mapping), condensed.notes), seeds)
     text = f"Rejected merges: {len(rejected)}. Those actions stay as they were."
-    return Condensed(
-        listed(ordered, renamed, seeds),
-        renamed,
-        (*condensed.notes, *notes, Note("review", text, tuple(one.name for one in stays))),
-    )
+    note = Note("review", text, tuple(action.name for action in stays))
+    return replace(done, notes=(*done.notes, note))
 
 
 def _narrowed(action: Action, before: Condensed, after: Sequence[Mapped]) -> Action:
-    was = [one.old for one in before.mapping if one.new == action.name]
-    now = [one.old for one in after if one.new == action.name]
+    was = [merge.old for merge in before.mapping if merge.new == action.name]
+    now = [merge.old for merge in after if merge.new == action.name]
     own = next((old for old in was if old.name == action.name and old.doc), None)
     if own is None or own not in now or len(was) == len(now):
         return action
-    others = [old for old in was if old is not own]
     # One that a model defined in words of its own keeps them.
-    if action.doc != widened(own, others):
+    if action.doc != widened(own, [old for old in was if old is not own]):
         return action
     return replace(action, doc=widened(own, [old for old in now if old is not own]))
 
@@ -118,13 +111,10 @@ def print_review(condensed: Condensed, name: str, output: str) -> str:
         for at in places:
             one = condensed.mapping[at]
             if one.new == action.name:
-                lines.append(f"accept {_signature(one.old)} = {call_of(one)}")
+                params = ", ".join(param.name for param in one.old.params)
+                lines.append(f"accept {one.old.name}({params}) = {call_of(one)}")
                 lines.append(f"#      {one.old.doc}".rstrip())
     return "\n".join(lines) + "\n"
-
-
-def _signature(action: Action) -> str:
-    return f"{action.name}({', '.join(param.name for param in action.params)})"
 
 
 def read_review(
@@ -160,24 +150,21 @@ def read_review(
                 rejected.append(at)
         else:
             raise InputError(f"{where} starts with neither accept nor reject: write one of them.")
-    mapping = [then.get(at) or _stays(action, new) for at, action in enumerate(actions)]
-    missing = next((one.new for one in mapping if _lost(one, new)), "")
-    if missing:
-        raise InputError(f"{source.name} has no line with new for {missing}: write it again.")
+    mapping: list[Mapped] = []
+    for at, action in enumerate(actions):
+        merge = then.get(at)
+        if merge is None:
+            # No line is about it: it stays itself, under its name or one it had to take.
+            names = {name for name in new if name.startswith(f"{action.name}_")} | {action.name}
+            fitting = [n for n in new if n in names and len(new[n].params) == len(action.params)]
+            name = action.name if action.name in fitting or not fitting else fitting[0]
+            merge = Mapped(action, name, itself(action).args)
+        if merge.new not in new and action.name not in builtins():
+            text = f"{source.name} has no line with new for {merge.new}: write it again."
+            raise InputError(text)
+        mapping.append(merge)
     whole = Condensed(listed(list(new.values()), mapping, frozenset(seeds)), tuple(mapping), ())
     return without(whole, rejected, frozenset(seeds))
-
-
-def _lost(one: Mapped, new: Mapping[str, Action]) -> bool:
-    return one.new not in new and one.old.name not in builtins()
-
-
-def _stays(action: Action, new: Mapping[str, Action]) -> Mapped:
-    """An action that no line is about: itself, under its name or one it had to take."""
-    names = [name for name in new if name == action.name or name.startswith(f"{action.name}_")]
-    fitting = [name for name in names if len(new[name].params) == len(action.params)]
-    name = action.name if action.name in fitting or not fitting else fitting[0]
-    return Mapped(action, name, itself(action).args)
 
 
 def _merge(

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, Replaced, refs
+from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, refs
 from pearl.lang.definitions import arguments, read_action, widened
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.library import builtins, parse_library
@@ -27,16 +27,14 @@ from pearl.mining.condense import (
     Mapped,
     Note,
     Round,
+    applied,
     begin,
-    composed,
     finished,
     folded,
     free_name,
     itself,
     merged,
-    proposed,
 )
-from pearl.models.base import Reply
 from pearl.prompts.calls import CondenseActions
 from pearl.run.calls import Caller
 from pearl.run.context import Context
@@ -55,8 +53,9 @@ _INLINE = re.compile(
     re.IGNORECASE,
 )
 _ITEM = re.compile(rf"{_BULLET}[`*]*[A-Z]\w*[`*]*(?:\s*\([^()]*\))?\s*(?:=\s*\(.*\))?[`,;.]*\s*$")
+_BETWEEN_ITEMS = re.compile(r"(?<=\))\s*[;,]\s*(?=[`*]*\w+[`*]*\s*\([^()]*\)\s*=)")
 _NAME = re.compile(r"[^\W\d]\w*")
-_AND = re.compile(r"\b(?:and|none|nothing)\b", re.IGNORECASE)
+_NO_NAME = re.compile(r"\([^()]*\)?|=.*$|\b(?:and|none|nothing)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +64,12 @@ class Proposed:
 
     Args:
         action: the action.
-        names: replaced ones that are only named.
-        mapped: replaced ones whose arguments are said too.
+        replaced: by the names of what it replaces the new call's arguments, or None where
+            only the name is said.
     """
 
     action: Action
-    names: tuple[str, ...]
-    mapped: tuple[Replaced, ...]
-
-    @property
-    def replaced(self) -> tuple[str, ...]:
-        """The names of all that it says it replaces."""
-        return (*self.names, *(old.name for old in self.mapped))
+    replaced: dict[str, tuple[Arg, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,54 +128,30 @@ def read_reply(text: str, name: str = "reply") -> Read:
     source = Source(name, "".join(lines))
     library = parse_library(source)
     findings = check_library(source, _READING) if library.broken else []
-    proposed = [_with(action, replaced, library.actions) for action in library.actions]
-    return Read(tuple(proposed), source, tuple(findings), tuple(aside))
+    # What stands below an action, as far as the next one, is about it.
+    ends = [*(action.span.start for action in library.actions[1:]), len(text) + 1]
+    proposed = tuple(
+        Proposed(action, _names([words for at, words in replaced if action.span.start <= at < end]))
+        for action, end in zip(library.actions, ends, strict=False)
+    )
+    return Read(proposed, source, tuple(findings), tuple(aside))
 
 
-def _with(
-    action: Action, replaced: Iterable[tuple[int, str]], actions: Sequence[Action]
-) -> Proposed:
-    """An action with what stands below it, as far as the next one."""
-    after = [one.span.start for one in actions if one.span.start > action.span.start]
-    end = min(after, default=1 << 60)
-    names: list[str] = []
-    mapped: list[Replaced] = []
-    for at, words in replaced:
-        if action.span.start <= at < end:
-            for part in re.split(r"(?<=\))\s*[;,]\s*(?=[`*]*\w+[`*]*\s*\([^()]*\)\s*=)", words):
-                one = _mapping(part)
-                if one:
-                    mapped.append(one)
-                else:
-                    bare = _AND.sub(" ", re.sub(r"\([^()]*\)?|=.*$", " ", part))
-                    names += _NAME.findall(bare)
-    return Proposed(action, tuple(dict.fromkeys(names)), tuple(mapped))
+def _names(said: Sequence[str]) -> dict[str, tuple[Arg, ...] | None]:
+    """What an action replaces, from the words that say it: bare names first."""
+    names: dict[str, tuple[Arg, ...] | None] = {}
+    mapped: dict[str, tuple[Arg, ...] | None] = {}
+    for part in (part for words in said for part in _BETWEEN_ITEMS.split(words)):
+        line = part.strip().strip("`*").rstrip(".;, `")
+        read = parse_library(f"A(CTX) : a\n  replaces: {line}").actions if "=" in part else ()
+        if read and read[0].replaces:
+            mapped[read[0].replaces[0].name] = read[0].replaces[0].args
+        else:
+            names.update(dict.fromkeys(_NAME.findall(_NO_NAME.sub(" ", part))))
+    return names | mapped
 
 
-def _mapping(text: str) -> Replaced | None:
-    if "=" not in text:
-        return None
-    line = text.strip().strip("`*").rstrip(".;, `")
-    found = parse_library(f"A(CTX) : a\n  replaces: {line}").actions
-    return found[0].replaces[0] if found and found[0].replaces else None
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What one reply comes to.
-
-    Args:
-        actions: the new actions, each with at least one that it stands for.
-        mapping: every action that was put to the model, once.
-        notes: what was wrong with the reply.
-    """
-
-    actions: tuple[Action, ...]
-    mapping: tuple[Mapped, ...]
-    notes: tuple[Note, ...]
-
-
-def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Settled:
+def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
     """Give every action that was put to a model the one that stands for it.
 
     One that nothing covers stays; of two that cover one, the first counts; a name
@@ -197,17 +166,17 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Settled:
     then: dict[str, Mapped] = {}
     found: dict[str, Action] = {}
     # Its own line says of an action that it stays, unless another line replaces it.
-    replaced = {name for one in replies for name in one.replaced}
-    for one in replies:
-        new = one.action
+    replaced = {name for proposed in replies for name in proposed.replaced}
+    for proposed in replies:
+        new = proposed.action
         if new.name in builtins() or new.variadic or new.name in found:
             why = "is there twice in a reply" if new.name in found else "cannot be a new action"
             notes.append(Note("twice", f"{new.name} {why}: the line is left out.", (new.name,)))
             continue
-        names = [name for name in one.replaced if name in known]
+        names = [name for name in proposed.replaced if name in known]
         if new.name in known and new.name not in replaced:
             names.insert(0, new.name)
-        for name in one.replaced:
+        for name in proposed.replaced:
             # Words between the names are no names.
             if name not in known and (name.isupper() or "_" in name):
                 text = f"{name} is replaced by {new.name}, and was not asked about: "
@@ -216,17 +185,20 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Settled:
         if new.returns == "text" and len(types) == 1:
             # It says no type, and all that it replaces have one.
             new = replace(new, returns=types.pop())
-        written = {old.name: old.args for old in one.mapped}
         covered = []
-        for name in dict.fromkeys(names):
+        for name in names:
+            old = known[name]
             if name in then:
                 text = f"{name} is replaced by {then[name].new} and {new.name}: the first counts."
                 notes.append(Note("twice", text, (name,)))
                 continue
-            args = _fitting(known[name], new, written.get(name), notes)
+            args, why = _fitting(old, new, proposed.replaced.get(name))
             if args is not None:
-                then[name] = Mapped(known[name], new.name, args)
-                covered.append(known[name])
+                then[name] = Mapped(old, new.name, args)
+                covered.append(old)
+            else:
+                text = f"{name} is not replaced by {new.name}, as {why}: it stays."
+                notes.append(Note("uncovered", text, (name,)))
         if covered:
             doc = new.doc or widened(replace(new, doc=covered[0].doc), covered[1:])
             traits = frozenset.intersection(*(action.traits for action in covered))
@@ -234,28 +206,43 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Settled:
         elif not names:
             text = f"{new.name} replaces nothing that was asked about: it is left out."
             notes.append(Note("unknown", text, (new.name,)))
-    return _with_uncovered(shard, found, then, notes)
+    left = [action for action in shard if action.name not in then]
+    named = {name for note in notes if note.kind == "uncovered" for name in note.actions}
+    if not then and not notes:
+        text = f"A reply covers none of the {len(left)} actions it was asked about: they stay."
+        notes.append(Note("uncovered", text, tuple(action.name for action in left)))
+    for action in left if then else ():
+        if action.name not in named:
+            text = f"{action.name} is covered by no action of the reply: it stays."
+            notes.append(Note("uncovered", text, (action.name,)))
+    # A new action may have the name of one that it does not stand for.
+    renamed: dict[str, str] = {}
+    for action in left:
+        if action.name in found:
+            taken = {*known, *found, *renamed.values()}
+            renamed[action.name] = free_name(action.name, taken)
+    actions = [replace(one, name=renamed.get(one.name, one.name)) for one in found.values()]
+    mapping = [
+        replace(then[name], new=renamed.get(then[name].new, then[name].new))
+        if name in then
+        else itself(known[name])
+        for name in known
+    ]
+    return Condensed((*actions, *left), tuple(mapping), tuple(notes))
 
 
 def _fitting(
-    old: Action, new: Action, written: tuple[Arg, ...] | None, notes: list[Note]
-) -> tuple[Arg, ...] | None:
-    """The arguments of the new call, or None where it cannot stand for the older one."""
-    why = ""
+    old: Action, new: Action, written: tuple[Arg, ...] | None
+) -> tuple[tuple[Arg, ...] | None, str]:
+    """The arguments of the new call; or None, and why it cannot stand for the older one."""
     if new.returns not in (old.returns, "any"):
-        why = f"it returns {old.returns} and not {new.returns}"
-    elif not read_action(old).marks <= read_action(new).marks:
-        why = "the negation or superlative in it would be lost"
-    elif old.variadic or old.is_builtin:
-        why = "its last parameter repeats"
+        return None, f"it returns {old.returns} and not {new.returns}"
+    if not read_action(old).marks <= read_action(new).marks:
+        return None, "the negation or superlative in it would be lost"
+    if old.variadic or old.is_builtin:
+        return None, "its last parameter repeats"
     args = written if written and _whole(old, new, written) else arguments(old, new)
-    if args is None and not why:
-        why = f"{new.signature} has other parameters"
-    if not why:
-        return args
-    text = f"{old.name} is not replaced by {new.name}, as {why}: it stays."
-    notes.append(Note("uncovered", text, (old.name,)))
-    return None
+    return args, f"{new.signature} has other parameters"
 
 
 def _whole(old: Action, new: Action, args: Sequence[Arg]) -> bool:
@@ -270,86 +257,6 @@ def _whole(old: Action, new: Action, args: Sequence[Arg]) -> bool:
         and (arg == document or document not in refs(arg))
         for arg, param in zip(args, new.params, strict=True)
     )
-
-
-def _with_uncovered(
-    shard: Sequence[Action],
-    found: Mapping[str, Action],
-    then: Mapping[str, Mapped],
-    notes: Sequence[Note],
-) -> Settled:
-    """The new actions, and those that nothing covers."""
-    left = [action for action in shard if action.name not in then]
-    every_note = list(notes)
-    if not then and not notes:
-        text = f"A reply covers none of the {len(left)} actions it was asked about: they stay."
-        every_note.append(Note("uncovered", text, tuple(action.name for action in left)))
-    for action in left if then else ():
-        text = f"{action.name} is covered by no action of the reply: it stays."
-        if not any(note.kind == "uncovered" and action.name in note.actions for note in notes):
-            every_note.append(Note("uncovered", text, (action.name,)))
-    actions, mapping = dict(found), dict(then)
-    names = {action.name for action in shard}
-    for action in left:
-        name = action.name
-        if name in actions:
-            # A new action has the name of one that it does not stand for.
-            other = free_name(name, {*actions, *names})
-            actions[name] = replace(actions[name], name=other)
-            for old, one in list(mapping.items()):
-                mapping[old] = replace(one, new=other) if one.new == name else one
-            actions = {one.name: one for one in actions.values()}
-        actions[name] = action
-        mapping[name] = itself(action)
-    return Settled(
-        tuple(actions.values()), tuple(mapping[action.name] for action in shard), tuple(every_note)
-    )
-
-
-def applied(state: Condensed, parts: Sequence[Settled], seeds: Mapping[str, Action]) -> Condensed:
-    """The library after a round.
-
-    Two calls may have made an action of the same name: with the same parameters they
-    are one, else the later is given another name. Either is reported.
-
-    Args:
-        state: the library before it.
-        parts: what each call came to.
-        seeds: actions beside it, by name: their names are theirs, where parameters differ.
-    """
-    notes = [*state.notes]
-    found: dict[str, Action] = {}
-    then: dict[str, Mapped] = {}
-    for part in parts:
-        notes += part.notes
-        renamed: dict[str, str] = {}
-        for action in part.actions:
-            before, seed = found.get(action.name), seeds.get(action.name)
-            name = action.name
-            if before and _alike(before, action):
-                text = f"{name} was made by two calls: it stands for what both replace."
-                notes.append(Note("same-name", text, (name,)))
-                found[name] = replace(before, doc=widened(before, [action]))
-                continue
-            if before or (seed and len(seed.params) != len(action.params)):
-                name = free_name(name, {*found, *seeds, *(one.name for one in state.actions)})
-                text = f"{action.name} is there with other parameters: this one is now {name}."
-                notes.append(Note("same-name", text, (action.name, name)))
-                renamed[action.name] = name
-            found[name] = replace(action, name=name)
-        for one in part.mapping:
-            then[one.old.name] = replace(one, new=renamed.get(one.new, one.new))
-    mapping = composed(state.mapping, then)
-    return Condensed(proposed(found.values(), mapping), mapping, tuple(notes))
-
-
-def _alike(one: Action, other: Action) -> bool:
-    params = [param.type for param in one.params] == [param.type for param in other.params]
-    places = [param.name == DOCUMENT for param in one.params] == [
-        param.name == DOCUMENT for param in other.params
-    ]
-    marks = read_action(one).marks == read_action(other).marks
-    return params and places and marks and one.returns == other.returns
 
 
 ROOM = 3000
@@ -389,6 +296,7 @@ async def condense_with(
     state = merged(begin(actions, seeds), target, SURE)
     made: list[Round] = []
     reports: list[Report] = []
+
     for number in range(1, rounds + 1):
         before = len(state.actions)
         if before <= target:
@@ -397,13 +305,21 @@ async def condense_with(
         calls = [
             CondenseActions(part, max(1, math.ceil(len(part) * target / before))) for part in parts
         ]
-        replies = await asyncio.gather(
-            *(ask(call, f"condense/{number}/{at}") for at, call in enumerate(calls, 1))
-        )
-        settled = [
-            _settled(call, reply, f"condense/{number}/{at}", ask.journal.decide, reports)
-            for at, (call, reply) in enumerate(zip(calls, replies, strict=True), 1)
-        ]
+        paths = [f"condense/{number}/{at}" for at in range(1, len(calls) + 1)]
+        replies = await asyncio.gather(*map(ask, calls, paths))
+        settled: list[Condensed] = []
+        for call, path, reply in zip(calls, paths, replies, strict=True):
+            read = read_reply(reply.text, path)
+            # What was left out of a reply is in the journal.
+            if read.aside:
+                ask.journal.decide(f"{path}/aside", list(read.aside))
+            if read.findings:
+                reports.append(Report(read.source, read.findings))
+            part = settle(call.actions, read.proposed)
+            if not reply.complete:
+                text = "A reply was cut at its token limit: the actions it does not reach stay."
+                part = replace(part, notes=(*part.notes, Note("uncovered", text)))
+            settled.append(part)
         after = applied(state, settled, seeds)
         made.append(Round(number, len(parts), before, len(after.actions)))
         if len(after.actions) >= before:
@@ -422,26 +338,6 @@ async def condense_with(
     return replace(done, rounds=tuple(made), reports=tuple(reports))
 
 
-def _settled(
-    call: CondenseActions,
-    reply: Reply,
-    path: str,
-    decide: Callable[[str, object], None],
-    reports: list[Report],
-) -> Settled:
-    """What one reply comes to; what was left out of it is in the journal."""
-    read = read_reply(reply.text, path)
-    if read.aside:
-        decide(f"{path}/aside", list(read.aside))
-    if read.findings:
-        reports.append(Report(read.source, read.findings))
-    settled = settle(call.actions, read.proposed)
-    if not reply.complete:
-        text = "A reply was cut at its token limit: the actions it does not reach stay."
-        settled = replace(settled, notes=(*settled.notes, Note("uncovered", text)))
-    return settled
-
-
 def shards(
     actions: Sequence[Action], number: int, context: Context | None = None
 ) -> list[tuple[Action, ...]]:
@@ -455,61 +351,45 @@ def shards(
         number: the round's, from 1 on.
         context: how much fits a prompt.
     """
-    count: Callable[[str], int] = _rough_count
-    room = ROOM
+
+    def rough_count(text: str) -> int:
+        return len(text.encode()) // 3 + 1
+
+    room: int = ROOM
+    count: Callable[[str], int] = rough_count
     if context is not None:
         room, count = min(ROOM, context.reply * 2 // 3), context.count
         if context.window:
             room = min(room, (context.window - context.reply) // 2)
         room = max(200, room)
     sizes = [count(print_action(action)) for action in actions]
-    clusters = _clusters(actions, list(range(len(actions))), sizes, room, _COARSE)
+
+    def packed(clusters: Iterable[list[int]]) -> list[list[int]]:
+        """As many clusters at a time as fit."""
+        found: list[list[int]] = []
+        left = 0
+        for cluster in clusters:
+            size = sum(sizes[at] for at in cluster)
+            if not found or size > left:
+                found.append([])
+                left = room
+            found[-1] += cluster
+            left -= size
+        return found
+
+    def clusters(places: list[int], depth: int) -> list[list[int]]:
+        if depth and sum(sizes[at] for at in places) <= room:
+            return [places]
+        if depth == len(_COARSE) or len(places) == 1:
+            return packed([at] for at in places)
+        parts = group([actions[at] for at in places], 1, _COARSE[depth])
+        return [
+            cluster
+            for part in parts
+            for cluster in clusters([places[at] for at in part], depth + 1)
+        ]
+
+    found = clusters(list(range(len(actions))), 0)
     # Not for secrets: the same shuffle every time, so that a run can be gone on with.
-    random.Random(number).shuffle(clusters)  # noqa: S311
-    found: list[list[int]] = []
-    left = 0
-    for cluster in clusters:
-        size = sum(sizes[at] for at in cluster)
-        if not found or size > left:
-            found.append([])
-            left = room
-        found[-1] += cluster
-        left -= size
-    return [tuple(actions[at] for at in sorted(part)) for part in found]
-
-
-def _rough_count(text: str) -> int:
-    """About as many tokens as a text has."""
-    return len(text.encode()) // 3 + 1
-
-
-def _clusters(
-    actions: Sequence[Action],
-    places: list[int],
-    sizes: Sequence[int],
-    room: int,
-    floors: Sequence[float],
-) -> list[list[int]]:
-    if sum(sizes[at] for at in places) <= room and len(floors) < len(_COARSE):
-        return [places]
-    if not floors or len(places) == 1:
-        return _cut(places, sizes, room)
-    members = [actions[at] for at in places]
-    found: list[list[int]] = []
-    for part in group(members, 1, floors[0]):
-        inner = [places[at] for at in part]
-        found += _clusters(actions, inner, sizes, room, floors[1:])
-    return found
-
-
-def _cut(places: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
-    """Actions that are all alike, as many at a time as fit."""
-    found: list[list[int]] = [[]]
-    left = room
-    for at in places:
-        if found[-1] and sizes[at] > left:
-            found.append([])
-            left = room
-        found[-1].append(at)
-        left -= sizes[at]
-    return found
+    random.Random(number).shuffle(found)  # noqa: S311
+    return [tuple(actions[at] for at in sorted(part)) for part in packed(found)]
