@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pearl.answer import check_options
 from pearl.jobs.workers import Task
@@ -116,7 +115,7 @@ def read_index(path: str, folder: str = "") -> QuestionIndex:
     if folder and not home.is_dir():
         raise InputError(f"{folder} is no folder: name the one the documents are in.")
     places: list[Place] = []
-    wrong: list[str] = []
+    wrong: list[InputError] = []
     lines: dict[str, int] = {}
     problems: dict[str, str] = {}
     for number, offset, line in _lines(file):
@@ -130,17 +129,20 @@ def read_index(path: str, folder: str = "") -> QuestionIndex:
             if question.plan == "" and not question.question:
                 raise InputError(f"{name} has neither a question nor a plan: give one.")
             document = f"inline:{number}" if question.text else question.document
-            if document not in problems:
-                problems[document] = _problem(question, home)
-            if problems[document]:
-                raise InputError(f"{name}: {problems[document]}")
+            if not question.text:
+                if document not in problems:
+                    problems[document] = ""
+                    try:
+                        read_source(str(_inside(document, home)), "document")
+                    except InputError as error:
+                        problems[document] = str(error)
+                if problems[document]:
+                    raise InputError(f"{name}: {problems[document]}")
         except InputError as error:
-            wrong.append(str(error))
+            wrong.append(error)
             continue
         places.append(Place(question.id, len(places), offset, document))
-    if wrong:
-        more = f" {len(wrong) - 1} more of its lines cannot be used." if len(wrong) > 1 else ""
-        raise InputError(wrong[0] + more)
+    refuse(wrong)
     if not places:
         raise InputError(f"{path} holds no question: give one JSON object a line.")
     return QuestionIndex(file, home, tuple(places))
@@ -168,15 +170,12 @@ def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
         raise InputError(f"{file} cannot be read ({error.strerror}).") from None
 
 
-def _problem(question: Question, folder: Path) -> str:
-    """Why a question's document cannot be used; empty where it can."""
-    if question.text:
-        return ""
-    try:
-        read_source(str(_inside(question.document, folder)), "document")
-    except InputError as error:
-        return str(error)
-    return ""
+def refuse(problems: Sequence[InputError]) -> None:
+    """Raise the first problem of a file's lines, which says how many others there are."""
+    if problems:
+        count = len(problems) - 1
+        more = f" {count} more of its lines cannot be used." if count else ""
+        raise InputError(f"{problems[0]}{more}")
 
 
 def _inside(document: str, folder: Path) -> Path:
@@ -232,27 +231,9 @@ def parse_question(line: str, name: str) -> Question:
         check_options(options)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-    document, text = _document(row, name)
-    return Question(
-        id=row_id(row, name, "question"),
-        question=" ".join(_text(row, "question", name).split()),
-        document=document,
-        text=text,
-        options=tuple(options),
-        gold=_gold(row, options, name),
-        plan=_text(row, "plan", name),
-    )
-
-
-def _text(row: dict[str, Any], key: str, name: str) -> str:
-    text = row.get(key)
-    if text is not None and not isinstance(text, str):
-        raise InputError(f"{name}: {key} is to be a text.")
-    return text or ""
-
-
-def _document(row: dict[str, Any], name: str) -> tuple[str, str]:
-    """The path of a row's document and nothing, or ``inline`` and its text."""
+    for key in ("question", "plan"):
+        if row.get(key) is not None and not isinstance(row[key], str):
+            raise InputError(f"{name}: {key} is to be a text.")
     document = row.get("document")
     if isinstance(document, dict):
         document, inline = document.get("text"), True
@@ -260,23 +241,24 @@ def _document(row: dict[str, Any], name: str) -> tuple[str, str]:
         inline = isinstance(document, str) and ("\n" in document or len(document) > LONGEST_PATH)
     if not isinstance(document, str) or not document.strip():
         raise InputError(f"{name} has no document: give a path, or the text itself.")
-    return ("inline", document) if inline else (document, "")
-
-
-def _gold(row: dict[str, Any], options: Sequence[str], name: str) -> str:
-    gold = row.get("gold")
-    if gold is None:
-        return ""
+    gold = "" if row.get("gold") is None else row["gold"]
     if not isinstance(gold, str):
         raise InputError(f"{name}: gold is to be the right option's letter or text.")
-    if not gold or not options:
-        return gold
-    letters = [letter(at) for at in range(len(options))]
-    if gold.strip().upper() in letters:
-        return gold.strip().upper()
-    if gold in options:
-        return letters[options.index(gold)]
-    raise InputError(f"{name}: gold is no option's letter and no option's text.")
+    if gold and options:
+        letters = [letter(at) for at in range(len(options))]
+        known = gold.strip().upper()
+        if known not in letters and gold not in options:
+            raise InputError(f"{name}: gold is no option's letter and no option's text.")
+        gold = known if known in letters else letters[options.index(gold)]
+    return Question(
+        id=row_id(row, name, "question"),
+        question=" ".join((row.get("question") or "").split()),
+        document="inline" if inline else document,
+        text=document if inline else "",
+        options=tuple(options),
+        gold=gold,
+        plan=row.get("plan") or "",
+    )
 
 
 @dataclass(frozen=True)

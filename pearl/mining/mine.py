@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pearl.answer import heading
 from pearl.jobs.job import Job
+from pearl.jobs.questions import refuse
 from pearl.jobs.workers import Listed, Task
 from pearl.lang.ast import Action
 from pearl.lang.library import Library, parse_library
@@ -82,69 +83,45 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
     notes: list[Note] = []
     for row in rows:
         name = str(row["id"])
-        notes += _findings(row, name)
+        if row["status"] == "failed":
+            notes.append(Note("failed", row["error"]["message"], (name,)))
+        for finding in row.get("findings", ()):
+            unread = finding["code"].startswith("PRL1")
+            text = " ".join(finding["text"].split())[:80]
+            message = finding["message"] + (f" It reads: {text}" if unread else "")
+            kind = "unreadable" if unread else "finding"
+            notes.append(Note(kind, message, (name,), finding["code"]))
         for line in row.get("actions", ()):
             for action in parse_library(line).actions:
-                found.setdefault(_signature(action), []).append((action, name))
-    actions, clashes = _apart([_merged(one) for one in found.values()], seeds)
-    notes += clashes
-    notes += _meanings(actions)
-    proposing = {name for proposed in found.values() for _, name in proposed}
-    return Mined(actions, tuple(notes), sum(map(len, found.values())), len(proposing))
-
-
-def _findings(row: dict[str, Any], name: str) -> Iterator[Note]:
-    if row["status"] == "failed":
-        yield Note("failed", row["error"]["message"], (name,))
-    for one in row.get("findings", ()):
-        unread = one["code"].startswith("PRL1")
-        text = " ".join(one["text"].split())[:80]
-        message = f"{one['message']} It reads: {text}" if unread else one["message"]
-        yield Note("unreadable" if unread else "finding", message, (name,), one["code"])
-
-
-def _signature(action: Action) -> tuple[str, ...]:
-    return (action.name, *(param.name for param in action.params), action.returns)
-
-
-def _merged(proposed: Sequence[tuple[Action, str]]) -> Action:
-    """One action of equal signatures, with the definition that was given most often."""
-    docs = Counter(action.doc for action, _ in proposed if action.doc)
-    doc = docs.most_common(1)[0][0] if docs else ""
-    ids = tuple(dict.fromkeys(name for _, name in proposed))
-    return replace(proposed[0][0], doc=doc, comments=(), provenance=ids)
-
-
-def _apart(actions: Sequence[Action], seeds: Library) -> tuple[tuple[Action, ...], list[Note]]:
-    """The actions with a name of their own each, the most proposed first."""
-    ordered = sorted(actions, key=lambda one: -len(one.provenance))
+                signature = (action.name, *(param.name for param in action.params), action.returns)
+                found.setdefault(signature, []).append((action, name))
+    merged: list[Action] = []
+    for proposed in found.values():
+        # The definition that was given most often.
+        docs = Counter(action.doc for action, _ in proposed if action.doc)
+        doc = docs.most_common(1)[0][0] if docs else ""
+        ids = tuple(dict.fromkeys(name for _, name in proposed))
+        merged.append(replace(proposed[0][0], doc=doc, comments=(), provenance=ids))
     taken: dict[str, Action] = {}
-    notes: list[Note] = []
-    for action in ordered:
-        seed = seeds.get(action.name)
-        if seed is not None:
+    for action in sorted(merged, key=lambda action: -len(action.provenance)):
+        if seed := seeds.get(action.name):
             message = f"{action.signature} has the name of the seed {seed.signature}: left out."
             notes.append(Note("seed", message, action.provenance))
             continue
-        first = taken.get(action.name)
-        if first is not None:
+        if first := taken.get(action.name):
             action = replace(action, name=free_name(action.name, {*taken, *seeds.every_name()}))
             message = f"{first.signature} came with other parameters too, now {action.signature}."
             notes.append(Note("parameters", message, action.provenance))
         taken[action.name] = action
-    return tuple(taken.values()), notes
-
-
-def _meanings(actions: Sequence[Action]) -> Iterator[Note]:
-    """Actions that mean the same as one that more questions proposed."""
-    if len(actions) < 2:
-        return
-    matrix = likeness(actions)
-    for at, action in enumerate(actions[1:], 1):
-        near = int(matrix[at, :at].argmax())
-        if matrix[at, near] >= SURE:
+    actions = tuple(taken.values())
+    for at, likenesses in enumerate(likeness(actions) if len(actions) > 1 else ()):
+        action, near = actions[at], int(likenesses[:at].argmax()) if at else 0
+        # It means the same as one that more questions proposed.
+        if at and likenesses[near] >= SURE:
             message = f"{action.name} and {actions[near].name} mean nearly the same: {action.doc}"
-            yield Note("meaning", message, action.provenance)
+            notes.append(Note("meaning", message, action.provenance))
+    proposing = {name for proposed in found.values() for _, name in proposed}
+    return Mined(actions, tuple(notes), sum(map(len, found.values())), len(proposing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,38 +147,31 @@ def read_examples(path: str) -> tuple[Example, ...]:
         InputError: a line cannot be used; the message names the first, and
             says how many there are.
     """
-    lines = read_source(path, "file of questions").text.split("\n")
     found: dict[str, Example] = {}
-    wrong: list[str] = []
-    for number, line in enumerate(lines, 1):
+    wrong: list[InputError] = []
+    for number, line in enumerate(read_source(path, "file of questions").text.split("\n"), 1):
         if not line.strip():
             continue
+        name = f"{path}:{number}"
         try:
-            one = _example(line, number, f"{path}:{number}")
-            if one.id in found:
-                raise InputError(f"{path}:{number} has the id {one.id} again: give each its own.")
-            found[one.id] = one
+            row = read_row(line, name)
+            question = row.get("question")
+            if not isinstance(question, str) or not question.strip():
+                raise InputError(f"{name} has no question: give one as text.")
+            id = row.get("id", row.get("qid", number))
+            if isinstance(id, bool) or not isinstance(id, int | str) or not str(id).strip():
+                raise InputError(f"{name}: its id is to be a text or a whole number.")
+            if not str(id).isprintable():
+                raise InputError(f"{name}: its id holds characters that cannot be printed.")
+            if str(id) in found:
+                raise InputError(f"{name} has the id {id} again: give each its own.")
+            found[str(id)] = Example(str(id), " ".join(question.split()))
         except InputError as error:
-            wrong.append(str(error))
-    if wrong:
-        more = f" {len(wrong) - 1} more of its lines cannot be used." if len(wrong) > 1 else ""
-        raise InputError(wrong[0] + more)
+            wrong.append(error)
+    refuse(wrong)
     if not found:
         raise InputError(f'{path} holds no question: give rows such as {{"question": "Why …?"}}.')
     return tuple(found.values())
-
-
-def _example(line: str, number: int, name: str) -> Example:
-    row = read_row(line, name)
-    question = row.get("question")
-    if not isinstance(question, str) or not question.strip():
-        raise InputError(f"{name} has no question: give one as text.")
-    given = row.get("id", row.get("qid", number))
-    if isinstance(given, bool) or not isinstance(given, int | str) or not str(given).strip():
-        raise InputError(f"{name}: its id is to be a text or a whole number.")
-    if not str(given).isprintable():
-        raise InputError(f"{name}: its id holds characters that cannot be printed.")
-    return Example(str(given), " ".join(question.split()))
 
 
 _NOTHING = re.compile(
@@ -231,8 +201,8 @@ class MineQuestions:
         try:
             reply = await caller(MineActions(task.what.question, self.seeds), "mine")
         except ModelError as error:
-            told = {"reason": error.reason, "message": str(error), "steps": []}
-            return {**asked, "status": "failed", "error": told}
+            reason = {"reason": error.reason, "message": str(error), "steps": []}
+            return {**asked, "status": "failed", "error": reason}
         return {**asked, "status": "answered", **read_proposals(reply.text)}
 
 
