@@ -110,8 +110,7 @@ def estimate_command(
     Where a row has no plan, it is taken to be of usual length. Calls that a store has already
     are not taken off. The model need not be reachable.
     """
-    from pearl.jobs.batch import Setup
-    from pearl.jobs.estimate import estimate
+    from pearl.jobs.batch import Setup, estimate
     from pearl.jobs.questions import read_index
     from pearl.models.tokens import dollars, load_prices
     from pearl.store.database import address, is_there

@@ -294,7 +294,7 @@ def cache_command() -> None:
 @shared("store", "json")
 def stats(store: str, as_json: bool) -> None:
     """Count what the store holds."""
-    from pearl.store import cache
+    from pearl.store import history as cache
 
     with open_existing(store) as engine:
         found = cache.stats(engine)
@@ -321,7 +321,7 @@ def stats(store: str, as_json: bool) -> None:
 @shared("store", "json")
 def prune(age: str, store: str, as_json: bool) -> None:
     """Let go of old runs and their replies."""
-    from pearl.store import cache
+    from pearl.store import history as cache
 
     seconds = _seconds(age)
     with open_existing(store) as engine:
@@ -341,7 +341,7 @@ def export(run: str, output: str, store: str, as_json: bool) -> None:
     --model recorded:FILE answers from them.
     """
     from pearl.jobs.workers import line_of
-    from pearl.store import cache
+    from pearl.store import history as cache
     from pearl.store.history import find_run
 
     check_output(output)

@@ -1,4 +1,7 @@
-"""Reading runs back: which there are, what they did, what came of them."""
+"""Reading a store back: which runs there are, what came of them, and what the cache holds.
+
+And the cache as a person keeps it: how large, what to let go, what to hand on.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import and_, case, func, or_, select
+from sqlalchemy import Text, and_, case, cast, delete, func, or_, select, text
 
 from pearl.lang.source import InputError
 from pearl.models.base import Usage
 from pearl.run.calls import Entry
 from pearl.store.database import is_dead, reading
-from pearl.store.tables import entries, replies, rows, runs
+from pearl.store.tables import entries, leases, ledger, replies, rows, runs
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine, Row
@@ -42,6 +45,13 @@ class RunRow:
     ended: float | None
     alive: bool
     head: dict[str, Any]
+
+    @classmethod
+    def of(cls, row: Row[Any], now: float) -> RunRow:
+        """The run of a row of the table."""
+        alive = row.ended is None and not is_dead(row.owner, row.seen, now)
+        names = (row.id, row.kind, row.fingerprint, row.scope)
+        return cls(*names, row.started, row.ended, alive, json.loads(row.head))
 
     @property
     def has_rows(self) -> bool:
@@ -74,14 +84,14 @@ def list_runs(engine: Engine, now: float, limit: int | None = None) -> list[RunR
     """The runs, the last one first."""
     query = select(runs).order_by(runs.c.started.desc(), runs.c.id.desc()).limit(limit)
     with reading(engine) as connection:
-        return [_run(row, now) for row in connection.execute(query)]
+        return [RunRow.of(row, now) for row in connection.execute(query)]
 
 
 def latest(engine: Engine, fingerprint: str, now: float) -> RunRow | None:
     """The last run of this work that no living process is at."""
     query = select(runs).where(runs.c.fingerprint == fingerprint).order_by(runs.c.started.desc())
     with reading(engine) as connection:
-        found = (_run(row, now) for row in connection.execute(query))
+        found = (RunRow.of(row, now) for row in connection.execute(query))
         return next((run for run in found if run.ended is not None or not run.alive), None)
 
 
@@ -132,7 +142,11 @@ def read_entries(engine: Engine, run: RunRow, item: str | None = "") -> Iterator
         query = query.where(entries.c.item == item)
     with reading(engine) as connection:
         for row in connection.execution_options(yield_per=500).execute(query):
-            yield _entry(row)
+            value = row.text if row.kind == "call" else json.loads(row.value)
+            usage = Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens)
+            value = value if row.status == "done" else None
+            how = (row.call_key, row.attempt, row.status, row.cause, usage, row.seconds)
+            yield Entry(row.kind, row.path, value, *how, row.kept, row.started)
 
 
 def since_last_start(journal: list[Entry]) -> list[Entry]:
@@ -146,20 +160,21 @@ def totals(engine: Engine, run: str, item: str | None = None) -> Totals:
     done = entries.c.status == "done"
     made, saved = and_(done, ~entries.c.kept), and_(done, entries.c.kept)
     failed = entries.c.status == "failed"
-    columns = [_count(made), _count(saved), _count(failed)]
     tokens = (entries.c.prompt_tokens, entries.c.completion_tokens, entries.c.cached_tokens)
-    columns += [_sum(column, or_(made, failed)) for column in tokens]
-    columns += [_sum(column, saved) for column in tokens]
-    columns.append(_sum(entries.c.seconds, made))
+    summed: list[tuple[Any, Any]] = [(1, made), (1, saved), (1, failed)]
+    summed += [(column, or_(made, failed)) for column in tokens]
+    summed += [(column, saved) for column in tokens]
+    summed.append((entries.c.seconds, made))
+    columns = [
+        func.coalesce(func.sum(case((where, column), else_=0)), 0) for column, where in summed
+    ]
     query = select(*columns).where(entries.c.run == run, entries.c.kind == "call")
     if item is not None:
         query = query.where(entries.c.item == item)
     with reading(engine) as connection:
         found = connection.execute(query).one()
-    whole = [int(number) for number in found[:9]]
-    return Totals(
-        whole[0], whole[1], whole[2], Usage(*whole[3:6]), Usage(*whole[6:9]), float(found[9])
-    )
+    counts = [int(number) for number in found[:9]]
+    return Totals(*counts[:3], Usage(*counts[3:6]), Usage(*counts[6:]), float(found[9]))
 
 
 def mean_seconds(engine: Engine, model: str) -> float | None:
@@ -196,27 +211,126 @@ def read_row_keys(engine: Engine, run: str) -> dict[str, RowKey]:
         return {row.id: RowKey(row.row_key, row.position, row.status) for row in found}
 
 
-def _run(row: Row[Any], now: float) -> RunRow:
-    alive = row.ended is None and not is_dead(row.owner, row.seen, now)
-    return RunRow(
-        row.id, row.kind, row.fingerprint, row.scope, row.started, row.ended, alive,
-        json.loads(row.head),
-    )  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class ModelStats:
+    """What the cache holds of one model."""
+
+    model: str
+    replies: int
+    characters: int
+    prompt_tokens: int
+    completion_tokens: int
 
 
-def _entry(row: Row[Any]) -> Entry:
-    value = row.text if row.kind == "call" else json.loads(row.value)
-    return Entry(
-        row.kind, row.path, value if row.status == "done" else None, row.call_key, row.attempt,
-        row.status, row.cause,
-        Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens), row.seconds, row.kept,
-        row.started,
-    )  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What the store holds.
+
+    Args:
+        models: the cache, by model.
+        runs: how many runs.
+        entries: how many lines their journals have.
+        saved: calls that the cache has answered so far.
+        size: bytes of the database on the disk.
+    """
+
+    models: tuple[ModelStats, ...]
+    runs: int
+    entries: int
+    saved: int
+    size: int
 
 
-def _count(where: Any) -> Any:  # noqa: ANN401 - SQLAlchemy's expressions
-    return func.coalesce(func.sum(case((where, 1), else_=0)), 0)
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was let go."""
+
+    runs: int
+    replies: int
 
 
-def _sum(column: Any, where: Any) -> Any:  # noqa: ANN401 - SQLAlchemy's expressions
-    return func.coalesce(func.sum(case((where, column), else_=0)), 0)
+def stats(engine: Engine) -> Stats:
+    """Count what the store holds."""
+    by_model = (
+        select(
+            replies.c.model,
+            func.count(),
+            func.sum(func.length(replies.c.text)),
+            func.sum(replies.c.prompt_tokens),
+            func.sum(replies.c.completion_tokens),
+        )
+        .group_by(replies.c.model)
+        .order_by(replies.c.model)
+    )
+    with reading(engine) as connection:
+        models = tuple(
+            ModelStats(row[0], *(int(number or 0) for number in row[1:]))
+            for row in connection.execute(by_model)
+        )
+        known, lines = (
+            int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+            for table in (runs, entries)
+        )
+        saved = connection.execute(
+            select(func.count()).where(entries.c.kept, entries.c.status == "done")
+        ).scalar_one()
+        if connection.dialect.name == "postgresql":
+            size = connection.execute(text("SELECT pg_database_size(current_database())"))
+        else:
+            size = connection.execute(
+                text("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()")
+            )
+        return Stats(models, known, lines, int(saved), int(size.scalar_one()))
+
+
+def prune(engine: Engine, before: float) -> Pruned:
+    """Let go of runs that were last alive before a moment, and of replies that no run is left for.
+
+    Args:
+        engine: the database.
+        before: seconds since 1970.
+    """
+    old = select(runs.c.id).where(runs.c.seen < before)
+    with engine.begin() as connection:
+        for table in (entries, rows, ledger):
+            connection.execute(delete(table).where(table.c.run.in_(old)))
+        gone = connection.execute(delete(runs).where(runs.c.seen < before)).rowcount
+        # A journal that is left needs the texts of its calls.
+        needed = select(entries.c.call_key)
+        unused = replies.c.key.not_in(needed)
+        let_go = connection.execute(
+            delete(replies).where(replies.c.created < before, unused)
+        ).rowcount
+        # Left behind by processes that died, for calls that nobody has wanted since.
+        connection.execute(delete(leases).where(leases.c.expires < before))
+    if engine.dialect.name == "sqlite":
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.connection.cursor().execute("VACUUM")
+    return Pruned(gone, let_go)
+
+
+def export(engine: Engine, run: str = "") -> Iterator[dict[str, Any]]:
+    """The replies, as ``recorded:FILE`` reads them: all, or those of one run.
+
+    Args:
+        engine: the database.
+        run: a run's name; empty for the whole cache.
+    """
+    query = select(replies).order_by(replies.c.created, replies.c.key)
+    if run:
+        scope = select(runs.c.scope).where(runs.c.id == run).scalar_subquery()
+        used = select(entries.c.call_key).where(entries.c.run == run, entries.c.kind == "call")
+        query = query.where(replies.c.key.in_(used), replies.c.scope == cast(scope, Text))
+    with reading(engine) as connection:
+        for row in connection.execution_options(yield_per=200).execute(query):
+            yield {
+                "key": row.key,
+                "text": row.text,
+                "complete": row.complete,
+                "model": row.model,
+                "identity": row.identity,
+                "usage": {
+                    name: getattr(row, name)
+                    for name in ("prompt_tokens", "completion_tokens", "cached_tokens")
+                },
+            }

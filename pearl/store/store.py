@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import delete, select, text
-from sqlalchemy.dialects import postgresql, sqlite
 
-from pearl.models.base import Reply, Usage
+from pearl.models.base import Reply
 from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
 from pearl.run.calls import Entry, Journal
-from pearl.store import changes
+from pearl.store import writer as changes
 from pearl.store.database import is_dead, new_owner, open_database
 from pearl.store.tables import ledger
-from pearl.store.writer import LoopWriter, ThreadWriter, Writer
+from pearl.store.writer import LoopWriter, ThreadWriter, Writer, insert_into
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -103,7 +102,7 @@ class Store:
             "key": key,
             "text": text,
             "complete": reply.complete,
-            **_usage(reply.usage),
+            **asdict(reply.usage),
             "model": model,
             "identity": storable(identity),
             "created": time.time(),
@@ -129,7 +128,7 @@ class Store:
 
     async def flush(self) -> None:
         """Wait until everything so far is safe."""
-        await self.writer.flush()
+        await self.writer.ask(None, None)
 
     def close(self) -> None:
         """Commit everything and let go of the database."""
@@ -157,14 +156,6 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
-def _usage(usage: Usage) -> dict[str, int]:
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cached_tokens": usage.cached_tokens,
-    }
-
-
 def _entry_row(run: str, item: str, entry: Entry) -> dict[str, Any]:
     # A call's text is in the table of replies already.
     told = entry.kind == "decision"
@@ -178,18 +169,11 @@ def _entry_row(run: str, item: str, entry: Entry) -> dict[str, Any]:
         "attempt": entry.attempt,
         "status": entry.status,
         "cause": storable(entry.cause),
-        **_usage(entry.usage),
+        **asdict(entry.usage),
         "seconds": entry.seconds,
         "kept": entry.kept,
         "started": entry.started,
     }
-
-
-class _Wish(NamedTuple):
-    run: str
-    owner: str
-    ceiling: Ceiling
-    amount: Amount
 
 
 class _Bill(NamedTuple):
@@ -223,8 +207,8 @@ class StoreLedger:
 
     async def reserve(self, wanted: Amount) -> Grant:
         """Set an amount aside, where it is granted."""
-        wish = _Wish(self._run, self._store.owner, self._ceiling, wanted)
-        verdict: Grant = await self._store.writer.ask(_reserve, wish)
+        bill = _Bill(self._run, self._store.owner, Amount(), wanted)
+        verdict: Grant = await self._store.writer.ask(_reserve, (self._ceiling, bill))
         return verdict
 
     async def settle(self, reserved: Amount, spent: Amount) -> None:
@@ -244,19 +228,18 @@ def _open(connection: Connection, changes: list[_Bill]) -> None:
         _add(connection, bill)
 
 
-def _reserve(connection: Connection, changes: list[_Wish]) -> list[Grant]:
+def _reserve(connection: Connection, changes: list[tuple[Ceiling, _Bill]]) -> list[Grant]:
     now = time.time()
     verdicts = []
-    for wish in changes:
-        _one_at_a_time(connection, wish.run)
-        rows = list(connection.execute(select(ledger).where(ledger.c.run == wish.run)))
+    for ceiling, bill in changes:
+        _one_at_a_time(connection, bill.run)
+        rows = list(connection.execute(select(ledger).where(ledger.c.run == bill.run)))
         spent = sum((Amount(row.tokens, row.cost) for row in rows), Amount())
         alive = (row for row in rows if not is_dead(row.owner, row.seen, now))
         reserved = sum((Amount(row.reserved_tokens, row.reserved_cost) for row in alive), Amount())
-        verdict = judge(wish.ceiling, spent, reserved, wish.amount)
-        if verdict is Grant.GRANTED:
-            _add(connection, _Bill(wish.run, wish.owner, Amount(), wish.amount))
-        verdicts.append(verdict)
+        verdicts.append(judge(ceiling, spent, reserved, bill.reserved))
+        if verdicts[-1] is Grant.GRANTED:
+            _add(connection, bill)
     return verdicts
 
 
@@ -276,8 +259,7 @@ def _spent(connection: Connection, changes: list[str]) -> list[Amount]:
 
 def _add(connection: Connection, bill: _Bill) -> None:
     """Add a bill to what its process has spent and reserved so far."""
-    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    row = make(ledger).values(
+    row = insert_into(ledger, connection.dialect.name).values(
         run=bill.run,
         owner=bill.owner,
         seen=time.time(),

@@ -1,8 +1,12 @@
-"""Who writes to a store: many coroutines' changes in one transaction.
+"""Who writes to a store: many coroutines' changes in one transaction, and how each is written.
 
 A transaction costs as much as the dozens of rows that it may hold, and a
 database file takes one writer at a time. Changes are handed over in order and
-committed in that order; who needs to know that they are safe waits for `Writer.flush`.
+committed in that order; who needs to know that they are safe waits for `Writer.ask`.
+
+What every call needs goes straight to the driver (`__write_many`, `__read_all`):
+SQLAlchemy writes the SQL, once for each kind of database; to put it together
+and to wrap results anew for each call takes longer than the database does.
 """
 
 from __future__ import annotations
@@ -12,14 +16,31 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from pearl.models.base import ModelError
-from pearl.store.database import checkpoint, is_log_long
+from sqlalchemy import (
+    BindParameter,
+    Insert,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from pearl.models.base import ModelError, Reply, Usage
+from pearl.store.database import checkpoint, is_dead, is_log_long
+from pearl.store.tables import entries, leases, ledger, replies, rows, runs
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Dialect, Engine, Executable
 
 
 Work: TypeAlias = "Callable[[Connection, list[Any]], list[Any] | None]"
@@ -61,6 +82,10 @@ class Writer(ABC):
     async def ask(self, work: Work | None, payload: Any) -> Any:  # noqa: ANN401 - the work's own
         """Hand over a change, and wait for its answer, which stands once it is committed.
 
+        Args:
+            work: what to do; None only waits for what was handed over so far.
+            payload: what to do it with.
+
         Raises:
             ModelError: the database takes nothing any more (reason ``store``).
         """
@@ -68,14 +93,6 @@ class Writer(ABC):
         future: asyncio.Future[Any] = loop.create_future()
         self._put(_Change(work, payload, (loop, future)))
         return await future
-
-    async def flush(self) -> None:
-        """Wait until everything that was handed over so far is committed.
-
-        Raises:
-            ModelError: the database takes nothing any more (reason ``store``).
-        """
-        await self.ask(None, None)
 
     @abstractmethod
     def close(self) -> None:
@@ -231,3 +248,239 @@ class ThreadWriter(Writer):
                         loop.call_soon_threadsafe(self._settle, answered)
             if self._closing:
                 return
+
+
+Row: TypeAlias = dict[str, Any]
+
+LEASE = 60.0
+"""Seconds for which a call under way is its maker's, unless it renews the lease."""
+
+_AT_ONCE = 400
+"""Keys in one look-up: databases limit the parameters of a statement."""
+
+
+def insert_into(table: Table, dialect: str) -> Any:  # noqa: ANN401 - either dialect's
+    """An insertion that can say what becomes of a row that is there already."""
+    return (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
+
+
+def _named(table: Table) -> dict[str, Any]:
+    """Each column from the parameter of its name."""
+    columns = (column for column in table.c if column.autoincrement is not True)
+    return {column.name: bindparam(column.name, type_=column.type) for column in columns}
+
+
+_ADD_ENTRY = insert(entries).values(_named(entries))
+_END_LEASE = delete(leases).where(
+    and_(leases.c.scope == bindparam("s"), leases.c.key == bindparam("k"))
+)
+
+
+class Claim(NamedTuple):
+    """A call that somebody wants made."""
+
+    scope: str
+    key: str
+    owner: str
+
+
+def add_entries(connection: Connection, changes: list[Row]) -> None:
+    """Append journal entries."""
+    _write_many(connection, _ADD_ENTRY, changes)
+
+
+def add_replies(connection: Connection, changes: list[Row]) -> None:
+    """Keep replies, and give up the leases on their keys."""
+    changes.sort(key=lambda row: (row["scope"], row["key"]))
+    _write_many(connection, _keeping(connection.dialect.name), changes)
+    # Whoever took such a call over meanwhile finds its reply.
+    _write_many(connection, _END_LEASE, [{"s": row["scope"], "k": row["key"]} for row in changes])
+
+
+def give_up(connection: Connection, claims: list[Claim]) -> None:
+    """Give up leases, as far as they are still the claimers' own."""
+    where = and_(
+        leases.c.scope == bindparam("s"),
+        leases.c.key == bindparam("k"),
+        leases.c.owner == bindparam("o"),
+    )
+    given_up = [{"s": claim.scope, "k": claim.key, "o": claim.owner} for claim in claims]
+    connection.execute(delete(leases).where(where), given_up)
+
+
+def put_rows(connection: Connection, changes: list[Row]) -> None:
+    """Put a batch's results; a later one of the same question replaces it."""
+    last = {(row["run"], row["id"]): row for row in changes}
+    statement = insert_into(rows, connection.dialect.name)
+    names = ("position", "row_key", "status", "result")
+    replaced = {name: statement.excluded[name] for name in names}
+    statement = statement.on_conflict_do_update(index_elements=["run", "id"], set_=replaced)
+    connection.execute(statement, list(last.values()))
+
+
+_ROW = and_(rows.c.run == bindparam("r"), rows.c.id == bindparam("i"))
+
+
+def move_rows(connection: Connection, changes: list[Row]) -> None:
+    """Give questions another place in their file."""
+    connection.execute(update(rows).where(_ROW).values(position=bindparam("p")), changes)
+
+
+def drop_rows(connection: Connection, changes: list[Row]) -> None:
+    """Forget results."""
+    connection.execute(delete(rows).where(_ROW), changes)
+
+
+def put_runs(connection: Connection, changes: list[Row]) -> None:
+    """Write down that runs start or go on."""
+    for row in changes:
+        changed = {name: row[name] for name in ("owner", "seen", "ended")}
+        done = connection.execute(update(runs).where(runs.c.id == row["id"]).values(changed))
+        if not done.rowcount:
+            connection.execute(insert(runs), row)
+
+
+def end_runs(connection: Connection, changes: list[str]) -> None:
+    """Write down that runs have ended."""
+    connection.execute(update(runs).where(runs.c.id.in_(changes)).values(ended=time.time()))
+
+
+def renew(connection: Connection, changes: list[str]) -> None:
+    """A sign of life of some owners: their leases and runs hold on."""
+    now = time.time()
+    owners = list(dict.fromkeys(changes))
+    connection.execute(update(leases).where(leases.c.owner.in_(owners)).values(expires=now + LEASE))
+    connection.execute(update(runs).where(runs.c.owner.in_(owners)).values(seen=now))
+    connection.execute(update(ledger).where(ledger.c.owner.in_(owners)).values(seen=now))
+
+
+def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
+    """Look calls up, and take those that are neither answered nor under way.
+
+    Each is answered with its reply, with True where the claimer is to make
+    the call, or with False where another process is making it.
+
+    The lease comes first and the look-up second: the other way round, a reply
+    that another process commits in between would be missed, and paid again.
+    """
+    now = time.time()
+    wanted = dict(sorted({(claim.scope, claim.key): claim for claim in changes}.items()))
+    fresh = [{**claim._asdict(), "expires": now + LEASE} for claim in wanted.values()]
+    all_new = _write_many(connection, _leasing(connection.dialect.name), fresh) == len(fresh)
+    answered: dict[tuple[str, str], Reply] = {}
+    for scope, keys in _by_scope(wanted):
+        values = {"scope": scope, **{f"k{number}": key for number, key in enumerate(keys)}}
+        for key, text, *tokens in _read_all(connection, _looking_up(len(keys)), values):
+            answered[scope, key] = Reply(text, Usage(*tokens), kept=True)
+    asked = [place for place in wanted if place not in answered]
+    # Who holds a call, and until when.
+    held: dict[tuple[str, str], tuple[str, float]] = {}
+    for scope, keys in _by_scope([] if all_new else asked):
+        where = and_(leases.c.scope == scope, leases.c.key.in_(keys))
+        for row in connection.execute(select(leases).where(where)):
+            held[scope, row.key] = (row.owner, row.expires)
+    verdicts: dict[tuple[str, str], Reply | bool] = dict(answered)
+    for place in asked:
+        # On a server another process may have kept the reply, or given up, since the look-up
+        # above: then no lease is there, and the claimer looks again.
+        owner, expires = held.get(place, ("", 0.0))
+        verdicts[place] = all_new or (
+            place in held
+            and (
+                owner == wanted[place].owner
+                or _take_over(connection, wanted[place], owner, expires, now)
+            )
+        )
+    if answered:
+        give_up(connection, [wanted[place] for place in answered])
+    return [verdicts[claim.scope, claim.key] for claim in changes]
+
+
+def _take_over(connection: Connection, one: Claim, owner: str, expires: float, now: float) -> bool:
+    """Take a dead process's lease, unless another one was faster."""
+    if now < expires and not is_dead(owner, expires - LEASE, now):
+        return False
+    where = and_(leases.c.scope == one.scope, leases.c.key == one.key, leases.c.owner == owner)
+    changed = connection.execute(
+        update(leases).where(where).values(owner=one.owner, expires=now + LEASE)
+    )
+    return changed.rowcount == 1
+
+
+@cache
+def _leasing(dialect: str) -> Insert:
+    """Take leases; one that is there stays as it is."""
+    statement: Insert = insert_into(leases, dialect).values(_named(leases)).on_conflict_do_nothing()
+    return statement
+
+
+@cache
+def _keeping(dialect: str) -> Insert:
+    """Keep replies; one that was cut off makes room for another, a whole one stays."""
+    statement = insert_into(replies, dialect).values(_named(replies))
+    names = [column.name for column in replies.c if not column.primary_key]
+    kept: Insert = statement.on_conflict_do_update(
+        index_elements=["scope", "key"],
+        set_={name: statement.excluded[name] for name in names},
+        where=~replies.c.complete,
+    )
+    return kept
+
+
+def _by_scope(places: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
+    """Scopes with their keys, some at a time."""
+    scopes: dict[str, list[str]] = {}
+    for scope, key in places:
+        scopes.setdefault(scope, []).append(key)
+    for scope, keys in scopes.items():
+        for at in range(0, len(keys), _AT_ONCE):
+            yield scope, keys[at : at + _AT_ONCE]
+
+
+@lru_cache(maxsize=128)
+def _looking_up(count: int) -> Select[Any]:
+    """Look up so many calls; a reply that was cut off helps nobody, and is asked for again."""
+    keys: list[BindParameter[str]] = [bindparam(f"k{number}") for number in range(count)]
+    tokens = (replies.c.prompt_tokens, replies.c.completion_tokens, replies.c.cached_tokens)
+    where = and_(replies.c.scope == bindparam("scope"), replies.c.key.in_(keys), replies.c.complete)
+    return select(replies.c.key, replies.c.text, *tokens).where(where)
+
+
+def forget_owner(connection: Connection, changes: list[str]) -> None:
+    """Let go of everything that some owners hold: they end."""
+    connection.execute(delete(leases).where(leases.c.owner.in_(changes)))
+    connection.execute(update(runs).where(runs.c.owner.in_(changes)).values(owner=""))
+
+
+def _write_many(connection: Connection, statement: Executable, rows: Sequence[Row]) -> int:
+    """Carry out a statement for each row, and say how many rows it changed.
+
+    Args:
+        connection: within a transaction.
+        statement: the same object each time, so that its SQL is kept.
+        rows: values by the names of its parameters.
+    """
+    sql, names = _written(statement, connection.dialect)
+    with closing(connection.connection.cursor()) as cursor:
+        cursor.executemany(sql, _values(rows, names))
+        return int(cursor.rowcount)
+
+
+def _read_all(connection: Connection, statement: Executable, row: Row) -> list[Any]:
+    """The rows of a query, each a plain sequence; the arguments as of `_write_many`."""
+    sql, names = _written(statement, connection.dialect)
+    with closing(connection.connection.cursor()) as cursor:
+        cursor.execute(sql, _values([row], names)[0])
+        return list(cursor.fetchall())
+
+
+def _values(rows: Sequence[Row], names: tuple[str, ...] | None) -> Sequence[Any]:
+    return rows if names is None else [tuple(row[name] for name in names) for row in rows]
+
+
+@lru_cache(maxsize=256)
+def _written(statement: Any, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:  # noqa: ANN401
+    """SQL, and its parameters' names in order where the driver takes them by place."""
+    compiled = statement.compile(dialect=dialect)
+    places = compiled.positiontup
+    return str(compiled), tuple(places) if places is not None else None
