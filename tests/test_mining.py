@@ -41,9 +41,10 @@ def test_the_forms_that_models_write(reply: str):
     assert action.doc == "Find how far X trusts Y in CTX"
 
 
-@pytest.mark.parametrize(
-    "reply", ["None", "New actions:\n- None", "none needed.", "- None (the actions above suffice)"]
-)
+NO_ACTION = ["None", "New actions:\n- None", "none needed.", "- None (the actions above suffice)"]
+
+
+@pytest.mark.parametrize("reply", NO_ACTION)
 def test_no_action_is_an_answer(reply: str):
     assert read_proposals(reply) == {"actions": [], "findings": []}
 
@@ -67,32 +68,38 @@ def row(id: str, *actions: str) -> dict[str, Any]:
     return {"id": id, "status": "answered", "actions": list(actions), "findings": []}
 
 
-def test_an_action_knows_who_proposed_it():
-    trust, fate = "FIND_TRUST(CTX, X) : Find trust in X", "FIND_FATE(CTX, X) : Find X's fate"
-    mined = gather([row("a", trust), row("b", fate, trust), row("c", trust)], load_library("core"))
-    assert [(one.name, one.provenance) for one in mined.actions] == [
-        ("FIND_TRUST", ("a", "b", "c")),
-        ("FIND_FATE", ("b",)),
-    ]
-    assert mined.proposals == 4
-    assert mined.notes == ()
+FATE = "FIND_FATE(CTX, X) : Find X's fate"
+TRUST = "FIND_TRUST(CTX, X) : Find trust in X"
+OTHER = "FIND_FATE(CTX, X, Y) : Find what X does to Y"
+SEED = "FIND_EVENT(CTX, X, Y) : Find X at Y"
 
 
-def test_a_name_with_other_parameters_keeps_both_apart():
-    one, two = "FIND_FATE(CTX, X) : Find X's fate", "FIND_FATE(CTX, X, Y) : Find what X does to Y"
-    mined = gather([row("a", two), row("b", one), row("c", one)], load_library("core"))
-    assert [action.signature for action in mined.actions] == [
-        "FIND_FATE(CTX, X)",
-        "FIND_FATE_2(CTX, X, Y)",
-    ]
-    [note] = mined.notes
-    assert (note.kind, note.questions) == ("parameters", ("a",))
-
-
-def test_a_seed_s_name_is_the_seed_s():
-    mined = gather([row("a", "FIND_EVENT(CTX, X, Y) : Find X at Y")], load_library("core"))
-    assert mined.actions == ()
-    assert [(note.kind, note.questions) for note in mined.notes] == [("seed", ("a",))]
+@pytest.mark.parametrize(
+    ("rows", "signatures", "ids", "notes"),
+    [
+        pytest.param(
+            [row("a", TRUST), row("b", FATE, TRUST), row("c", TRUST)],
+            ["FIND_TRUST(CTX, X)", "FIND_FATE(CTX, X)"], [("a", "b", "c"), ("b",)], [],
+            id="an action knows who proposed it",
+        ),
+        pytest.param(
+            [row("a", OTHER), row("b", FATE), row("c", FATE)],
+            ["FIND_FATE(CTX, X)", "FIND_FATE_2(CTX, X, Y)"], [("b", "c"), ("a",)],
+            [("parameters", ("a",))], id="a name with other parameters keeps both apart",
+        ),
+        pytest.param(
+            [row("a", SEED)], [], [], [("seed", ("a",))], id="a seed's name is the seed's"
+        ),
+    ],
+)  # fmt: skip
+def test_proposals_become_a_library(
+    rows: list[Any], signatures: list[str], ids: list[Any], notes: list[Any]
+):
+    mined = gather(rows, load_library("core"))
+    assert [action.signature for action in mined.actions] == signatures
+    assert [action.provenance for action in mined.actions] == ids
+    assert [(note.kind, note.questions) for note in mined.notes] == notes
+    assert mined.proposals == sum(len(one["actions"]) for one in rows)
 
 
 def test_one_meaning_under_two_names_is_told():
@@ -244,19 +251,15 @@ def test_mining_through_the_batch_api(tmp_path: Path):
 
 def test_the_batch_api_needs_an_endpoint(tmp_path: Path):
     write_questions(tmp_path, "Does Ann trust Bo?")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        done = call("mine", "q.jsonl", "-o", "m.actions", "--model", "offline",
-                    "--mode", "batch-api")  # fmt: skip
+    words = ("mine", "q.jsonl", "-o", "m.actions", "--model", "offline", "--mode", "batch-api")
+    done = call(*words)
     assert done.code == 2
     assert "needs a model of an endpoint" in done.err
 
 
 def test_offline_says_that_there_is_no_model(tmp_path: Path):
     write_questions(tmp_path, "What is the purpose of the flood?", "Why does Ann leave?")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        done = call("mine", "q.jsonl", "-o", "m.actions", "--model", "")
+    done = call("mine", "q.jsonl", "-o", "m.actions", "--model", "")
     assert done.code == 0
     assert "No language model" in done.err
     names = [one.name for one in parse_library((tmp_path / "m.actions").read_text()).actions]

@@ -50,6 +50,13 @@ def refine(folder: Path, server: Server, *options: str) -> Result:
         return call("refine", "q.jsonl", "-o", "demos", "--model", "m", "--json", *options)
 
 
+def refined(folder: Path, script: Any, *options: str, **row: Any) -> tuple[Result, Server]:
+    """One question refined by a scripted model, and the server that it was asked of."""
+    write_questions(folder, **row)
+    with Server(script) as server:
+        return refine(folder, server, *options), server
+
+
 def scripted(*plans: str, right: str = "") -> Callable[[dict[str, Any]], str]:
     """Plans in order, the last of which repeats; the right option only for an output of ``right``.
 
@@ -76,9 +83,7 @@ def plans_in(folder: Path) -> dict[str, str]:
 
 
 def test_a_first_plan_that_leads_to_the_right_answer_is_kept(tmp_path: Path):
-    write_questions(tmp_path)
-    with Server(scripted(SECOND, right="FIND_REASON")) as server:
-        done = refine(tmp_path, server)
+    done, server = refined(tmp_path, scripted(SECOND, right="FIND_REASON"))
     assert done.code == 0
     assert server.kinds == ["plan", "step", "map"]
     assert (done.json["right"], done.json["refined"]) == (1, 0)
@@ -88,9 +93,7 @@ def test_a_first_plan_that_leads_to_the_right_answer_is_kept(tmp_path: Path):
 
 
 def test_a_plan_that_leads_to_a_wrong_answer_is_refined(tmp_path: Path):
-    write_questions(tmp_path)
-    with Server(scripted(FIRST, SECOND, right="FIND_REASON")) as server:
-        done = refine(tmp_path, server)
+    done, server = refined(tmp_path, scripted(FIRST, SECOND, right="FIND_REASON"))
     assert server.kinds == ["plan", "step", "map", "refine", "step", "map"]
     asked = server.asked[3]
     assert asked.messages[-2]["content"] == FIRST
@@ -103,9 +106,7 @@ def test_a_plan_that_leads_to_a_wrong_answer_is_refined(tmp_path: Path):
 
 
 def test_the_refining_model_sees_neither_the_gold_answer_nor_the_options(tmp_path: Path):
-    write_questions(tmp_path)
-    with Server(scripted(FIRST, SECOND, right="FIND_REASON")) as server:
-        refine(tmp_path, server)
+    _, server = refined(tmp_path, scripted(FIRST, SECOND, right="FIND_REASON"))
     for asked in server.asked:
         if asked.kind in ("plan", "refine", "correct"):
             assert not any(option in asked.text for option in OPTIONS)
@@ -114,9 +115,9 @@ def test_the_refining_model_sees_neither_the_gold_answer_nor_the_options(tmp_pat
 
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 def test_the_limit_of_rounds(tmp_path: Path, rounds: int):
-    write_questions(tmp_path)
-    with Server(scripted(FIRST, SECOND, THIRD, FIRST, SECOND)) as server:
-        done = refine(tmp_path, server, "--rounds", str(rounds))
+    done, server = refined(
+        tmp_path, scripted(FIRST, SECOND, THIRD, FIRST, SECOND), "--rounds", str(rounds)
+    )
     assert done.code == 0
     assert server.kinds.count("plan") == 1
     assert server.kinds.count("refine") == rounds
@@ -128,27 +129,21 @@ def test_the_limit_of_rounds(tmp_path: Path, rounds: int):
 
 def test_a_model_that_repeats_its_plan_is_asked_anew_each_time(tmp_path: Path):
     """The same prompt again would be answered from the cache for ever."""
-    write_questions(tmp_path)
-    with Server(scripted(FIRST)) as server:
-        refine(tmp_path, server)
+    _, server = refined(tmp_path, scripted(FIRST))
     assert server.kinds.count("refine") == 3
     prompts = {asked.text for asked in server.asked if asked.kind == "refine"}
     assert len(prompts) == 1
 
 
 def test_a_refined_plan_goes_through_the_checker(tmp_path: Path):
-    write_questions(tmp_path)
-    with Server(scripted(FIRST, UNKNOWN, SECOND, right="FIND_REASON")) as server:
-        done = refine(tmp_path, server)
+    done, server = refined(tmp_path, scripted(FIRST, UNKNOWN, SECOND, right="FIND_REASON"))
     assert server.kinds == ["plan", "step", "map", "refine", "correct", "step", "map"]
     assert "[PRL201]" in server.asked[4].text
     assert done.json["right"] == 1
 
 
 def test_a_plan_that_never_passes_the_checker_ends_it(tmp_path: Path):
-    write_questions(tmp_path)
-    with Server(scripted(UNKNOWN)) as server:
-        done = refine(tmp_path, server)
+    done, server = refined(tmp_path, scripted(UNKNOWN))
     assert server.kinds == ["plan"] + ["correct"] * 7
     [row] = done.json["rows"]
     assert [one["judgement"] for one in row["tries"]] == ["No plan passed the checker."]
@@ -156,7 +151,6 @@ def test_a_plan_that_never_passes_the_checker_ends_it(tmp_path: Path):
 
 
 def test_a_step_without_an_output_is_told_to_the_refining_model(tmp_path: Path):
-    write_questions(tmp_path)
     plan = scripted(FIRST, SECOND, right="FIND_REASON")
 
     def script(body: dict[str, Any]) -> Any:
@@ -164,15 +158,13 @@ def test_a_step_without_an_output_is_told_to_the_refining_model(tmp_path: Path):
             return failing(400, "this step is refused")
         return plan(body)
 
-    with Server(script) as server:
-        done = refine(tmp_path, server)
-    refined = next(asked for asked in server.asked if asked.kind == "refine")
-    assert "It led to no answer: Step a has no output" in refined.text
+    done, server = refined(tmp_path, script)
+    later = next(asked for asked in server.asked if asked.kind == "refine")
+    assert "It led to no answer: Step a has no output" in later.text
     assert done.json["right"] == 1
 
 
 def test_an_option_that_cannot_be_told_is_no_right_answer(tmp_path: Path):
-    write_questions(tmp_path)
     plan = scripted(FIRST, SECOND, right="FIND_REASON")
 
     def script(body: dict[str, Any]) -> Any:
@@ -181,10 +173,9 @@ def test_an_option_that_cannot_be_told_is_no_right_answer(tmp_path: Path):
             return "I would not like to say."
         return plan(body)
 
-    with Server(script) as server:
-        done = refine(tmp_path, server)
-    refined = next(asked for asked in server.asked if asked.kind == "refine")
-    assert "It led to no answer" in refined.text
+    done, server = refined(tmp_path, script)
+    later = next(asked for asked in server.asked if asked.kind == "refine")
+    assert "It led to no answer" in later.text
     assert done.json["right"] == 1
 
 
@@ -210,17 +201,13 @@ def test_a_model_that_fails_is_told_and_asked_again_in_the_next_go(tmp_path: Pat
 
 
 def test_an_open_answer_is_right_where_it_holds_the_gold_one(tmp_path: Path):
-    write_questions(tmp_path, options=[], gold="find_reason")
-    with Server(scripted(FIRST, SECOND)) as server:
-        done = refine(tmp_path, server)
+    done, server = refined(tmp_path, scripted(FIRST, SECOND), options=[], gold="find_reason")
     assert server.kinds == ["plan", "step", "refine", "step"]
     assert len(done.json["plans"]) == 1
 
 
 def test_a_question_without_a_gold_answer_cannot_be_scored(tmp_path: Path):
-    write_questions(tmp_path, gold="")
-    with Server([SECOND]) as server:
-        done = refine(tmp_path, server)
+    done, server = refined(tmp_path, [SECOND], gold="")
     assert done.code == 2
     assert "q.jsonl: question q0 cannot be scored" in done.err
     assert server.asked == []
@@ -243,9 +230,7 @@ def test_ids_become_file_names_of_their_own(tmp_path: Path):
 
 
 def test_the_trace_of_a_question_is_that_of_its_last_try(tmp_path: Path):
-    write_questions(tmp_path)
-    with Server(scripted(FIRST, SECOND, right="FIND_REASON")) as server:
-        done = refine(tmp_path, server)
+    done, _ = refined(tmp_path, scripted(FIRST, SECOND, right="FIND_REASON"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         trace = call("trace", f"{done.json['run']}/q0")

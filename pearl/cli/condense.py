@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -291,10 +291,7 @@ def as_object(
             }
             for merge in result.mapping
         ],
-        "notes": [
-            {"kind": note.kind, "text": note.text, "actions": list(note.actions)}
-            for note in result.notes
-        ],
+        "notes": [asdict(note) for note in result.notes],
         "rounds": [
             {"round": one.number, "calls": one.calls, "before": one.before, "after": one.after}
             for one in result.rounds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,6 +34,7 @@ def migrate_command(
     action that replaces it; all else stays as it is."""
     from pearl.cli.inputs import Kind, read_inputs
     from pearl.lang.source import InputError
+    from pearl.mining.migrate import migrate
 
     check_output(output)
     library = load(libraries)
@@ -47,10 +48,15 @@ def migrate_command(
         raise InputError(f"{len(files)} files: add --write to write each of them back.")
     if len(files) > 1 and output:
         raise InputError(f"{len(files)} files do not go into one: add --write in place of -o.")
-    done = [(given, _migrated(given, library)) for given in inputs]
+    done = [(given, migrate(given.source, library)) for given in inputs]
     texts = {file: _text(file, [one for one in done if _file(one[0]) == file]) for file in files}
     if in_place:
-        _write(texts, done)
+        changed = {_file(given) for given, migrated in done if migrated.changes}
+        for file, text in texts.items():
+            if file == "-":
+                emit(text)
+            elif file in changed:
+                write(file, text)
     elif output or not as_json:
         emit(texts[files[0]], output)
     left = _left(done, library)
@@ -64,12 +70,6 @@ def migrate_command(
 
 def _file(given: Input) -> str:
     return given.source.name.rpartition(":")[0] if given.row else given.source.name
-
-
-def _migrated(given: Input, library: Library) -> Migrated:
-    from pearl.mining.migrate import migrate
-
-    return migrate(given.source, library)
 
 
 def _text(file: str, done: Sequence[tuple[Input, Migrated]]) -> str:
@@ -96,12 +96,9 @@ def with_plan(row: str, plan: str) -> str:
     decoder = json.JSONDecoder()
     at = row.index("{") + 1
     start = end = -1
-    while True:
-        at = _skip(row, at, " \t\r\n,")
-        if row[at] == "}":
-            break
+    while row[at := _skip(row, at)] != "}":
         key, at = decoder.raw_decode(row, at)
-        at = _skip(row, at, " \t\r\n:")
+        at = _skip(row, at)
         _, after = decoder.raw_decode(row, at)
         if key == "plan":
             start, end = at, after
@@ -109,19 +106,10 @@ def with_plan(row: str, plan: str) -> str:
     return row[:start] + json.dumps(plan, ensure_ascii=row.isascii()) + row[end:]
 
 
-def _skip(text: str, at: int, marks: str) -> int:
-    while text[at] in marks:
+def _skip(text: str, at: int) -> int:
+    while text[at] in " \t\r\n,:":
         at += 1
     return at
-
-
-def _write(texts: Mapping[str, str], done: Iterable[tuple[Input, Migrated]]) -> None:
-    changed = {_file(given) for given, migrated in done if migrated.changes}
-    for file, text in texts.items():
-        if file == "-":
-            emit(text)
-        elif file in changed:
-            write(file, text)
 
 
 def _left(

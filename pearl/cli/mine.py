@@ -16,7 +16,7 @@ from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.jobs.job import JobSettings
-    from pearl.mining.mine import Mined, Note
+    from pearl.mining.mine import Mined
     from pearl.models.batch_store import BatchStatus
 
 SHOWN = 3
@@ -72,6 +72,7 @@ def mine_command(
     from pearl.lang.library import load_library
     from pearl.lang.printer import print_library
     from pearl.lang.source import InputError
+    from pearl.lang.values import canonical_json
     from pearl.mining.mine import gather, mine_job, read_examples
 
     if output == "-":
@@ -87,7 +88,7 @@ def mine_command(
     mined = gather(read_results(given.store, progress.run), library)
     write(output, print_library(mined.actions) if mined.actions else "# No action was proposed.\n")
     if notes:
-        write(notes, "".join(map(_line, mined.notes)))
+        write(notes, "".join(canonical_json(asdict(note)) + "\n" for note in mined.notes))
     if as_json:
         emit_json({**progress.as_object(), **_as_object(mined), "output": output})
     else:
@@ -105,28 +106,19 @@ def _in_batches(
 
     if given.scheduler:
         raise InputError("The Batch API needs no cluster: leave out --scheduler, or --mode.")
-    told = _untold if quiet else _Lines()
-    model = open_batches(given.model.name, folder, interval=poll, progress=told)
-    limits = replace(given.limits, concurrency=questions, first=questions)
-    return replace(given, model=model, limits=limits)
+    printed: dict[int, str] = {}
 
-
-class _Lines:
-    """A line on the error stream whenever a batch stands otherwise than before."""
-
-    def __init__(self) -> None:
-        self._said: dict[int, str] = {}
-
-    def __call__(self, status: BatchStatus) -> None:
+    def show(status: BatchStatus) -> None:
+        """A line on the error stream whenever a batch stands otherwise than before."""
         done = f"{status.completed:,} of {status.requests:,} done, {status.failed:,} failed"
         line = f"batch {status.batch}: {status.status}, {done}"
-        if self._said.get(status.batch) != line:
-            self._said[status.batch] = line
+        if not quiet and printed.get(status.batch) != line:
+            printed[status.batch] = line
             click.echo(line, err=True)
 
-
-def _untold(status: BatchStatus) -> None:
-    """Says nothing."""
+    model = open_batches(given.model.name, folder, interval=poll, progress=show)
+    limits = replace(given.limits, concurrency=questions, first=questions)
+    return replace(given, model=model, limits=limits)
 
 
 def _show(mined: Mined, asked: int, output: str, notes: str) -> None:
@@ -140,21 +132,12 @@ def _show(mined: Mined, asked: int, output: str, notes: str) -> None:
     for kind, count in kinds.items():
         click.echo(f"\n{_KINDS[kind]}: {count:,}")
         for note in [one for one in mined.notes if one.kind == kind][:SHOWN]:
-            click.echo(f"  {printable(note.message)} {click.style(_asked(note), dim=True)}")
+            shown = ", ".join(note.questions[:5])
+            more = f" and {len(note.questions) - 5} more" if len(note.questions) > 5 else ""
+            asked_by = click.style(f"(question {shown}{more})" if shown else "", dim=True)
+            click.echo(f"  {printable(note.message)} {asked_by}")
         if count > SHOWN:
             click.echo(f"  … {notes or 'all of them: --notes FILE'}")
-
-
-def _asked(note: Note) -> str:
-    shown = ", ".join(note.questions[:5])
-    more = f" and {len(note.questions) - 5} more" if len(note.questions) > 5 else ""
-    return f"(question {shown}{more})" if shown else ""
-
-
-def _line(note: Note) -> str:
-    from pearl.lang.values import canonical_json
-
-    return canonical_json(asdict(note)) + "\n"
 
 
 def _as_object(mined: Mined) -> dict[str, Any]:

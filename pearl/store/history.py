@@ -173,8 +173,8 @@ def totals(engine: Engine, run: str, item: str | None = None) -> Totals:
         query = query.where(entries.c.item == item)
     with reading(engine) as connection:
         found = connection.execute(query).one()
-    answered, kept, vain, *tokens = (int(number) for number in found[:9])
-    return Totals(answered, kept, vain, Usage(*tokens[:3]), Usage(*tokens[3:]), float(found[9]))
+    answered, kept, vain, *used = (int(number) for number in found[:9])
+    return Totals(answered, kept, vain, Usage(*used[:3]), Usage(*used[3:]), float(found[9]))
 
 
 def mean_seconds(engine: Engine, model: str) -> float | None:
