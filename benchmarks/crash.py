@@ -115,10 +115,10 @@ class _Spy:
 
 def uninterrupted(batch: Batch) -> Reference:
     """Run a batch in this process, with nobody to kill it."""
+    from pearl.answer import context_for
     from pearl.jobs.batch import Setup, batch_job
     from pearl.jobs.job import JobSettings, start
     from pearl.models.base import choose_model
-    from pearl.session import context_for
     from pearl.strategies.registry import prepare
 
     with patch.dict(os.environ, batch.environment(), clear=True):

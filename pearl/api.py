@@ -9,7 +9,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pearl.answer import Answer, answer, check_options, heading, kept
+from pearl.answer import (
+    Answer,
+    Began,
+    answer,
+    check_options,
+    context_for,
+    heading,
+    kept,
+    open_session,
+)
 from pearl.lang.ast import Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.library import Library, load_library
@@ -23,7 +32,6 @@ from pearl.models.base import Model, choose_model
 from pearl.prompts.calls import Demonstration
 from pearl.run.calls import Watch
 from pearl.run.context import Context
-from pearl.session import Began, context_for, open_session
 from pearl.strategies.pearl import Planned
 from pearl.strategies.pearl import write_plan as _write_plan
 from pearl.strategies.registry import prepare, prepare_plan

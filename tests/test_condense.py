@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pearl.answer import open_session
 from pearl.lang.ast import Action, Literal, Param, Ref, Replaced, Template, refs
 from pearl.lang.definitions import given, phrase, read_action, widened
 from pearl.lang.library import Library, load_library, parse_library
@@ -23,7 +24,6 @@ from pearl.mining.rounds import condense_with, read_reply, shards
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CondenseActions
 from pearl.run.context import Context
-from pearl.session import open_session
 from tests.runs import runs
 from tests.shell import call, command, one_line
 

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pearl.answer import Session
 from pearl.evaluate.context import EvaluationContext
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
@@ -30,7 +31,6 @@ from pearl.run.context import Context
 from pearl.run.evidence import evidence
 from pearl.run.loop import Finished, RunError, run_strategy
 from pearl.run.trace import export_trace
-from pearl.session import Session
 from pearl.store.store import open_store
 from pearl.strategies import fsm_states as picture
 from pearl.strategies.fsm import Fsm, FsmLimits, field_of, sentences

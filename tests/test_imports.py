@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import ROOT
 
 ROOMS = (
-    "lang", "lint", "passes", "retrieval", "prompts", "models", "run", "store", "session", "tools",
+    "lang", "lint", "passes", "retrieval", "prompts", "models", "run", "store", "tools",
     "strategies", "answer", "commaqa", "jobs", "mining", "report", "evaluate", "viewer",
     "review", "lsp", "api", "cli", "__main__",
 )  # fmt: skip

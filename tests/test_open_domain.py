@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pearl.answer import open_session
 from pearl.evaluate.context import Demonstrations, make_context
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.job import trial_tasks
@@ -27,7 +28,6 @@ from pearl.retrieval.retriever import Passage
 from pearl.run.calls import Caller, Journal, at_most
 from pearl.run.executor import SolverError
 from pearl.run.loop import RunError
-from pearl.session import open_session
 from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import MOST, PASSAGES, Limits, retrieving
 from tests.conftest import ROOT

@@ -33,14 +33,14 @@ from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.values import as_text, canonical_json
 from pearl.lint.checker import check
 from pearl.models.base import Reply, Request
-from pearl.passes import DEFAULT_PASSES, PASSES, find_pass, rewrite
-from pearl.passes.base import Pass, sound
+from pearl.passes import DEFAULT_PASSES, PASSES, Pass, find_pass, rewrite, sound
 from pearl.passes.split_context import split_context
 from pearl.prompts.calls import ExecuteStep
 from pearl.run.calls import Caller, Journal
 from pearl.run.evidence import evidence
 from pearl.run.loop import RunError, run_strategy
-from pearl.run.replay import Record, read_records, replay
+from pearl.run.replay import read_records, replay
+from pearl.run.trace import Trace
 from pearl.strategies.pearl import GivenPlan
 from tests.conftest import ROOT
 
@@ -327,7 +327,7 @@ def test_the_default_passes_together_keep_every_answer(plan: Plan):
 
 
 @pytest.fixture(scope="module")
-def recorded() -> tuple[list[Record], Library]:
+def recorded() -> tuple[list[Trace], Library]:
     folder = ROOT.parent / "shared" / "data" / "pearl_gpt4"
     if not folder.is_dir():
         pytest.skip("the shared data is not beside this checkout")
@@ -336,19 +336,19 @@ def recorded() -> tuple[list[Record], Library]:
 
 
 @BY_PASS
-def test_recorded_plans_conform(one: Pass, recorded: tuple[list[Record], Library]):
+def test_recorded_plans_conform(one: Pass, recorded: tuple[list[Trace], Library]):
     records, known = recorded
     for record in records:
         conforms(one, parse(record.source).plan, known)
 
 
 @pytest.mark.parametrize("names", [*((one.name,) for one in SAFE), DEFAULT_PASSES], ids=str)
-def test_recorded_answers_stay(names: tuple[str, ...], recorded: tuple[list[Record], Library]):
+def test_recorded_answers_stay(names: tuple[str, ...], recorded: tuple[list[Trace], Library]):
     records, known = recorded
     rewritten = []
     for record in records:
         plan = rewrite(parse(record.source).plan, known, names).plan
-        rewritten.append(replace(record, source=Source(record.name, print_plan(plan))))
+        rewritten.append(replace(record, source=Source(record.source.name, print_plan(plan))))
     result = replay(rewritten, known)
     assert (result.plans, result.executed, result.exact) == (733, 368, 368)
     # None of them writes `return`, or makes a call twice.
@@ -479,7 +479,7 @@ def test_a_long_chain_of_steps_is_hashed_in_linear_time():
     assert shared_calls([plan, plan], library()).saved == 200
 
 
-def test_questions_planned_twice_share_calls(recorded: tuple[list[Record], Library]):
+def test_questions_planned_twice_share_calls(recorded: tuple[list[Trace], Library]):
     records, known = recorded
     path = ROOT.parent / "shared" / "data" / "pearl_gpt4" / "train.ctx_eval_long.jsonl"
     rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pearl.answer import Session
 from pearl.evaluate.context import Demonstrations, make_context
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
@@ -29,7 +30,6 @@ from pearl.run.calls import Caller, Journal
 from pearl.run.context import Context
 from pearl.run.loop import Finished, RunError, run_strategy
 from pearl.run.trace import export_trace
-from pearl.session import Session
 from pearl.strategies.baselines import asking, asking_plan
 from pearl.strategies.pearl import GivenPlan
 from pearl.strategies.react import React, reacting

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from pearl.answer import open_session
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import parse_hops, to_plan
 from pearl.commaqa.tmn import LanguageModelScorer, Tmn
@@ -30,7 +31,6 @@ from pearl.prompts.calls import Demonstration, NextStep
 from pearl.run.calls import Caller
 from pearl.run.loop import RunError, run_strategy
 from pearl.run.trace import export_trace
-from pearl.session import open_session
 from pearl.store.store import open_store
 from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
 from pearl.strategies.pearl import (

@@ -50,11 +50,11 @@ def ask_command(
     step by step; or, with --strategy, steps are written one at a time. The
     answer comes with the passages it rests on, the plan, and a trace.
     """
+    from pearl.answer import context_for
     from pearl.api import ask
     from pearl.cli.output import progress, settle
     from pearl.lang.source import InputError, read_source
     from pearl.models.base import choose_model
-    from pearl.session import context_for
     from pearl.store.database import address
 
     if document == question == "-":
@@ -176,6 +176,7 @@ def run_command(
     as_json: bool,
 ) -> None:
     """Run PLAN on DOCUMENT (text files; one of them may be - for standard input)."""
+    from pearl.answer import context_for
     from pearl.api import run
     from pearl.cli.output import progress, settle
     from pearl.lang.diagnostics import Severity
@@ -186,7 +187,6 @@ def run_command(
     from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
     from pearl.models.base import choose_model
-    from pearl.session import context_for
     from pearl.store.database import address
 
     if plan == document == "-":

@@ -52,11 +52,11 @@ def batch_command(
     Every finished call is kept. Ctrl-C lets calls under way finish; the same command goes on
     from there, and tries questions again that failed.
     """
+    from pearl.answer import context_for
     from pearl.jobs.batch import Setup, batch_job
     from pearl.jobs.job import CONCURRENT_TASKS
     from pearl.lang.source import InputError
     from pearl.passes import chosen_passes
-    from pearl.session import context_for
     from pearl.strategies.registry import prepare
 
     if output == "-":

@@ -173,10 +173,10 @@ def _with_model(
     quiet: bool,
 ) -> tuple[Condensed, str]:
     """The library that a model leads to, and the name of the run."""
+    from pearl.answer import context_for, open_session
     from pearl.cli.output import progress, settle
     from pearl.mining.rounds import condense_with
     from pearl.run.calls import Caller
-    from pearl.session import context_for, open_session
     from pearl.store.database import address
 
     names: list[str] = []

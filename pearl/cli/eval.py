@@ -99,6 +99,7 @@ def eval_command(
     Questions without an answer count as wrong. Demonstrations of questions that are evaluated are
     not shown to the planner. The same command goes on where it stopped.
     """
+    from pearl.answer import context_for
     from pearl.evaluate.context import make_context, without_evaluated
     from pearl.evaluate.datasets import choose_examples, find_dataset
     from pearl.evaluate.job import evaluation_job, load_run
@@ -107,7 +108,6 @@ def eval_command(
     from pearl.evaluate.results import write_lines
     from pearl.lang.source import InputError, plan_folders
     from pearl.report.document import as_object
-    from pearl.session import context_for
 
     check_output(output, data)
     chosen = find_dataset(dataset)

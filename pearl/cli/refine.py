@@ -45,12 +45,12 @@ def refine_command(
     A plan whose answer is wrong is refined by the model. QUESTIONS is as for pearl batch, with
     gold in every row. Plans as they were written first go to DIR/unrefined.
     """
+    from pearl.answer import context_for
     from pearl.jobs.batch import Setup
     from pearl.jobs.job import read_results
     from pearl.jobs.questions import read_index
     from pearl.lang.source import InputError
     from pearl.mining.refine import refine_job, write_demonstrations
-    from pearl.session import context_for
     from pearl.strategies.registry import prepare
 
     folder = Path(output)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import heading
+from pearl.answer import Session, heading
 from pearl.commaqa.world import World
 from pearl.evaluate.context import LIBRARY, EvaluationContext, describe
 from pearl.evaluate.datasets import find_dataset
@@ -30,7 +30,6 @@ from pearl.prompts.render import load_schema
 from pearl.run.calls import Journal, SchemaError, fill
 from pearl.run.context import Context
 from pearl.run.loop import RunError
-from pearl.session import Session
 from pearl.store.database import is_there, open_database
 from pearl.store.history import find_run, list_runs
 from pearl.store.history import read_rows as stored_rows

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import answer, as_object, heading
+from pearl.answer import Session, answer, as_object, heading
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import (
     Question,
@@ -35,7 +35,6 @@ from pearl.prompts.render import render
 from pearl.run.calls import Journal
 from pearl.run.context import UNLIMITED, Context
 from pearl.run.loop import RunError
-from pearl.session import Session
 from pearl.strategies.registry import Known, Prepared, prepare_plan
 
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from pearl.answer import Session
 from pearl.lang.source import InputError, replacing
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import Engine
 from pearl.models.tokens import Price, dollars
 from pearl.run.calls import Entry
 from pearl.run.context import Context
-from pearl.session import Session
 from pearl.store.store import Store, storable
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pearl.answer import heading
+from pearl.answer import Session, heading
 from pearl.jobs.job import Job
 from pearl.jobs.questions import refuse
 from pearl.jobs.workers import Listed, Task
@@ -26,7 +26,6 @@ from pearl.lint.checker import check_library
 from pearl.mining.condense import free_name
 from pearl.models.base import ModelError
 from pearl.prompts.calls import MineActions
-from pearl.session import Session
 
 
 @dataclass(frozen=True, slots=True)

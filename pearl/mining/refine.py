@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import answer, heading, holds
+from pearl.answer import Session, answer, heading, holds
 from pearl.jobs.batch import Setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import QuestionIndex, Questions, QuestionTask, read_questions
@@ -24,7 +24,6 @@ from pearl.lang.source import InputError
 from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, RefinePlan, WritePlan
 from pearl.run.loop import RunError
-from pearl.session import Session
 from pearl.strategies.pearl import GivenPlan, write_plan
 from pearl.strategies.registry import prepare_own
 

@@ -29,7 +29,7 @@ from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import needed
 from pearl.lang.library import Library
-from pearl.passes.base import Applied, Pass, without
+from pearl.passes import Applied, Pass, without
 
 
 def _rewrite(plan: Plan, _: Library) -> Applied:
@@ -43,4 +43,4 @@ def _rewrite(plan: Plan, _: Library) -> Applied:
     return Applied(without(plan, gone, {}), tuple(notes))
 
 
-PASS = Pass("drop-unreachable", Safety.SAFE, _rewrite, __doc__)
+PASS: Pass = Pass("drop-unreachable", Safety.SAFE, _rewrite, __doc__)

@@ -26,7 +26,7 @@ from pearl.lang.ast import DOCUMENT, Mode, Plan, Ref, Step
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
-from pearl.passes.base import Applied, Pass, pure_builtin, users, without
+from pearl.passes import Applied, Pass, pure_builtin, users, without
 
 
 def _rewrite(plan: Plan, library: Library) -> Applied:
@@ -51,4 +51,4 @@ def copied(step: Step, library: Library) -> str | None:
     return arg.name
 
 
-PASS = Pass("fold-concat", Safety.SAFE, _rewrite, __doc__)
+PASS: Pass = Pass("fold-concat", Safety.SAFE, _rewrite, __doc__)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from pearl.lang.ast import Plan, Step, step_refs
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
-from pearl.passes.base import Applied, Pass, without
+from pearl.passes import Applied, Pass, without
 from pearl.passes.fold_concat import copied
 
 
@@ -49,4 +49,4 @@ def _gives_text(step: Step, library: Library) -> bool:
     return returns == "text" and not any(ref.mode for ref in step_refs(step))
 
 
-PASS = Pass("fold-concat-inside", Safety.UNSAFE, _rewrite, __doc__)
+PASS: Pass = Pass("fold-concat-inside", Safety.UNSAFE, _rewrite, __doc__)

@@ -35,7 +35,7 @@ from pearl.lang.ast import Action, Plan, Step
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
 from pearl.lang.values import canonical_json
-from pearl.passes.base import Applied, Pass, asks_model, call_key, renamed, users, without
+from pearl.passes import Applied, Pass, asks_model, call_key, renamed, users, without
 
 
 def share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) -> Applied:
@@ -70,4 +70,4 @@ def _rewrite(plan: Plan, library: Library) -> Applied:
     return share(plan, library, may)
 
 
-PASS = Pass("share-calls", Safety.SAFE, _rewrite, __doc__)
+PASS: Pass = Pass("share-calls", Safety.SAFE, _rewrite, __doc__)

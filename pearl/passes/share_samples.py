@@ -26,7 +26,7 @@ from __future__ import annotations
 from pearl.lang.ast import Action, Plan, Prompt, Step
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
-from pearl.passes.base import Applied, Pass
+from pearl.passes import Applied, Pass
 from pearl.passes.share_calls import share
 
 
@@ -38,4 +38,4 @@ def _may(_: Step, action: Action) -> bool:
     return isinstance(action.body, Prompt) or "pure" in action.traits
 
 
-PASS = Pass("share-samples", Safety.UNSAFE, _rewrite, __doc__)
+PASS: Pass = Pass("share-samples", Safety.UNSAFE, _rewrite, __doc__)

@@ -378,10 +378,11 @@ async def _called(
     frame: Frame,
 ) -> Value:
     """The value of one call: for the whole step, or for one item of its list."""
-    given = bound(step, action, values, item)
+    given, handlers = bound(step, action, values, item), frame.handlers
     match action.body:
         case Prompt():
-            if item is not None and _filters(step):
+            ref = mapped(step)
+            if item is not None and ref is not None and ref.mode.startswith("where"):
                 # A filter asks yes or no, whatever its action tells elsewhere.
                 action = replace(action, returns="bool")
             return await _prompted(step, action, given, path, frame)
@@ -390,21 +391,12 @@ async def _called(
             if function is None:
                 raise BindError(f"There is no builtin {name}: use {', '.join(FUNCTIONS)}.")
             return function([argument for _, argument in given.arguments])
-    value = await _handled(action, given, path, frame)
-    frame.caller.journal.decide(path, to_json(value))
-    return value
-
-
-async def _handled(action: Action, given: Bound, path: str, frame: Frame) -> Value:
-    """The value of an action that a solver, or steps of its own, carry out."""
-    handlers = frame.handlers
-    match action.body:
         case Solver(name=name):
             solve = handlers.solvers.get(name)
             if solve is None:
                 known = ", ".join(handlers.solvers) or "none"
                 raise BindError(f"{action.name} needs the solver {name}; there is {known}.")
-            return await solve(path, [argument for _, argument in given.arguments])
+            value = await solve(path, [argument for _, argument in given.arguments])
         case SubPlan(plan=plan):
             inner = frame.enter(action, given.arguments, path)
             start = {name: argument.value for name, argument in given.arguments}
@@ -413,13 +405,14 @@ async def _handled(action: Action, given: Bound, path: str, frame: Frame) -> Val
                 first = failures[0]
                 raise StepError(first.reason, f"its step {first.step} has no output: {first.cause}")
             ends = [values[name] for name in outputs(plan)]
-            return ends[0] if len(ends) == 1 else "\n\n".join(map(as_text, ends))
+            value = ends[0] if len(ends) == 1 else "\n\n".join(map(as_text, ends))
         case Decomposed():
             if handlers.decompose is None:
                 raise BindError(f"{action.name} needs a decomposer: run it with one.")
             inner = frame.enter(action, given.arguments, path)
-            return await handlers.decompose(action, given.arguments, inner)
-    raise BindError(f"{action.name} has no one to carry it out.")
+            value = await handlers.decompose(action, given.arguments, inner)
+    frame.caller.journal.decide(path, to_json(value))
+    return value
 
 
 async def _prompted(step: Step, action: Action, given: Bound, path: str, frame: Frame) -> Value:
@@ -448,8 +441,3 @@ async def _prompted(step: Step, action: Action, given: Bound, path: str, frame: 
         except DecodeError as error:
             wrong = error
     raise wrong
-
-
-def _filters(step: Step) -> bool:
-    ref = mapped(step)
-    return ref is not None and ref.mode.startswith("where")

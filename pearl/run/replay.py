@@ -21,35 +21,16 @@ from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
-from pearl.lang.values import Value, as_text, canonical_json, from_json
+from pearl.lang.values import Value, as_text, from_json
 from pearl.lint.checker import check
 from pearl.models.base import ModelError
 from pearl.models.recorded import Recorded
 from pearl.run.calls import Caller, Journal
 from pearl.run.executor import Frame, Handlers, SolverError, execute
-from pearl.run.trace import is_trace, read_trace
+from pearl.run.trace import Trace, is_trace, json_as_text, read_trace
 
 _RECORDED = Solver("recorded")
 """Stands in for whoever carried an action out beside the model."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A plan with what its steps gave.
-
-    Args:
-        name: which row it is, for messages.
-        source: the plan's text.
-        replies: what each call gave, by its path; empty where nothing was recorded.
-        answer: the recorded answer, or None.
-        values: what steps and their calls gave, as JSON, where that is known.
-    """
-
-    name: str
-    source: Source
-    replies: dict[str, str]
-    answer: str | None
-    values: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -66,8 +47,8 @@ class Replayed:
     findings: Counter[str] = field(default_factory=Counter)
 
 
-def read_records(source: Source) -> Iterator[Record]:
-    """Records of a JSON-lines file, or of a trace.
+def read_records(source: Source) -> Iterator[Trace]:
+    """Plans with what their steps gave, of a JSON-lines file or of a trace.
 
     A row has ``plan``, and may have ``step_outputs`` (name → text) and
     ``open_answer``.
@@ -76,8 +57,7 @@ def read_records(source: Source) -> Iterator[Record]:
         InputError: a row that is no such object.
     """
     if is_trace(source):
-        trace = read_trace(source)
-        yield Record(source.name, source, trace.replies, trace.answer, trace.values)
+        yield read_trace(source)
         return
     for number, line in enumerate(source.text.split("\n"), 1):
         if not line.strip():
@@ -92,17 +72,13 @@ def read_records(source: Source) -> Iterator[Record]:
         outputs_by_name = row.get("step_outputs") or {}
         if not isinstance(outputs_by_name, dict):
             raise InputError(f'{name}: "step_outputs" is not an object of names and texts.')
-        replies = {f"step/{step}": _text(value) for step, value in outputs_by_name.items()}
+        replies = {f"step/{step}": json_as_text(value) for step, value in outputs_by_name.items()}
         answer = row.get("open_answer")
-        recorded = _text(answer) if replies and answer is not None else None
-        yield Record(name, Source(name, row["plan"]), replies, recorded)
+        recorded = json_as_text(answer) if replies and answer is not None else None
+        yield Trace(Source(name, row["plan"]), replies, recorded)
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - any JSON
-    return value if isinstance(value, str) else canonical_json(value)
-
-
-def replay(records: Sequence[Record], library: Library) -> Replayed:
+def replay(records: Sequence[Trace], library: Library) -> Replayed:
     """Check every record, and run those that have step outputs and an answer.
 
     Actions that the library lacks are reported, and stand in with the
@@ -115,7 +91,7 @@ def replay(records: Sequence[Record], library: Library) -> Replayed:
     return asyncio.run(_replay(records, library))
 
 
-async def _replay(records: Sequence[Record], library: Library) -> Replayed:
+async def _replay(records: Sequence[Trace], library: Library) -> Replayed:
     result = Replayed()
     for record in records:
         result.plans += 1
@@ -132,25 +108,25 @@ async def _replay(records: Sequence[Record], library: Library) -> Replayed:
         try:
             answer = await _executed(parsed.plan, record, library)
         except (ModelError, InputError) as error:
-            result.failed[record.name] = str(error)
+            result.failed[record.source.name] = str(error)
             continue
         if answer.strip() == record.answer.strip():
             result.exact += 1
         else:
-            result.differ.append(record.name)
+            result.differ.append(record.source.name)
     return result
 
 
-async def _executed(plan: Plan, record: Record, library: Library) -> str:
+async def _executed(plan: Plan, record: Trace, library: Library) -> str:
     journal = Journal()
-    model = Recorded(record.replies, record.name)
+    model = Recorded(record.replies, record.source.name)
     caller = Caller(model.answer, model.identity, journal)
 
     async def solve(path: str, given: Sequence[Given]) -> Value:
         """What an agent, a retriever or an action's own steps gave."""
         del given
         if path not in record.values:
-            raise SolverError("recording", f"{record.name} has no value for {path}.")
+            raise SolverError("recording", f"{record.source.name} has no value for {path}.")
         return from_json(record.values[path])
 
     handlers = Handlers({_RECORDED.name: solve})
@@ -158,7 +134,7 @@ async def _executed(plan: Plan, record: Record, library: Library) -> str:
     frame = Frame(document, _complete(plan, library), caller, handlers=handlers)
     values, failures = await execute(frame, plan.steps, {})
     if failures:
-        raise InputError(f"{record.name}: {failures[0].cause}")
+        raise InputError(f"{record.source.name}: {failures[0].cause}")
     return "\n\n".join(as_text(values[name]) for name in outputs(plan))
 
 

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template
+from pearl.lang.ast import DOCUMENT, Arg, Literal, Plan, Ref, Step
 from pearl.lang.graph import outputs
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan, print_step
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import canonical_json, one_line_json
+from pearl.passes import map_refs
 from pearl.run.calls import Entry
 
 _FRAME = re.compile(r"((?:step/[^/]+/)*)plan$")
@@ -99,39 +100,27 @@ def _flat(tree: Branch, prefix: str) -> Iterator[Step]:
                 inner = f"{prefix}{call}."
                 yield from _flat(branch, inner)
                 ends += [Ref(f"{inner}{name}") for name in outputs(branch.plan)]
-        args = tuple(_renamed(arg, prefix) for arg in step.args)
+
+        text = ""
+        if (
+            step.args
+            and isinstance(first := step.args[0], Literal)
+            and isinstance(first.value, str)
+        ):
+            text = " ".join(first.value.split())
+            text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+        def inside(ref: Ref) -> Ref:
+            return ref if ref.name == DOCUMENT else replace(ref, name=f"{prefix}{ref.name}")
+
+        args = tuple(map_refs(arg, inside) for arg in step.args)
         yield replace(
             step,
             name=f"{prefix}{step.name}",
-            action=f"{step.action}{_first_text(step)}",
+            action=f"{step.action}{text and f': {text}'}",
             args=(*args, *ends),
             note=step.note or print_call(step),
         )
-
-
-def _renamed(arg: Arg, prefix: str) -> Arg:
-    match arg:
-        case Ref():
-            return _ref(arg, prefix)
-        case Template():
-            parts = (one if isinstance(one, str) else _ref(one, prefix) for one in arg.parts)
-            return replace(arg, parts=tuple(parts))
-        case Items():
-            return replace(arg, items=tuple(_renamed(one, prefix) for one in arg.items))
-        case Literal():
-            return arg
-
-
-def _ref(ref: Ref, prefix: str) -> Ref:
-    return ref if ref.name == DOCUMENT else replace(ref, name=f"{prefix}{ref.name}")
-
-
-def _first_text(step: Step) -> str:
-    first = next(iter(step.args), None)
-    if not isinstance(first, Literal) or not isinstance(first.value, str):
-        return ""
-    text = " ".join(first.value.split())
-    return f": {text if len(text) <= _SHOWN else f'{text[:_SHOWN]}…'}"
 
 
 def _step(call: str) -> str:
@@ -148,19 +137,26 @@ _ANSWER = re.compile(r"#\s*answer\s*=\s*(.*)$", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a trace says.
+    """A plan with what its steps gave.
 
     Args:
-        plan: the plan that ran, without the trace's comments.
-        replies: what each call gave, by its path in the run.
+        source: the plan's text, a trace's with its comments.
+        replies: what each call gave, by its path in the run; empty where nothing was recorded.
         answer: the run's answer, or None where the run has none.
-        values: what each step gave, and each of its calls, by path, as JSON.
+        values: what each step gave, and each of its calls, by path, as JSON, where that is known.
     """
 
-    plan: Plan
+    source: Source
     replies: dict[str, str]
     answer: str | None
     values: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that ran, without comments."""
+        plan = parse(self.source).plan
+        steps = tuple(replace(step, comments=()) for step in plan.steps)
+        return replace(plan, steps=steps, comments=())
 
 
 def last_try(entries: Sequence[Entry]) -> list[Entry]:
@@ -221,6 +217,11 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def json_as_text(value: Any) -> str:  # noqa: ANN401 - any JSON
+    """A recorded value as a reply's text: a text to the letter, other JSON in canonical form."""
+    return value if isinstance(value, str) else canonical_json(value)
+
+
 def is_trace(source: Source) -> bool:
     """Whether a plan's text carries values."""
     return any(_VALUE.match(line) for line in source.text.split("\n"))
@@ -243,12 +244,10 @@ def read_trace(source: Source) -> Trace:
             value = json.loads(found[found.re.groups])
         except ValueError:
             raise InputError(f"{source.name}:{number}: the value is not JSON.") from None
-        text = value if isinstance(value, str) else canonical_json(value)
+        text = json_as_text(value)
         if found.re is _ANSWER:
             answer = text
         else:
             values[f"step/{found[1]}"] = value
             replies[f"step/{found[1]}"] = text
-    plan = parse(source).plan
-    steps = tuple(replace(step, comments=()) for step in plan.steps)
-    return Trace(replace(plan, steps=steps, comments=()), replies, answer, values)
+    return Trace(source, replies, answer, values)

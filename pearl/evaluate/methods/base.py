@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from pearl.answer import answer, start
+from pearl.answer import Session, answer, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import Example
 from pearl.lang.printer import print_plan
 from pearl.run.loop import Finished, Strategy
-from pearl.session import Session
 from pearl.strategies.registry import Prepared, prepare
 
 if TYPE_CHECKING:

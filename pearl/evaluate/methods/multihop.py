@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
-from pearl.answer import kept
+from pearl.answer import Session, kept
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import MultiHop
@@ -18,7 +18,6 @@ from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped, prepared, ru
 from pearl.evaluate.supporting_facts import form, supported
 from pearl.lang.values import as_text
 from pearl.run.loop import Finished
-from pearl.session import Session
 from pearl.strategies.fsm import Fsm, field_of, one_line, sentences
 from pearl.strategies.least_to_most import LeastToMost
 from pearl.strategies.rebel import Rebel

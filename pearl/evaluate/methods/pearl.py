@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pearl.answer import Session
 from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.methods.base import AnswerOne, Method, Outcome, mapped, prepared
 from pearl.lang.library import Library
-from pearl.session import Session
 from pearl.strategies.baselines import PlanShown
 from pearl.strategies.registry import prepare_own
 

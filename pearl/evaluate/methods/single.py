@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pearl.answer import map_answer, read_option
+from pearl.answer import Session, map_answer, read_option
 from pearl.evaluate.context import LIBRARY, STEPWISE, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped
@@ -28,7 +28,6 @@ from pearl.run.calls import Caller
 from pearl.run.evidence import without_quotes
 from pearl.run.executor import NONE, Handlers
 from pearl.run.loop import Finished, RunError, run_strategy
-from pearl.session import Session
 from pearl.strategies import baselines
 from pearl.strategies.pearl import GivenPlan, shown_plans
 from pearl.strategies.registry import prepare_own, with_retriever

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from pearl.answer import Session
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.tmn import LanguageModelScorer, Search, Tmn
 from pearl.commaqa.world import World
@@ -16,7 +17,6 @@ from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json, to_json
 from pearl.run.calls import at_most
 from pearl.run.loop import run_strategy
-from pearl.session import Session
 from pearl.strategies.pearl import shown_plans
 
 AGENTS = "commaqa"
