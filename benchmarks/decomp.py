@@ -19,7 +19,7 @@ from typing import Any
 
 from pearl.commaqa.decomposition import to_plan
 from pearl.commaqa.learning import learn_from_gold
-from pearl.commaqa.patterns import longest_match
+from pearl.commaqa.model import longest_match
 from pearl.commaqa.world import read_worlds
 from pearl.lang.printer import print_plan
 

@@ -21,15 +21,17 @@ from pearl.commaqa.decomposition import Hop, parse_hops
 from pearl.commaqa.generator import generate
 from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold
 from pearl.commaqa.logistic import features_of, parts_of
-from pearl.commaqa.model import Model, read_model, write_model
-from pearl.commaqa.patterns import (
+from pearl.commaqa.model import (
+    Model,
     fits,
     hop_of,
     known_entities,
     longest_match,
     move_of,
     opened,
+    read_model,
     strange_entities,
+    write_model,
 )
 from pearl.commaqa.schema import read_schema
 from pearl.commaqa.scoring import exact_match

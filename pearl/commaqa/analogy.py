@@ -20,8 +20,17 @@ from typing import NamedTuple, TypeAlias
 
 from pearl.commaqa.decomposition import Hop
 from pearl.commaqa.logistic import LogisticScorer
-from pearl.commaqa.model import Model, Pattern, Strategy
-from pearl.commaqa.patterns import Form, Move, fits, hop_of, longest_match, words_of
+from pearl.commaqa.model import (
+    Form,
+    Model,
+    Move,
+    Pattern,
+    Strategy,
+    fits,
+    hop_of,
+    longest_match,
+    words_of,
+)
 from pearl.commaqa.search import Candidate
 from pearl.lang.values import Value
 

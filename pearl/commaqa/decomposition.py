@@ -15,7 +15,7 @@ decomposition gives the same whether it runs here or as a plan.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -331,41 +331,30 @@ def to_hops(plan: Plan) -> tuple[Hop, ...]:
         HopError: the plan has a step that is neither a question to an agent nor a transformation
             of the step before it, or does not return the last hop's answer.
     """
+    # The steps of each hop: one that asks, and the transformations behind it.
+    chains: list[list[Step]] = []
+    for step in plan.steps:
+        if chains and step.action.lower() in CHANGES and step.args == (Ref(chains[-1][-1].name),):
+            chains[-1].append(step)
+        elif agent_of(step.action) is None:
+            raise HopError(f"{step.name} asks no agent: {step.action} is no part of a hop.")
+        else:
+            chains.append([step])
     hops: list[Hop] = []
     numbers: dict[str, int] = {}
-    for chain in _chains(plan.steps):
-        hops.append(_hop_of_chain(chain, numbers))
+    for chain in chains:
+        first = chain[0]
+        question, over, mode = _question(first, numbers)
+        then = tuple(step.action.lower() for step in chain[1:])
+        operation = _normal(Operation(mode, over, then), question)
+        noted = read_operation(first.note)
+        spelled = noted is not None and _normal(noted, question) == operation
+        operator = first.note if spelled else print_operation(operation)
+        hops.append(Hop(operator, agent_of(first.action) or "", question))
         numbers[chain[-1].name] = len(hops)
     if outputs(plan) != tuple(step.name for step in plan.steps[-1:]):
         raise HopError("A decomposition's answer is its last hop's: return that one alone.")
     return tuple(hops)
-
-
-def _chains(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """The steps of each hop: one that asks, and the transformations behind it."""
-    chain: list[Step] = []
-    for step in steps:
-        if chain and step.action.lower() in CHANGES and step.args == (Ref(chain[-1].name),):
-            chain.append(step)
-            continue
-        if agent_of(step.action) is None:
-            raise HopError(f"{step.name} asks no agent: {step.action} is no part of a hop.")
-        if chain:
-            yield chain
-        chain = [step]
-    if chain:
-        yield chain
-
-
-def _hop_of_chain(chain: Sequence[Step], numbers: Mapping[str, int]) -> Hop:
-    first = chain[0]
-    question, over, mode = _question(first, numbers)
-    then = tuple(step.action.lower() for step in chain[1:])
-    operation = _normal(Operation(mode, over, then), question)
-    noted = read_operation(first.note)
-    spelled = noted is not None and _normal(noted, question) == operation
-    operator = first.note if spelled else print_operation(operation)
-    return Hop(operator, agent_of(first.action) or "", question)
 
 
 def _question(step: Step, numbers: Mapping[str, int]) -> tuple[str, int | None, Mode]:

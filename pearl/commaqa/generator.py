@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import Hop, Operation, print_operation, references, run_operation
-from pearl.commaqa.patterns import is_empty
+from pearl.commaqa.model import is_empty
 from pearl.commaqa.schema import HOLE, Pair, Schema
 from pearl.commaqa.theories import (
     Call,

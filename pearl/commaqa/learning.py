@@ -22,8 +22,17 @@ from typing import TypeAlias
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.decomposition import REFERENCE
 from pearl.commaqa.logistic import fit_classifiers
-from pearl.commaqa.model import Model, Pattern, Strategy
-from pearl.commaqa.patterns import Form, Move, forms_of, known_entities, move_of, opened
+from pearl.commaqa.model import (
+    Form,
+    Model,
+    Move,
+    Pattern,
+    Strategy,
+    forms_of,
+    known_entities,
+    move_of,
+    opened,
+)
 from pearl.commaqa.programs import Bank, CachingAgents, Case, Refusals, Term, moves_of, run_moves
 from pearl.commaqa.scoring import exact_match
 from pearl.commaqa.world import Question, World

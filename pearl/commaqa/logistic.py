@@ -20,8 +20,7 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from pearl.commaqa.decomposition import Hop
-from pearl.commaqa.model import HopClassifier, Model, Pattern
-from pearl.commaqa.patterns import HOLE, Move, fits, hop_of
+from pearl.commaqa.model import HOLE, HopClassifier, Model, Move, Pattern, fits, hop_of
 from pearl.commaqa.search import Candidate
 from pearl.lang.values import Value
 

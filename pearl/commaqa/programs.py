@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
 from pearl.commaqa.decomposition import Operation, run_operation, transformed
-from pearl.commaqa.patterns import Form, Move, fits, forms_of, hop_of, is_empty
+from pearl.commaqa.model import Form, Move, fits, forms_of, hop_of, is_empty
 from pearl.lang.ast import Mode
 from pearl.lang.builtins import BuiltinError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json

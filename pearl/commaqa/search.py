@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
 from pearl.commaqa.decomposition import Hop, read_operation, references
-from pearl.commaqa.patterns import Form, forms_of, is_empty, known_entities, opened
+from pearl.commaqa.model import Form, forms_of, is_empty, known_entities, opened
 from pearl.commaqa.scoring import exact_match
 from pearl.lang.ast import Mode
 from pearl.lang.values import Value

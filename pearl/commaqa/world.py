@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from pearl.commaqa.decomposition import Hop, Operation, read_operation
 from pearl.lang.ast import Mode
@@ -414,50 +414,46 @@ def _template(agent: str, entry: Any, where: str) -> Template:  # noqa: ANN401 -
     """
     if not isinstance(entry, dict):
         raise InputError(f"{where}: a template of {agent} is no object.")
-    name, questions = entry.get("predicate"), entry.get("questions")
-    inputs, steps = entry.get("init"), entry.get("steps")
+    name, questions, inputs, steps = map(entry.get, ("predicate", "questions", "init", "steps"))
     if not isinstance(name, str) or not isinstance(questions, list) or not isinstance(steps, list):
         raise InputError(f"{where}: a template of {agent} needs a predicate, questions and steps.")
 
-    def fail(message: str, name: str = name) -> NoReturn:
-        space = "" if message.startswith(":") else " "
-        raise InputError(f"{where}: {agent}: {name}{space}{message}.")
+    def check(met: object, message: str, name: str = name) -> None:
+        if not met:
+            raise InputError(f"{where}: {agent}: {name}{message}.")
 
-    if not isinstance(inputs, dict) or not all(isinstance(one, str) for one in inputs.values()):
-        fail("needs init, the types of its arguments")
-    if not all(_SLOT.fullmatch(slot) for slot in inputs):
-        fail("needs slots such as $1 in init")
-    lookups = tuple(_lookup(step, fail) for step in steps)
+    texts = isinstance(inputs, dict) and all(isinstance(one, str) for one in inputs.values())
+    check(texts, " needs init, the types of its arguments")
+    check(all(map(_SLOT.fullmatch, inputs)), " needs slots such as $1 in init")
+    lookups: list[Lookup] = []
+    for step in steps:
+        read = step if isinstance(step, dict) else {}
+        operator, asks = (str(read.get(key)) for key in ("operation", "question"))
+        operation, match = read_operation(operator), _LOOKUP.fullmatch(asks)
+        if operation is None or match is None:
+            check(False, " has a step that is not an operation with pred($1, ?)")
+            break
+        places = tuple(place.strip() for place in match[2].split(","))
+        one_wanted = places.count("?") == 1
+        check(one_wanted, f": a look-up needs one ?, where its answers stand: {asks}")
+        over = [place for place in places if place.startswith("#")]
+        mapped = operation.mode is Mode.PLAIN or len(over) == 1
+        check(mapped, f": {operator} needs one earlier answer, as #1: {asks}")
+        lookups.append(Lookup(operation, match[1], places))
     predicate = name.partition("(")[0]
-    if not lookups and predicate not in OF_LIST and predicate not in OF_TWO:
+    if not lookups:
         known = ", ".join((*OF_LIST, *OF_TWO))
-        fail(f"has no steps and is no arithmetic: use {known}, or give it steps", predicate)
-    if not lookups and len(inputs) != (1 if predicate in OF_LIST else 2):
-        fail(f"has {len(inputs)} arguments in init", predicate)
+        message = f" has no steps and is no arithmetic: use {known}, or give it steps"
+        check(predicate in OF_LIST or predicate in OF_TWO, message, predicate)
+        right = len(inputs) == (1 if predicate in OF_LIST else 2)
+        check(right, f" has {len(inputs)} arguments in init", predicate)
     phrasings: list[Phrasing] = []
     for question in questions:
-        if not isinstance(question, str) or not question:
-            fail("has a question that is no text")
+        check(question and isinstance(question, str), " has a question that is no text")
         parts = _SLOT.split(question)
-        if "" in parts[2:-2:2]:
-            fail(f"has two slots with nothing between them: {question}")
+        apart = "" not in parts[2:-2:2]
+        check(apart, f" has two slots with nothing between them: {question}")
         if set(parts[1::2]) == set(inputs):
             phrasings.append(Phrasing(tuple(parts[::2]), tuple(parts[1::2])))
     ordered = sorted(inputs.items(), key=lambda one: int(one[0][1:]))
-    return Template(agent, predicate, tuple(phrasings), tuple(ordered), lookups)
-
-
-def _lookup(step: Any, fail: Callable[..., NoReturn]) -> Lookup:  # noqa: ANN401 - any JSON
-    operator = step.get("operation") if isinstance(step, dict) else None
-    asks = step.get("question") if isinstance(step, dict) else None
-    operation = read_operation(operator) if isinstance(operator, str) else None
-    match = _LOOKUP.fullmatch(asks) if isinstance(asks, str) else None
-    if operation is None or match is None:
-        fail("has a step that is not an operation with pred($1, ?)")
-    places = tuple(place.strip() for place in match[2].split(","))
-    if places.count("?") != 1:
-        fail(f": a look-up needs one ?, where its answers stand: {asks}")
-    over = [place for place in places if place.startswith("#")]
-    if operation.mode is not Mode.PLAIN and len(over) != 1:
-        fail(f": {operator} needs one earlier answer, as #1: {asks}")
-    return Lookup(operation, match[1], places)
+    return Template(agent, predicate, tuple(phrasings), tuple(ordered), tuple(lookups))
