@@ -9,11 +9,11 @@ cannot differ.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 
 from pearl.commaqa.decomposition import Hop, HopError, Operation, asked, name_of, run_operation
-from pearl.commaqa.world import Fact, Lookup, World, calculate
+from pearl.commaqa.world import Fact, Lookup, Template, World, calculate
 from pearl.lang.ast import Arg, refs
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
@@ -52,7 +52,7 @@ class Agents:
         answers: list[Value] = []
         for template, arguments in self.world.language.readings(agent, question):
             if template.lookups:
-                answer = self._look_up(template.lookups, template.inputs, arguments)
+                answer = self._look_up(template, arguments)
             else:
                 answer = calculate(template.predicate, arguments)
             if answer is not None and answer not in answers:
@@ -60,42 +60,34 @@ class Agents:
         full = [answer for answer in answers if answer != []]
         return None if len(full) > 1 else next(iter(full or answers), None)
 
-    def _look_up(
-        self,
-        lookups: Iterable[Lookup],
-        inputs: Iterable[tuple[str, str]],
-        arguments: Sequence[str],
-    ) -> Value | None:
+    def _look_up(self, template: Template, arguments: Sequence[str]) -> Value | None:
         """What the steps of a template find; None for an argument that is no valid input."""
-        fills: dict[str, str] = {}
-        for (slot, kind), words in zip(inputs, arguments, strict=True):
+        texts: dict[str, str] = {}
+        for (slot, kind), words in zip(template.inputs, arguments, strict=True):
             if words not in self.world.entities.get(kind, ()):
                 return None
-            fills[slot] = words
+            texts[slot] = words
         earlier: dict[str, Value] = {}
         answer: Value | None = None
-        for number, lookup in enumerate(lookups, 1):
-            answer = self._run(lookup, fills, earlier)
+        for number, lookup in enumerate(template.lookups, 1):
+            # An operator that goes over items has one place with an answer in it.
+            over = next((place for place in lookup.places if place.startswith("#")), "")
+            ask = partial(self._places_found, lookup, texts, over)
+            answer = run_operation(lookup.operation, earlier.get(over), ask)
             if answer is None:
                 return None
             earlier[f"#{number}"] = answer
+            texts[f"#{number}"] = as_text(answer)
         return answer
 
-    def _run(
-        self, lookup: Lookup, fills: Mapping[str, str], earlier: Mapping[str, Value]
-    ) -> Value | None:
-        """One step of a template, for the whole or for the items of an earlier answer."""
-        # An operator that goes over items has one place with an answer in it.
-        over = next((place for place in lookup.places if place.startswith("#")), "")
-        texts = {**fills, **{name: as_text(answer) for name, answer in earlier.items()}}
-
-        def ask(item: Item | None) -> Value:
-            filled = texts if item is None else {**texts, over: as_text(item.value)}
-            places = [filled.get(place, place) for place in lookup.places]
-            wanted = places.index("?")
-            return [fact[wanted] for fact in self.facts(lookup.predicate, places)]
-
-        return run_operation(lookup.operation, earlier.get(over), ask)
+    def _places_found(
+        self, lookup: Lookup, texts: Mapping[str, str], over: str, item: Item | None
+    ) -> Value:
+        """What stands where a step of a template wants it, for the whole or for one item."""
+        filled = texts if item is None else {**texts, over: as_text(item.value)}
+        places = [filled.get(place, place) for place in lookup.places]
+        wanted = places.index("?")
+        return [fact[wanted] for fact in self.facts(lookup.predicate, places)]
 
     def facts(self, predicate: str, places: Sequence[str]) -> list[Fact]:
         """The facts that have what stands at each place; ``?`` and ``_`` are anything."""
