@@ -414,7 +414,8 @@ def _template(agent: str, entry: Any, where: str) -> Template:  # noqa: ANN401 -
     """
     if not isinstance(entry, dict):
         raise InputError(f"{where}: a template of {agent} is no object.")
-    name, questions, inputs, steps = map(entry.get, ("predicate", "questions", "init", "steps"))
+    inputs: Any = entry.get("init")
+    name, questions, steps = map(entry.get, ("predicate", "questions", "steps"))
     if not isinstance(name, str) or not isinstance(questions, list) or not isinstance(steps, list):
         raise InputError(f"{where}: a template of {agent} needs a predicate, questions and steps.")
 
