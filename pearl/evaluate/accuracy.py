@@ -14,6 +14,7 @@ from typing import Any
 
 from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.statistics import Interval, interval
+from pearl.lang.text import counted
 from pearl.report.document import (
     NONE,
     Align,
@@ -28,7 +29,6 @@ from pearl.report.document import (
     number,
     pair,
     percent,
-    questions,
     span,
     words,
 )
@@ -117,7 +117,7 @@ def accuracy_tables(evaluation: Evaluation) -> list[Table]:
             *share_fields("of_answered", "% of those"),
             *share_fields("of_asked", f"% of all {asked:,}"),
         ]
-        title = f"Accuracy {where} ({questions(asked)})"
+        title = f"Accuracy {where} ({counted(asked, 'question')})"
         rows = accuracy_rows(evaluation, split)
         tables.append(build(title, fields, rows, note if split is None else ""))
     return tables

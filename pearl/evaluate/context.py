@@ -27,6 +27,7 @@ from pearl.evaluate.datasets.base import Example
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.text import counted
 from pearl.lang.values import digest
 from pearl.mining.condense import condense
 from pearl.models.embeddings import Embed, TfIdf
@@ -332,7 +333,7 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
         setup = shared.setups[name]
         own = own_actions(setup.library)
         libraries = ", ".join(setup.library.names)
-        yield [f"library{of}", f"{libraries}, {own:,} action{'s'[: own != 1]}"]
+        yield [f"library{of}", f"{libraries}, {counted(own, 'action')}"]
         yield [f"demonstrations{of}", f"{len(setup.demonstrations):,}"]
     if shared.search is not None and any(method.name.startswith("tmn") for method in methods):
         if shared.search.learned:

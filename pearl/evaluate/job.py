@@ -22,6 +22,7 @@ from pearl.evaluate.supporting_facts import form
 from pearl.jobs.job import Job
 from pearl.jobs.workers import Listed, Task
 from pearl.lang.source import InputError
+from pearl.lang.text import counted
 from pearl.lang.values import digest
 from pearl.models.base import ModelError, Usage
 from pearl.models.tokens import Price, Prices
@@ -268,7 +269,7 @@ def evaluation_job(
     every = (*methods, *((REASON_LABELS,) if reasoning else ()))
     library = shared.setups[LIBRARY].library
     documents = len({example.document.digest for example in examples})
-    counts = f"{_counted(len(examples), 'question')}, {_counted(documents, 'document')}"
+    counts = f"{counted(len(examples), 'question')}, {counted(documents, 'document')}"
     evaluation: dict[str, Any] = {
         "title": dataset.title if split == "all" else f"{dataset.title}, {split} split",
         "about": [["data", f"{path}, {counts}"], *describe(found, shared)],
@@ -295,10 +296,6 @@ def evaluation_job(
     }
     tasks = Listed(tuple(trial_tasks(examples, every, shared, dataset.name)))
     return Job("eval", head, known, tasks, Trials(dataset.name, shared), context)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s'[: number != 1]}"
 
 
 def evaluation_of(

@@ -28,6 +28,7 @@ from pearl.evaluate.results import Evaluation
 from pearl.evaluate.statistics import MCNEMAR, compare, holm
 from pearl.evaluate.supporting_facts import evidence_table
 from pearl.lang.parser import parse
+from pearl.lang.text import counted
 from pearl.models.base import Usage
 from pearl.report.document import (
     NONE,
@@ -46,7 +47,6 @@ from pearl.report.document import (
     percent,
     points,
     probability,
-    questions,
     signed_span,
     times,
     words,
@@ -151,7 +151,7 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
     first = build(total.title, fields, rows, note)
     if all(row["rows"] == row["answered"] == row["asked"] for row in rows):
         return [first, *by_split]
-    title = f"Accuracy counted in three ways ({questions(asked)})"
+    title = f"Accuracy counted in three ways ({counted(asked, 'question')})"
     return [first, replace(total, title=title), *by_split]
 
 
@@ -190,7 +190,7 @@ def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
     sentences.append("Points: the difference in hundredths, with its bootstrap interval.")
     yield build(f"Compared with {name}, {both}", fields, rows, " ".join(sentences))
     if any(len(evaluation.results_of(method)) < asked for method in evaluation.methods):
-        title = f"Compared with {name}, over all {questions(asked)}, one without a result wrong"
+        title = f"Compared with {name}, over all {counted(asked, 'question')}, one without a result wrong"
         yield build(title, fields, comparison_rows(evaluation, fill=True))
     for split in evaluation.asked if len(evaluation.asked) > 1 else ():
         title = f"Compared with {name} on {split or 'no split'}, {both}"

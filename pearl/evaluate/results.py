@@ -166,9 +166,8 @@ def read_evaluation(path: str) -> Evaluation:
     rows = read_rows(path, "evaluation")
     where, first = next(rows)
     head = _head(first.get("evaluation"), where)
-    results: list[Result] = []
+    results: dict[tuple[str, str, str], tuple[str, Result]] = {}
     strays: list[Result] = []
-    seen: dict[tuple[str, str, str], str] = {}
     for where, row in rows:
         stray = row.keys() == {"stray"} and isinstance(row["stray"], dict)
         try:
@@ -184,12 +183,14 @@ def read_evaluation(path: str) -> Evaluation:
         key = (result.method, result.split, result.id)
         if stray:
             strays.append(result)
-            continue
-        if key in seen:
-            raise InputError(f"{where} repeats {seen[key]}: keep one result a method and question.")
-        seen[key] = where
-        results.append(result)
-    return Evaluation(results=tuple(results), strays=tuple(strays), **head)
+        elif key in results:
+            raise InputError(
+                f"{where} repeats {results[key][0]}: keep one result a method and question."
+            )
+        else:
+            results[key] = (where, result)
+    found = tuple(result for _, result in results.values())
+    return Evaluation(results=found, strays=tuple(strays), **head)
 
 
 def _head(given: Any, where: str) -> dict[str, Any]:  # noqa: ANN401 - any JSON
@@ -223,20 +224,11 @@ class _Reader:
     made: Callable[[Any], Any] = lambda value: value
 
 
-def _is_number(value: Any) -> bool:  # noqa: ANN401 - any JSON
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_count(value: Any) -> bool:  # noqa: ANN401 - any JSON
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_text(value: Any) -> bool:  # noqa: ANN401 - any JSON
-    return isinstance(value, str)
-
-
-def _or_null(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or fits(value)
+def _is(*kinds: type | None) -> Callable[[Any], bool]:
+    """Whether a value is of one of these types; a truth value is no number."""
+    return lambda value: any(
+        value is kind if kind is None else type(value) is kind for kind in kinds
+    )
 
 
 def _list(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -247,38 +239,46 @@ def _by_name(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
 
 
-def _is_usage(value: Any) -> bool:  # noqa: ANN401 - any JSON
-    return _by_name(_is_count)(value) and value.keys() <= {one.name for one in fields(Usage)}
+def _is_number(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    return type(value) in (int, float) and math.isfinite(value)
 
 
-_TEXT = _Reader("a text", _is_text)
-_TEXTS = _Reader("a list of texts", _list(_is_text), tuple)
+def _is_count(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    return type(value) is int and value >= 0
+
+
+_TEXT = _Reader("a text", _is(str))
+_TEXTS = _Reader("a list of texts", _list(_is(str)), tuple)
 _READ: Mapping[str, _Reader] = {
     **dict.fromkeys(("method", "id", "split", "gold", "question", "words", "plan", "error"), _TEXT),
     "score": _Reader("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1),
-    "answer": _Reader("a text or null", _or_null(_is_text)),
-    "orders": _Reader("a list of texts and nulls", _list(_or_null(_is_text)), tuple),
+    "answer": _Reader("a text or null", _is(str, None)),
+    "orders": _Reader("a list of texts and nulls", _list(_is(str, None)), tuple),
     "labels": _Reader(
         "lists of texts by kind",
-        _by_name(_list(_is_text)),
+        _by_name(_list(_is(str))),
         lambda value: {kind: tuple(names) for kind, names in value.items()},
     ),
     "options": _TEXTS,
-    "fallback": _Reader("true or false", lambda value: isinstance(value, bool)),
+    "fallback": _Reader("true or false", _is(bool)),
     "calls": _Reader("a whole number from 0", _is_count),
-    "usage": _Reader("counts of tokens", _is_usage, lambda value: Usage(**value)),
+    "usage": _Reader(
+        "counts of tokens",
+        lambda value: _by_name(_is_count)(value) and value.keys() <= asdict(Usage()).keys(),
+        lambda value: Usage(**value),
+    ),
     "measures": _Reader("numbers by name", _by_name(_is_number), dict),
-    "cost": _Reader("a whole number or null", _or_null(_is_count)),
+    "cost": _Reader("a whole number or null", lambda value: value is None or _is_count(value)),
 }
 _HEAD: Mapping[str, _Reader] = {
     "title": _TEXT,
     "about": _Reader(
         "a list of pairs of texts",
-        _list(lambda value: _list(_is_text)(value) and len(value) == 2),
+        _list(lambda value: _list(_is(str))(value) and len(value) == 2),
         lambda value: tuple(map(tuple, value)),
     ),
     "methods": _TEXTS,
     "asked": _Reader("counts by split", _by_name(_is_count), dict),
     "notes": _TEXTS,
-    "called": _Reader("texts by method", _by_name(_is_text), dict),
+    "called": _Reader("texts by method", _by_name(_is(str)), dict),
 }

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from pearl.evaluate.accuracy import named
 from pearl.evaluate.datasets.base import Example, one_line
-from pearl.evaluate.datasets.multihop import Fact, MultiHop, Paragraph, best
+from pearl.evaluate.datasets.multihop import Fact, MultiHop, best
 from pearl.evaluate.metrics import bare, compare_sets
 from pearl.evaluate.results import Evaluation
 from pearl.report.document import Table, build, figure, percent, words
@@ -60,35 +60,35 @@ def facts_of(data: MultiHop, quotes: Iterable[str]) -> frozenset[Fact]:
         data: the paragraphs; its unit says what a fact is.
         quotes: sentences as a model copied them.
     """
-    text, places = _folded(data)
-    found: set[Fact] = set()
-    for quote in filter(None, map(_bare_quotes, quotes)):
-        here = _exact(quote, text, places) or _close(quote, data, places)
-        found.update(here or (Fact(quote, NOWHERE),))
-    return frozenset(found)
-
-
-def _bare_quotes(quote: str) -> str:
-    """A quote without the marks that say it is one, and without a document's escapes."""
-    return one_line(quote.strip().removeprefix(">")).strip('"“”').replace("\\#", "#")
-
-
-def _folded(data: MultiHop) -> tuple[str, tuple[_Place, ...]]:
-    """The document in one line, and where its sentences stand there."""
     text = ""
     places: list[_Place] = []
+    choices: list[tuple[list[Fact], str]] = []
     for paragraph in data.paragraphs:
         text += f"# {paragraph.title} "
-        for number, sentence in enumerate(paragraph.sentences):
-            if sentence.text:
-                fact = _fact(data, paragraph, number)
-                places.append(_Place(fact, sentence.text, len(text), len(text + sentence.text)))
-                text += f"{sentence.text} "
-    return text, tuple(places)
-
-
-def _fact(data: MultiHop, paragraph: Paragraph, number: int) -> Fact:
-    return Fact(paragraph.title, paragraph.number if data.unit == "paragraph" else number)
+        by_paragraph = data.unit == "paragraph"
+        facts = [
+            Fact(paragraph.title, paragraph.number if by_paragraph else number)
+            for number in range(len(paragraph.sentences))
+        ]
+        sentences = list(zip(facts, (one.text for one in paragraph.sentences), strict=True))
+        for fact, sentence in sentences:
+            if sentence:
+                places.append(_Place(fact, sentence, len(text), len(text + sentence)))
+                text += f"{sentence} "
+        choices += [
+            ([fact, other], f"{sentence} {following}")
+            for (fact, sentence), (other, following) in pairwise(sentences)
+            if sentence and following
+        ]
+    choices = [*(([place.fact], place.text) for place in places), *choices]
+    found: set[Fact] = set()
+    for quote in quotes:
+        # Without the marks that say it is a quote, and without a document's escapes.
+        bare = one_line(quote.strip().removeprefix(">")).strip('"“”').replace("\\#", "#")
+        if bare:
+            here = _exact(bare, text, places) or _close(bare, choices)
+            found.update(here or (Fact(bare, NOWHERE),))
+    return frozenset(found)
 
 
 def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[Fact]:
@@ -96,78 +96,46 @@ def _exact(quote: str, text: str, places: Sequence[_Place]) -> list[Fact]:
     whole = [place.fact for place in places if place.text == quote]
     if whole:
         return whole[:1]
-    found = (_covered(places, start, start + len(quote)) for start in _starts(quote, text))
-    covered = max(found, key=_filled, default=[])
-    most = [place.fact for shared, place in covered if 2 * shared >= len(place.text)]
-    if most or len(quote.split()) < SHORTEST:
+
+    def covered(start: int) -> list[tuple[int, _Place]]:
+        """The sentences that the quote has a part of where it starts there, and how much."""
+        end = start + len(quote)
+        near = places[bisect_right(places, start, key=lambda place: place.end) :]
+        return [
+            (max(0, min(end, place.end) - max(start, place.start)), place)
+            for place in takewhile(lambda place: place.start < end, near)
+        ]
+
+    def share(stretch: Sequence[tuple[int, _Place]]) -> float:
+        """How much of its sentences a stretch of the text has, from 0 to 1."""
+        length = sum(len(place.text) for _, place in stretch)
+        return sum(shared for shared, _ in stretch) / length if length else 0.0
+
+    starts = (found.start() for found in re.finditer(re.escape(quote), text))
+    parts = max(map(covered, starts), key=share, default=[])
+    most = [place.fact for shared, place in parts if 2 * shared >= len(place.text)]
+    if most or not parts or len(quote.split()) < SHORTEST:
         return most
-    return [max(covered, key=lambda one: one[0])[1].fact] if covered else []
+    return [max(parts, key=lambda part: part[0])[1].fact]
 
 
-def _starts(quote: str, text: str) -> Iterator[int]:
-    start = text.find(quote)
-    while start >= 0:
-        yield start
-        start = text.find(quote, start + len(quote))
+def _close(quote: str, choices: Sequence[tuple[list[Fact], str]]) -> list[Fact]:
+    """The sentence, or two neighbours, that a quote is closest to, if it is close to any.
 
-
-def _covered(places: Sequence[_Place], start: int, end: int) -> list[tuple[int, _Place]]:
-    """The sentences that a stretch of the text has a part of, and how much of each."""
-    found = []
-    for place in places[bisect_right(places, start, key=lambda one: one.end) :]:
-        if place.start >= end:
-            break
-        found.append((_shared(place, start, end), place))
-    return found
-
-
-def _filled(covered: Sequence[tuple[int, _Place]]) -> float:
-    """How much of its sentences a stretch of the text has, from 0 to 1."""
-    whole = sum(len(place.text) for _, place in covered)
-    return sum(shared for shared, _ in covered) / whole if whole else 0.0
-
-
-def _shared(place: _Place, start: int, end: int) -> int:
-    return max(0, min(end, place.end) - max(start, place.start))
-
-
-def _close(quote: str, data: MultiHop, places: Sequence[_Place]) -> list[Fact]:
-    """The sentence, or two neighbours, that a quote is closest to, if it is close to any."""
+    Those alone that deny as much as the quote does, and have all of its numbers.
+    """
     from rapidfuzz import fuzz, process
 
-    choices: list[tuple[tuple[Fact, ...], str]] = [((one.fact,), one.text) for one in places]
-    choices += [
-        ((_fact(data, paragraph, at), _fact(data, paragraph, at + 1)), text)
-        for paragraph in data.paragraphs
-        for at, text in _neighbours(paragraph)
-    ]
     said = quote.casefold()
-    found = process.extract(
-        said,
-        [text.casefold() for _, text in choices],
-        scorer=fuzz.ratio,
-        score_cutoff=CLOSE,
-        limit=None,
-    )
-    return next((list(choices[at][0]) for text, _, at in found if _agree(said, text)), [])
-
-
-def _agree(quote: str, text: str) -> bool:
-    """Whether a quote denies what a text denies, and has no number but the text's."""
-    denied = len(_TURNING.findall(quote)) == len(_TURNING.findall(text))
-    return denied and Counter(_NUMBER.findall(quote)) <= Counter(_NUMBER.findall(text))
-
-
-def _neighbours(paragraph: Paragraph) -> Iterator[tuple[int, str]]:
-    for at, (one, other) in enumerate(pairwise(paragraph.sentences)):
-        if one.text and other.text:
-            yield at, f"{one.text} {other.text}"
-
-
-_FIRST = "/1"
-"""What ends the path of a first reply to a demand."""
-
-_FITTED = f"/{FITTED}"
+    texts = [text.casefold() for _, text in choices]
+    denials, numbers = len(_TURNING.findall(said)), Counter(_NUMBER.findall(said))
+    for text, _, at in process.extract(
+        said, texts, scorer=fuzz.ratio, score_cutoff=CLOSE, limit=None
+    ):
+        agrees = denials == len(_TURNING.findall(text))
+        if agrees and numbers <= Counter(_NUMBER.findall(text)):
+            return choices[at][0]
+    return []
 
 
 def supported(
@@ -225,15 +193,15 @@ def form(entries: Iterable[Entry]) -> Mapping[str, float]:
         entries: the run's journal, in which each demand's end says which reply
             had the form (`pearl.run.calls.fill`).
     """
-    told = list(entries)
-    first = {one.path for one in told if one.kind == "call" and one.path.endswith(_FIRST)}
+    entries = list(entries)
+    first = {one.path for one in entries if one.kind == "call"}
     # A step of a plan may be called as such a decision is; it was never asked for in tries.
     fitted = [
         one.value
-        for one in told
+        for one in entries
         if one.kind == "decision"
-        and one.path.endswith(_FITTED)
-        and f"{one.path.removesuffix(_FITTED)}{_FIRST}" in first
+        and one.path.endswith(f"/{FITTED}")
+        and f"{one.path.removesuffix(FITTED)}1" in first
     ]
     return {"format": sum(one == 1 for one in fitted) / len(fitted)} if fitted else {}
 

@@ -262,11 +262,6 @@ def number(value: float | None, digits: int = 0) -> str:
     return NONE if value is None else f"{value:,.{digits}f}"
 
 
-def questions(count: int) -> str:
-    """``1 question``, ``1,000 questions``."""
-    return f"{count:,} question{'' if count == 1 else 's'}"
-
-
 def times(value: float | None) -> str:
     """``2.9 ×``."""
     return NONE if value is None else f"{value:,.1f} ×"

@@ -107,13 +107,17 @@ def svg(chart: Chart, name: str) -> str:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    drawers = {"bars": _bars, "line": _line, "scatter": _scatter}
+    height = 3.6
+    if chart.kind == "bars":
+        count, rows = len(chart.series), len(chart.labels)
+        heights = rows * (count + 0.7) * 0.27 + 0.75 + 0.24 * -(-count // 3)
+        height = max(1.3, rows * 0.27 + 0.75 if count == 1 else heights)
     look: Any = {**_LOOK, "svg.hashsalt": name}
     with matplotlib.rc_context(look):
-        figure = Figure(figsize=(6.6, _height(chart)), layout="constrained")
+        figure = Figure(figsize=(6.6, height), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
-        drawers[chart.kind](axes, chart)
+        (_bars if chart.kind == "bars" else _points)(axes, chart)
         handles, names = axes.get_legend_handles_labels()
         if len(names) > 1 and chart.kind == "scatter":
             figure.legend(handles, names, loc="outside right upper")
@@ -122,16 +126,6 @@ def svg(chart: Chart, name: str) -> str:
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     return _plain(out.getvalue(), chart, name)
-
-
-def _height(chart: Chart) -> float:
-    """In inches."""
-    if chart.kind != "bars":
-        return 3.6
-    count = len(chart.series)
-    if count == 1:
-        return max(1.3, len(chart.labels) * 0.27 + 0.75)
-    return max(1.3, len(chart.labels) * (count + 0.7) * 0.27 + 0.75 + 0.24 * -(-count // 3))
 
 
 def _bars(axes: Axes, chart: Chart) -> None:
@@ -159,35 +153,29 @@ def _bars(axes: Axes, chart: Chart) -> None:
     axes.set_xlabel(_label(chart.y_label))
 
 
-def _line(axes: Axes, chart: Chart) -> None:
-    for at, series in enumerate(chart.series):
-        points = sorted(series.points, key=lambda point: point.x)
-        colour = _FILLS[at % len(_FILLS)]
-        label = _label(series.name) if len(chart.series) > 1 else None
-        values = [point.y for point in points]
-        axes.plot([point.x for point in points], values, "o-", color=colour, label=label)
+def _points(axes: Axes, chart: Chart) -> None:
+    """Lines, or points that the legend names: names beside them would meet."""
+    is_line = chart.kind == "line"
+    plots = [
+        (series.name if len(chart.series) > 1 else None, sorted(series.points, key=lambda at: at.x))
+        for series in chart.series
+    ]
+    if not is_line:
+        labelled = [(series, point) for series in chart.series for point in series.points]
+        plots = [(point_name(series, point), [point]) for series, point in labelled]
+    for at, (name, points) in enumerate(plots):
+        colour, mark = _FILLS[at % len(_FILLS)], _MARKS[at % len(_MARKS)]
+        label = None if name is None else _label(name)
+        over, values = [point.x for point in points], [point.y for point in points]
+        if is_line:
+            axes.plot(over, values, "o-", color=colour, label=label)
         for point in points:
-            _interval(axes, (point.x, point.y), "yerr", point, colour)
-    axes.grid(axis="y")
-    _frame(axes, chart, 1.06)
-
-
-def _scatter(axes: Axes, chart: Chart) -> None:
-    """Points that the legend names: names beside them would meet."""
-    labelled = [(series, point) for series in chart.series for point in series.points]
-    for at, (series, point) in enumerate(labelled):
-        _interval(axes, (point.x, point.y), "yerr", point, _DIM)
-        axes.plot(
-            [point.x], [point.y], _MARKS[at % len(_MARKS)], color=_FILLS[at % len(_FILLS)],
-            linestyle="none", label=_label(point_name(series, point)),
-        )  # fmt: skip
-    axes.grid()
-    _frame(axes, chart, 1.1)
-
-
-def _frame(axes: Axes, chart: Chart, room: float) -> None:
+            _interval(axes, (point.x, point.y), "yerr", point, colour if is_line else _DIM)
+        if not is_line:
+            axes.plot(over, values, mark, color=colour, linestyle="none", label=label)
     last = max((point.x for series in chart.series for point in series.points), default=0.0)
-    axes.set_xlim(0, last * room or 1)
+    axes.grid(axis="y" if is_line else "both")
+    axes.set_xlim(0, last * (1.06 if is_line else 1.1) or 1)
     axes.set_ylim(chart.bottom, chart.end)
     axes.set_xlabel(_label(chart.x_label))
     axes.set_ylabel(_label(chart.y_label))
@@ -211,19 +199,18 @@ def _label(text: str) -> str:
 
 def _plain(drawing: str, chart: Chart, name: str) -> str:
     """A drawing without prolog, metadata and styles, its names unlike any other's."""
+
+    def plain_tag(tag: re.Match[str]) -> str:
+        text = re.sub(' style="([^"]*)"', lambda style: _attributes(style[1]), tag[0])
+        return re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", text)
+
     text = drawing[drawing.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style .*?</style>", "", text, flags=re.DOTALL)
     # Labels are text between tags: what stands in them is no attribute.
-    text = re.sub("<[^<>]+>", lambda tag: _plain_tag(tag[0], name), text)
-    head, _, rest = text.partition(">")
+    head, _, rest = re.sub("<[^<>]+>", plain_tag, text).partition(">")
     head = re.sub(r' (?:width|height)="[^"]*"', "", head)
     said = escape(" ".join(_text(f"{chart.title}. {described(chart)}").split()))
     return f'{head} role="img" aria-label="{said}">{rest.strip()}'
-
-
-def _plain_tag(tag: str, name: str) -> str:
-    tag = re.sub(' style="([^"]*)"', lambda match: _attributes(match[1]), tag)
-    return re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", tag)
 
 
 def _attributes(style: str) -> str:

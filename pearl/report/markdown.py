@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from pearl.lang.text import printable
-from pearl.report.document import Block, Chart, Report, Table
+from pearl.report.document import Chart, Report, Table
 from pearl.report.terminal import text_chart
 
 WIDTH = 92
@@ -25,35 +25,26 @@ def render(report: Report) -> str:
             "\n".join(f"- **{_text(name)}:** {_text(told)}" for name, told in report.about)
         )
     for block in report.blocks:
-        parts += _block(block)
+        if isinstance(block, Table):
+            aligned = {"left": ":---", "right": "---:"}
+            marks = " | ".join(aligned[column.align] for column in block.columns)
+            head = _row([column.title for column in block.columns])
+            parts += [
+                f"## {_text(block.title)}",
+                "\n".join([head, f"| {marks} |", *map(_row, block.rows)]),
+                *([_paragraph(block.note)] if block.note else []),
+            ]
+        elif isinstance(block, Chart):
+            lines = "\n".join(text_chart(block, WIDTH))
+            # A fence longer than any run of its mark within.
+            fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", lines)), default=0))
+            parts += [f"## {_text(block.heading)}", f"{fence}text\n{lines}\n{fence}"]
+        else:
+            parts += map(_paragraph, block.paragraphs)
     return "\n\n".join(parts) + "\n"
 
 
-def _block(block: Block) -> Iterator[str]:
-    if isinstance(block, Table):
-        yield f"## {_text(block.title)}"
-        yield "\n".join(_table(block))
-        if block.note:
-            yield _paragraph(block.note)
-    elif isinstance(block, Chart):
-        yield f"## {_text(block.heading)}"
-        lines = "\n".join(text_chart(block, WIDTH))
-        # A fence longer than any run of its mark within.
-        fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", lines)), default=0))
-        yield f"{fence}text\n{lines}\n{fence}"
-    else:
-        yield from map(_paragraph, block.paragraphs)
-
-
-def _table(table: Table) -> Iterator[str]:
-    yield _row([column.title for column in table.columns])
-    marks = {"left": ":---", "right": "---:"}
-    yield "| " + " | ".join(marks[column.align] for column in table.columns) + " |"
-    for row in table.rows:
-        yield _row(row)
-
-
-def _row(cells: list[str] | tuple[str, ...]) -> str:
+def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(map(_text, cells)) + " |"
 
 

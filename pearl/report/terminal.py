@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from pearl.lang.text import cells, printable
-from pearl.report.document import Block, Chart, Point, Report, Table, parts, point_name, wide
+from pearl.report.document import Chart, Point, Report, Table, Text, parts, point_name, wide
 
 WIDTH = 100
 """Columns where nobody says how many there are."""
@@ -56,22 +56,18 @@ def render(report: Report, width: int = WIDTH, bold: Style = _plain, dim: Style 
     for block in report.blocks:
         if lines[-1]:
             lines.append("")
-        lines += _block(block, width, bold, dim)
+        if isinstance(block, Text):
+            # An empty line between two paragraphs.
+            told = [["", *_wrapped(paragraph, width)] for paragraph in block.paragraphs]
+            lines += [line for paragraph in told for line in paragraph][1:]
+            continue
+        title = block.title if isinstance(block, Table) else block.heading
+        lines += map(bold, _wrapped(title, width))
+        if isinstance(block, Table):
+            lines += [*_table(block, width, dim), *map(dim, _wrapped(block.note, width))]
+        else:
+            lines += text_chart(block, width)
     return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def _block(block: Block, width: int, bold: Style, dim: Style) -> Iterator[str]:
-    if isinstance(block, Table):
-        yield from (bold(line) for line in _wrapped(block.title, width))
-        yield from _table(block, width, dim)
-        yield from (dim(line) for line in _wrapped(block.note, width))
-    elif isinstance(block, Chart):
-        yield from (bold(line) for line in _wrapped(block.heading, width))
-        yield from text_chart(block, width)
-    else:
-        for number, paragraph in enumerate(block.paragraphs):
-            yield from ("",) if number else ()
-            yield from _wrapped(paragraph, width)
 
 
 def _table(table: Table, width: int, dim: Style) -> Iterator[str]:
