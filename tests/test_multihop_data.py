@@ -49,6 +49,9 @@ PERSON = {"Question": "What is the capital of the birthplace of Bo?", "Answer": 
           "category": "birthplace_capital", "Q1": "?", "A1": ["Norway"]}  # fmt: skip
 
 
+ROWS = {"hotpotqa": ROW, "2wiki": ROW, "musique": SONG, "fever": CLAIM, "celebrities": PERSON}
+
+
 def as_lines(rows: list[Any]) -> str:
     return "\n".join(map(json.dumps, rows)) + "\n\n"
 
@@ -62,30 +65,16 @@ def read(name: str, *rows: Any, form: Callable[[list[Any]], str] = as_lines) -> 
     return list(find_dataset(name).read("data", ""))
 
 
-@pytest.mark.parametrize("form", [as_lines, as_array])
-@pytest.mark.parametrize(
-    ("name", "row"),
-    [
-        ("hotpotqa", ROW),
-        ("2wiki", ROW),
-        ("musique", SONG),
-        ("fever", CLAIM),
-        ("celebrities", PERSON),
-    ],
-)
-def test_arrays_and_lines_are_the_same(name: str, row: Any, form: Callable[[list[Any]], str]):
-    [example] = read(name, row, form=form)
-    assert example == read(name, row)[0]
+@pytest.mark.parametrize("name", ROWS)
+def test_arrays_lines_and_one_object_are_the_same(name: str):
+    row = ROWS[name]
+    [example] = read(name, row)
+    assert [example] == read(name, row, form=as_array)
+    assert [example] == read(name, row, form=lambda rows: json.dumps(rows[0], indent=1))
     assert find_dataset(name).score(example, example.gold) == 1
     assert find_dataset(name).short
     # Workers on other machines are sent examples.
     assert pickle.loads(pickle.dumps(example)) == example
-
-
-@pytest.mark.parametrize("name", ["hotpotqa", "2wiki", "musique", "fever", "celebrities"])
-def test_a_file_of_one_object(name: str):
-    row = {"hotpotqa": ROW, "2wiki": ROW, "musique": SONG, "fever": CLAIM}.get(name, PERSON)
-    assert read(name, row, form=lambda rows: json.dumps(rows[0], indent=1)) == read(name, row)
 
 
 def test_the_document_is_markdown_and_its_sentences_have_places():
@@ -249,10 +238,9 @@ def without(row: dict[str, Any], key: str) -> dict[str, Any]:
         ("musique", {**SONG, "paragraphs": []}, "has no paragraphs: give MuSiQue's own rows"),
         ("musique", {**SONG, "paragraphs": [{"title": "T"}]}, "paragraph 1 has no title and"),
         ("musique", {**SONG, "answer_aliases": "Bo"}, "answer_aliases is to be a list of texts"),
-        ("fever", {**CLAIM, "label": "TRUE"}, "label is to be one of SUPPORTS, REFUTES, NOT"),
         *(
             ("fever", {**CLAIM, "label": label}, "label is to be one of SUPPORTS, REFUTES, NOT")
-            for label in (None, 0, [], ["SUPPORTS"], {"SUPPORTS": 1}, True)
+            for label in ("TRUE", None, 0, [], ["SUPPORTS"], {"SUPPORTS": 1}, True)
         ),
         ("fever", without(CLAIM, "claim"), "has no claim: give it as a text"),
         ("celebrities", {**PERSON, "Answer": [None]}, "Answer is to be a list of texts"),
@@ -264,8 +252,7 @@ def without(row: dict[str, Any], key: str) -> dict[str, Any]:
 def test_a_row_that_cannot_be_used(
     name: str, row: Any, words: str, form: Callable[[list[Any]], str], place: str
 ):
-    right = {"hotpotqa": ROW, "2wiki": ROW, "musique": SONG, "fever": CLAIM}.get(name, PERSON)
-    other = {**right, "_id": "0", "id": "0"}
+    other = {**ROWS[name], "_id": "0", "id": "0"}
     with pytest.raises(InputError) as error:
         read(name, other, row, form=form)
     assert words in str(error.value)
@@ -275,7 +262,7 @@ def test_a_row_that_cannot_be_used(
 
 @pytest.mark.parametrize("name", ["hotpotqa", "2wiki", "musique", "fever"])
 def test_an_id_that_comes_twice(name: str):
-    row = {"musique": SONG, "fever": CLAIM}.get(name, ROW)
+    row = ROWS[name]
     with pytest.raises(InputError, match=r"data:2 has the id .*, as data:1 has"):
         read(name, row, row)
 
@@ -296,12 +283,11 @@ def test_a_file_that_cannot_be_used(text: str, words: str):
 
 
 @pytest.mark.parametrize(
-    ("name", "row"),
-    [("hotpotqa", without(ROW, "answer")), ("musique", without(SONG, "answer")),
-     ("fever", without(CLAIM, "label")), ("celebrities", without(PERSON, "Answer"))],
-)  # fmt: skip
-def test_questions_without_a_known_answer_are_not_evaluated(name: str, row: Any):
-    assert read(name, row)[0].gold == ""
+    ("name", "key"),
+    [("hotpotqa", "answer"), ("musique", "answer"), ("fever", "label"), ("celebrities", "Answer")],
+)
+def test_questions_without_a_known_answer_are_not_evaluated(name: str, key: str):
+    assert read(name, without(ROWS[name], key))[0].gold == ""
     with pytest.raises(InputError, match="is not known, so it cannot be scored"):
         choose_examples(find_dataset(name), "data", "all")
 

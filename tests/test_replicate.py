@@ -63,36 +63,31 @@ class TestReading:
             ("- None", 1.0),
         ]
 
-    def test_a_gold_option_that_one_row_lacks_is_taken_from_another(self):
-        evaluation = read_outcomes(
-            outcomes(row("direct", "1", "A", "A"), row("planned", "1", "A", None))
-        )
-        assert [one.score for one in evaluation.results] == [1.0, 1.0]
+    @pytest.mark.parametrize(
+        ("rows", "told"),
+        [
+            # A gold option that one row lacks is taken from another.
+            ([("direct", "1", "A", "A"), ("planned", "1", "A", None)], [("A", 1), ("A", 1)]),
+            # There may be more options than four.
+            (
+                [("direct", "1", "E", "F"), ("direct", "2", "F", "F"), ("direct", "3", "G", "A")],
+                [("E", 0), ("F", 1), (None, 0)],
+            ),
+            # Answers may be words.
+            (
+                [("direct", "1", "Paris", "Paris"), ("direct", "2", "", "Rome")],
+                [("Paris", 1), (None, 0)],
+            ),
+        ],
+    )
+    def test_answers_and_scores(self, rows: list[Any], told: list[Any]):
+        evaluation = read_outcomes(outcomes(*(row(*parts) for parts in rows)))
+        assert [(one.answer, one.score) for one in evaluation.results] == told
         assert evaluation.strays == ()
 
-    def test_more_options_than_four(self):
-        rows = [
-            row("direct", "1", "E", "F"),
-            row("direct", "2", "F", "F"),
-            row("direct", "3", "G", "A"),
-        ]
-        evaluation = read_outcomes(outcomes(*rows))
-        assert [one.answer for one in evaluation.results] == ["E", "F", None]
-
-    def test_answers_in_words(self):
-        evaluation = read_outcomes(
-            outcomes(row("direct", "1", "Paris", "Paris"), row("direct", "2", "", "Rome"))
-        )
-        assert [(one.answer, one.score) for one in evaluation.results] == [("Paris", 1), (None, 0)]
-
     def test_published_methods_have_names_in_words_and_others_keep_theirs(self):
-        evaluation = read_outcomes(
-            outcomes(
-                row("mine", "1", "A", "A"),
-                row("pearl_out", "1", "A", "A"),
-                row("baseline_gqa_out", "1", "A", "A"),
-            )
-        )
+        names = ("mine", "pearl_out", "baseline_gqa_out")
+        evaluation = read_outcomes(outcomes(*(row(name, "1", "A", "A") for name in names)))
         assert evaluation.methods == ("baseline_gqa_out", "pearl_out", "mine")
         assert evaluation.called == {"baseline_gqa_out": "zero-shot", "pearl_out": "PEARL run 1"}
 
@@ -113,11 +108,9 @@ class TestReading:
         file = outcomes(row("direct", "1", "A", "A"), line)
         assert said in one_line(call("replicate", file), 2)
 
-    def test_a_file_without_a_question(self):
+    def test_a_file_without_a_question_or_none_at_all(self):
         file = outcomes(row("direct", "1", "A", None))
         assert "has no question" in one_line(call("replicate", file), 2)
-
-    def test_a_file_that_is_not_there(self):
         assert "does not exist" in one_line(call("replicate", "none.jsonl"), 2)
 
 
@@ -139,12 +132,8 @@ class TestShowing:
         filled = table(result.json, "Compared with direct, over all 8")["planned"]
         assert (filled["questions"], filled["neither_right"]) == (8, 3)
 
-    def test_what_is_odd_is_said(self):
-        rows = [
-            row("direct", "1", "T", "A"),
-            row("direct", "2", "A", "A"),
-            row("direct", "x", None, None),
-        ]
+    def test_one_odd_row_is_told_in_the_singular(self):
+        rows = [row("direct", "1", "T", "A"), row("direct", "x", None, None)]
         notes = " ".join(read_outcomes(outcomes(*rows)).notes)
         assert "1 recorded row is a fragment of a broken file" in notes
         assert "In 1 of them both the answer and the gold option are missing" in notes

@@ -74,11 +74,9 @@ class TestInterval:
         assert found.how == "Wilson"
         assert (found.low, found.high) == pytest.approx((low, high), abs=1e-4)
 
-    def test_the_same_scores_give_the_same_interval(self):
+    def test_the_same_scores_give_the_same_interval_and_none_have_none(self):
         scores = [1.0] * 30 + [0.0] * 9
         assert interval(scores) == interval(scores)
-
-    def test_no_scores_have_none(self):
         assert interval([]) is None
 
 

@@ -19,14 +19,14 @@ from pearl.report.document import (
     NONE,
     Align,
     Chart,
-    Field,
+    Column,
     Kind,
     Point,
     Series,
     Table,
     build,
+    counts,
     figure,
-    number,
     pair,
     percent,
     span,
@@ -53,7 +53,7 @@ def shares(name: str, found: Interval | None) -> Row:
     return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 
-def share_fields(name: str, title: str) -> tuple[Field, Field]:
+def share_fields(name: str, title: str) -> tuple[Column, Column]:
     """The columns of `shares`."""
     return (
         figure(name, title, percent),
@@ -110,10 +110,9 @@ def accuracy_tables(evaluation: Evaluation) -> list[Table]:
         where = "in total" if split is None else f"on {split or 'no split'}"
         fields = [
             words("called", "method"),
-            figure("right", "right", number),
-            figure("rows", "of rows", number),
+            *counts(right="right", rows="of rows"),
             *share_fields("of_rows", "% of rows"),
-            figure("answered", "answered", number),
+            *counts(answered="answered"),
             *share_fields("of_answered", "% of those"),
             *share_fields("of_asked", f"% of all {asked:,}"),
         ]
@@ -130,13 +129,13 @@ def in_parts(evaluation: Evaluation) -> bool:
 
 def recorded_table(evaluation: Evaluation) -> Table | None:
     """What each method's rows are; None where every method has one answer a question."""
-    rows = []
-    for method in evaluation.methods:
+
+    def row(method: str) -> Row:
         results = evaluation.results_of(method)
         strays = len(evaluation.results_of(method, strays=True))
         answered = sum(result.answer is not None for result in results)
         failed = sum(result.answer is None and bool(result.error) for result in results)
-        row = {
+        return {
             **named(evaluation, method),
             "rows": len(results) + strays,
             "answered": answered,
@@ -146,20 +145,18 @@ def recorded_table(evaluation: Evaluation) -> Table | None:
             "missing": evaluation.count() - len(results),
             "right_questions": sum(result.score == 1 for result in results),
         }
-        rows.append(row)
+
+    rows = list(map(row, evaluation.methods))
     odd = ("missing", "failed", "unnamed", "strays")
     if not any(row[key] for row in rows for key in odd) and not evaluation.called:
         return None
     fields = [
         words("called", "method"),
         *([words("method", "recorded as")] if evaluation.called else []),
-        figure("rows", "rows", number),
-        figure("answered", "answered", number),
-        figure("unnamed", "name no option", number),
-        figure("failed", "failed", number),
-        *([figure("strays", "fragments", number)] if evaluation.strays else []),
-        figure("missing", "questions without a row", number),
-        *([figure("right_questions", "questions right", number)] if evaluation.strays else []),
+        *counts(rows="rows", answered="answered", unnamed="name no option", failed="failed"),
+        *(counts(strays="fragments") if evaluation.strays else []),
+        *counts(missing="questions without a row"),
+        *(counts(right_questions="questions right") if evaluation.strays else []),
     ]
     return build("What the rows are", fields, rows)
 
@@ -232,7 +229,7 @@ def label_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
     of_some = "" if len(drawn) == len(evaluation.methods) else f", of {len(drawn)} methods"
     for kind in dict.fromkeys(kind for result in evaluation.results for kind in result.labels):
         rows = label_rows(evaluation, kind)
-        fields = [words("label", kind), figure("questions", "questions", number)]
+        fields = [words("label", kind), *counts(questions="questions")]
         fields += method_fields(evaluation, evaluation.methods, _accuracy, "right")
         note = "Over all questions that have the label, with 95 % intervals."
         if any(len(result.labels.get(kind, ())) > 1 for result in evaluation.results):
@@ -257,14 +254,14 @@ def _accuracy(share: Row) -> str:
 
 def method_fields(
     evaluation: Evaluation, methods: Iterable[str], show: Callable[[Row], str], align: Align
-) -> list[Field]:
+) -> list[Column]:
     """The columns of a table that has one for each method, under ``methods`` of a row."""
 
     def cell(method: str, row: Mapping[str, Any]) -> str:
         value = row["methods"].get(method)
         return show(value) if value else NONE
 
-    return [Field(evaluation.name_of(method), partial(cell, method), align) for method in methods]
+    return [Column(evaluation.name_of(method), align, partial(cell, method)) for method in methods]
 
 
 def label_rows(evaluation: Evaluation, kind: str) -> list[Row]:
@@ -316,7 +313,7 @@ def order_table(evaluation: Evaluation) -> Table | None:
     ]
     if not rows:
         return None
-    fields = [words("called", "method"), figure("questions", "questions", number)]
+    fields = [words("called", "method"), *counts(questions="questions")]
     most = max(len(row["orders"]) for row in rows)
     fields += [
         figure("orders", f"order {at + 1}", partial(_share_of_order, at)) for at in range(most)

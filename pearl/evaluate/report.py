@@ -34,13 +34,14 @@ from pearl.report.document import (
     NONE,
     Block,
     Chart,
-    Field,
+    Column,
     Point,
     Report,
     Series,
     Table,
     Text,
     build,
+    counts,
     figure,
     number,
     pair,
@@ -101,7 +102,7 @@ def _two_digits(value: float | None) -> str:
     return number(value, 2)
 
 
-_SPENT: Mapping[str, Field] = {
+_SPENT: Mapping[str, Column] = {
     "calls": figure("calls", "calls", _two_digits),
     "tokens": figure("tokens", "tokens", number),
     "cost": figure("cost", "cost", _money),
@@ -136,8 +137,7 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
     asked = evaluation.count()
     fields = [
         words("called", "method"),
-        figure("right", "right", number),
-        figure("answered", "answered", number),
+        *counts(right="right", answered="answered"),
         *share_fields("of_asked", f"% of all {asked:,}"),
         *(field for key, field in _SPENT.items() if key in known),
     ]
@@ -167,11 +167,8 @@ def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
     asked, name = evaluation.count(), evaluation.name_of(first)
     fields = [
         words("called", "method"),
-        figure("questions", "pairs", number),
-        figure("both_right", "both right", number),
-        figure("only_first_right", f"only {name}", number),
-        figure("only_this_right", "only this one", number),
-        figure("neither_right", "neither", number),
+        *counts(questions="pairs", both_right="both right", only_first_right=f"only {name}"),
+        *counts(only_this_right="only this one", neither_right="neither"),
         figure("difference", "points", points),
         pair(("difference_low", "difference_high"), "95 % interval", signed_span),
         figure("p", "p", probability),
@@ -190,7 +187,8 @@ def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
     sentences.append("Points: the difference in hundredths, with its bootstrap interval.")
     yield build(f"Compared with {name}, {both}", fields, rows, " ".join(sentences))
     if any(len(evaluation.results_of(method)) < asked for method in evaluation.methods):
-        title = f"Compared with {name}, over all {counted(asked, 'question')}, one without a result wrong"
+        every = counted(asked, "question")
+        title = f"Compared with {name}, over all {every}, one without a result wrong"
         yield build(title, fields, comparison_rows(evaluation, fill=True))
     for split in evaluation.asked if len(evaluation.asked) > 1 else ():
         title = f"Compared with {name} on {split or 'no split'}, {both}"
@@ -292,16 +290,14 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
         return
     fields = [
         words("called", "method"),
-        figure("plans", "plans", number),
-        figure("unreadable", "without steps", number),
+        *counts(plans="plans"),
+        *(counts(unreadable="without steps") if any(row["unreadable"] for row in rows) else []),
         figure("steps", "steps a plan", _two_digits),
         figure("distinct_actions", "distinct actions", _two_digits),
         figure("fallback", "no plan accepted", percent),
-        figure("inventing", "plans that invent actions", number),
+        *counts(inventing="plans that invent actions"),
         figure("invented", "actions invented", lambda value: number(len(value))),
     ]
-    if not any(row["unreadable"] for row in rows):
-        del fields[2]
     note = "Means over the plans; no plan accepted: the share of the method's questions."
     yield build("Plans", fields, rows, note)
     tops = {row["method"]: list(row["actions"].items())[:MOST_USED] for row in rows}
@@ -316,7 +312,7 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
         }
         for at in range(max(map(len, tops.values())))
     ]
-    fields = [figure("rank", "rank", number)]
+    fields = counts(rank="rank")
     fields += method_fields(evaluation, tops, _used, "left")
     yield build("Most used actions, with the steps that call them", fields, ranks)
     # Of the method with most plans; of several such, the first.
@@ -354,9 +350,8 @@ def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:
     tokens = any(row["tokens_read"] or row["tokens_written"] for row in rows)
     if tokens:
         fields += [
-            figure("tokens_read", "tokens read", number),
-            figure("tokens_cached", "of them cached", number),
-            figure("tokens_written", "tokens written", number),
+            *counts(tokens_read="tokens read", tokens_cached="of them cached"),
+            *counts(tokens_written="tokens written"),
             figure("tokens_multiple", "× tokens", times),
         ]
         if any(row["cost"] is not None for row in rows):

@@ -226,9 +226,7 @@ class _Reader:
 
 def _is(*kinds: type | None) -> Callable[[Any], bool]:
     """Whether a value is of one of these types; a truth value is no number."""
-    return lambda value: any(
-        value is kind if kind is None else type(value) is kind for kind in kinds
-    )
+    return lambda value: (None if value is None else type(value)) in kinds
 
 
 def _list(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:

@@ -22,12 +22,22 @@ class Text:
     paragraphs: tuple[str, ...]
 
 
+Row: TypeAlias = Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A table's column."""
+    """A table's column.
+
+    Args:
+        title: at its head.
+        align: of its cells.
+        show: a row's cell, where `build` makes the cells.
+    """
 
     title: str
     align: Align = "right"
+    show: Callable[[Row], str] = lambda _: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,49 +183,26 @@ def point_name(series: Series, point: Point) -> str:
     return ", ".join(part for part in (series.name, point.label) if part)
 
 
-Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A column, and how its cells are made.
-
-    Args:
-        title: the column's.
-        show: a row's cell.
-        align: the column's.
-    """
-
-    title: str
-    show: Callable[[Row], str]
-    align: Align = "right"
-
-
-def build(title: str, fields: Sequence[Field], rows: Iterable[Row], note: str = "") -> Table:
+def build(title: str, columns: Sequence[Column], rows: Iterable[Row], note: str = "") -> Table:
     """A table.
 
     Args:
         title: what it tells.
-        fields: its columns.
+        columns: how its cells are made.
         rows: what the cells are made of; they are the table's data as well.
         note: stands below it.
     """
     data = tuple(rows)
-    return Table(
-        title=title,
-        columns=tuple(Column(field.title, field.align) for field in fields),
-        rows=tuple(tuple(field.show(row) for field in fields) for row in data),
-        note=note,
-        data=data,
-    )
+    cells = tuple(tuple(column.show(row) for column in columns) for row in data)
+    return Table(title, tuple(columns), cells, note, data)
 
 
-def words(key: str, title: str) -> Field:
+def words(key: str, title: str) -> Column:
     """A column of words."""
-    return Field(title, lambda row: str(row[key]), "left")
+    return Column(title, "left", lambda row: str(row[key]))
 
 
-def figure(key: str, title: str, show: Callable[[Any], str]) -> Field:
+def figure(key: str, title: str, show: Callable[[Any], str]) -> Column:
     """A column of numbers.
 
     Args:
@@ -223,12 +210,17 @@ def figure(key: str, title: str, show: Callable[[Any], str]) -> Field:
         title: the column's.
         show: a number as a reader sees it.
     """
-    return Field(title, lambda row: show(row[key]))
+    return Column(title, show=lambda row: show(row[key]))
 
 
-def pair(keys: tuple[str, str], title: str, show: Callable[[Any, Any], str]) -> Field:
+def counts(**titles: str) -> list[Column]:
+    """Columns of whole numbers: their titles, by where the numbers stand in a row."""
+    return [figure(key, title, number) for key, title in titles.items()]
+
+
+def pair(keys: tuple[str, str], title: str, show: Callable[[Any, Any], str]) -> Column:
     """A column of which each cell is made of two numbers, as an interval is."""
-    return Field(title, lambda row: show(row[keys[0]], row[keys[1]]))
+    return Column(title, show=lambda row: show(row[keys[0]], row[keys[1]]))
 
 
 NONE = "–"
