@@ -3,9 +3,7 @@ misbehave."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -14,7 +12,7 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from tests.server import Handler, completion
+from tests.server import Handler, Loopback, completion
 
 Body: TypeAlias = dict[str, Any]
 Answer: TypeAlias = str | Body | tuple[int, Any]
@@ -32,7 +30,7 @@ def echo(body: Body) -> Answer:
 
 
 @dataclass
-class Provider:
+class Provider(Loopback):
     """Runs in a thread of its own from ``with`` to the end of the block.
 
     Args:
@@ -68,18 +66,6 @@ class Provider:
         self.instead = {name: list(acts) for name, acts in self.instead.items()}
         self.after = {name: list(acts) for name, acts in self.after.items()}
 
-    def __enter__(self) -> Provider:
-        started = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
-        self._thread.start()
-        assert started.wait(10)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
-
     @property
     def sent(self) -> list[list[str]]:
         """The ids of the requests in each batch, in order: what is paid for."""
@@ -104,13 +90,7 @@ class Provider:
             assert time.monotonic() < until, f"{act} never came: {self.acts}"
             time.sleep(0.01)
 
-    def _run(self, started: threading.Event) -> None:
-        self._loop.run_until_complete(self._serve(started))
-        self._loop.close()
-
-    async def _serve(self, started: threading.Event) -> None:
-        self._stop = asyncio.Event()
-        app = web.Application(client_max_size=2**28)
+    def routes(self, app: web.Application) -> None:
         acts: dict[str, tuple[str, str, Act]] = {
             "upload": ("POST", "/v1/files", self._upload),
             "create": ("POST", "/v1/batches", self._create),
@@ -120,18 +100,6 @@ class Provider:
         }
         for name, (method, path, act) in acts.items():
             app.router.add_route(method, path, self._acting(name, act))
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-        started.set()
-        await self._stop.wait()
-        await runner.cleanup()
-        # Handlers that were to stall for ever.
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
 
     def _acting(self, name: str, act: Act) -> Act:
         async def handle(request: web.Request) -> web.StreamResponse:

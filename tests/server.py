@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import pytest
 from aiohttp import web
@@ -58,8 +58,55 @@ class Asked:
         return kind
 
 
+class Loopback:
+    """A server on loopback, with a thread and an event loop of its own within ``with``.
+
+    What inherits from it has a ``url``, and says in `routes` what it answers.
+    """
+
+    tls: ssl.SSLContext | None = None
+    url: str
+
+    def routes(self, app: web.Application) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        started = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
+        self._thread.start()
+        assert started.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    def _run(self, started: threading.Event) -> None:
+        self._loop.run_until_complete(self._serve(started))
+        self._loop.close()
+
+    async def _serve(self, started: threading.Event) -> None:
+        self._stop = asyncio.Event()
+        app = web.Application(client_max_size=2**28)
+        self.routes(app)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self.tls).start()
+        scheme = "https" if self.tls else "http"
+        self.url = f"{scheme}://127.0.0.1:{runner.addresses[0][1]}/v1"
+        started.set()
+        await self._stop.wait()
+        await runner.cleanup()
+        # Handlers that were to stall for ever.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
 @dataclass
-class Server:
+class Server(Loopback):
     """Runs in a thread of its own from ``with`` to the end of the block.
 
     Args:
@@ -74,18 +121,6 @@ class Server:
     url: str = ""
     tls: ssl.SSLContext | None = None
 
-    def __enter__(self) -> Server:
-        started = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
-        self._thread.start()
-        assert started.wait(10)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
-
     @property
     def kinds(self) -> list[str]:
         return [one.kind for one in self.asked]
@@ -93,23 +128,8 @@ class Server:
     def steps(self) -> list[Asked]:
         return [one for one in self.asked if one.kind == "step"]
 
-    def _run(self, started: threading.Event) -> None:
-        self._loop.run_until_complete(self._serve(started))
-        self._loop.close()
-
-    async def _serve(self, started: threading.Event) -> None:
-        self._stop = asyncio.Event()
-        app = web.Application(client_max_size=2**26)
+    def routes(self, app: web.Application) -> None:
         app.router.add_post("/v1/chat/completions", self._answer)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self.tls)
-        await site.start()
-        scheme = "https" if self.tls else "http"
-        self.url = f"{scheme}://127.0.0.1:{runner.addresses[0][1]}/v1"
-        started.set()
-        await self._stop.wait()
-        await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

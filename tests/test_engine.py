@@ -6,8 +6,9 @@ import asyncio
 import gc
 import random
 from collections.abc import Callable, Coroutine, Iterable
+from functools import wraps
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -21,16 +22,11 @@ from pearl.models.middleware.retry import TRIES, UNUSABLE, Retry
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.prompts.calls import MapAnswer
 
-T = TypeVar("T")
 CALL = MapAnswer("q", "a", ("x", "y"))
 
 
 def request(key: str = "k", document: str = "", stable: int = 0) -> Request:
     return Request(CALL, ({"role": "user", "content": "x"},), "map", key, stable, document)
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(asyncio.wait_for(work, 60))
 
 
 async def together(works: Iterable[Coroutine[Any, Any, Any]]) -> None:
@@ -47,6 +43,7 @@ class Clock:
 
         def skipping(timeout: float | None) -> Any:
             found = select(0)
+            assert found or timeout is not None, "nothing will ever happen"
             if not found and timeout:
                 self._now += timeout
             return found
@@ -57,6 +54,17 @@ class Clock:
 
     def __exit__(self, *_: object) -> None:
         self._loop.close()
+
+
+def clocked(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that runs on such a loop."""
+
+    @wraps(test)
+    def run(*args: Any, **named: Any) -> None:
+        with Clock() as loop:
+            loop.run_until_complete(test(*args, **named))
+
+    return run
 
 
 class Endpoint:
@@ -92,191 +100,178 @@ def scripted(*answers: Reply | ModelError) -> Callable[[Request], Coroutine[Any,
     return ask
 
 
+def limited(ask: Any, limiter: ConcurrencyLimiter) -> Throttled:
+    """Limited in calls at a time, and neither in requests nor in tokens."""
+    return Throttled(ask, limiter, None, None, lambda _: 0)
+
+
 # --- limit ---
 
 
-def test_no_more_calls_are_under_way_than_the_limit_says():
-    async def work() -> Endpoint:
-        endpoint = Endpoint(0.001)
-        limited = Throttled(endpoint, ConcurrencyLimiter(5), None, None, lambda _: 0)
-        await asyncio.gather(*(limited(request()) for _ in range(100)))
-        return endpoint
-
-    assert run(work()).most == 5
+@clocked
+async def test_no_more_calls_are_under_way_than_the_limit_says():
+    endpoint = Endpoint(0.001)
+    calls = limited(endpoint, ConcurrencyLimiter(5))
+    await asyncio.gather(*(calls(request()) for _ in range(100)))
+    assert endpoint.most == 5
 
 
-def test_the_limit_grows_to_what_the_endpoint_takes_and_stays_there():
-    with Clock() as loop:
-        endpoint, limiter = Endpoint(room=20), ConcurrencyLimiter(256)
-        retried = Retry(Throttled(endpoint, limiter, None, None, lambda _: 0), limiter, 50)
+@clocked
+async def test_the_limit_grows_to_what_the_endpoint_takes_and_stays_there():
+    loop = asyncio.get_running_loop()
+    endpoint, limiter = Endpoint(room=20), ConcurrencyLimiter(256)
+    retried = Retry(limited(endpoint, limiter), limiter, 50)
 
-        async def work() -> float:
-            started = loop.time()
-            await asyncio.gather(*(retried(request()) for _ in range(3000)))
-            return loop.time() - started
-
-        seconds = loop.run_until_complete(work())
+    started = loop.time()
+    await asyncio.gather(*(retried(request()) for _ in range(3000)))
+    seconds = loop.time() - started
     assert endpoint.refused < 0.1 * endpoint.asked
     assert 3000 * 0.05 / 20 / seconds > 0.6
 
 
-def test_a_burst_of_refusals_halves_the_limit_once():
-    async def work() -> tuple[int, int]:
-        limiter = ConcurrencyLimiter(64)
-        limiter._limit = 64.0
-        entered = [await limiter.enter() for _ in range(64)]
-        await asyncio.sleep(0.001)
-        for one in entered:
-            limiter.leave(one, ModelError("rate", "no"))
-        once = limiter.limit
-        limiter.leave(await limiter.enter(), ModelError("rate", "no"))
-        return once, limiter.limit
-
-    assert run(work()) == (32, 16)
+@clocked
+async def test_a_burst_of_refusals_halves_the_limit_once():
+    limiter = ConcurrencyLimiter(64, first=64)
+    entered = [await limiter.enter() for _ in range(64)]
+    await asyncio.sleep(0.001)
+    for one in entered:
+        limiter.leave(one, ModelError("rate", "no"))
+    once = limiter.limit
+    await asyncio.sleep(0.001)
+    limiter.leave(await limiter.enter(), ModelError("rate", "no"))
+    assert (once, limiter.limit) == (32, 16)
 
 
-def test_slots_are_given_in_the_order_of_asking():
-    async def work() -> list[int]:
-        order: list[int] = []
-        limiter = ConcurrencyLimiter(1)
+@clocked
+async def test_slots_are_given_in_the_order_of_asking():
+    order: list[int] = []
+    limiter = ConcurrencyLimiter(1)
 
-        async def one(number: int) -> None:
-            entered = await limiter.enter()
-            order.append(number)
-            await asyncio.sleep(0)
-            limiter.leave(entered)
+    async def one(number: int) -> None:
+        entered = await limiter.enter()
+        order.append(number)
+        await asyncio.sleep(0)
+        limiter.leave(entered)
 
-        await asyncio.gather(*(one(number) for number in range(20)))
-        return order
-
-    assert run(work()) == list(range(20))
+    await asyncio.gather(*(one(number) for number in range(20)))
+    assert order == list(range(20))
 
 
-def test_a_pause_holds_everybody_and_a_shorter_one_does_not_end_it():
-    with Clock() as loop:
-        limiter = ConcurrencyLimiter(4)
+@clocked
+async def test_a_pause_holds_everybody_and_a_shorter_one_does_not_end_it():
+    loop = asyncio.get_running_loop()
+    limiter = ConcurrencyLimiter(4)
 
-        async def work() -> list[float]:
-            started = loop.time()
-            limiter.pause(30)
-            limiter.pause(5)
+    started = loop.time()
+    limiter.pause(30)
+    limiter.pause(5)
 
-            async def one() -> float:
-                limiter.leave(await limiter.enter())
-                return loop.time() - started
+    async def one() -> float:
+        limiter.leave(await limiter.enter())
+        return loop.time() - started
 
-            return await asyncio.gather(*(one() for _ in range(10)))
-
-        times = loop.run_until_complete(work())
+    times = await asyncio.gather(*(one() for _ in range(10)))
     assert min(times) >= 30
     assert max(times) < 31
 
 
-def test_stopping_wakes_whoever_waits_and_leaves_calls_under_way_alone():
-    async def work() -> list[Any]:
-        limiter = ConcurrencyLimiter(1)
-        limited = Throttled(Endpoint(0.05), limiter, None, None, lambda _: 0)
-        tasks = [asyncio.create_task(limited(request())) for _ in range(4)]
-        tasks.append(asyncio.create_task(limiter.sleep(600)))
-        await asyncio.sleep(0.01)
-        limiter.stop(ModelError("budget", "Enough."))
-        results = await asyncio.gather(*tasks, return_exceptions=True)
-        with pytest.raises(HaltError, match="Enough"):
-            await limiter.enter()
-        return results
-
-    first, *others = run(work())
+@clocked
+async def test_stopping_wakes_whoever_waits_and_leaves_calls_under_way_alone():
+    limiter = ConcurrencyLimiter(1)
+    calls = limited(Endpoint(0.05), limiter)
+    tasks = [asyncio.create_task(calls(request())) for _ in range(4)]
+    tasks.append(asyncio.create_task(limiter.sleep(600)))
+    await asyncio.sleep(0.01)
+    limiter.stop(ModelError("budget", "Enough."))
+    first, *others = await asyncio.gather(*tasks, return_exceptions=True)
+    with pytest.raises(HaltError, match="Enough"):
+        await limiter.enter()
     assert first.text == "fine"
     assert all(isinstance(one, HaltError) and one.reason == "budget" for one in others)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_cancelled_calls_lose_no_slot(seed: int):
-    async def work() -> ConcurrencyLimiter:
-        drawn, limiter = random.Random(seed), ConcurrencyLimiter(3)
-        limited = Throttled(Endpoint(0.001), limiter, None, None, lambda _: 0)
-        tasks = [asyncio.create_task(limited(request())) for _ in range(300)]
-        while any(not task.done() for task in tasks):
-            drawn.choice(tasks).cancel()
-            await asyncio.sleep(0.0005 * drawn.random())
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert (await limited(request())).text == "fine"
-        return limiter
-
-    assert run(work()).in_flight == 0
+@clocked
+async def test_cancelled_calls_lose_no_slot(seed: int):
+    drawn, limiter = random.Random(seed), ConcurrencyLimiter(3)
+    calls = limited(Endpoint(0.001), limiter)
+    tasks = [asyncio.create_task(calls(request())) for _ in range(300)]
+    while any(not task.done() for task in tasks):
+        drawn.choice(tasks).cancel()
+        await asyncio.sleep(0.0005 * drawn.random())
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert (await calls(request())).text == "fine"
+    assert limiter.in_flight == 0
 
 
-def test_no_minute_takes_more_than_its_limit_and_a_second():
-    with Clock() as loop:
-        pace = RateLimiter(600)
-        times: list[float] = []
+@clocked
+async def test_no_minute_takes_more_than_its_limit_and_a_second():
+    loop = asyncio.get_running_loop()
+    pace = RateLimiter(600)
+    times: list[float] = []
 
-        async def one() -> None:
-            await pace.take(1)
-            times.append(loop.time())
+    async def one() -> None:
+        await pace.take(1)
+        times.append(loop.time())
 
-        loop.run_until_complete(together(one() for _ in range(2000)))
+    await together(one() for _ in range(2000))
     for start in times[::50]:
         assert sum(start <= one < start + 60 for one in times) <= 611
 
 
-def test_an_amount_larger_than_a_minute_s_goes_through_and_is_waited_for():
-    with Clock() as loop:
-        pace = RateLimiter(60)
+@clocked
+async def test_an_amount_larger_than_a_minute_s_goes_through_and_is_waited_for():
+    loop = asyncio.get_running_loop()
+    pace = RateLimiter(60)
 
-        async def work() -> tuple[float, float]:
-            started = loop.time()
-            await pace.take(120)
-            first = loop.time() - started
-            pace.correct(-60)
-            await pace.take(1)
-            return first, loop.time() - started
-
-        first, second = loop.run_until_complete(work())
+    started = loop.time()
+    await pace.take(120)
+    first = loop.time() - started
+    pace.correct(-60)
+    await pace.take(1)
+    second = loop.time() - started
     assert first == 0
     assert 58 <= second <= 60
 
 
-def test_more_calls_at_a_time_that_get_no_more_done_are_not_made():
+@clocked
+async def test_more_calls_at_a_time_that_get_no_more_done_are_not_made():
     """An endpoint that turns nobody away, and does twenty calls a second however many it has."""
-    with Clock() as loop:
-        limiter, free = ConcurrencyLimiter(256), [0.0]
+    loop = asyncio.get_running_loop()
+    limiter, free = ConcurrencyLimiter(256), [0.0]
 
-        async def ask(_: Request) -> Reply:
-            now = loop.time()
-            free[0] = max(free[0], now) + 0.05
-            await asyncio.sleep(max(1.0, free[0] - now))
-            return Reply("fine")
+    async def ask(_: Request) -> Reply:
+        now = loop.time()
+        free[0] = max(free[0], now) + 0.05
+        await asyncio.sleep(max(1.0, free[0] - now))
+        return Reply("fine")
 
-        throttled = Throttled(ask, limiter, None, None, lambda _: 0)
-        loop.run_until_complete(together(throttled(request()) for _ in range(3000)))
+    throttled = limited(ask, limiter)
+    await together(throttled(request()) for _ in range(3000))
     # Twenty at a time would do as much as the 256 that it came to at first.
     assert 20 <= limiter.limit < 180
 
 
-def test_the_limit_doubles_a_round_and_grows_where_calls_are_exactly_as_many():
+@clocked
+async def test_the_limit_doubles_a_round_and_grows_where_calls_are_exactly_as_many():
     """Four calls at a time, none of which waits, are a round of four."""
-    with Clock() as loop:
-        limiter = ConcurrencyLimiter(64, first=4)
+    limiter = ConcurrencyLimiter(64, first=4)
 
-        async def work() -> list[int]:
-            limits = []
-            for _ in range(4):
-                entered = [await limiter.enter() for _ in range(limiter.limit)]
-                await asyncio.sleep(1)
-                for one in entered:
-                    limiter.leave(one)
-                limits.append(limiter.limit)
-            return limits
+    # Whoever leaves first frees a slot: from then on the limit is not reached.
+    limits = []
+    for _ in range(4):
+        entered = [await limiter.enter() for _ in range(limiter.limit)]
+        await asyncio.sleep(1)
+        for one in entered:
+            limiter.leave(one)
+        limits.append(limiter.limit)
+    assert limits == [5, 6, 7, 8]
 
-        # Whoever leaves first frees a slot: from then on the limit is not reached.
-        assert loop.run_until_complete(work()) == [5, 6, 7, 8]
-
-        limiter = ConcurrencyLimiter(64, first=4)
-        endpoint = Endpoint(1)
-        throttled = Throttled(endpoint, limiter, None, None, lambda _: 0)
-        loop.run_until_complete(together(throttled(request()) for _ in range(4 + 8 + 16)))
-        assert endpoint.most == 16
+    limiter = ConcurrencyLimiter(64, first=4)
+    endpoint = Endpoint(1)
+    throttled = limited(endpoint, limiter)
+    await together(throttled(request()) for _ in range(4 + 8 + 16))
+    assert endpoint.most == 16
 
 
 # --- retry ---
@@ -311,7 +306,8 @@ def test_each_reason_has_its_number_of_tries(reason: str, tries: int):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_a_further_try_waits_a_tenth_of_a_doubling_time_at_least(share: float):
+@clocked
+async def test_a_further_try_waits_a_tenth_of_a_doubling_time_at_least(share: float):
     class Drawn(random.Random):
         def random(self) -> float:
             return share
@@ -322,10 +318,9 @@ def test_a_further_try_waits_a_tenth_of_a_doubling_time_at_least(share: float):
         times.append(asyncio.get_running_loop().time())
         raise ModelError("server", "Broken.")
 
-    with Clock() as loop:
-        limiter = ConcurrencyLimiter(8)
-        with pytest.raises(ModelError, match=r"Broken\. \(9 tries\)"):
-            loop.run_until_complete(Retry(ask, limiter, 9, random=Drawn())(request()))
+    limiter = ConcurrencyLimiter(8)
+    with pytest.raises(ModelError, match=r"Broken\. \(9 tries\)"):
+        await Retry(ask, limiter, 9, random=Drawn())(request())
     waits = [later - earlier for earlier, later in pairwise(times)]
     longest = [0.5, 1, 2, 4, 8, 16, 20, 20]
     assert waits == pytest.approx([(0.1 + 0.9 * share) * one for one in longest], abs=0.01)
@@ -347,67 +342,62 @@ def test_the_longest_wait_is_waited(asked: float, tries: int):
 
 
 @pytest.mark.parametrize(("reason", "stopped"), [("quota", True), ("server", False)])
-def test_a_final_error_stops_every_further_call(reason: str, stopped: bool):
+@clocked
+async def test_a_final_error_stops_every_further_call(reason: str, stopped: bool):
     model = Named()
     model.answer = scripted(ModelError(reason, "No."), Reply("fine"))  # type: ignore[method-assign]
 
-    async def work() -> list[Any]:
-        engine = start_engine(model, limits=EngineLimits(tries=1))
-        return [await asyncio.gather(engine.ask(request()), return_exceptions=True) for _ in "ab"]
-
-    [[first], [second]] = run(work())
+    engine = start_engine(model, limits=EngineLimits(tries=1))
+    [first] = await asyncio.gather(engine.ask(request()), return_exceptions=True)
+    [second] = await asyncio.gather(engine.ask(request()), return_exceptions=True)
     assert (first.reason, isinstance(second, HaltError)) == (reason, stopped)
 
 
 @pytest.mark.parametrize(("rpm", "tpm", "seconds"), [(60, None, 3), (None, 600, 6), (60, 600, 6)])
-def test_requests_and_tokens_a_minute_are_held(rpm: int | None, tpm: int | None, seconds: int):
+@clocked
+async def test_requests_and_tokens_a_minute_are_held(
+    rpm: int | None, tpm: int | None, seconds: int
+):
     """A call is expected to take 20 tokens, and takes 15: what it did not take is given back."""
-    with Clock() as loop:
-        paces = [RateLimiter(pace) if pace else None for pace in (rpm, tpm)]
-        throttled = Throttled(Endpoint(0), ConcurrencyLimiter(8), *paces, lambda _: 20)
+    loop = asyncio.get_running_loop()
+    paces = [RateLimiter(pace) if pace else None for pace in (rpm, tpm)]
+    throttled = Throttled(Endpoint(0), ConcurrencyLimiter(8), *paces, lambda _: 20)
 
-        async def work() -> float:
-            started = loop.time()
-            for _ in range(5):
-                await throttled(request())
-            return loop.time() - started
-
-        # A second's worth goes at once: 1 request, or 10 tokens.
-        assert loop.run_until_complete(work()) == pytest.approx(seconds, abs=1)
+    # A second's worth goes at once: 1 request, or 10 tokens.
+    started = loop.time()
+    for _ in range(5):
+        await throttled(request())
+    assert loop.time() - started == pytest.approx(seconds, abs=1)
 
 
-def test_everybody_waits_as_long_as_the_endpoint_asks():
-    with Clock() as loop:
-        limiter, endpoint = ConcurrencyLimiter(8), Endpoint(0.05)
-        first = scripted(ModelError("rate", "Later.", retry_after=40.0), Reply("fine"))
+@clocked
+async def test_everybody_waits_as_long_as_the_endpoint_asks():
+    loop = asyncio.get_running_loop()
+    limiter, endpoint = ConcurrencyLimiter(8), Endpoint(0.05)
+    first = scripted(ModelError("rate", "Later.", retry_after=40.0), Reply("fine"))
 
-        async def work() -> tuple[float, float]:
-            started = loop.time()
-            inner = Throttled(first, limiter, None, None, lambda _: 0)
-            one = asyncio.create_task(Retry(inner, limiter)(request()))
-            await asyncio.sleep(1)
-            other = Throttled(endpoint, limiter, None, None, lambda _: 0)
-            await other(request())
-            return loop.time() - started, len((await one).attempts)
-
-        seconds, attempts = loop.run_until_complete(work())
+    started = loop.time()
+    inner = limited(first, limiter)
+    one = asyncio.create_task(Retry(inner, limiter)(request()))
+    await asyncio.sleep(1)
+    other = limited(endpoint, limiter)
+    await other(request())
+    seconds, attempts = loop.time() - started, len((await one).attempts)
     assert 40 <= seconds < 41
     assert attempts == 1
 
 
-def test_too_long_a_wait_fails_at_once_and_holds_nobody():
-    with Clock() as loop:
-        limiter = ConcurrencyLimiter(8)
-        ask = scripted(ModelError("rate", "Later.", retry_after=600.0))
+@clocked
+async def test_too_long_a_wait_fails_at_once_and_holds_nobody():
+    loop = asyncio.get_running_loop()
+    limiter = ConcurrencyLimiter(8)
+    ask = scripted(ModelError("rate", "Later.", retry_after=600.0))
 
-        async def work() -> float:
-            with pytest.raises(ModelError, match=r"wait 10 minutes, longer than the 2 minutes"):
-                await Retry(ask, limiter)(request())
-            started = loop.time()
-            limiter.leave(await limiter.enter())
-            return loop.time() - started
-
-        assert loop.run_until_complete(work()) == 0
+    with pytest.raises(ModelError, match=r"wait 10 minutes, longer than the 2 minutes"):
+        await Retry(ask, limiter)(request())
+    started = loop.time()
+    limiter.leave(await limiter.enter())
+    assert loop.time() - started == 0
 
 
 # --- warm ---
@@ -417,65 +407,48 @@ def document(name: str = "d") -> Request:
     return request(document=name, stable=SMALLEST)
 
 
-def test_a_document_s_first_call_goes_alone():
-    async def work() -> list[int]:
-        under_way, seen = 0, []
+@clocked
+async def test_a_document_s_first_call_goes_alone():
+    under_way, seen = 0, []
 
-        async def ask(_: Request) -> Reply:
-            nonlocal under_way
-            under_way += 1
-            seen.append(under_way)
-            await asyncio.sleep(0.01)
-            under_way -= 1
-            return Reply("fine")
+    async def ask(_: Request) -> Reply:
+        nonlocal under_way
+        under_way += 1
+        seen.append(under_way)
+        await asyncio.sleep(0.01)
+        under_way -= 1
+        return Reply("fine")
 
-        warmed = PrefixWarmup(ask)
-        await asyncio.gather(*(warmed(document()) for _ in range(5)))
-        return seen
-
-    assert run(work()) == [1, 1, 2, 3, 4]
+    warmed = PrefixWarmup(ask)
+    await asyncio.gather(*(warmed(document()) for _ in range(5)))
+    assert seen == [1, 1, 2, 3, 4]
 
 
-def test_after_a_first_call_that_fails_the_next_goes_alone():
-    async def work() -> tuple[int, list[Any]]:
-        calls = most = under_way = 0
+@clocked
+async def test_after_a_first_call_that_fails_the_next_goes_alone():
+    calls = most = under_way = 0
 
-        async def ask(_: Request) -> Reply:
-            nonlocal calls, most, under_way
-            calls += 1
-            number, under_way = calls, under_way + 1
-            if number <= 3:
-                most = max(most, under_way)
-            await asyncio.sleep(0.005)
-            under_way -= 1
-            if number <= 2:
-                raise ModelError("server", "No.")
-            return Reply("fine")
+    async def ask(_: Request) -> Reply:
+        nonlocal calls, most, under_way
+        calls += 1
+        number, under_way = calls, under_way + 1
+        if number <= 3:
+            most = max(most, under_way)
+        await asyncio.sleep(0.005)
+        under_way -= 1
+        if number <= 2:
+            raise ModelError("server", "No.")
+        return Reply("fine")
 
-        warmed = PrefixWarmup(ask)
-        tasks = [asyncio.create_task(warmed(document())) for _ in range(6)]
-        results = await asyncio.gather(*tasks, return_exceptions=True)
-        return most, results
-
-    most, results = run(work())
+    warmed = PrefixWarmup(ask)
+    tasks = [asyncio.create_task(warmed(document())) for _ in range(6)]
+    results = await asyncio.gather(*tasks, return_exceptions=True)
     assert most == 1
     assert sum(isinstance(one, ModelError) for one in results) == 2
 
 
-def test_a_first_call_that_is_cancelled_lets_the_next_go():
-    async def work() -> list[Any]:
-        warmed = PrefixWarmup(Endpoint(0.02))
-        tasks = [asyncio.create_task(warmed(document())) for _ in range(3)]
-        await asyncio.sleep(0.005)
-        tasks[0].cancel()
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    first, *others = run(work())
-    assert isinstance(first, asyncio.CancelledError)
-    assert [one.text for one in others] == ["fine", "fine"]
-
-
-def test_documents_are_forgotten_after_a_while_and_when_there_are_too_many():
+@clocked
+async def test_documents_are_forgotten_after_a_while_and_when_there_are_too_many():
     """A document that is forgotten is warmed up again: its next call goes alone."""
 
     async def most(names: str, pause: float = 0.0) -> int:
@@ -489,23 +462,20 @@ def test_documents_are_forgotten_after_a_while_and_when_there_are_too_many():
         await asyncio.gather(*(warmup(document(names[0])) for _ in range(3)))
         return endpoint.most
 
-    with Clock() as loop:
-        # Warm, three go at once; cold, one goes alone and then two.
-        found = [loop.run_until_complete(most(names)) for names in ("abc", "abcd", "abcad")]
-        assert found == [3, 2, 3]
-        assert loop.run_until_complete(most("a", CACHED_FOR - 5)) == 3
-        assert loop.run_until_complete(most("a", CACHED_FOR + 5)) == 2
+    # Warm, three go at once; cold, one goes alone and then two.
+    found = [await most(names) for names in ("abc", "abcd", "abcad")]
+    assert found == [3, 2, 3]
+    assert await most("a", CACHED_FOR - 5) == 3
+    assert await most("a", CACHED_FOR + 5) == 2
 
 
 @pytest.mark.parametrize("plain", [request(), request(document="d", stable=SMALLEST - 1)])
-def test_other_calls_are_not_held(plain: Request):
-    async def work() -> int:
-        endpoint = Endpoint(0.005)
-        warmed = PrefixWarmup(endpoint)
-        await asyncio.gather(*(warmed(plain) for _ in range(5)))
-        return endpoint.most
-
-    assert run(work()) == 5
+@clocked
+async def test_other_calls_are_not_held(plain: Request):
+    endpoint = Endpoint(0.005)
+    warmed = PrefixWarmup(endpoint)
+    await asyncio.gather(*(warmed(plain) for _ in range(5)))
+    assert endpoint.most == 5
 
 
 # --- budget ---
@@ -533,66 +503,62 @@ def test_dollars_are_counted_in_millionths():
     st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), min_size=1, max_size=60),
     st.integers(10, 800),
 )
-def test_calls_side_by_side_never_exceed_a_budget(calls: list[tuple[int, int]], ceiling: int):
+@clocked
+async def test_calls_side_by_side_never_exceed_a_budget(calls: list[tuple[int, int]], ceiling: int):
     """Each call takes at most what is expected of it."""
     limit = Ceiling(tokens=ceiling)
-    with Clock() as loop:
-        ledger = MemoryLedger(limit, Amount())
-        sent = 0
+    ledger = MemoryLedger(limit, Amount())
+    sent = 0
 
-        async def one(expected: int, less: int) -> None:
+    async def one(expected: int, less: int) -> None:
+        nonlocal sent
+        spent = max(0, expected - less)
+
+        async def ask(_: Request) -> Reply:
             nonlocal sent
-            spent = max(0, expected - less)
+            await asyncio.sleep(0.01)
+            sent += spent
+            return Reply("fine", Usage(spent, 0))
 
-            async def ask(_: Request) -> Reply:
-                nonlocal sent
-                await asyncio.sleep(0.01)
-                sent += spent
-                return Reply("fine", Usage(spent, 0))
+        layer = Budget(ask, ledger, limit, lambda _: Usage(expected, 0), lambda _: 0)
+        (told,) = await asyncio.gather(layer(request()), return_exceptions=True)
+        if isinstance(told, ModelError):
+            assert told.reason == "budget"
+            assert sent + expected > ceiling
 
-            layer = Budget(ask, ledger, limit, lambda _: Usage(expected, 0), lambda _: 0)
-            (told,) = await asyncio.gather(layer(request()), return_exceptions=True)
-            if isinstance(told, ModelError):
-                assert told.reason == "budget"
-                assert sent + expected > ceiling
-
-        loop.run_until_complete(together(one(*call) for call in calls))
-        assert sent <= ceiling
-        assert loop.run_until_complete(ledger.spent()) == Amount(sent, 0)
+    await together(one(*call) for call in calls)
+    assert sent <= ceiling
+    assert await ledger.spent() == Amount(sent, 0)
 
 
-def test_what_was_spent_in_vain_counts():
-    async def work() -> Amount:
-        limit = Ceiling(tokens=1000, cost=1000)
-        ledger = MemoryLedger(limit, Amount())
-        tried = (Attempt("reply", "x", Usage(100, 1)),)
-        failing = ModelError("reply", "x", attempts=(*tried, *tried))
-        for answer in (Reply("fine", Usage(10, 1), attempts=tried), failing):
-            layer = Budget(
-                scripted(answer), ledger, limit, lambda _: Usage(300, 0),
-                lambda usage: usage.prompt_tokens,
-            )  # fmt: skip
-            try:
-                await layer(request())
-            except ModelError:
-                assert answer is failing
-        return await ledger.spent()
-
-    assert run(work()) == Amount(101 + 11 + 202, 100 + 10 + 200)
+@clocked
+async def test_what_was_spent_in_vain_counts():
+    limit = Ceiling(tokens=1000, cost=1000)
+    ledger = MemoryLedger(limit, Amount())
+    tried = (Attempt("reply", "x", Usage(100, 1)),)
+    failing = ModelError("reply", "x", attempts=(*tried, *tried))
+    for answer in (Reply("fine", Usage(10, 1), attempts=tried), failing):
+        layer = Budget(
+            scripted(answer), ledger, limit, lambda _: Usage(300, 0),
+            lambda usage: usage.prompt_tokens,
+        )  # fmt: skip
+        try:
+            await layer(request())
+        except ModelError:
+            assert answer is failing
+    assert await ledger.spent() == Amount(101 + 11 + 202, 100 + 10 + 200)
 
 
-def test_a_cancelled_call_gives_its_reservation_back():
-    async def work() -> Grant:
-        limit = Ceiling(tokens=100)
-        ledger = MemoryLedger(limit, Amount())
-        layer = Budget(Endpoint(10), ledger, limit, lambda _: Usage(100, 0), lambda _: 0)
-        task = asyncio.create_task(layer(request()))
-        await asyncio.sleep(0.005)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return await ledger.reserve(Amount(100, 0))
-
-    assert run(work()) is Grant.GRANTED
+@clocked
+async def test_a_cancelled_call_gives_its_reservation_back():
+    limit = Ceiling(tokens=100)
+    ledger = MemoryLedger(limit, Amount())
+    layer = Budget(Endpoint(10), ledger, limit, lambda _: Usage(100, 0), lambda _: 0)
+    task = asyncio.create_task(layer(request()))
+    await asyncio.sleep(0.005)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert await ledger.reserve(Amount(100, 0)) is Grant.GRANTED
 
 
 # --- keep ---
@@ -632,44 +598,47 @@ class Named:
         return
 
 
-def test_identical_calls_under_way_are_made_once():
-    async def work() -> tuple[int, list[Reply]]:
-        endpoint = Endpoint(0.01)
-        kept = Cached(endpoint, ReplyCache(), "", Named())
-        replies = await asyncio.gather(*(kept(request()) for _ in range(10)), kept(request("j")))
-        return endpoint.asked, [*replies, await kept(request())]
-
-    asked, replies = run(work())
-    assert asked == 2
+@clocked
+async def test_identical_calls_under_way_are_made_once():
+    endpoint = Endpoint(0.01)
+    kept = Cached(endpoint, ReplyCache(), "", Named())
+    replies = await asyncio.gather(*(kept(request()) for _ in range(10)), kept(request("j")))
+    replies.append(await kept(request()))
+    assert endpoint.asked == 2
     assert sum(not reply.kept for reply in replies) == 2
 
 
-def test_whoever_waits_leads_where_the_leader_is_cancelled():
-    async def work() -> list[Any]:
-        kept = Cached(Endpoint(0.02), ReplyCache(), "", Named())
-        tasks = [asyncio.create_task(kept(request())) for _ in range(3)]
-        await asyncio.sleep(0.005)
-        tasks[0].cancel()
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    first, *others = run(work())
+@pytest.mark.parametrize(
+    ("layer", "asked"),
+    [
+        (lambda ask: PrefixWarmup(ask), document()),
+        (lambda ask: Cached(ask, ReplyCache(), "", Named()), request()),
+    ],
+)
+@clocked
+async def test_whoever_waits_leads_where_the_leader_is_cancelled(
+    layer: Callable[[Any], Any], asked: Request
+):
+    ask = layer(Endpoint(0.02))
+    tasks = [asyncio.create_task(ask(asked)) for _ in range(3)]
+    await asyncio.sleep(0.005)
+    tasks[0].cancel()
+    first, *others = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(first, asyncio.CancelledError)
     assert [one.text for one in others] == ["fine", "fine"]
 
 
-def test_a_failure_is_shared_without_its_bill():
-    async def work() -> tuple[ReplyCache, list[Any]]:
-        replies, error = ReplyCache(), ModelError("request", "No.", usage=Usage(9, 9))
+@clocked
+async def test_a_failure_is_shared_without_its_bill():
+    replies, error = ReplyCache(), ModelError("request", "No.", usage=Usage(9, 9))
 
-        async def ask(_: Request) -> Reply:
-            await asyncio.sleep(0.005)
-            raise error
+    async def ask(_: Request) -> Reply:
+        await asyncio.sleep(0.005)
+        raise error
 
-        kept = Cached(ask, replies, "", Named())
-        tasks = [kept(request()) for _ in range(3)]
-        return replies, await asyncio.gather(*tasks, return_exceptions=True)
-
-    replies, errors = run(work())
+    kept = Cached(ask, replies, "", Named())
+    tasks = [kept(request()) for _ in range(3)]
+    errors = await asyncio.gather(*tasks, return_exceptions=True)
     assert [one.reason for one in errors] == ["request"] * 3
     assert sorted(one.usage.prompt_tokens for one in errors) == [0, 0, 9]
     assert replies.dropped == 1
@@ -684,16 +653,14 @@ def test_a_failure_that_nobody_else_waits_for_is_not_complained_of():
         with pytest.raises(ModelError, match="No"):
             await cached(request())
 
-    run(work())
+    asyncio.run(work())
     gc.collect()
     assert complaints == []
 
 
-def test_a_call_that_another_process_makes_is_waited_for():
-    async def work() -> tuple[int, Reply]:
-        endpoint, replies = Endpoint(0), ReplyCache(busy=3)
-        replies.kept["k"] = Reply("theirs", kept=True)
-        reply = await Cached(endpoint, replies, "", Named())(request())
-        return endpoint.asked, reply
-
-    assert run(work()) == (0, Reply("theirs", kept=True))
+@clocked
+async def test_a_call_that_another_process_makes_is_waited_for():
+    endpoint, replies = Endpoint(0), ReplyCache(busy=3)
+    replies.kept["k"] = Reply("theirs", kept=True)
+    reply = await Cached(endpoint, replies, "", Named())(request())
+    assert (endpoint.asked, reply) == (0, Reply("theirs", kept=True))
