@@ -48,7 +48,7 @@ CALL = MapAnswer("q", "a", ("x", "y"))
 
 
 def key(word: str) -> str:
-    return hashlib.sha256(word.encode()).hexdigest()
+    return hashlib.sha256(word.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def request(word: str) -> Request:
@@ -84,16 +84,40 @@ async def told(model: Any, some: Iterable[str]) -> list[Reply | ModelError]:
     return found  # type: ignore[return-value]
 
 
-def ask(model: Any, some: Iterable[str]) -> list[Reply | ModelError]:
-    """Ask, and close the model."""
+def rounds(model: Any, *some: Iterable[str]) -> list[list[Reply | ModelError]]:
+    """Ask one round after another, and close the model."""
 
-    async def work() -> list[Reply | ModelError]:
+    async def work() -> list[list[Reply | ModelError]]:
         try:
-            return await told(model, some)
+            return [await told(model, each) for each in some]
         finally:
             await model.close()
 
     return run(work())
+
+
+def ask(model: Any, some: Iterable[str]) -> list[Reply | ModelError]:
+    """Ask, and close the model."""
+    return rounds(model, some)[0]
+
+
+def failure(model: Any, word: str = "w") -> ModelError:
+    """Why a request fails."""
+    [error] = ask(model, [word])
+    assert isinstance(error, ModelError)
+    return error
+
+
+def die(provider: Provider, folder: Path, act: str, times: int = 1) -> None:
+    """Ask for nine words, and vanish when an act has been asked for this often."""
+
+    async def work() -> None:
+        asked = asyncio.create_task(told(model(provider, folder), words(9)))
+        await asyncio.to_thread(provider.wait, act, times)
+        asked.cancel()
+
+    run(work())
+    gc.collect()
 
 
 def texts(found: Iterable[Reply | ModelError]) -> list[str]:
@@ -235,35 +259,19 @@ def test_equal_calls_are_one_line_and_paid_for_once(tmp_path: Path):
 
 
 def test_what_was_answered_is_not_asked_again(tmp_path: Path):
-    async def work(provider: Provider) -> list[Reply | ModelError]:
-        one = model(provider, tmp_path)
-        await told(one, ["w"])
-        again = await told(one, ["w", "v"])
-        await one.close()
-        return again
-
     with Provider() as provider:
-        again = run(work(provider))
+        _, again = rounds(model(provider, tmp_path), ["w"], ["w", "v"])
         assert texts(again) == said(["w", "v"])
         assert [one.kept for one in again] == [True, False]
         assert provider.sent == [[key("w")], [key("v")]]
-        later = run(work(provider))
+        _, later = rounds(model(provider, tmp_path), ["w"], ["w", "v"])
         assert [one.kept for one in later] == [True, False]
         assert len(provider.batches) == 2
 
 
 def test_half_a_character_is_that_requests_own_trouble(tmp_path: Path):
-    bad = Request(CALL, ({"role": "user", "content": "\ud800"},), "map", "k")
-
-    async def work(provider: Provider) -> list[Any]:
-        one = model(provider, tmp_path)
-        asked = (one.answer(bad), one.answer(request("w")))
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        await one.close()
-        return found
-
     with Provider() as provider:
-        assert texts(run(work(provider))) == ["request", "said w"]
+        assert texts(ask(model(provider, tmp_path), ["\ud800", "w"])) == ["request", "said w"]
         assert provider.sent == [[key("w")]]
 
 
@@ -273,16 +281,13 @@ def test_a_document_that_was_cut_is_no_reply(tmp_path: Path):
     step = ExecuteStep(document, action, Step("a", "TELL", ()), ())
     asked = Request(step, ({"role": "user", "content": document.text},), "step/a", "k")
 
-    async def work(provider: Provider) -> Reply:
-        one = model(provider, tmp_path)
-        try:
-            return await one.answer(asked)
-        finally:
-            await one.close()
+    async def work(batches: Batches) -> None:
+        with pytest.raises(ModelError, match="cut the document"):
+            await batches.answer(asked)
+        await batches.close()
 
-    with Provider() as provider, pytest.raises(ModelError) as raised:
-        run(work(provider))
-    assert raised.value.reason == "cut"
+    with Provider() as provider:
+        run(work(model(provider, tmp_path)))
 
 
 # --- what comes back ---
@@ -333,9 +338,7 @@ def test_a_bad_response_fails_its_own_request(tmp_path: Path, status: int, body:
 )
 def test_a_request_that_was_never_made_says_why(tmp_path: Path, code: str, reason: str):
     with Provider(outputs=lambda _: [], errors=lambda _: [unsent(key("w"), code)]) as provider:
-        [found] = ask(model(provider, tmp_path), ["w"])
-    assert isinstance(found, ModelError)
-    assert found.reason == reason
+        assert failure(model(provider, tmp_path)).reason == reason
 
 
 def test_order_strangers_duplicates_and_damage_cost_nobody_else(tmp_path: Path):
@@ -410,14 +413,8 @@ def test_what_failed_goes_into_a_new_batch(tmp_path: Path):
             (429, {"error": {"message": "no"}}) if tried["w1"] == 1 == tried[text] else echo(body)
         )
 
-    async def work(provider: Provider) -> list[list[Reply | ModelError]]:
-        one = model(provider, tmp_path)
-        found = [await told(one, ["w0", "w1"]), await told(one, ["w0", "w1"])]
-        await one.close()
-        return found
-
     with Provider(script=script) as provider:
-        first, second = run(work(provider))
+        first, second = rounds(model(provider, tmp_path), words(2), words(2))
         assert texts(first) == ["said w0", "rate"]
         assert texts(second) == said(words(2))
         assert provider.sent == [[key("w0"), key("w1")], [key("w1")]]
@@ -497,14 +494,8 @@ def test_a_flood_is_not_kept(tmp_path: Path):
 def test_before_it_is_sent_trouble_is_the_callers_and_asking_again_goes_on(
     act: str, tmp_path: Path
 ):
-    async def work(provider: Provider) -> list[list[Reply | ModelError]]:
-        one = model(provider, tmp_path)
-        found = [await told(one, words(2)), await told(one, words(2))]
-        await one.close()
-        return found
-
     with Provider(instead={act: [resetting]}) as provider:
-        first, second = run(work(provider))
+        first, second = rounds(model(provider, tmp_path), words(2), words(2))
         assert texts(first) == ["connection"] * 2
         assert texts(second) == said(words(2))
         assert provider.sent == [[key("w0"), key("w1")]]
@@ -551,10 +542,9 @@ def test_a_batch_is_waited_for_where_an_answer_never_ends(act: str, trouble: Any
 
 def test_a_large_file_that_is_refused_at_once(tmp_path: Path):
     with Provider(instead={"upload": [failing(401)]}) as provider:
-        [found] = ask(model(provider, tmp_path), ["x" * (8 << 20)])
+        reason = failure(model(provider, tmp_path), "x" * (8 << 20)).reason
     # Who closes the connection early may not be heard.
-    assert isinstance(found, ModelError)
-    assert found.reason in ("authentication", "connection")
+    assert reason in ("authentication", "connection")
 
 
 def test_a_refused_file_is_sent_anew(tmp_path: Path):
@@ -601,18 +591,14 @@ def test_a_final_error_ends_everything_and_loses_nothing(
 
 def test_an_endpoint_without_batches_says_so(tmp_path: Path):
     with Provider(instead={"upload": [failing(404)]}) as provider:
-        [found] = ask(model(provider, tmp_path), ["w"])
-    assert isinstance(found, ModelError)
-    assert found.reason == "request"
-    assert "no Batch API" in str(found)
+        error = failure(model(provider, tmp_path))
+    assert (error.reason, "no Batch API" in str(error)) == ("request", True)
 
 
 def test_a_batch_of_another_account_is_not_sent_again(tmp_path: Path):
     with Provider(instead={"look": [failing(404)]}) as provider:
-        [found] = ask(model(provider, tmp_path), ["w"])
-        assert isinstance(found, ModelError)
-        assert found.reason == "request"
-        assert "knows no batch batch_1" in str(found)
+        error = failure(model(provider, tmp_path))
+        assert (error.reason, "knows no batch batch_1" in str(error)) == ("request", True)
         assert texts(ask(model(provider, tmp_path), ["w"])) == said("w")
         assert sent_once(provider)
 
@@ -646,10 +632,8 @@ def test_room_is_not_waited_for_where_the_other_batch_is_lost(tmp_path: Path):
 
 def test_a_batch_that_has_no_room_alone_is_turned_away(tmp_path: Path):
     with Provider(end=crowded) as provider:
-        [found] = ask(model(provider, tmp_path), ["w"])
-    assert isinstance(found, ModelError)
-    assert found.reason == "rate"
-    assert "Enqueued token limit reached." in str(found)
+        error = failure(model(provider, tmp_path))
+    assert (error.reason, "Enqueued token limit reached." in str(error)) == ("rate", True)
 
 
 # --- kills ---
@@ -710,7 +694,7 @@ def test_killed(moment: str, tmp_path: Path):
         code = WORKER.format(root=str(ROOT), url=provider.url, folder=str(tmp_path), count=9)
         process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
         try:
-            provider.wait(act, 2 if moment == "while looking" else 1)
+            provider.wait(act)
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait(30)
@@ -721,45 +705,23 @@ def test_killed(moment: str, tmp_path: Path):
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_dropped(moment: str, tmp_path: Path):
     act, misbehaving, reached = MOMENTS[moment]
-
-    async def dies(provider: Provider) -> None:
-        one = model(provider, tmp_path)
-        asked = asyncio.create_task(told(one, words(9)))
-        await asyncio.to_thread(provider.wait, act, 2 if moment == "while looking" else 1)
-        asked.cancel()
-
     with Provider(**misbehaving) as provider:  # type: ignore[arg-type]
-        run(dies(provider))
-        gc.collect()
+        die(provider, tmp_path, act, 2 if moment == "while looking" else 1)
         assert stage(tmp_path) == reached
         goes_on(provider, tmp_path, 9)
 
 
 def test_killed_before_the_state_was_written(tmp_path: Path):
-    async def dies(provider: Provider) -> None:
-        one = model(provider, tmp_path)
-        asked = asyncio.create_task(told(one, words(9)))
-        await asyncio.to_thread(provider.wait, "upload")
-        asked.cancel()
-
     with Provider(instead={"upload": [silent]}) as provider:
-        run(dies(provider))
-        gc.collect()
+        die(provider, tmp_path, "upload")
         (tmp_path / "0001.json").unlink()
         (tmp_path / ".0001.json.part").write_text('{"num')
         goes_on(provider, tmp_path, 9)
 
 
 def test_other_questions_after_a_kill_leave_what_was_not_sent_alone(tmp_path: Path):
-    async def dies(provider: Provider) -> None:
-        one = model(provider, tmp_path)
-        asked = asyncio.create_task(told(one, words(3)))
-        await asyncio.to_thread(provider.wait, "upload")
-        asked.cancel()
-
     with Provider(instead={"upload": [silent]}) as provider:
-        run(dies(provider))
-        gc.collect()
+        die(provider, tmp_path, "upload")
         assert texts(ask(model(provider, tmp_path), ["other"])) == said(["other"])
         assert provider.sent == [[key("other")]]
 
@@ -827,10 +789,8 @@ def test_files_that_somebody_changed_are_not_believed(file: str, text: str, tmp_
     with Provider(instead={"look": [failing(401)]}) as provider:
         ask(model(provider, tmp_path), ["w"])
         (tmp_path / file).write_text(text)
-        [found] = ask(model(provider, tmp_path), ["w"])
-        assert isinstance(found, ModelError)
-        assert found.reason == "store"
-        assert file in str(found)
+        error = failure(model(provider, tmp_path))
+        assert (error.reason, file in str(error)) == ("store", True)
         # As it says: without the state the requests are sent anew.
         (tmp_path / "0001.json").unlink()
         assert texts(ask(model(provider, tmp_path), ["w"])) == said("w")
@@ -847,9 +807,7 @@ def test_results_that_somebody_removed_are_asked_for_anew(tmp_path: Path):
 def test_a_folder_that_cannot_be_made_stops_everything(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with Provider() as provider:
-        [found] = ask(model(provider, tmp_path / "file" / "folder"), ["w"])
-    assert isinstance(found, ModelError)
-    assert found.reason == "store"
+        assert failure(model(provider, tmp_path / "file" / "folder")).reason == "store"
 
 
 def test_the_key_is_nowhere(tmp_path: Path):
