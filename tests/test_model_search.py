@@ -206,6 +206,11 @@ def test_waiting_changes_nothing(way: Any, at_once: Any, budget: Budget):
     assert found == asyncio.run(search(way, "?", agents(), Waited(), budget))
 
 
+def test_who_has_to_be_waited_for_is_refused_at_once():
+    with pytest.raises(TypeError, match="has to be waited for"):
+        best_first("?", agents(), Waited())
+
+
 # -- as a method of pearl eval --------------------------------------------------------------------
 
 

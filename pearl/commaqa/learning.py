@@ -116,17 +116,18 @@ def learn_from_gold(worlds: Iterable[World]) -> Learned:
         worlds: with decompositions. A question without one is left out.
     """
     examples: list[_Way] = []
-    forms: dict[Form, dict[str, int]] = {}
+    forms: dict[Form, Counter[str]] = {}
     questions = 0
     for world in worlds:
-        _count_forms(world, forms)
+        for form, agents in forms_of(world.language).items():
+            forms.setdefault(form, Counter()).update(agents)
         for question in world.questions:
             questions += 1
             example = _example(question, world)
             if example is not None:
                 examples.append(example)
                 for hop, move in zip(question.hops, example[1], strict=True):
-                    forms.setdefault(move.form, {}).setdefault(hop.agent, 1)
+                    forms.setdefault(move.form, Counter()).setdefault(hop.agent, 1)
     return Learned(_model("gold", forms, examples), questions, len(examples), 0)
 
 
@@ -154,12 +155,13 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
             texts and answers.
         report: is told what is found, a line at a time.
     """
-    forms: dict[Form, dict[str, int]] = {}
+    forms: dict[Form, Counter[str]] = {}
     cases: dict[str, list[Case]] = {}
     asked: list[CachingAgents] = []
     for world in worlds:
         bare = world.without_gold()
-        _count_forms(bare, forms)
+        for form, agents in forms_of(bare.language).items():
+            forms.setdefault(form, Counter()).update(agents)
         asked.append(CachingAgents(Agents(bare)))
         valid = frozenset().union(*bare.entities.values())
         for question in bare.questions:
@@ -176,17 +178,9 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
         _model("answers", forms, examples),
         sum(map(len, cases.values())),
         len(examples),
-        sum(agents.calls for agents in asked),
+        sum(one.calls for one in asked),
         kinds,
     )
-
-
-def _count_forms(world: World, forms: dict[Form, dict[str, int]]) -> None:
-    """Add a world's forms, each with the agents that have it in this world."""
-    for form, agents in forms_of(world.language).items():
-        seen = forms.setdefault(form, {})
-        for agent in agents:
-            seen[agent] = seen.get(agent, 0) + 1
 
 
 def _model(

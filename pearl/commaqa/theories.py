@@ -226,14 +226,14 @@ def divided(
             raise InputError(f"{place}: no question puts {pair[1]} to the answer of {pair[0]}.")
     seen, needed = (
         dict.fromkeys(
-            [("ask", call.ask) for theory in those for call in theory.calls]
-            + [("piece", node.piece.name) for theory in those for node in theory.root.nodes]
+            [f"ask {call.ask}" for theory in those for call in theory.calls]
+            + [f"piece {node.piece.name}" for theory in those for node in theory.root.nodes]
         )
         for those in (train, test)
     )
-    for what, name in needed:
-        if (what, name) not in seen:
-            raise InputError(f"{place}: no training question is left with the {what} {name}.")
+    for part in needed:
+        if part not in seen:
+            raise InputError(f"{place}: no training question is left with the {part}.")
     return train, test
 
 
