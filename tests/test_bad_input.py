@@ -154,19 +154,15 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
 def test_one_clear_line(code: int, said: str, args: Sequence[str]):
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     assert said in one_line(call(*args), code)
+    result = call(*args, "--json")
+    assert said in one_line(result, code)
+    assert said in json.loads(result.out)["error"]
     after = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     # A database that is looked into has another header and files beside it.
     ours = {path for path in after if ".pearl" in path.parts or ".db" in path.name}
     assert {path: data for path, data in after.items() if path not in ours} == {
         path: data for path, data in before.items() if path not in ours
     }
-
-
-@pytest.mark.parametrize(("code", "said", "args"), CASES, ids=lambda value: str(value)[:60])
-def test_json_says_it_as_json_too(code: int, said: str, args: Sequence[str]):
-    result = call(*args, "--json")
-    assert said in one_line(result, code)
-    assert said in json.loads(result.out)["error"]
 
 
 def test_a_plan_with_errors_is_not_run():

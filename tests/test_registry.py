@@ -199,12 +199,6 @@ def test_a_rows_own_plan_runs_whatever_the_strategy(strategy: str, library: str)
     assert row["answer"] == alone.json["answer"] == "Quistholm"
 
 
-def test_the_strategy_is_part_of_what_is_asked():
-    prepared = prepare("pearl", "m", load_library("core"), ())
-    specs = [replace(prepared, spec=spec) for spec in STRATEGIES]
-    assert len({Setup(one).digest() for one in specs}) == len(NAMES)
-
-
 def test_the_embedding_is_part_of_what_is_asked_of_rebel_alone(monkeypatch: pytest.MonkeyPatch):
     setups = {name: Setup(prepare(name, "m")) for name in NAMES}
     before = {name: setup.digest() for name, setup in setups.items()}
@@ -214,8 +208,10 @@ def test_the_embedding_is_part_of_what_is_asked_of_rebel_alone(monkeypatch: pyte
     assert changed == {"rebel"}
 
 
-def test_what_a_rows_plan_may_call_is_part_of_what_is_asked():
+def test_the_strategy_and_what_a_rows_plan_may_call_are_part_of_what_is_asked():
     prepared = prepare("pearl", "m", load_library("fsm"), ())
+    specs = [replace(prepared, spec=spec) for spec in STRATEGIES]
+    assert len({Setup(one).digest() for one in specs}) == len(NAMES)
     digest = Setup(prepared).digest()
     assert Setup(prepared, plans=load_library("fsm")).digest() == digest
     assert Setup(prepared, plans=load_library("core")).digest() != digest

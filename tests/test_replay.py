@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pearl.lang.library import load_library
+from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, Source, read_source
-from pearl.lint.checker import check
+from pearl.lint.checker import check, fix
 from pearl.run.replay import read_records, replay
+from pearl.run.trace import Trace
+
+Recorded = tuple[list[Trace], Library]
 
 ROW = {
     "plan": '1. a = FIND_GHOST(CTX, "x") : find\n2. b = CONCAT("x", a) : all',
@@ -49,9 +53,16 @@ def test_rows_that_are_none(text: str):
         list(read_records(Source("rows.jsonl", text)))
 
 
-def test_every_recorded_plan_reads_and_prints_back(shared: Path):
-    source = read_source(str(shared / "pearl_gpt4" / "train.ctx_eval_long.jsonl"))
-    found = list(read_records(source))
+@pytest.fixture
+def recorded(shared: Path):
+    """The recorded plans, and the library that they were written for."""
+    folder = shared / "pearl_gpt4"
+    source = read_source(str(folder / "train.ctx_eval_long.jsonl"))
+    return list(read_records(source)), load_library(str(folder / "mined_actions_81.txt"))
+
+
+def test_every_recorded_plan_reads_and_prints_back(recorded: Recorded):
+    found, _ = recorded
     assert len(found) == 733
     for record in found:
         parsed = parse(record.source)
@@ -60,32 +71,22 @@ def test_every_recorded_plan_reads_and_prints_back(shared: Path):
         assert parse(print_plan(parsed.plan)).plan == parsed.plan
 
 
-def test_every_recorded_answer_is_given_exactly(shared: Path):
-    folder = shared / "pearl_gpt4"
-    library = load_library(str(folder / "mined_actions_81.txt"))
-    source = read_source(str(folder / "train.ctx_eval_long.jsonl"))
-    result = replay(list(read_records(source)), library)
+def test_every_recorded_answer_is_given_exactly(recorded: Recorded):
+    result = replay(*recorded)
     assert (result.executed, result.exact) == (368, 368)
     # Three plans call an action that only another question's plan declared.
     assert result.check_errors == 3
 
 
-def test_recorded_plans_keep_their_answers_under_safe_fixes(shared: Path):
-    from dataclasses import replace
-
-    from pearl.lint.checker import fix
-
-    folder = shared / "pearl_gpt4"
-    library = load_library(str(folder / "mined_actions_81.txt"))
-    source = read_source(str(folder / "train.ctx_eval_long.jsonl"))
-    flagged = [
-        record
-        for record in read_records(source)
+def test_recorded_plans_keep_their_answers_under_safe_fixes(recorded: Recorded):
+    found, library = recorded
+    changed = [
+        replace(record, source=fixed)
+        for record in found
         if record.answer is not None
         and any(one.fix for one in check(parse(record.source), library))
+        and (fixed := fix(record.source, library)) != record.source
     ]
-    fixed = [replace(record, source=fix(record.source, library)) for record in flagged]
-    changed = [one for one, old in zip(fixed, flagged, strict=True) if one.source != old.source]
     assert changed
     result = replay(changed, library)
     assert result.exact == result.executed == len(changed)
