@@ -347,26 +347,6 @@ def test_sizes_that_methods_name_and_sizes_that_the_library_does_not_have(tmp_pa
     assert f"so pearl@900 is pearl@{most}." in " ".join(done.out.split())
 
 
-def test_a_report_names_its_model_and_run_and_json_is_data(tmp_path: Path):
-    write_articles(tmp_path, *many(2))
-    with Server(reader(lambda _: "A")) as server:
-        told = evaluate(tmp_path, server, "--methods", "zero-shot,cot", "--json").json
-    assert told["trials"] == 4
-    about = told["report"]["about"]
-    about = about if isinstance(about, dict) else dict(about)
-    assert about["model"] == "m"
-    assert about["run"].startswith(told["run"])
-
-
-def test_last_is_the_last_evaluation(tmp_path: Path):
-    write_articles(tmp_path, *many(2))
-    with Server(reader(lambda _: "A")) as server:
-        evaluate(tmp_path, server, "--methods", "zero-shot")
-    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
-    assert asked_of(tmp_path, None, "ask", "story.txt", "Who?", "--model", "offline").code == 0
-    assert asked_of(tmp_path, None, "report", "last").code == 0
-
-
 def test_questions_whose_answer_is_not_known_cannot_be_scored(tmp_path: Path):
     row = {key: value for key, value in official().items() if key != "gold_label"}
     write_articles(tmp_path, row)
@@ -404,11 +384,18 @@ def test_what_is_read_is_never_written_over(tmp_path: Path, words: tuple[str, ..
     assert path.read_bytes() == before
 
 
-def test_an_evaluation_can_be_shown_again(tmp_path: Path):
+def test_an_evaluation_can_be_shown_again_and_last_is_the_last_one(tmp_path: Path):
     write_articles(tmp_path, *many(4))
     with Server(reader(lambda _: "A")) as server:
         done = evaluate(tmp_path, server, "--methods", "zero-shot,pearl")
         asked = len(server.asked)
+        again = evaluate(tmp_path, server, "--methods", "zero-shot,pearl", "--json").json
+    assert again["trials"] == 8
+    about = again["report"]["about"]
+    assert about["model"] == "m"
+    assert about["run"].startswith(again["run"])
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    assert asked_of(tmp_path, None, "ask", "story.txt", "Who?", "--model", "offline").code == 0
     shown = asked_of(tmp_path, None, "report", "last")
     of_file = asked_of(tmp_path, None, "report", "results.jsonl")
     assert shown.code == of_file.code == 0
@@ -481,13 +468,8 @@ def test_gold_that_was_mended_is_scored_anew():
 
 def test_what_a_world_s_agents_know_is_part_of_what_is_asked():
     def world(year: int) -> World:
-        row = {
-            "kb": {"made": [f"made(Mill, {year})"]},
-            "pred_lang_config": {},
-            "context": "",
-            "qa_pairs": [],
-        }
-        return read_world(row, "here:1", "here/1")
+        row = {"kb": {"made": [f"made(Mill, {year})"]}, "pred_lang_config": {}}
+        return read_world({**row, "context": "", "qa_pairs": []}, "here:1", "here/1")
 
     one, same, other = (
         key(Example("1", "When?", Source("world 1", "-"), gold="[1]", data=world(year)))

@@ -293,19 +293,15 @@ def make_context(
         UNREFINED: setup(library, demonstrations.unrefined),
         EXECUTE: setup(load_library("execute"), demonstrations.refined),
     }
+    builtins = {name: one for name, one in library.actions.items() if one.is_builtin}
+    others = [action for action in library.actions.values() if not action.is_builtin]
     for size in sizes:
-        setups[f"@{size}"] = setup(_condensed(library, size), demonstrations.refined)
+        small = {action.name: action for action in condense(others, size).actions}
+        names = (*library.names, f"condensed to {size:,}")
+        setups[f"@{size}"] = setup(Library(names, {**builtins, **small}), demonstrations.refined)
     if stepwise is not None:
         setups[STEPWISE] = setup(load_library("open_domain"), stepwise.refined)
     return EvaluationContext(setups)
-
-
-def _condensed(library: Library, size: int) -> Library:
-    """The library with so many actions beside the builtins."""
-    builtins = {name: one for name, one in library.actions.items() if one.is_builtin}
-    others = [action for action in library.actions.values() if not action.is_builtin]
-    small = {action.name: action for action in condense(others, size).actions}
-    return Library((*library.names, f"condensed to {size:,}"), {**builtins, **small})
 
 
 def own_actions(library: Library) -> int:

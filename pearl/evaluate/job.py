@@ -99,10 +99,10 @@ class Trials:
     async def __call__(self, task: Task[Trial], session: Session) -> dict[str, Any]:
         """Try one method on one question."""
         example, journal = task.what.example, session.journal
-        labels = task.what.method == REASON_LABELS
-        method = None if labels else find_method(task.what.method)
-        setup = method.setup if method else ""
-        library = self.shared.setup(setup or LIBRARY).library
+        is_label = task.what.method == REASON_LABELS
+        method = None if is_label else find_method(task.what.method)
+        setup = (method.setup if method else "") or LIBRARY
+        library = self.shared.setup(setup).library
         head = heading(example.question, example.document, library, session.engine.model)
         journal.decide("run", {**head, "method": task.what.method})
         row: dict[str, Any] = {"id": task.id, "example": example.id}
@@ -115,7 +115,10 @@ class Trials:
 
         try:
             if method is None:
-                return {**row, "status": "answered", "labels": await _label(example, session)}
+                question = LabelQuestion(example.question, REASONING)
+                labels = list(read_labels((await session.caller()(question, "label")).text))
+                journal.decide("labels", labels)
+                return {**row, "status": "answered", "labels": labels}
             outcome = await method.answer(example, self.shared, session)
             if dataset.short and method.prose and outcome.answer is not None:
                 outcome = await _shortened(outcome, outcome.answer, example.question, session)
@@ -140,14 +143,6 @@ class Trials:
             result = replace(result, measures={**found, **outcome.measures, **measured()})
             row["status"], correct = "answered", score == 1.0
         return {**row, "correct": correct if example.gold else None, "result": as_row(result)}
-
-
-async def _label(example: Example, session: Session) -> list[str]:
-    caller = session.caller()
-    reply = await caller(LabelQuestion(example.question, REASONING), "label")
-    labels = list(read_labels(reply.text))
-    session.journal.decide("labels", labels)
-    return labels
 
 
 async def _shortened(outcome: Outcome, answer: str, question: str, session: Session) -> Outcome:
@@ -210,22 +205,17 @@ def trial_tasks(
     for example in examples:
         document = example.document.digest
         if not known or example.data is not data:
-            data, known = example.data, _data_digest(example.data)
+            data = example.data
+            # Of a world, what its agents know: its questions are examples of their own, and
+            # its facts in words are the document.
+            is_world = isinstance(data, World)
+            known = digest([repr((data.facts, data.language.templates) if is_world else data)])
         labels = {kind: list(names) for kind, names in example.labels.items()}
         given = [example.question, example.options, example.gold, example.split, labels, document]
         for name in methods:
             key = digest([dataset, *given, known, digests[name]])
             yield Task(f"{name}/{example.id}", position, key, document, Trial(name, example))
             position += 1
-
-
-def _data_digest(data: Any) -> str:  # noqa: ANN401 - as an example has it
-    """The hash of what is known of a question beside its words; of a world, what its agents know.
-
-    A world's questions are examples of their own, and its facts in words are the document.
-    """
-    known = (data.facts, data.language.templates) if isinstance(data, World) else data
-    return digest([repr(known)])
 
 
 def evaluation_job(

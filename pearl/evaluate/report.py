@@ -86,9 +86,8 @@ def summarise(evaluation: Evaluation) -> Report:
     return Report(evaluation.title, evaluation.about, shown)
 
 
-def _took(seconds: float | None) -> str:
-    """``3.4 s``."""
-    return NONE if seconds is None else f"{number(seconds, 1)} s"
+def _two_digits(value: float | None) -> str:
+    return number(value, 2)
 
 
 def _money(dollars: float | None) -> str:
@@ -98,15 +97,13 @@ def _money(dollars: float | None) -> str:
     return f"${dollars:,.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.4f}"
 
 
-def _two_digits(value: float | None) -> str:
-    return number(value, 2)
-
-
 _SPENT: Mapping[str, Column] = {
     "calls": figure("calls", "calls", _two_digits),
     "tokens": figure("tokens", "tokens", number),
     "cost": figure("cost", "cost", _money),
-    "seconds": figure("seconds", "seconds", _took),
+    "seconds": figure(
+        "seconds", "seconds", lambda seconds: NONE if seconds is None else f"{seconds:,.1f} s"
+    ),
 }
 """What a question takes, by what it is called in `spending_rows`."""
 

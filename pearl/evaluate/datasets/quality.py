@@ -6,7 +6,7 @@ Pang et al., "QuALITY: Question Answering with Long Input Texts, Yes!", NAACL
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pearl.answer import check_options
@@ -33,26 +33,30 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     Raises:
         InputError: a line cannot be used.
     """
-    yield from with_unique_ids(_placed(path))
+
+    def placed() -> Iterator[tuple[str, Example]]:
+        for where, row in read_rows(path, "file of QuALITY articles"):
+            article, questions = row.get("article"), row.get("questions")
+            if (
+                not isinstance(article, str)
+                or not article.strip()
+                or not isinstance(questions, list)
+            ):
+                raise InputError(f"{where} has no article with questions: give QuALITY's own rows.")
+            title = str(row.get("title") or row.get("article_id") or where)
+            document = Source(one_line(title), article)
+            for number, question in enumerate(questions, 1):
+                place = f"{where}, question {number}"
+                if not isinstance(question, dict):
+                    raise InputError(f"{place} is no object.")
+                yield place, _example(question, place, document, row)
+
+    yield from with_unique_ids(placed())
 
 
 def score(example: Example, answer: str) -> float:
     """1 for the right option's letter, else 0."""
     return float(answer == example.gold)
-
-
-def _placed(path: str) -> Iterator[tuple[str, Example]]:
-    for where, row in read_rows(path, "file of QuALITY articles"):
-        article, questions = row.get("article"), row.get("questions")
-        if not isinstance(article, str) or not article.strip() or not isinstance(questions, list):
-            raise InputError(f"{where} has no article with questions: give QuALITY's own rows.")
-        title = str(row.get("title") or row.get("article_id") or where)
-        document = Source(one_line(title), article)
-        for number, question in enumerate(questions, 1):
-            place = f"{where}, question {number}"
-            if not isinstance(question, dict):
-                raise InputError(f"{place} is no object.")
-            yield place, _example(question, place, document, row)
 
 
 def _example(row: dict[str, Any], where: str, document: Source, article: dict[str, Any]) -> Example:
@@ -66,53 +70,6 @@ def _example(row: dict[str, Any], where: str, document: Source, article: dict[st
         check_options(options)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    context = _context_score(row)
-    labels = {}
-    if context is not None:
-        low = min(3, int(context))
-        labels["context"] = (f"{low} to {low + 1}",)
-    source = article.get("source") or article.get("text_source")
-    if isinstance(source, str) and "source" in article:
-        labels["source"] = (source,)
-    return Example(
-        id=_id(row, where),
-        question=one_line(question),
-        document=document,
-        options=tuple(options),
-        gold=_gold(row, options, where),
-        split=_split(row, context),
-        labels=labels,
-    )
-
-
-def _id(row: Mapping[str, Any], where: str) -> str:
-    for key in ("question_unique_id", "qid"):
-        value = row.get(key)
-        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
-            return str(value)
-    return where
-
-
-def _gold(row: Mapping[str, Any], options: list[str], where: str) -> str:
-    """The right option's letter; the test set's rows have none."""
-    number = row.get("gold_label")
-    if number is None:
-        return ""
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(options):
-        raise InputError(f"{where}: gold_label is to be a number from 1 to {len(options)}.")
-    return letter(number - 1)
-
-
-def _split(row: Mapping[str, Any], context: float | None) -> str:
-    if "pearl_subset" in row:
-        subset = str(row["pearl_subset"] or "")
-        return next((split for split in ("long", "short") if subset.endswith(split)), "other")
-    if context is None:
-        return "other"
-    return "long" if context >= LONG else "short"
-
-
-def _context_score(row: Mapping[str, Any]) -> float | None:
     validation = row.get("validation")
     values = [
         annotation.get("untimed_eval2_context")
@@ -120,7 +77,33 @@ def _context_score(row: Mapping[str, Any]) -> float | None:
         if isinstance(annotation, dict)
     ]
     scores = [one for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
-    return sum(scores) / len(scores) if scores else None
+    labels, split = {}, "other"
+    if scores:
+        context = sum(scores) / len(scores)
+        low = min(3, int(context))
+        labels["context"] = (f"{low} to {low + 1}",)
+        split = "long" if context >= LONG else "short"
+    if "pearl_subset" in row:
+        subset = str(row["pearl_subset"] or "")
+        split = next((split for split in ("long", "short") if subset.endswith(split)), "other")
+    source = article.get("source") or article.get("text_source")
+    if isinstance(source, str) and "source" in article:
+        labels["source"] = (source,)
+    number = row.get("gold_label")
+    # The test set's rows have none.
+    if number is not None and (type(number) is not int or not 1 <= number <= len(options)):
+        raise InputError(f"{where}: gold_label is to be a number from 1 to {len(options)}.")
+    names = (row.get(key) for key in ("question_unique_id", "qid"))
+    known = (str(name) for name in names if type(name) in (str, int) and str(name).strip())
+    return Example(
+        id=next(known, where),
+        question=one_line(question),
+        document=document,
+        options=tuple(options),
+        gold="" if number is None else letter(number - 1),
+        split=split,
+        labels=labels,
+    )
 
 
 DATASET = Dataset(
