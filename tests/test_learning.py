@@ -252,7 +252,7 @@ def test_generated_worlds_that_hold_pairs_of_hops_out():
     train, test = (
         [read_world(row, "here", "made") for row in generate(schema, "compgen", part, 7, questions)]
         for schema in (read_schema("explicit"),)
-        for part, questions in (("train", 160), ("test", 50))
+        for part, questions in (("train", 80), ("test", 25))
     )
     assert score(learn_from_gold(train).model, test) >= 95
 

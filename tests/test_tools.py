@@ -847,8 +847,8 @@ def test_the_example_is_right():
 )
 def test_any_page_is_read_in_no_time(page: str):
     started = time.process_time()
-    page_text(page * (1_000_000 // len(page)))
-    assert time.process_time() - started < 1
+    page_text(page * (300_000 // len(page)))
+    assert time.process_time() - started < 0.5
 
 
 @pytest.mark.parametrize(
