@@ -81,7 +81,7 @@ class TestHelp:
 class TestAsk:
     def test_an_example_document_is_answered_with_its_own_words(self, examples: Path) -> None:
         document = examples / "lighthouse.txt"
-        result = process("ask", document, "Why does Mara leave the lighthouse?")
+        result = call("ask", document, "Why does Mara leave the lighthouse?")
         assert result.code == 0
         assert result.told == [line for line in result.told if line.startswith("No language model")]
         for title in ("Answer", "Evidence", "Plan", "pearl trace "):
@@ -546,12 +546,12 @@ class TestActions:
 class TestTraceAndReplay:
     def test_from_question_to_replay(self, examples: Path, tmp_path: Path) -> None:
         story = examples / "lighthouse.txt"
-        assert process("plan", "Why does Mara leave the lighthouse?", "-o", "m.plan").code == 0
-        assert process("lint", "m.plan").code == 0
-        answer = process("run", "m.plan", story, "--json").json
-        assert process("trace", answer["run"], "-o", "m.trace.plan").code == 0
+        assert call("plan", "Why does Mara leave the lighthouse?", "-o", "m.plan").code == 0
+        assert call("lint", "m.plan").code == 0
+        answer = call("run", "m.plan", story, "--json").json
+        assert call("trace", answer["run"], "-o", "m.trace.plan").code == 0
         assert call("lint", "m.trace.plan").code == 0
-        replayed = process("replay", "m.trace.plan", "--json").json
+        replayed = call("replay", "m.trace.plan", "--json").json
         assert set(replayed) == {
             "plans", "executed", "exact", "syntax_errors", "check_errors", "differ", "failed",
             "findings", "seconds",

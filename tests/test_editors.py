@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tests.shell import BAD, GOOD
+from tests.shell import BAD, GOOD, call
 from tests.textmate import Grammars
 
 CODE = ROOT / "editors" / "vscode"
@@ -86,10 +85,7 @@ class TestExtension:
         assert loaded("package.json")["capabilities"]["untrustedWorkspaces"]["supported"] is False
         program, *words = setting["pearl.command"]["default"]
         assert program == "pearl"
-        done = subprocess.run(
-            [sys.executable, "-m", "pearl", *words, "--help"], capture_output=True, check=False
-        )
-        assert done.returncode == 0
+        assert call(*words, "--help").code == 0
 
     def test_the_script_names_what_the_manifest_has(self):
         script = (CODE / "extension.js").read_text(encoding="utf-8")
@@ -194,11 +190,8 @@ class TestHooks:
         files = sorted(one.name for one in folder.iterdir() if re.search(hook["files"], one.name))
         program, *words = shlex.split(hook["entry"])
         assert program == "pearl"
-        done = subprocess.run(
-            [sys.executable, "-m", "pearl", *words, *files],
-            cwd=folder, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return done.returncode, done.stdout
+        done = call(*words, *files)
+        return done.code, done.out
 
     def test_they_say_what_pre_commit_asks_for(self, hooks: dict[str, Any]):
         assert set(hooks) == {"pearl-lint", "pearl-fmt"}
@@ -242,12 +235,9 @@ class TestDocument:
         (tmp_path / "plans" / "bad.plan").write_text(BAD, encoding="utf-8")
         words = shlex.split(line)
         assert words[0] == "pearl"
-        done = subprocess.run(
-            [sys.executable, "-m", *words],
-            cwd=tmp_path, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 1
-        assert done.stdout.startswith("::error file=plans/bad.plan,line=1,col=")
+        done = call(*words[1:])
+        assert done.code == 1
+        assert done.out.startswith("::error file=plans/bad.plan,line=1,col=")
 
     def test_neovim_takes_three_lines(self):
         lua = self.blocks("lua")[0].splitlines()

@@ -21,7 +21,7 @@ from pearl.lang.source import Source
 from pearl.lint.checker import check
 from tests.conftest import ROOT
 from tests.editor import ABLE, Editor, RefusedError, applied, covered, editor, offset_of, place
-from tests.shell import one_line, process
+from tests.shell import call, one_line, process
 from tests.test_cases import FILES, load
 
 REFUSED = -32803
@@ -367,7 +367,7 @@ class TestFixes:
         text = '# 😀\r\n1. a = FIND_EVENT(ctx, "x" : y\r\n2. b = find_event(CTX, mother) : z\r\n'
         file = tmp_path / "all.plan"
         file.write_bytes(text.encode())
-        assert process("lint", file, "--fix").code == 1
+        assert call("lint", file, "--fix").code == 1
         one.open("all.plan", text)
         (whole,) = actions(one, "all.plan", only=["source.fixAll"])
         after = applied(text, edits_of(one, whole["edit"], "all.plan"))
