@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -23,8 +24,22 @@ from tests.shell import BAD, GOOD, STORY, call, command, one_line
 ASK = "Why did Mara leave?"
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of every kind, written once."""
+    folder = tmp_path_factory.mktemp("files")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_files()
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def _files() -> None:
+def _files(prepared: Path, tmp_path: Path) -> None:
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+
+
+def write_files() -> None:
     files: dict[str, str | bytes] = {
         "story.txt": STORY,
         "good.plan": GOOD,
