@@ -426,12 +426,12 @@ def test_wrong_use_is_told_before_anything_is_sent(tmp_path: Path, options, word
 
 
 def test_a_killed_evaluation_goes_on_without_repeating_a_call(tmp_path: Path):
-    write_articles(tmp_path, *many(10))
+    write_articles(tmp_path, *many(5))
     words = ("eval", "quality", "--data", "quality.jsonl", "--methods", "zero-shot,pearl,mcq")
     with Stub(latency=0.03) as stub:
-        killed = killed_once(tmp_path, stub, words, 25)
+        killed = killed_once(tmp_path, stub, words, 12)
     assert killed.repeats <= 4
-    assert killed.done.json["answered"] == 30
+    assert killed.done.json["answered"] == 15
 
 
 def test_offline_the_report_says_that_there_is_no_model(tmp_path: Path):
