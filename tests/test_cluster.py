@@ -18,7 +18,7 @@ from tests.batches import Batch, ended, held, until, write_batch
 pytest.importorskip("distributed", reason="Dask is not installed: pip install 'pearl[cluster]'")
 pytest_plugins = ["tests.postgres"]
 
-QUESTIONS = 12
+QUESTIONS = 20
 LATENCY = 0.05
 
 
@@ -106,7 +106,7 @@ def test_the_budget_is_one_for_all_workers(cluster: Cluster, tmp_path: Path):
 def test_ctrl_c_keeps_what_is_done(cluster: Cluster, tmp_path: Path):
     batch, stub = cluster.batch(tmp_path), cluster.stub
     going = batch.start()
-    assert until(lambda: stub.stats()["completed"] >= 10, going)
+    assert until(lambda: stub.stats()["completed"] >= 5, going)
     going.send_signal(signal.SIGINT)
     result = ended(going)
     assert result.code == 130, result.err
