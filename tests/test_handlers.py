@@ -119,6 +119,11 @@ def test_a_solver_without_an_answer_is_told_with_its_reason():
     ]  # fmt: skip
 
 
+def test_a_filter_whose_solver_says_neither_yes_nor_no():
+    with pytest.raises(RunError, match="A filter needs yes or no, and was given text"):
+        run('1. l = FLAT(["a"])\n2. s = SHOUT(where l)')
+
+
 def test_a_solver_that_is_not_there():
     with pytest.raises(RunError, match="needs the solver sing; there is shout"):
         run('1. a = SING("x")', library("SING(X) : sing X\n  body: solver sing\n"))
