@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from pearl.lang.source import InputError, row_id
 
@@ -68,48 +68,29 @@ class Corpus:
         Raises:
             InputError: the file cannot be read.
         """
+        line = 0
         try:
             with Path(self.path).open("rb") as opened:
-                yield from self._rows(opened)
+                while data := self._next(opened):
+                    line += 1
+                    if data.strip():
+                        try:
+                            yield _parsed(data, f"{self.path}:{line}", line, self._end)
+                        except InputError as error:
+                            yield error
+                    while len(data) == _LONGEST and not data.endswith(b"\n"):
+                        # The rest of a line that is too long.
+                        data = self._next(opened)
         except OSError as error:
             raise InputError(
                 f"{self.path} cannot be read ({error.strerror}): check the corpus' path."
             ) from None
 
-    def _rows(self, opened: BinaryIO) -> Iterator[Row | InputError]:
-        line = 0
-        while data := self._next(opened):
-            line += 1
-            if data.strip():
-                try:
-                    yield _parsed(data, f"{self.path}:{line}", line, self._end)
-                except InputError as error:
-                    yield error
-            while len(data) == _LONGEST and not data.endswith(b"\n"):
-                # The rest of a line that is too long.
-                data = self._next(opened)
-
-    def _next(self, opened: BinaryIO) -> bytes:
+    def _next(self, opened: IO[bytes]) -> bytes:
         data = opened.readline(_LONGEST)
         self._end += len(data)
         self._digest.update(data)
         return data
-
-
-def read_corpus(path: str) -> Iterator[Row]:
-    """Every paragraph of a corpus.
-
-    Args:
-        path: JSON lines with ``id``, ``text`` and optionally ``title``.
-
-    Raises:
-        InputError: it cannot be read, or a line is no paragraph. That no two
-            have one id is left to whoever keeps them.
-    """
-    for row in Corpus(path).rows():
-        if isinstance(row, InputError):
-            raise row
-        yield row
 
 
 def digest_of(path: str) -> str:

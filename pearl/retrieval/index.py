@@ -100,7 +100,11 @@ class CorpusRetriever:
         if not wanted or k < 1:
             return []
         try:
-            passages = [self._passage(*hit) for hit in self._hits(wanted, k)]
+            passages: list[Passage] = []
+            for score, address in self._hits(wanted, k):
+                stored: Any = self._opened[1].doc(address).get_first("passage")
+                id, title, text = json.loads(bytes(stored).decode("utf-8", "surrogatepass"))
+                passages.append(Passage(id, title, text, score))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise damaged(self.path, " ".join(str(error).split())) from None
         except BaseException as error:
@@ -144,11 +148,6 @@ class CorpusRetriever:
             if len(hits) < limit or limit == searcher.num_docs:
                 return hits
             limit = min(limit * 8, searcher.num_docs)
-
-    def _passage(self, score: float, address: DocAddress) -> Passage:
-        stored: Any = self._opened[1].doc(address).get_first("passage")
-        id, title, text = json.loads(bytes(stored).decode("utf-8", "surrogatepass"))
-        return Passage(id, title, text, score)
 
 
 def _open(part: Path, info: IndexInfo, user: object) -> tuple[Index, Searcher]:

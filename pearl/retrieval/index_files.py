@@ -75,13 +75,17 @@ def read_info(path: str) -> IndexInfo:
             of damage, only missing files and wrong sizes are seen.
     """
     info = _read_note(path)
-    if Path(path, info.part).is_dir():
-        _compare(path, info)
-        return info
-    # A build may have put another part in its place since.
-    again = _read_note(path)
-    _compare(path, again)
-    return again
+    if not Path(path, info.part).is_dir():
+        # A build may have put another part in its place since.
+        info = _read_note(path)
+    for name, (size, _) in info.files.items():
+        try:
+            found = Path(path, info.part, name).stat().st_size
+        except OSError:
+            raise damaged(path, f"{name} is missing") from None
+        if found != size:
+            raise damaged(path, f"{name} has {found:,} bytes and not {size:,}")
+    return info
 
 
 def check_index(path: str) -> IndexInfo:
@@ -109,17 +113,6 @@ def damaged(path: str, what: str) -> InputError:
         what: what is wrong with it.
     """
     return InputError(f"{path} is damaged ({what}): build it again with pearl index.")
-
-
-def _compare(path: str, info: IndexInfo) -> None:
-    for name, (size, _) in info.files.items():
-        file = Path(path, info.part, name)
-        try:
-            found = file.stat().st_size
-        except OSError:
-            raise damaged(path, f"{name} is missing") from None
-        if found != size:
-            raise damaged(path, f"{name} has {found:,} bytes and not {size:,}")
 
 
 def _read_note(path: str) -> IndexInfo:
@@ -177,20 +170,18 @@ def check_place(path: str) -> None:
     if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
         raise InputError(f"{path} cannot be written: name a place in a folder of your own.")
     other = [one.name for one in folder.glob("*") if one.name != _NOTE and not _is_part(one)]
-    if other or (is_index(path) and not _is_ours(path)):
+    ours = True
+    if is_index(path):
+        # Of whatever version; a damaged one is replaced too.
+        with suppress(OSError, ValueError, RecursionError):
+            note = json.loads((folder / _NOTE).read_bytes())
+            ours = isinstance(note, dict) and "pearl_index" in note
+    if other or not ours:
         raise InputError(f"{path} is a folder with other things in it: name one of its own.")
 
 
 def _is_part(entry: Path) -> bool:
     return entry.name.startswith(_PART) and entry.is_dir()
-
-
-def _is_ours(path: str) -> bool:
-    """Whether the note is of an index, of whatever version; a damaged one is replaced too."""
-    with suppress(OSError, ValueError, RecursionError):
-        note = json.loads(Path(path, _NOTE).read_bytes())
-        return isinstance(note, dict) and "pearl_index" in note
-    return True
 
 
 @contextmanager
@@ -213,7 +204,10 @@ def new_part(path: str) -> Iterator[Path]:
         try:
             yield part
         finally:
-            if not _names(folder, part):
+            named = ""
+            with suppress(InputError):
+                named = _read_note(path).part
+            if named != part.name:
                 shutil.rmtree(part, ignore_errors=True)
                 with suppress(OSError):
                     if made:
@@ -258,13 +252,6 @@ def files_of(part: Path) -> dict[str, tuple[int, str]]:
     """
     found = [file for file in sorted(part.iterdir()) if file.is_file() and file.stat().st_size]
     return {file.name: (file.stat().st_size, digest_of(str(file))) for file in found}
-
-
-def _names(folder: Path, part: Path) -> bool:
-    """Whether the note names a part."""
-    with suppress(InputError):
-        return _read_note(str(folder)).part == part.name
-    return False
 
 
 def _under_way(part: Path) -> bool:
