@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,12 @@ def opened(place: str, count: int = 1) -> Iterator[Any]:
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
+
+
+def play(place: str, scenario: Callable[..., Coroutine[Any, Any, Any]], stores: int = 1) -> None:
+    """Run a scenario with as many stores as it takes, each as a process would have it."""
+    with ExitStack() as stack:
+        run(scenario(*(stack.enter_context(opened(place)) for _ in range(stores))))
 
 
 async def kept(store: Store, key: str, text: str = "said", scope: str = "") -> None:
@@ -126,8 +132,7 @@ class TestClaims:
             await one.flush()
             assert await one.claim("", "k") is False
 
-        with opened(place, 2) as stores:
-            run(scenario(*stores))
+        play(place, scenario, 2)
 
     def test_a_store_that_closes_gives_up_its_calls(self, place: str):
         with opened(place) as one:
@@ -140,12 +145,10 @@ class TestClaims:
             await kept(one, "b", "said b")
             assert await two.claim("", "c") is True
             found = await asyncio.gather(*(one.claim("", key) for key in "dcba"))
-            assert [item if isinstance(item, bool) else item.text for item in found] == [
-                True, False, "said b", True,
-            ]  # fmt: skip
+            texts = [item if isinstance(item, bool) else item.text for item in found]
+            assert texts == [True, False, "said b", True]
 
-        with opened(place, 2) as stores:
-            run(scenario(*stores))
+        play(place, scenario, 2)
 
     def test_a_dead_process_s_calls_are_taken_over(self, place: str):
         dying = script(
@@ -201,8 +204,7 @@ class TestClaims:
                 assert found.text == text
             assert await store.claim("run-2", "k") is True
 
-        with opened(place) as store:
-            run(scenario(store))
+        play(place, scenario)
 
     def test_the_first_reply_stands(self, place: str):
         async def scenario(store: Store) -> None:
@@ -214,8 +216,7 @@ class TestClaims:
             assert isinstance(found, Reply)
             assert found.text == "first"
 
-        with opened(place) as store:
-            run(scenario(store))
+        play(place, scenario)
 
     def test_processes_that_want_the_same_calls_make_each_once(self, place: str):
         with opened(place):
@@ -296,8 +297,7 @@ class TestTexts:
                 assert isinstance(found, Reply)
                 assert found.text == used.text == (STORED if key == "odd" else text)
 
-        with opened(place) as store:
-            run(scenario(store))
+        play(place, scenario)
 
     def test_a_journal_s_values_and_causes(self, place: str):
         with opened(place) as store:
