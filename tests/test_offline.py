@@ -229,84 +229,58 @@ def test_names_are_seen(text: str, found: list[str]):
 @pytest.mark.parametrize(
     ("question", "calls"),
     [
-        (
-            "Why does Bo lie?",
-            ['FIND_EVENT(CTX, "Bo lie")', "FIND_REASON(CTX, event)"],
-        ),
+        ("Why does Bo lie?", 'FIND_EVENT(CTX, "Bo lie"); FIND_REASON(CTX, event)'),
         (
             "What is the meaning of the red chair?",
-            ['SUMMARIZE_TOPIC(CTX, "the red chair")', "FIND_MEANING(CTX, topic)"],
+            'SUMMARIZE_TOPIC(CTX, "the red chair"); FIND_MEANING(CTX, topic)',
         ),
         (
             "How does Bo feel about the sale in Ulm?",
-            [
-                'FIND_CHARACTER(CTX, "Bo")',
-                'SUMMARIZE_TOPIC(CTX, "the sale in Ulm")',
-                "FIND_EMOTION(CTX, bo, sale_in_ulm)",
-            ],
+            'FIND_CHARACTER(CTX, "Bo"); SUMMARIZE_TOPIC(CTX, "the sale in Ulm"); '
+            "FIND_EMOTION(CTX, bo, sale_in_ulm)",
         ),
-        ("What is the main idea of the text?", ["FIND_MAIN_IDEA(CTX)"]),
-        ("Who is Bo?", ['FIND_CHARACTER(CTX, "Bo")']),
-        ("What was in the box?", ['SUMMARIZE_TOPIC(CTX, "in the box")']),
+        ("What is the main idea of the text?", "FIND_MAIN_IDEA(CTX)"),
+        ("Who is Bo?", 'FIND_CHARACTER(CTX, "Bo")'),
+        ("What was in the box?", 'SUMMARIZE_TOPIC(CTX, "in the box")'),
         (
             "If Bo had stayed, what would have happened?",
-            ['SUMMARIZE_TOPIC(CTX, "Bo had stayed")', "PREDICT_HYPOTHETICAL(CTX, topic)"],
+            'SUMMARIZE_TOPIC(CTX, "Bo had stayed"); PREDICT_HYPOTHETICAL(CTX, topic)',
         ),
-        ("Which of these is NOT true of Bo?", ['SUMMARIZE_TOPIC(CTX, "NOT true of Bo")']),
+        ("Which of these is NOT true of Bo?", 'SUMMARIZE_TOPIC(CTX, "NOT true of Bo")'),
         (
             "How many boats are there?",
-            ['SUMMARIZE_TOPIC(CTX, "many boats are there")', "FIND_QUANTITY(CTX, topic)"],
+            'SUMMARIZE_TOPIC(CTX, "many boats are there"); FIND_QUANTITY(CTX, topic)',
         ),
     ],
 )
-def test_the_form_of_a_question_chooses_its_steps(question: str, calls: list[str]):
-    assert steps(question) == calls
+def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
+    assert "; ".join(steps(question)) == calls
 
 
 # --- reading ---
 
 
 @pytest.mark.parametrize(
-    ("text", "whole"),
+    "marked",
     [
-        (
-            '"No. That is so. I liked it," he said. She left.\n\n"Then go. Now!" Mr. Orde was in.',
-            [
-                '"No. That is so. I liked it," he said.',
-                "She left.",
-                '"Then go. Now!"',
-                "Mr. Orde was in.",
-            ],
-        ),
-        (
-            "“Go. Now,” she said. He ran. “I won't. Ever.”",
-            ["“Go. Now,” she said.", "He ran.", "“I won't. Ever.”"],
-        ),
-        (
-            "“It goes on.\n\n“And on.” He ran.",
-            ["“It goes on.", "“And on.”", "He ran."],
-        ),
-        (
-            "It was No. 5 of E. P. Thompson's at 11.35 p.m. in the log. No. It was I. She left.",
-            [
-                "It was No. 5 of E. P. Thompson's at 11.35 p.m. in the log.",
-                "No.",
-                "It was I.",
-                "She left.",
-            ],
-        ),
-        ("CHAPTER ONE\nThe ship sailed. It sank.", ["CHAPTER ONE", "The ship sailed.", "It sank."]),
-        ("It had\nsailed to Ulm\nand Kiel.", ["It had\nsailed to Ulm\nand Kiel."]),
-        ("- one\n- two. Three.", ["- one", "- two.", "Three."]),
-        ("Ада уехала. Она не вернулась.", ["Ада уехала.", "Она не вернулась."]),
-        ("他走了。她没有回来。", ["他走了。", "她没有回来。"]),
-        ("no end", ["no end"]),
-        ("", []),
-        (" \n\n \n", []),
+        '|"No. That is so. I liked it," he said.| |She left.|\n\n|"Then go. Now!"| |Mr. Orde was in.|',
+        "|“Go. Now,” she said.| |He ran.| |“I won't. Ever.”|",
+        "|“It goes on.|\n\n|“And on.”| |He ran.|",
+        "|It was No. 5 of E. P. Thompson's at 11.35 p.m. in the log.| |No.| |It was I.| |She left.|",
+        "|CHAPTER ONE|\n|The ship sailed.| |It sank.|",
+        "|It had\nsailed to Ulm\nand Kiel.|",
+        "|- one|\n|- two.| |Three.|",
+        "|Ада уехала.| |Она не вернулась.|",
+        "|他走了。||她没有回来。|",
+        "|no end|",
+        "",
+        " \n\n \n",
     ],
 )
-def test_sentences(text: str, whole: list[str]):
-    assert [text[span.start : span.end] for span in sentences(text)] == whole
+def test_sentences(marked: str):
+    """Each sentence stands between two strokes."""
+    text = marked.replace("|", "")
+    assert [text[span.start : span.end] for span in sentences(text)] == marked.split("|")[1::2]
 
 
 @pytest.mark.parametrize("name", ["lighthouse", "timekeeping"])

@@ -25,18 +25,6 @@ from pearl.models.openai import Form, Writer, check_read, first_form, identity_o
 if TYPE_CHECKING:
     from pearl.models.settings import Settings
 
-QUIET = 2.0
-"""Seconds without a new request after which a batch goes."""
-
-INTERVAL = 30.0
-"""Seconds between two looks at a batch, to begin with."""
-
-MOST = 50_000
-"""Requests that a provider takes in one file."""
-
-MOST_BYTES = 90 << 20
-"""Bytes of a file. OpenAI takes 200 MB; others that speak the same way take 100 MB."""
-
 AT_ONCE = 64
 """Lines of results that are read before others get their turn."""
 
@@ -49,15 +37,16 @@ class Options:
         quiet: seconds without a new request after which a batch goes.
         interval: seconds between two looks at a batch, to begin with.
         progress: is told how batches stand, at every look.
-        most: requests of a batch at most.
-        most_bytes: bytes of a batch's file at most.
+        most: requests of a batch at most: as many as a provider takes in one file.
+        most_bytes: bytes of its file at most. OpenAI takes 200 MB; others that speak the same way
+            take 100 MB.
     """
 
-    quiet: float = QUIET
-    interval: float = INTERVAL
+    quiet: float = 2.0
+    interval: float = 30.0
     progress: Callable[[BatchStatus], None] | None = None
-    most: int = MOST
-    most_bytes: int = MOST_BYTES
+    most: int = 50_000
+    most_bytes: int = 90 << 20
 
 
 class Batches:
@@ -105,8 +94,8 @@ class Batches:
 def open_batches(
     name: str,
     folder: Path,
-    quiet: float = QUIET,
-    interval: float = INTERVAL,
+    quiet: float = Options.quiet,
+    interval: float = Options.interval,
     progress: Callable[[BatchStatus], None] | None = None,
 ) -> Batches:
     """A model of the endpoint that the environment names, asked through its Batch API.
