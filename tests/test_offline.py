@@ -263,10 +263,12 @@ def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
 @pytest.mark.parametrize(
     "marked",
     [
-        '|"No. That is so. I liked it," he said.| |She left.|\n\n|"Then go. Now!"| |Mr. Orde was in.|',
+        '|"No. That is so. I liked it," he said.| |She left.|\n\n'
+        '|"Then go. Now!"| |Mr. Orde was in.|',
         "|“Go. Now,” she said.| |He ran.| |“I won't. Ever.”|",
         "|“It goes on.|\n\n|“And on.”| |He ran.|",
-        "|It was No. 5 of E. P. Thompson's at 11.35 p.m. in the log.| |No.| |It was I.| |She left.|",
+        "|It was No. 5 of E. P. Thompson's at 11.35 p.m. in the log.| |No.| |It was I.| "
+        "|She left.|",
         "|CHAPTER ONE|\n|The ship sailed.| |It sank.|",
         "|It had\nsailed to Ulm\nand Kiel.|",
         "|- one|\n|- two.| |Three.|",
