@@ -442,6 +442,21 @@ def test_a_label_in_an_output_is_a_text():
     assert plain.asked[0].call.document == story()
 
 
+def test_a_text_in_the_documents_place_is_given_and_a_label_there_is_read():
+    class Echo(Reader):
+        async def answer(self, request: Request) -> Reply:
+            self.asked.append(request)
+            return Reply("somebody")
+
+    model = Echo()
+    plan = 'a = FIND_CHARACTER("Ada.", "Ada")\nb = FIND_CHARACTER("CTX 1/2", a)'
+    run(plan, window(None), ask=model)
+    own, part_of = (request.call for request in model.asked)
+    assert (own.document, own.arguments) == (None, (("CTX", "Ada."), ("X", "Ada")))
+    assert part_of.document == part(story(), "CTX 1/2")
+    assert [name for name, _ in part_of.arguments] == ["X"]
+
+
 def test_the_document_inside_an_argument_fails_its_step():
     with pytest.raises(RunError, match="CTX stands inside an argument"):
         run('a = FIND_CHARACTER(CTX, [CTX, "b"]) : who', window(None))
