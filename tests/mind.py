@@ -2,26 +2,110 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pearl.lang.library import Library
+from pearl.lang.source import Source
 from pearl.lang.values import Value
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline import Offline
-from pearl.prompts.calls import CorrectFilled, ExecuteStep, FillSchema, NextStep
-from pearl.run.calls import Journal
+from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, NextStep
+from pearl.run.calls import Caller, Journal
+from pearl.run.context import UNLIMITED, Context
+from pearl.run.executor import NONE, Handlers
+from pearl.run.loop import Finished, run_strategy
+from pearl.run.trace import export_trace
 from pearl.tools.toolbox import Parameter, Tool, ToolError, ToolReply
+from tests.test_conformance import conforms
 
-Said: TypeAlias = dict[str, Any] | str
-"""A reply: an object, or a text as it is."""
+Said: TypeAlias = dict[str, Any] | str | ModelError
+"""A reply: an object, a text as it is, or an error."""
+
+
+class Scripted:
+    """Says what a function of the call has, or a list in its order; keeps what it was asked."""
+
+    name = identity = "scripted"
+    notice = ""
+
+    def __init__(self, script: Callable[[Any], Said] | Iterable[Said]) -> None:
+        self.script = script if callable(script) else list(script)
+
+    @cached_property
+    def asked(self) -> list[Request]:
+        return []
+
+    def says(self, call: Call) -> Said:
+        """The reply to a call."""
+        return self.script.pop(0) if isinstance(self.script, list) else self.script(call)
+
+    async def answer(self, request: Request) -> Reply:
+        self.asked.append(request)
+        said = self.says(request.call)
+        if isinstance(said, ModelError):
+            raise said
+        return Reply(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def given(self, schema: str = "") -> list[dict[str, Any]]:
+        """What each form, or each of one schema, was first to be filled in from."""
+        calls = [request.call for request in self.asked]
+        fills = [call for call in calls if isinstance(call, FillSchema)]
+        return [dict(call.given) for call in fills if schema in ("", call.schema.name)]
+
+    def complaints(self) -> list[str]:
+        """What was said of replies that did not fit."""
+        calls = [request.call for request in self.asked]
+        return [call.complaint for call in calls if isinstance(call, CorrectFilled)]
+
+    def schemas(self) -> list[str]:
+        """What was asked, in order."""
+        return [schema_of(request.call) for request in self.asked]
+
+
+def schema_of(call: Call) -> str:
+    """The name of the schema that is to be filled in, perhaps again."""
+    if isinstance(call, CorrectFilled):
+        return f"{call.fill.schema.name} again"
+    assert isinstance(call, FillSchema)
+    return call.schema.name
+
+
+def run(
+    model: Any,
+    make: Callable[[Caller], Any],
+    question: str,
+    library: Library,
+    document: Source | None = None,
+    handlers: Handlers | None = None,
+    context: Context = UNLIMITED,
+    journal: Journal | None = None,
+) -> tuple[Finished, Journal, Any]:
+    """A run's end, its journal and its strategy; its trace is a plan that replays."""
+    journal = journal or Journal()
+    journal.decide("run", {"question": question})
+    caller = Caller(model.answer, model.identity, journal)
+    strategy = make(caller)
+    handed = handlers or getattr(strategy, "handlers", NONE)
+    source = document or Source("d", "-")
+    finished = asyncio.run(
+        run_strategy(strategy, question, source, library, caller, context, handed)
+    )
+    conforms(finished, export_trace(journal.entries, "test"), library)
+    return finished, journal, strategy
 
 
 @dataclass
-class Mind:
+class Mind(Scripted):
     """Knows how each question is split, which tool is for it, and how replies are read.
 
     Args:
@@ -39,23 +123,13 @@ class Mind:
     inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reads: Callable[[str, str], str | None] = lambda _, reply: reply.strip() or None
     first: dict[str, list[Said]] = field(default_factory=dict)
-    asked: list[Request] = field(default_factory=list)
-    name: str = "scripted"
-    identity: str = "scripted"
-    notice: str = ""
 
-    async def answer(self, request: Request) -> Reply:
-        self.asked.append(request)
-        call = request.call
+    def says(self, call: Call) -> Said:
         fill = call.fill if isinstance(call, CorrectFilled) else call
         if not isinstance(fill, FillSchema):
-            raise ModelError("request", "Only schemas are filled here.")
+            return ModelError("request", "Only schemas are filled here.")
         waiting = self.first.get(fill.schema.name)
-        said = waiting.pop(0) if waiting else self.said(fill, dict(fill.given))
-        return Reply(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False))
-
-    async def close(self) -> None:
-        """Nothing is open."""
+        return waiting.pop(0) if waiting else self.said(fill, dict(fill.given))
 
     def said(self, fill: FillSchema, given: Mapping[str, Value]) -> Said:
         """The reply to a schema."""
@@ -78,18 +152,6 @@ class Mind:
             case "rebel_answer":
                 return {"answer": self.knows.get(question)}
         raise AssertionError(fill.schema.name)
-
-    def schemas(self) -> list[str]:
-        """What was asked, in order."""
-        return [_schema(one) for one in self.asked]
-
-
-def _schema(request: Request) -> str:
-    call = request.call
-    if isinstance(call, CorrectFilled):
-        return f"{call.fill.schema.name} again"
-    assert isinstance(call, FillSchema)
-    return call.schema.name
 
 
 TEXT = '{"type": "string", "minLength": 1}'

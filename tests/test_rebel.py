@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,8 @@ from pearl.lang.source import Source
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.embeddings import TfIdf, cosine
 from pearl.models.middleware.stack import start_engine
-from pearl.prompts.calls import CorrectFilled, FillSchema
-from pearl.prompts.render import render
 from pearl.retrieval.index import build_index, open_index
-from pearl.run.calls import Caller, Entry, Journal
+from pearl.run.calls import Caller, Journal
 from pearl.run.executor import value_of
 from pearl.run.loop import Finished, RunError, run_strategy
 from pearl.run.trace import as_plan, export_trace, read_tree
@@ -44,10 +43,9 @@ from pearl.tools.toolbox import (
     arguments_of,
     document_tools,
 )
-from tests.mind import Box, Mind, tool
+from tests.mind import Box, Mind, run, tool
 from tests.server import flooding, stalling
 from tests.services import Services
-from tests.test_conformance import conforms
 
 WHOLE = "Where was the director of Jaws born?"
 WHO, WHERE = "Who directed Jaws?", "In which town was that director born?"
@@ -76,17 +74,8 @@ def mind(**more: Any) -> Mind:
 def ask(
     model: Mind, box: Tools, question: str = WHOLE, **limits: int
 ) -> tuple[Finished, Journal, Rebel]:
-    journal = Journal()
-    journal.decide("run", {"question": question})
-    caller = Caller(model.answer, model.identity, journal)
-    strategy = rebel(caller, box, limits=RebelLimits(**limits))
-    finished = asyncio.run(
-        run_strategy(
-            strategy, question, Source("d", "-"), LIBRARY, caller, handlers=strategy.handlers
-        )
-    )
-    conforms(finished, export_trace(journal.entries, "test"), LIBRARY)
-    return finished, journal, strategy
+    limited = RebelLimits(**limits)
+    return run(model, lambda caller: rebel(caller, box, limits=limited), question, LIBRARY)
 
 
 def fails(model: Mind, box: Tools, question: str = WHOLE, **limits: int) -> str:
@@ -126,9 +115,10 @@ def test_a_question_is_split_and_facts_pass_on():
     assert decided(journal, "step/sub_1/tool/1") == [{"tool": "search"}]
     assert (strategy.spent.tool_calls, strategy.spent.deepest) == (2, 1)
     # The second reply names a town; who it is that was born there is in the facts.
-    fills = [one.call for one in model.asked if isinstance(one.call, FillSchema)]
-    read = [dict(one.given) for one in fills if one.schema.name == "rebel_read"]
-    assert [one.get("facts") for one in read] == [None, [f"{WHO}: Steven Spielberg"]]
+    assert [one.get("facts") for one in model.given("rebel_read")] == [
+        None,
+        [f"{WHO}: Steven Spielberg"],
+    ]
 
 
 def test_a_question_that_is_not_split_goes_to_a_tool():
@@ -149,14 +139,8 @@ def test_what_is_known_goes_before_tools():
 
 def test_facts_that_are_no_answer_after_all_leave_the_tools():
     """The memory check says yes, and what is then read from memory is nothing."""
-
-    class Sure(Mind):
-        def said(self, fill: FillSchema, given: Mapping[str, Any]) -> Any:
-            if fill.schema.name == "rebel_memory":
-                return {"answerable": True}
-            return super().said(fill, given)
-
-    model = Sure(splits={WHOLE: [WHO]}, tools={WHO: ["search"], WHOLE: ["search"]})
+    model = mind(splits={WHOLE: [WHO]}, knows={})
+    model.first = {"rebel_memory": [{"answerable": True}]}
     box = tools()
     found = {WHO: "Steven Spielberg", WHOLE: "Cincinnati"}
     box.replies = lambda _, given: found[given["query"]]
@@ -257,10 +241,10 @@ def test_a_tool_s_wrong_input_is_mended():
     model = mind(first={"rebel_input": [{"words": 3}, "no JSON", {"query": WHO, "more": 1}]})
     finished, journal, _ = ask(model, tools(), WHO, revisions=3)
     assert finished.text == "Steven Spielberg"
-    mended = [one.call for one in model.asked if isinstance(one.call, CorrectFilled)]
-    assert "'query' is a required property" in mended[0].complaint
-    assert mended[1].complaint == "- It holds no JSON object."
-    assert "more: the tool has no such parameter." in mended[2].complaint
+    missing, unread, unknown = model.complaints()
+    assert "'query' is a required property" in missing
+    assert unread == "- It holds no JSON object."
+    assert "more: the tool has no such parameter." in unknown
     rejected = [one.path for one in journal.entries if one.path.endswith("/rejected")]
     assert rejected == [f"tool/1/input/{at}/rejected" for at in (1, 2, 3)]
 
@@ -281,10 +265,9 @@ def test_an_input_that_the_tool_refuses_is_mended():
     finished, journal, strategy = ask(model, box, SUMS)
     assert finished.text == "4"
     assert calls(finished)[0] == 'reply_1 = CALL_TOOL("sums", [["expression", "2 + 2"]])'
-    fills = [one.call for one in model.asked if isinstance(one.call, FillSchema)]
-    asked = [dict(one.given) for one in fills if one.schema.name == "rebel_input"]
-    assert [len(one.get("refused", [])) for one in asked] == [0, 1, 2]  # type: ignore[arg-type]
-    [refused] = asked[1]["refused"]  # type: ignore[misc]
+    asked = model.given("rebel_input")
+    assert [len(one.get("refused", [])) for one in asked] == [0, 1, 2]
+    [refused] = asked[1]["refused"]
     assert str(refused).startswith('{"expression":"two plus two"} sums: That is no expression:')
     paths = [one.path for one in model.asked if "/input/" in one.path]
     assert paths == ["tool/1/input/1", "tool/1/input/again/1/1", "tool/1/input/again/2/1"]
@@ -321,8 +304,7 @@ def test_only_tools_that_are_there_can_be_chosen():
     model = mind(first={"rebel_tool": [{"tool": "shell"}, {"tool": "search"}]})
     finished, _, _ = ask(model, tools(), WHO)
     assert finished.text == "Steven Spielberg"
-    [mended] = [one.call for one in model.asked if isinstance(one.call, CorrectFilled)]
-    assert "'shell' is not one of ['search', 'none']" in mended.complaint
+    assert "'shell' is not one of ['search', 'none']" in model.complaints()[0]
 
 
 @pytest.mark.parametrize("failing", [ToolError("time", "No answer within 2 seconds."), "silence"])
@@ -343,8 +325,7 @@ def test_a_tool_that_fails_is_told_and_one_other_is_asked(failing: ToolError | s
 def test_two_tools_that_fail_leave_what_is_known():
     broken = ToolError("status", "a: It answered 500.")
     model = mind(splits={WHOLE: [WHO]}, tools={WHO: ["search"], WHOLE: ["a", "b", "search"]})
-    model.knows, says = {}, iter([{"answer": "Cincinnati, it seems"}])
-    model.first = {"rebel_answer": list(says)}  # type: ignore[arg-type]
+    model.first = {"rebel_answer": [{"answer": "Cincinnati, it seems"}]}
     finished, _, _ = ask(model, tools("a", "b", "search", a=broken, b=broken))
     assert finished.text == "Cincinnati, it seems"
     assert [step.action for step in finished.plan.steps] == ["SOLVE", "ANSWER_FROM_FACTS"]
@@ -414,10 +395,10 @@ def test_every_value_that_a_tool_takes_stands_in_the_plan():
     finished, _, _ = ask(model, box, WHO)
     assert box.called == [("own", wanted)]
     assert 'CALL_TOOL("own", "{' in calls(finished)[0]
-    model.inputs, model.asked = {WHO: {**wanted, "number": float("inf"), "text": "\ud800"}}, []
+    model.inputs = {WHO: {**wanted, "number": float("inf"), "text": "\ud800"}}
     assert "could not be given its input" in fails(model, box, WHO)
-    complaint = render(model.asked[-1].call)[-1]["content"]
-    assert "text: it holds a number or a character that cannot be sent." in complaint
+    told = model.complaints()[-1]
+    assert "text: it holds a number or a character that cannot be sent." in told
 
 
 @given(
@@ -561,9 +542,7 @@ def test_what_a_part_s_part_found_is_known_to_later_parts(*, found: bool):
     assert f'sub_2 = SOLVE("{SECOND}", [{known}])' in calls(finished)
     ending = f'answer = ANSWER_FROM_FACTS("{QUESTION}", [{known}, "{C}: it {C}", '
     assert calls(finished)[-1].startswith(ending)
-    fills = [one.call for one in model.asked if isinstance(one.call, FillSchema)]
-    splitting = [dict(one.given) for one in fills if one.schema.name == "rebel_split"]
-    assert all("it " not in str(one["answered"]) for one in splitting)
+    assert all("it " not in str(one["answered"]) for one in model.given("rebel_split"))
 
 
 def test_a_fact_of_another_frame_is_one_line_and_no_reference():
@@ -595,13 +574,7 @@ def test_a_question_has_no_more_parts_than_its_width():
 def test_a_model_that_cannot_be_reached_ends_the_run():
     """An answer from what is left would be another one the next time."""
 
-    class Gone(Mind):
-        async def answer(self, request: Request) -> Reply:
-            if isinstance(request.call, FillSchema) and request.call.given[0][1] == WHERE:
-                raise ModelError("connection", "The endpoint cannot be reached.")
-            return await super().answer(request)
-
-    model = Gone(splits={WHOLE: [WHO, WHERE]}, tools={WHO: ["search"]}, knows={WHOLE: "?"})
+    model = mind(first={"rebel_memory": [ModelError("connection", "It cannot be reached.")]})
     assert "cannot be reached" in fails(model, tools())
 
 
@@ -611,7 +584,7 @@ def test_a_model_that_cannot_be_reached_ends_the_run():
 class Cutting(Mind):
     """Is cut off at one call."""
 
-    until: int = 0
+    until = -1
     run: asyncio.Task[Any] | None = None
 
     async def answer(self, request: Request) -> Reply:
@@ -630,29 +603,23 @@ def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_again(tmp_path: Path, u
     model.until = until
     box = tools()
 
-    async def once(run: str = "") -> tuple[str, str]:
-        store = open_store(str(tmp_path / "store.db"))
+    async def once() -> tuple[str, str]:
         model.run = asyncio.current_task()
-        try:
-            run = run or store.start("eval", {})
+        with closing(open_store(str(tmp_path / "store.db"))) as store:
             engine = start_engine(model, store)
-            journal = store.journal(run)
+            journal = store.journal(store.start("eval", {}))
             caller = Caller(engine.ask, engine.identity, journal)
-            kept = CachedTools(box, store, "the run", "the question")
-            strategy = rebel(caller, kept)
+            strategy = rebel(caller, CachedTools(box, store, "the run", "the question"))
             finished = await run_strategy(
                 strategy, WHOLE, Source("d", "-"), LIBRARY, caller, handlers=strategy.handlers
             )
             return finished.text, export_trace(journal.entries, "run")
-        finally:
-            store.close()
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(once())
     text, trace = asyncio.run(once())
     assert text == "Cincinnati"
-    assert len(model.asked) == 12
-    assert len({one.key for one in model.asked}) == 12
+    assert len({one.key for one in model.asked}) == len(model.asked) == 12
     assert box.called == [("search", {"query": WHO}), ("search", {"query": WHERE})]
     model.asked.clear()
     assert asyncio.run(once()) == (text, trace)
@@ -660,23 +627,8 @@ def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_again(tmp_path: Path, u
     assert len(box.called) == 2
 
 
-def test_two_calls_alike_in_one_run_are_two(tmp_path: Path):
-    box, store = tools(), open_store(str(tmp_path / "store.db"))
-
-    async def both() -> None:
-        kept = CachedTools(box, store, "run", "q")
-        for _ in range(2):
-            assert (await kept.call("search", {"query": WHO})).text == "Steven Spielberg"
-
-    try:
-        asyncio.run(both())
-    finally:
-        store.close()
-    assert len(box.called) == 2
-
-
 def test_a_run_that_goes_on_makes_no_more_calls_than_one_in_one_go(tmp_path: Path):
-    """Two calls may be made: what was kept, and what failed, counts as they did."""
+    """Two calls may be made, of which one fails; two alike are two."""
     limited = replace(tool("search", "query"), limits=Limits(calls=2))
     replies = iter([ToolError("time", "late"), "found"])
     box = Box({"search": limited}, lambda *_: next(replies))
@@ -685,9 +637,9 @@ def test_a_run_that_goes_on_makes_no_more_calls_than_one_in_one_go(tmp_path: Pat
     async def once(calls: int) -> list[str]:
         kept = CachedTools(box, store, "run", "q")
         told = []
-        for at in range(calls):
+        for _ in range(calls):
             try:
-                told.append((await kept.call("search", {"query": f"{at}"})).text)
+                told.append((await kept.call("search", {"query": "alike"})).text)
             except ToolError as error:
                 told.append(f"{error.reason}: {error}")
         return told
@@ -698,11 +650,9 @@ def test_a_run_that_goes_on_makes_no_more_calls_than_one_in_one_go(tmp_path: Pat
         for _ in range(2):
             assert await once(3) == ["time: late", "found", spent]
 
-    try:
+    with closing(store):
         asyncio.run(both())
-    finally:
-        store.close()
-    assert [given["query"] for _, given in box.called] == ["0", "1"]
+    assert len(box.called) == 2
 
 
 # --- real services ---
@@ -722,55 +672,35 @@ TOWNS = {
     "Bonn": "Bonn lies on the Rhine. Beethoven was born there.",
     "Kiel": "Kiel lies on the Baltic Sea and has a canal.",
 }
-FILE = """
-[towns]
-about = "Finds articles on towns."
-endpoint = "{url}/search"
-[towns.parameters.query]
-about = "words"
-[towns.limits]
-private = true
-
-[weather]
-about = "Today's weather."
-endpoint = "{url}/weather"
-[weather.parameters.place]
-about = "a town"
-[weather.limits]
-private = true
-"""
-BROKEN = """
+DECLARED = """
 [{name}]
 about = "The {name} service."
 endpoint = "{url}/{name}"
-[{name}.parameters.query]
+[{name}.parameters.{takes}]
 about = "words"
 [{name}.limits]
 private = true
-seconds = 0.3
+seconds = {seconds}
 """
 SKY, TOWN = "What is the sky like today in Beethoven's town of birth?", "Where was Beethoven born?"
 
 
-def served(text: str, model: Mind, question: str, **routes: Any) -> tuple[Finished, list[Entry]]:
+def served(
+    model: Mind, question: str, takes: Mapping[str, str], seconds: float = 10, **routes: Any
+) -> Finished:
+    """A run whose tools are services, each of which takes a parameter."""
     with Services(routes) as services:
-        Path("tools.toml").write_text(text.replace("{url}", services.url), encoding="utf-8")
+        text = "".join(
+            DECLARED.format(name=name, takes=one, url=services.url, seconds=seconds)
+            for name, one in takes.items()
+        )
+        Path("tools.toml").write_text(text, encoding="utf-8")
         toolbox = load_tools("tools.toml")
 
-        async def go() -> tuple[Finished, list[Entry]]:
-            journal = Journal()
-            caller = Caller(model.answer, model.identity, journal)
-            strategy = rebel(caller, toolbox)
-            try:
-                finished = await run_strategy(
-                    strategy, question, Source("d", "-"), LIBRARY, caller,
-                    handlers=strategy.handlers,
-                )  # fmt: skip
-            finally:
-                await toolbox.close()
-            return finished, journal.entries
-
-        return asyncio.run(go())
+        try:
+            return run(model, lambda caller: rebel(caller, toolbox), question, LIBRARY)[0]
+        finally:
+            asyncio.run(toolbox.close())
 
 
 def test_right_answers_from_a_search_over_a_corpus_and_a_weather_service(tmp_path: Path):
@@ -792,13 +722,12 @@ def test_right_answers_from_a_search_over_a_corpus_and_a_weather_service(tmp_pat
         splits={SKY: [TOWN]}, tools={TOWN: ["towns"], SKY: ["weather"]},
         inputs={TOWN: {"query": "Beethoven born"}, SKY: {"place": "Bonn"}}, reads=read,
     )  # fmt: skip
-    finished, entries = served(FILE, model, SKY, search=search, weather=weather)
+    finished = served(
+        model, SKY, {"towns": "query", "weather": "place"}, towns=search, weather=weather
+    )
     assert finished.text == "sun"
     assert finished.values["sub_1"] == "Bonn"
-    conforms(finished, export_trace(entries, "served"), LIBRARY)
-    call = [one.call for one in model.asked if one.path == "tool/1/input/1"][-1]
-    assert isinstance(call, FillSchema)
-    assert dict(call.given)["facts"] == [f"{TOWN}: Bonn"]
+    assert model.given("rebel_input")[-1]["facts"] == [f"{TOWN}: Bonn"]
 
 
 @pytest.mark.parametrize(
@@ -810,10 +739,9 @@ def test_right_answers_from_a_search_over_a_corpus_and_a_weather_service(tmp_pat
     ],
 )
 def test_services_that_misbehave_are_told_in_one_line(name: str, handler: Any, words: str):
-    text = BROKEN.replace("{name}", name)
     model = Mind(tools={TOWN: [name]})
     with pytest.raises(RunError, match=words) as caught:
-        served(text, model, TOWN, **{name: handler})
+        served(model, TOWN, {name: "query"}, 0.3, **{name: handler})
     assert len(str(caught.value).splitlines()) == 1
     assert "rebel_read" not in model.schemas()
 
