@@ -32,7 +32,7 @@ Said: TypeAlias = dict[str, Any] | str | ModelError
 class Scripted:
     """Says what a function of the call has, or a list in its order; keeps what it was asked."""
 
-    name = identity = "scripted"
+    name = identity = "reader"
     notice = ""
 
     def __init__(self, script: Callable[[Any], Said] | Iterable[Said]) -> None:
@@ -86,7 +86,7 @@ def run(
     question: str,
     library: Library,
     document: Source | None = None,
-    handlers: Handlers | None = None,
+    handlers: Handlers | Callable[[Caller], Handlers] | None = None,
     context: Context = UNLIMITED,
     journal: Journal | None = None,
 ) -> tuple[Finished, Journal, Any]:
@@ -96,6 +96,7 @@ def run(
     caller = Caller(model.answer, model.identity, journal)
     strategy = make(caller)
     handed = handlers or getattr(strategy, "handlers", NONE)
+    handed = handed(caller) if callable(handed) else handed
     source = document or Source("d", "-")
     finished = asyncio.run(
         run_strategy(strategy, question, source, library, caller, context, handed)

@@ -23,15 +23,13 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import format_library
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, last_number
-from pearl.models.base import ModelError, Reply, Request
-from pearl.models.offline import Offline
+from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, Decomposition, ExecuteStep, FillSchema, NextStep
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import Passage
 from pearl.run.calls import Caller, Journal, at_most
-from pearl.run.executor import NONE, Handlers
-from pearl.run.loop import Finished, RunError, Strategy, run_strategy
-from pearl.run.trace import export_trace
+from pearl.run.executor import Handlers
+from pearl.run.loop import Finished, RunError, run_strategy
 from pearl.strategies.baselines import (
     blind_plan,
     chain,
@@ -44,9 +42,8 @@ from pearl.strategies.least_to_most import LeastToMost
 from pearl.strategies.pearl import GivenPlan, load_demonstrations
 from pearl.strategies.registry import with_retriever
 from tests.conftest import ROOT
-from tests.mind import Reader, next_step, record
+from tests.mind import Reader, Scripted, next_step, record, run
 from tests.shell import call
-from tests.test_conformance import conforms
 
 PASSAGE = (
     "movie: Ashfall ; directed by: Vell. movie: Grout ; director: Ruan Oke. movie: Ashfall ; "
@@ -63,42 +60,10 @@ def own(text: str) -> Library:
     return Library(("own",), MappingProxyType({**builtins(), **actions}))
 
 
-def ran(
-    strategy: Strategy | None, question: str, library: Library, text: str = "-",
-    model: Any = None, handed: Handlers = NONE, make: Any = None,
-) -> tuple[Finished, str, Journal]:  # fmt: skip
-    """A run's end, its trace and its journal."""
-    model = model or Offline()
-    journal = Journal()
-    journal.decide("run", {"question": question})
-    caller = Caller(model.answer, model.identity, journal)
-    finished = asyncio.run(
-        run_strategy(
-            strategy or make(caller), question, Source("d", text), library, caller, handlers=handed
-        )
-    )
-    return finished, export_trace(journal.entries, "test"), journal
-
-
 def demonstrations(name: str, library: Library) -> tuple[Decomposition, ...]:
     plans = [parse(source).plan for source in load_demonstrations("", name)]
     known = [one for one in plans if all(library.get(step.action) for step in one.steps)]
     return tuple(map(as_decomposition, known))
-
-
-class Scripted:
-    """Answers a call by a function of it."""
-
-    name = identity = "reader"
-    notice = ""
-
-    def __init__(self, says: Any) -> None:
-        self.says = says
-        self.asked: list[Call] = []
-
-    async def answer(self, request: Request) -> Reply:
-        self.asked.append(request.call)
-        return Reply(self.says(request.call))
 
 
 def test_an_example_s_text_is_shown_to_the_model():
@@ -278,19 +243,14 @@ def reckoner(call: Call) -> str:
     return "That is 17.0 jars."
 
 
-def arithmetic(library: Library, model: Any) -> tuple[Finished, str]:
+def arithmetic(library: Library, model: Any) -> Finished:
     shown = demonstrations("arithmetic", library)
-    finished, trace, _ = ran(
-        None, JARS, library, model=model, make=lambda caller: Decomp(library, caller, shown)
-    )
-    return finished, trace
+    return run(model, lambda caller: Decomp(library, caller, shown), JARS, library)[0]
 
 
 def test_an_answer_is_extracted_from_a_chain_of_thought_and_corrected():
     library = load_library("arithmetic")
-    finished, trace = arithmetic(library, Scripted(reckoner))
-    assert finished.values["answer"] == 17
-    conforms(finished, trace, library)
+    assert arithmetic(library, Scripted(reckoner)).values["answer"] == 17
 
 
 SWAPPED = {
@@ -318,9 +278,10 @@ def test_a_handler_is_swapped_in_the_library_and_the_plan_stays(body: str):
     plan = parse((ROOT / "plans" / "arithmetic" / "1.plan").read_text(encoding="utf-8")).plan
     steps = [step.action for step in plan.steps]
     model = Scripted(reckoner)
-    finished, _, _ = ran(GivenPlan(plan), plan.question, library, model=model)
+    finished, _, _ = run(model, lambda _: GivenPlan(plan), plan.question, library)
     assert [step.action for step in finished.plan.steps] == steps
-    asked = [one.action.name for one in model.asked if isinstance(one, ExecuteStep)]
+    calls = [request.call for request in model.asked]
+    asked = [one.action.name for one in calls if isinstance(one, ExecuteStep)]
     assert asked == {
         "a builtin": ["REASON"],
         "a plan": ["REASON", "SUM_UP"],
@@ -353,15 +314,13 @@ def test_rolled_out_chain_of_thought_is_one_call():
     library = load_library("arithmetic")
     shown = [parse(one).plan for one in load_demonstrations("", "arithmetic")]
     model = Scripted(lambda _: "There are 20 jars.\nThe answer is 17.")
-    finished, trace, _ = ran(
-        GivenPlan(rolled_out_plan(JARS, shown, library)), JARS, library, JARS, model=model
-    )
+    rolled = GivenPlan(rolled_out_plan(JARS, shown, library))
+    finished, _, _ = run(model, lambda _: rolled, JARS, library, Source("d", JARS))
     assert conclusion(finished.text) == "17"
-    [call] = model.asked
-    prompt = render(call)[-1]["content"]
+    [request] = model.asked
+    prompt = render(request.call)[-1]["content"]
     for plan in shown:
         assert chain(plan, library) in prompt
-    conforms(finished, trace, library)
 
 
 @pytest.mark.parametrize(
@@ -392,35 +351,32 @@ def in_turn(call: Call) -> str:
 def test_least_to_most_answers_each_part_with_those_before_it():
     library = load_library()
     model = Scripted(in_turn)
-    finished, trace, _ = ran(
-        None, "Q?", library, PASSAGE, model=model, make=lambda caller: LeastToMost(caller)
-    )
+    finished, _, _ = run(model, LeastToMost, "Q?", library, Source("d", PASSAGE))
     assert finished.text == "Hesper"
     assert [step.name for step in finished.plan.steps] == ["part_1", "part_2", "answer"]
-    last = model.asked[-1]
+    last = model.asked[-1].call
     assert isinstance(last, ExecuteStep)
     assert dict(last.arguments)["EARLIER"] == (
         "Question: Who made {it}?\nAnswer: Vell\nQuestion: When was she born?\nAnswer: 1931"
     )
-    conforms(finished, trace, library)
 
 
 def test_least_to_most_without_sub_questions_in_the_form_that_is_wanted():
     model = Scripted(lambda _: '{"sub_questions": "none"}')
     with pytest.raises(RunError, match="least_to_most does not fit after 3 tries"):
-        ran(None, "q?", load_library(), model=model, make=lambda caller: LeastToMost(caller))
+        run(model, LeastToMost, "q?", load_library())
     assert len(model.asked) == 3
 
 
 def test_without_context_the_document_is_not_shown():
     library = load_library()
     model = Scripted(lambda _: "Ulm")
-    finished, trace, _ = ran(GivenPlan(blind_plan("Where?")), "Where?", library, PASSAGE, model)
-    [call] = model.asked
-    assert isinstance(call, ExecuteStep)
-    assert call.document is None
-    assert "Ashfall" not in render(call)[-1]["content"]
-    conforms(finished, trace, library)
+    blind = GivenPlan(blind_plan("Where?"))
+    run(model, lambda _: blind, "Where?", library, Source("d", PASSAGE))
+    [request] = model.asked
+    assert isinstance(request.call, ExecuteStep)
+    assert request.call.document is None
+    assert "Ashfall" not in render(request.call)[-1]["content"]
 
 
 class Shelf:
@@ -434,16 +390,13 @@ class Shelf:
 def test_retrieve_and_read_looks_the_question_itself_up(retriever: Any):
     library = load_library("open_domain")
     model = Scripted(lambda _: "Vell")
-    text = "# One\n\nVell made Ashfall.\n\n# Two\n\nTam sings.\n"
-    handed = with_retriever(Handlers(), Source("d", text), retriever)
-    finished, trace, _ = ran(
-        GivenPlan(retrieve_read_plan("Who made Ashfall?")), "Who made Ashfall?", library, text,
-        model, handed,
-    )  # fmt: skip
+    source = Source("d", "# One\n\nVell made Ashfall.\n\n# Two\n\nTam sings.\n")
+    handed = with_retriever(Handlers(), source, retriever)
+    plan = GivenPlan(retrieve_read_plan("Who made Ashfall?"))
+    finished, _, _ = run(model, lambda _: plan, "Who made Ashfall?", library, source, handed)
     wanted = "Shelf: Who made Ashfall? 5" if retriever else "One: Vell made Ashfall."
     assert finished.values["found"] == [wanted]
     assert len(model.asked) == 1
-    conforms(finished, trace, library)
 
 
 # --- Limits ---
@@ -458,14 +411,11 @@ def test_a_question_s_calls_are_counted_over_all_frames():
         return f'{"ab"[len(call.steps)]} = FORK("{call.question} {len(call.steps)}")'
 
     journal = Journal()
+    handed = Handlers(decompose=decompose, depth=40)
     caller = at_most(Caller(Scripted(fork).answer, "scripted", journal), 30)
+    strategy, source = Decomp(library, caller), Source("d", "-")
     with pytest.raises(RunError, match="has taken its 30 calls"):
-        asyncio.run(
-            run_strategy(
-                Decomp(library, caller), "Fork 1", Source("d", "-"), library, caller,
-                handlers=Handlers(decompose=decompose, depth=40),
-            )
-        )  # fmt: skip
+        asyncio.run(run_strategy(strategy, "Fork 1", source, library, caller, handlers=handed))
     done = [one for one in journal.entries if one.kind == "call" and one.status == "done"]
     assert len(done) == 30
 
@@ -486,10 +436,10 @@ def test_a_list_that_is_too_wide_is_not_run_over(mode: str):
     model = Scripted(lambda _: "yes")
     plan = parse(f'1. l = FLAT(["a", "b", "c"])\n2. s = ASK({mode} l)').plan
     with pytest.raises(RunError, match="l has 3 items, and a step runs over 2 at most") as raised:
-        ran(GivenPlan(plan), "q", library, model=model, handed=Handlers(width=2))
+        run(model, lambda _: GivenPlan(plan), "q", library, handlers=Handlers(width=2))
     assert raised.value.failures[0].reason == "width"
     assert not model.asked
-    finished, _, _ = ran(GivenPlan(plan), "q", library, model=model, handed=Handlers(width=3))
+    finished, _, _ = run(model, lambda _: GivenPlan(plan), "q", library, handlers=Handlers(width=3))
     assert len(model.asked) == 3
     assert finished.outputs == ("s",)
 
@@ -514,10 +464,14 @@ def recorded(question: str, name: str, text: str = "-", model: Any = None) -> st
     """A recording of a decomposition, as ``--model`` names it; its keys are those of prompts."""
     library = load_library(name)
     shown = demonstrations(name, library)
-    _, _, journal = ran(
-        None, question, library, text, model or Reader(), Handlers(decompose=decompose),
+    _, journal, _ = run(
+        model or Reader(),
         lambda caller: Decomp(library, caller, shown),
-    )  # fmt: skip
+        question,
+        library,
+        Source("d", text),
+        Handlers(decompose=decompose),
+    )
     return record(journal, f"{name}.replies.jsonl")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,21 @@ from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.base import Outcome
 from pearl.evaluate.supporting_facts import evidence_table
 from pearl.jobs.workers import Task
+from pearl.lang.ast import Plan
 from pearl.lang.library import load_library
 from pearl.lang.source import InputError, Source
-from pearl.models.base import ModelError, Reply, Request
+from pearl.models.base import ModelError
 from pearl.models.middleware.stack import start_engine
-from pearl.prompts.calls import CorrectFilled, FillSchema
-from pearl.prompts.render import render
+from pearl.prompts.calls import FillSchema
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.run.calls import Caller, Journal
-from pearl.run.context import Context
-from pearl.run.loop import Finished, RunError, run_strategy
-from pearl.run.trace import export_trace
+from pearl.run.context import UNLIMITED, Context
+from pearl.run.executor import Handlers
+from pearl.run.loop import Finished, RunError
 from pearl.strategies.baselines import asking, asking_plan
 from pearl.strategies.pearl import GivenPlan
 from pearl.strategies.react import React, reacting
-from tests.test_conformance import conforms
+from tests.mind import Scripted, run
 
 DOCUMENT, PARAGRAPHS = compose(
     "town",
@@ -47,56 +46,26 @@ QUESTION = "Where was the painter of The Mill born?"
 LIBRARY = load_library("react")
 
 
-class Scripted:
-    """Says one text after another, and what it was asked."""
-
-    name = identity = "scripted"
-    notice = ""
-
-    def __init__(self, replies: Sequence[str | ModelError]) -> None:
-        self.replies = list(replies)
-        self.asked: list[Request] = []
-
-    async def answer(self, request: Request) -> Reply:
-        self.asked.append(request)
-        reply = self.replies.pop(0)
-        if isinstance(reply, ModelError):
-            raise reply
-        return Reply(reply)
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
-    def given(self, at: int) -> dict[str, Any]:
-        """What a call was given."""
-        call = self.asked[at].call
-        assert isinstance(call, FillSchema)
-        return dict(call.given)
-
-
 def act(action: str, words: str, thought: str = "Hm.") -> str:
     return json.dumps({"thought": thought, "action": action, "input": words})
 
 
-def run(
+def ran(
     *replies: str | ModelError, document: Source = DOCUMENT, retriever: Any = None, **limits: int
-) -> tuple[Finished, Scripted, Journal]:
-    model, journal = Scripted(replies), Journal()
-    journal.decide("run", {"question": QUESTION})
-    caller = Caller(model.answer, model.identity, journal)
-    finished = asyncio.run(
-        run_strategy(
-            React(caller, **limits), QUESTION, document, LIBRARY, caller,
-            handlers=reacting(document, retriever),
-        )
-    )  # fmt: skip
-    assert not model.replies
-    return finished, model, journal
+) -> tuple[Finished, list[dict[str, Any]], Journal]:
+    """A run's end, what each step was asked with, and the journal; all replies are needed."""
+    model = Scripted(replies)
+    handlers = reacting(document, retriever)
+    finished, journal, _ = run(
+        model, lambda caller: React(caller, **limits), QUESTION, LIBRARY, document, handlers
+    )
+    assert not model.script
+    return finished, model.given(), journal
 
 
 def failing(*replies: str | ModelError, **limits: int) -> str:
     with pytest.raises(RunError) as error:
-        run(*replies, **limits)
+        ran(*replies, **limits)
     return str(error.value)
 
 
@@ -105,7 +74,7 @@ def refused(journal: Journal) -> list[str]:
 
 
 def test_search_lookup_and_finish_are_steps():
-    finished, model, journal = run(
+    finished, given, _ = ran(
         act("Search", "The Mill", "Who painted it?"),
         act("Search", "Anna Berg", "She did."),
         act("Lookup", "lund"),
@@ -121,42 +90,28 @@ def test_search_lookup_and_finish_are_steps():
     # The same word shows the next sentence that has it.
     assert finished.values["lookup_3"] == "She was born in Lund."
     assert finished.values["lookup_4"] == "She left Lund early."
-    assert model.given(0) == {"question": QUESTION, "steps": []}
-    assert model.given(1)["steps"] == [
+    assert given[0] == {"question": QUESTION, "steps": []}
+    assert given[1]["steps"] == [
         "Thought: Who painted it? Action: Search[The Mill] "
         "Observation: The Mill: The Mill is a painting. Anna Berg made it."
     ]
-    assert len(model.given(4)["steps"]) == 4
-    call = model.asked[0].call
-    assert isinstance(call, FillSchema)
-    assert call.document is None
-    conforms(finished, export_trace(journal.entries, "test"), LIBRARY)
+    assert len(given[4]["steps"]) == 4
 
 
 def test_a_lookup_is_one_of_the_last_paragraph():
-    finished, _, _ = run(
+    finished, _, _ = ran(
         act("Search", "Anna Berg"), act("Lookup", "Lund"), act("Search", "town sea"),
         act("Lookup", "Lund"), act("Finish", "Lund"),
     )  # fmt: skip
     assert finished.values["lookup_4"] == "Lund: Lund is a town by the sea."
 
 
-def test_an_unknown_action_is_mended():
-    finished, model, journal = run(act("Browse", "The Mill"), act("Finish", "Lund"))
-    assert finished.text == "Lund"
-    corrected = model.asked[1].call
-    assert isinstance(corrected, CorrectFilled)
-    assert "Browse" in corrected.complaint
-    assert [one.path for one in journal.entries if one.path.endswith("/rejected")] == [
-        "react/1/1/rejected"
-    ]
-
-
-def test_a_reply_that_is_no_json_is_mended():
-    finished, model, journal = run("Search[The Mill]", act("Search", "Mill"), act("Finish", "x"))
+@pytest.mark.parametrize("wrong", [act("Browse", "The Mill"), "Search[The Mill]"])
+def test_a_reply_that_does_not_fit_is_mended(wrong: str):
+    finished, _, journal = ran(wrong, act("Search", "Mill"), act("Finish", "x"))
     assert [one.action for one in finished.plan.steps] == ["SEARCH", "FINISH"]
-    assert isinstance(model.asked[1].call, CorrectFilled)
-    conforms(finished, export_trace(journal.entries, "test"), LIBRARY)
+    rejected = [one.path for one in journal.entries if one.path.endswith("/rejected")]
+    assert rejected == ["react/1/1/rejected"]
 
 
 def test_a_model_that_never_has_the_form_is_given_up():
@@ -164,62 +119,55 @@ def test_a_model_that_never_has_the_form_is_given_up():
 
 
 def test_a_lookup_needs_a_paragraph():
-    finished, model, journal = run(
+    finished, given, journal = ran(
         act("Lookup", "Lund"), act("Search", "Anna Berg"), act("Finish", "Lund")
     )
     told = "Lookup[Lund]: no paragraph was shown yet: Search first."
     assert refused(journal) == [told]
-    assert model.given(1)["refused"] == [told]
+    assert given[1]["refused"] == [told]
     # What was done since makes it past.
-    assert "refused" not in model.given(2)
+    assert "refused" not in given[2]
     assert [one.action for one in finished.plan.steps] == ["SEARCH", "FINISH"]
 
 
 def test_an_action_that_was_done_is_cut():
-    _, model, journal = run(
+    _, given, journal = ran(
         act("Search", "The Mill"), act("Search", "the  MILL"), act("Search", "Lund"),
         act("Finish", "Lund"),
     )  # fmt: skip
     assert refused(journal) == ["Search[the MILL]: this was done already."]
-    assert model.given(2)["refused"] == refused(journal)
-    assert len(model.given(2)["steps"]) == 1
+    assert given[2]["refused"] == refused(journal)
+    assert len(given[2]["steps"]) == 1
 
 
 def test_what_comes_to_nothing_is_no_step():
-    finished, model, journal = run(
+    finished, given, journal = ran(
         act("Search", "zebra"), act("Search", "zebra"), act("Search", "Lund"),
         act("Lookup", "mountain", "I look."), act("Lookup", "town"), act("Lookup", "town"),
         act("Lookup", "town"), act("Finish", "Lund", "I know."),
     )  # fmt: skip
     assert [one.action for one in finished.plan.steps] == ["SEARCH", "LOOKUP", "FINISH"]
     nothing = "Search[zebra]: no paragraph has any of these words."
-    assert model.given(1)["refused"] == [nothing]
-    assert model.given(2)["refused"] == [nothing, "Search[zebra]: this was done already."]
-    assert model.given(4)["refused"] == [
-        "Lookup[mountain]: the paragraph has no sentence with that."
-    ]
+    assert given[1]["refused"] == [nothing]
+    assert given[2]["refused"] == [nothing, "Search[zebra]: this was done already."]
+    assert given[4]["refused"] == ["Lookup[mountain]: the paragraph has no sentence with that."]
     further = "Lookup[town]: the paragraph has no further sentence with that."
-    assert model.given(7)["refused"] == [further, "Lookup[town]: this was done already."]
-    assert [one.split(" Action")[0] for one in model.given(7)["steps"]] == ["Thought: Hm."] * 2
+    assert given[7]["refused"] == [further, "Lookup[town]: this was done already."]
+    assert [one.split(" Action")[0] for one in given[7]["steps"]] == ["Thought: Hm."] * 2
     assert sum(one.path == "attempt/failed" for one in journal.entries) == 3
-    conforms(finished, export_trace(journal.entries, "test"), LIBRARY)
 
 
-def test_one_who_only_repeats_is_given_up():
+def test_one_who_only_repeats_or_finds_nothing_is_given_up():
     told = failing(*[act("Search", "The Mill")] * 5)
     assert told == "Step 2 was refused 4 times: Search[The Mill]: this was done already."
-
-
-def test_one_who_finds_nothing_is_given_up():
     told = failing(*[act("Search", f"zebra{at}") for at in range(2)], refusals=1)
-    assert (
-        told == "Step 1 was refused 2 times: Search[zebra1]: no paragraph has any of these words."
-    )
+    nothing = "no paragraph has any of these words."
+    assert told == f"Step 1 was refused 2 times: Search[zebra1]: {nothing}"
 
 
 def test_the_last_step_can_only_finish():
     searches = [act("Search", one) for one in ("The Mill", "Anna Berg", "Lund")]
-    finished, _, journal = run(*searches, act("Finish", "Lund"), most=3)
+    finished, _, journal = ran(*searches, act("Finish", "Lund"), most=3)
     assert [one.name for one in finished.plan.steps] == ["search_1", "search_2", "answer"]
     assert refused(journal) == ["Search[Lund]: this is the last step: Finish."]
     more = [act("Search", f"town {at}") for at in range(4)]
@@ -227,13 +175,13 @@ def test_the_last_step_can_only_finish():
 
 
 def test_white_space_is_no_input():
-    _, _, journal = run(act("Finish", " \n"), act("Finish", "Lund"))
+    _, _, journal = ran(act("Finish", " \n"), act("Finish", "Lund"))
     assert refused(journal) == ["Finish[]: it needs words."]
 
 
 def test_a_model_that_fails_fails_the_run():
     with pytest.raises(ModelError):
-        run(ModelError("server", "It is down."))
+        ran(ModelError("server", "It is down."))
 
 
 NASTY = '"); 2. more = SEARCH(CTX, "x")\n3. ans = {answer} \\ # noqa : return answer \ud800'
@@ -241,18 +189,15 @@ NASTY = '"); 2. more = SEARCH(CTX, "x")\n3. ans = {answer} \\ # noqa : return an
 
 def test_what_a_model_writes_adds_no_step():
     """Whatever it writes is one argument, and the trace has it to the letter."""
-    finished, model, journal = run(
-        act("Search", f"Lund {NASTY}", NASTY), act("Finish", NASTY, NASTY)
-    )
+    finished, given, _ = ran(act("Search", f"Lund {NASTY}", NASTY), act("Finish", NASTY, NASTY))
     assert [one.action for one in finished.plan.steps] == ["SEARCH", "FINISH"]
     assert finished.text == " ".join(NASTY[:-1].split())
-    conforms(finished, export_trace(journal.entries, "test"), LIBRARY)
-    assert "SEARCH(CTX" in render(model.asked[1].call)[-1]["content"]
+    assert "SEARCH(CTX" in given[1]["steps"][0]
 
 
 def test_a_corpus_may_stand_for_the_document():
     other = Source("other", "# Hill\n\nThe hill is high.\n")
-    finished, _, _ = run(
+    finished, _, _ = ran(
         act("Search", "hill"), act("Finish", "high"), retriever=DocumentRetriever(other)
     )
     assert finished.values["search_1"] == "Hill: The hill is high."
@@ -263,8 +208,8 @@ def test_a_corpus_that_cannot_be_read_is_told():
         def search(self, query: str, k: int) -> list[Any]:
             raise InputError("The index is gone: make it again.")
 
-    _, model, _ = run(act("Search", "hill"), act("Finish", "high"), retriever=Broken())
-    assert model.given(1)["refused"] == ["The index is gone: make it again."]
+    _, given, _ = ran(act("Search", "hill"), act("Finish", "high"), retriever=Broken())
+    assert given[1]["refused"] == ["The index is gone: make it again."]
 
 
 # Methods
@@ -296,6 +241,19 @@ def answered(name: str, example: Example, *replies: str) -> tuple[Outcome, Scrip
     return asyncio.run(find_method(name).answer(example, KIT, session)), model, journal
 
 
+def asked(
+    model: Scripted, plan: Plan, document: Source, context: Context = UNLIMITED
+) -> tuple[Finished, Journal, Any]:
+    """A plan of one reply, carried out."""
+
+    library = load_library("asking")
+
+    def handed(caller: Caller) -> Handlers:
+        return asking(caller, document, context)
+
+    return run(model, lambda _: GivenPlan(plan), QUESTION, library, document, handed, context)
+
+
 @pytest.mark.parametrize("name", REPLIES)
 def test_one_reply_gives_the_answer(name: str):
     outcome, model, _ = answered(name, EXAMPLE, json.dumps({**REPLIES[name], "more": None}))
@@ -311,42 +269,27 @@ def test_one_reply_gives_the_answer(name: str):
         }  # fmt: skip
     else:
         assert outcome.measures == {}
-
-
-@pytest.mark.parametrize("name", REPLIES)
-def test_where_there_is_no_document_none_is_shown(name: str):
     _, model, _ = answered(name, BARE, json.dumps(REPLIES[name]))
-    call = model.asked[0].call
-    assert isinstance(call, FillSchema)
-    assert call.document is None
+    # Where there is no document, none is shown.
+    assert model.asked[0].call.document is None  # type: ignore[union-attr]
 
 
 def test_one_reply_leaves_a_trace():
-    for action in (one for one in load_library("asking").actions.values() if not one.is_builtin):
-        reply = json.dumps(REPLIES["cot-evidence"] | REPLIES["sp-cot"])
-        model, journal = Scripted([reply]), Journal()
-        journal.decide("run", {"question": QUESTION})
-        caller = Caller(model.answer, model.identity, journal)
-        finished = asyncio.run(
-            run_strategy(
-                GivenPlan(asking_plan(action.name, QUESTION)), QUESTION, DOCUMENT,
-                load_library("asking"), caller, handlers=asking(caller, DOCUMENT),
-            )
-        )  # fmt: skip
-        conforms(finished, export_trace(journal.entries, "test"), load_library("asking"))
+    library = load_library("asking")
+    for action in (one for one in library.actions.values() if not one.is_builtin):
+        model = Scripted([json.dumps(REPLIES["cot-evidence"] | REPLIES["sp-cot"])])
+        finished, *_ = asked(model, asking_plan(action.name, QUESTION), DOCUMENT)
+        assert finished.text
 
 
 def test_a_document_that_does_not_fit_is_cut_or_refused_in_one_reply():
     hills = "".join(f"# Hill {at}\n\n{'Grass grows on it. ' * 20}\n\n" for at in range(40))
     long = Source("long.md", hills + DOCUMENT.text)
-    plan, library = GivenPlan(asking_plan("ANSWER_SHORT", QUESTION)), load_library("asking")
 
     def ran(policy: Any) -> tuple[Scripted, Journal]:
-        model, journal = Scripted([json.dumps({"answer": "Lund"})]), Journal()
-        caller = Caller(model.answer, model.identity, journal)
+        model = Scripted([SHORT])
         context = Context(policy, 6000, 1000, len)
-        handlers = asking(caller, long, context)
-        asyncio.run(run_strategy(plan, QUESTION, long, library, caller, context, handlers))
+        _, journal, _ = asked(model, asking_plan("ANSWER_SHORT", QUESTION), long, context)
         return model, journal
 
     model, journal = ran("auto")
@@ -381,7 +324,7 @@ def tried(dataset: str, method: str, *replies: str, example: Example = EXAMPLE) 
     task = Task("t", 0, "k", "d", Trial(method, example))
     session = Session(start_engine(model), journal)
     row = asyncio.run(Trials(dataset, KIT)(task, session))
-    assert not model.replies
+    assert not model.script
     return row, model
 
 
@@ -397,7 +340,7 @@ def test_a_long_answer_is_brought_to_a_short_one(method: str):
                                                    "in Lund.")  # fmt: skip
     assert result["measures"].items() >= {"exact_match": 1, "f1": 1, "format": 1}.items()
     assert result["calls"] == 2
-    assert model.given(1) == {"question": QUESTION, "answer": "She was born in Lund."}
+    assert model.given() == [{"question": QUESTION, "answer": "She was born in Lund."}]
 
 
 def test_what_is_short_already_is_left_alone():
@@ -426,12 +369,7 @@ def test_other_data_sets_are_asked_as_before():
 def test_methods_that_answer_in_prose_say_so():
     prose = {one.name for one in METHODS if one.prose}
     assert prose >= {
-        "zero-shot",
-        "cot",
-        "pearl",
-        "pearl-no-execution",
-        "pearl-execute-only",
-        "decomp",
+        *("zero-shot", "cot", "pearl", "pearl-no-execution", "pearl-execute-only", "decomp")
     }
     assert not prose & {*REPLIES, "react", "mcq", "tmn"}
     assert find_method("pearl@5").prose
