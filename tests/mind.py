@@ -80,7 +80,14 @@ def schema_of(call: Call) -> str:
     return call.schema.name
 
 
-def run(
+def run(*args: Any, **more: Any) -> tuple[Finished, Journal, Any]:
+    """As `carry_out`; the run's trace is a plan that replays."""
+    finished, journal, strategy = carry_out(*args, **more)
+    conforms(finished, export_trace(journal.entries, "test"), args[3])
+    return finished, journal, strategy
+
+
+def carry_out(
     model: Any,
     make: Callable[[Caller], Any],
     question: str,
@@ -90,7 +97,7 @@ def run(
     context: Context = UNLIMITED,
     journal: Journal | None = None,
 ) -> tuple[Finished, Journal, Any]:
-    """A run's end, its journal and its strategy; its trace is a plan that replays."""
+    """A run's end, its journal and its strategy."""
     journal = journal or Journal()
     journal.decide("run", {"question": question})
     caller = Caller(model.answer, model.identity, journal)
@@ -101,7 +108,6 @@ def run(
     finished = asyncio.run(
         run_strategy(strategy, question, source, library, caller, context, handed)
     )
-    conforms(finished, export_trace(journal.entries, "test"), library)
     return finished, journal, strategy
 
 
@@ -277,7 +283,7 @@ FILM_TEXT = "".join(f"# {hop.title}\n\n{hop.sentence}\n\n" for hop in FILM_HOPS)
 
 
 @dataclass
-class Reader:
+class Reader(Scripted):
     """Knows the hops of one question, and puts them in every method's words.
 
     Args:
@@ -287,9 +293,6 @@ class Reader:
 
     question: str = FILM
     hops: Sequence[Hop] = FILM_HOPS
-    name: str = "reader"
-    identity: str = "reader"
-    notice: str = ""
 
     async def answer(self, request: Request) -> Reply:
         match request.call:
@@ -300,9 +303,6 @@ class Reader:
             case ExecuteStep() as call if known := self._known(dict(call.arguments).get("Q")):
                 return Reply(known.answer)
         return await Offline().answer(request)
-
-    async def close(self) -> None:
-        """Nothing is open."""
 
     def _known(self, question: Value | None) -> Hop | None:
         return next((hop for hop in self.hops if hop.question == question), None)

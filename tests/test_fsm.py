@@ -24,20 +24,19 @@ from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.middleware.stack import start_engine
-from pearl.prompts.calls import CorrectFilled, FillSchema
+from pearl.prompts.calls import Call, CorrectFilled, FillSchema
 from pearl.prompts.render import load_schema, render
 from pearl.run.calls import Caller, Journal, as_json_schema
 from pearl.run.context import Context
 from pearl.run.evidence import evidence
 from pearl.run.loop import Finished, RunError, run_strategy
-from pearl.run.trace import export_trace
 from pearl.store.store import open_store
 from pearl.strategies import fsm_states as picture
 from pearl.strategies.fsm import Fsm, FsmLimits, field_of, sentences
 from pearl.strategies.fsm_states import END, FSM1, FSM2, MACHINES, Machine
 from tests.conftest import ROOT
+from tests.mind import Said, Scripted, run
 from tests.shell import call
-from tests.test_conformance import conforms
 
 LIBRARY = load_library("fsm")
 TEXT = """\
@@ -65,47 +64,35 @@ BY_HOLT, BY_ADA = (
     "Holt & Sons was founded by Ada Holt.",
 )
 IN_1862 = 'Ada Holt was born in 1862 in "Little {Orm}".'
-Said = Mapping[str, Any] | str
 
 
-class Scripted:
-    """Says what stands in a script, per schema, one after another; the last for ever.
+class Walking(Scripted):
+    """Says what stands in a script, per schema, one after another, and then what it knows.
 
     ``...`` in a script is what a model would say that knows this document.
     """
 
-    name = "scripted"
-    identity = "scripted"
-    notice = ""
+    def __init__(self, **script: Sequence[Any]) -> None:
+        self.replies = {f"fsm_{name}": list(told) for name, told in script.items()}
 
-    def __init__(self, **script: Sequence[Said | ModelError]) -> None:
-        self.script = {f"fsm_{name}": list(told) for name, told in script.items()}
-        self.asked: list[Request] = []
-
-    async def answer(self, request: Request) -> Reply:
-        self.asked.append(request)
-        asked = request.call.fill if isinstance(request.call, CorrectFilled) else request.call
-        assert isinstance(asked, FillSchema)
-        told = self.script.get(asked.schema.name, [])
-        said = told.pop(0) if told else ...
-        if isinstance(said, ModelError):
-            raise said
-        if said is ...:
-            said = knowing(asked.schema.name, dict(asked.given))
-        return Reply(said if isinstance(said, str) else json.dumps(said))
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
-    def given(self, schema: str) -> list[dict[str, Any]]:
-        """What was given at each first request of a state."""
-        calls = [one.call for one in self.asked if isinstance(one.call, FillSchema)]
-        return [dict(one.given) for one in calls if one.schema.name == f"fsm_{schema}"]
-
-    def complaints(self) -> list[str]:
-        return [one.call.complaint for one in self.asked if isinstance(one.call, CorrectFilled)]
+    def says(self, call: Call) -> Said:
+        fill = call.fill if isinstance(call, CorrectFilled) else call
+        assert isinstance(fill, FillSchema)
+        waiting = self.replies.get(fill.schema.name)
+        said: Any = waiting.pop(0) if waiting else ...
+        return knowing(fill.schema.name, dict(fill.given)) if said is ... else said
 
 
+def simple(sub_question: str, kind: str = "simple") -> dict[str, Any]:
+    return {"kind": kind, "sub_question": sub_question}
+
+
+def finds(answer: str | None, *evidence: str, paragraphs: Sequence[str] = ()) -> dict[str, Any]:
+    return {"answer": answer, "evidence": evidence, "paragraphs": paragraphs}
+
+
+NOTHING = finds(None)
+SHE = simple("Who is she?")
 KNOWN = {
     BUILT: ("Holt & Sons", BY_HOLT, "Larkin Bridge"),
     FOUNDED: ("Ada Holt", BY_ADA, "Holt & Sons"),
@@ -144,34 +131,36 @@ class Done:
     """A run: its end, its model, its journal."""
 
     def __init__(
-        self, model: Scripted, machine: Machine = FSM1, question: str = QUESTION,
-        document: Source = DOCUMENT, **limits: Any,
-    ) -> None:  # fmt: skip
-        self.model = model
-        self.journal = Journal()
-        self.journal.decide("run", {"question": question})
-        caller = Caller(model.answer, model.identity, self.journal)
-        self.strategy = Fsm(machine, caller, document, FsmLimits(**limits))
-        self.finished: Finished | None = None
+        self,
+        model: Walking,
+        machine: Machine = FSM1,
+        question: str = QUESTION,
+        document: Source = DOCUMENT,
+        **limits: Any,
+    ) -> None:
+        self.model, self.journal = model, Journal()
         self.error = ""
+
+        def make(caller: Caller) -> Fsm:
+            self.strategy = Fsm(machine, caller, document, FsmLimits(**limits))
+            return self.strategy
+
         try:
-            self.finished = asyncio.run(
-                run_strategy(self.strategy, question, document, self.strategy.library, caller,
-                             handlers=self.strategy.handlers)
-            )  # fmt: skip
+            self._finished, *_ = run(model, make, question, LIBRARY, document, journal=self.journal)
         except RunError as error:
             self.error = str(error)
-        else:
-            conforms(self.finished, export_trace(self.journal.entries, "test"), LIBRARY)
+
+    @property
+    def finished(self) -> Finished:
+        assert not self.error
+        return self._finished
 
     @property
     def text(self) -> str:
-        assert self.finished is not None, self.error
         return self.finished.text
 
     @property
     def plan(self) -> str:
-        assert self.finished is not None, self.error
         return print_plan(self.finished.plan)
 
     @property
@@ -201,7 +190,7 @@ WAY = [
 
 class TestWays:
     def test_hop_by_hop_to_the_answer(self):
-        done = Done(Scripted())
+        done = Done(Walking())
         assert done.text == "1862"
         assert done.walked == [
             *WAY, ("decompose", "simple", "search"), ("search", "settled", "summarise"),
@@ -212,7 +201,7 @@ class TestWays:
         assert done.model.complaints() == []
 
     def test_the_plan_has_its_data_from_earlier_steps(self):
-        plan = Done(Scripted()).plan
+        plan = Done(Walking()).plan
         assert plan.split("\n", 2)[2] == (
             f'1. found_1 = SEARCH(CTX, "{BUILT}")\n'
             f'2. question_2 = REVISE("{QUESTION}", found_1)\n'
@@ -241,9 +230,9 @@ class TestWays:
     def test_an_answer_in_a_sub_question_is_a_reference(
         self, second: str, third: str, asked: list[str]
     ):
-        found = {"answer": "Holt & Sons Ltd", "evidence": [BY_HOLT], "paragraphs": []}
-        asks = [{"kind": "compound", "sub_question": one} for one in (second, third)]
-        model = Scripted(
+        found = finds("Holt & Sons Ltd", BY_HOLT)
+        asks = [simple(one, "compound") for one in (second, third)]
+        model = Walking(
             decompose=[..., *asks],
             search=[..., found, {**found, "answer": "1950"}],
             revise=[{"question": f"And {at}?"} for at in range(3)],
@@ -252,24 +241,24 @@ class TestWays:
         done = Done(model)
         assert done.text == "1950"
         assert re.findall(r'found_[23] = SEARCH\(CTX, "(.*)"\)', done.plan) == asked
-        assert [one["sub_question"] for one in model.given("search")] == [BUILT, second, third]
+        assert [one["sub_question"] for one in model.given("fsm_search")] == [BUILT, second, third]
         assert done.plan.count("found_1_answer = ") <= 1
 
     def test_a_judge_that_finds_them_the_same_ends_it(self):
-        other = {"kind": "compound", "sub_question": "Which year saw Ada Holt born?"}
-        found = {"answer": "1862", "evidence": [IN_1862], "paragraphs": []}
-        model = Scripted(
+        other = simple("Which year saw Ada Holt born?", "compound")
+        found = finds("1862", IN_1862)
+        model = Walking(
             decompose=[other], search=[found], revise=[{"question": BORN}], judge=[{"same": True}]
         )
         done = Done(model)
         assert done.text == "1862"
         assert done.walked[-2:] == [("judge", "same", "summarise"), ("summarise", "answered", END)]
-        assert model.given("judge") == [
+        assert model.given("fsm_judge") == [
             {"question": BORN, "sub_question": "Which year saw Ada Holt born?"}
         ]
 
     def test_fsm2_ends_with_a_review(self):
-        done = Done(Scripted(), FSM2)
+        done = Done(Walking(), FSM2)
         assert done.walked[-2:] == [
             ("summarise", "answered", "review"), ("review", "reviewed", END),
         ]  # fmt: skip
@@ -277,7 +266,6 @@ class TestWays:
             f'8. review = REVIEW(CTX, "{QUESTION}", summary, [found_1, found_2, found_3])\n'
             "9. answer = ANSWER(review)\nreturn answer\n"
         )
-        assert done.finished is not None
         review = done.finished.values["review"]
         assert sentences(field_of(review, "supporting_facts")) == [BY_HOLT, BY_ADA, IN_1862]
         assert field_of(review, "triples") == [["Ada Holt", "born in", "1862"]]
@@ -286,16 +274,14 @@ class TestWays:
     def test_a_review_may_put_the_answer_right(self):
         told = ["“Ada Holt was born in 1862”", "Not there."]
         review = {"answer": "1863", "supporting_facts": told, "triples": [], "explanation": ""}
-        done = Done(Scripted(review=[review]), FSM2)
+        done = Done(Walking(review=[review]), FSM2)
         assert done.text == "1863"
-        assert done.finished is not None
         facts = sentences(field_of(done.finished.values["review"], "supporting_facts"))
         assert facts == ["Ada Holt was born in 1862", "Not there."]
 
     @pytest.mark.parametrize("machine", [FSM1, FSM2], ids=lambda one: one.name)
     def test_an_answer_has_its_evidence(self, machine: Machine):
-        finished = Done(Scripted(), machine).finished
-        assert finished is not None
+        finished = Done(Walking(), machine).finished
         found = evidence(finished.plan, finished.values, finished.outputs, DOCUMENT)
         assert [one.text for one in found] == [BY_HOLT, BY_ADA, IN_1862]
         assert all(one.span for one in found)
@@ -305,7 +291,7 @@ class TestWays:
         driven: set[tuple[str, str, str]] = set()
         for machine in (FSM1, FSM2):
             for script in cases():
-                driven.update(Done(Scripted(**script), machine).walked)
+                driven.update(Done(Walking(**script), machine).walked)
         declared = {
             (state.name, outcome, to)
             for machine in (FSM1, FSM2)
@@ -323,14 +309,14 @@ class TestWays:
 
 def cases() -> list[dict[str, list[Any]]]:
     """Scripts that together take every transition."""
-    again = {"kind": "compound", "sub_question": BUILT}
+    again = simple(BUILT, "compound")
     return [
         {},
         {"decompose": [..., again]},
         {"decompose": [..., *BAD], "judge": [..., {"same": True}]},
-        {"search": [{"answer": None, "evidence": [], "paragraphs": []}],
-         "decompose": [..., {"kind": "simple", "sub_question": "Who built the Larkin Bridge?"}]},
-        {"search": BAD, "decompose": [..., {"kind": "simple", "sub_question": FOUNDED}]},
+        {"search": [NOTHING],
+         "decompose": [..., simple("Who built the Larkin Bridge?")]},
+        {"search": BAD, "decompose": [..., simple(FOUNDED)]},
         {"revise": BAD},
         {"judge": [*BAD, {"same": True}]},
         {"summarise": BAD, "judge": [..., ..., {"same": True}]},
@@ -350,7 +336,7 @@ class TestRevisions:
         ],
     )
     def test_a_bad_reply_is_mended_in_place(self, bad: str, complaint: str):
-        done = Done(Scripted(decompose=[bad]))
+        done = Done(Walking(decompose=[bad]))
         assert done.text == "1862"
         assert done.strategy.backtracks == 0
         assert complaint in done.model.complaints()[0]
@@ -359,49 +345,41 @@ class TestRevisions:
 
     @pytest.mark.parametrize("state", [one.name for one in FSM2.states])
     def test_in_every_state(self, state: str):
-        script = {state: ["no", "{}"], "judge": [..., ...]}
-        script[state] = ["no", "{}"]
-        done = Done(Scripted(**script), FSM2)
+        done = Done(Walking(**{"judge": [..., ...], state: ["no", "{}"]}), FSM2)
         assert done.text == "1862"
         assert done.strategy.backtracks == 0
         assert len(done.model.complaints()) == 2
 
-    def test_evidence_that_nobody_wrote_is_asked_for_once_more(self):
-        made_up = {"answer": "Holt & Sons", "evidence": ["They built it."], "paragraphs": []}
-        done = Done(Scripted(search=[made_up]))
+    def test_evidence_that_nobody_wrote_is_asked_for_once_more_and_then_let_pass(self):
+        made_up = finds("Holt & Sons", "They built it.")
+        done = Done(Walking(search=[made_up]))
         assert done.model.complaints() == [
             "- evidence: copy at least one sentence of the document word for word."
         ]
-        assert "It was built by Holt" in str(done.finished and done.finished.values["found_1"])
-
-    def test_and_then_let_pass_as_what_it_is(self):
-        made_up = {"answer": "Holt & Sons", "evidence": ["They built it."], "paragraphs": []}
-        done = Done(Scripted(search=[made_up, made_up]))
+        assert "It was built by Holt" in str(done.finished.values["found_1"])
+        done = Done(Walking(search=[made_up, made_up]))
         assert done.text == "1862"
-        assert done.finished is not None
-        found = evidence(done.finished.plan, done.finished.values, ("found_1",), DOCUMENT)
-        assert [(one.text, one.span) for one in found] == [("They built it.", None)]
+        quotes = evidence(done.finished.plan, done.finished.values, ("found_1",), DOCUMENT)
+        assert [(one.text, one.span) for one in quotes] == [("They built it.", None)]
 
     def test_supporting_facts_too(self):
         bare = {"answer": "1862", "supporting_facts": [], "triples": [], "explanation": ""}
-        done = Done(Scripted(review=[bare, bare]), FSM2)
+        done = Done(Walking(review=[bare, bare]), FSM2)
         assert done.text == "1862"
         assert done.model.complaints()[0].startswith("- supporting_facts: copy")
 
     def test_one_good_sentence_is_enough(self):
         partly = {"answer": "Holt & Sons", "evidence": ["Nobody wrote this.", BY_HOLT],
                   "paragraphs": []}  # fmt: skip
-        assert Done(Scripted(search=[partly])).model.complaints() == []
+        assert Done(Walking(search=[partly])).model.complaints() == []
 
 
 class TestWaysBack:
     def test_a_search_that_finds_nothing(self):
-        nothing = {"answer": None, "evidence": [], "paragraphs": []}
-        asked = [{"kind": "simple", "sub_question": "Who is she?"}]
-        done = Done(Scripted(decompose=asked, search=[nothing]))
+        done = Done(Walking(decompose=[SHE], search=[NOTHING]))
         assert done.text == "1862"
         assert done.back == [("search", "nothing", "decompose")]
-        first, second, *_ = done.model.given("decompose")
+        first, second, *_ = done.model.given("fsm_decompose")
         assert "refused" not in first
         assert second["refused"] == ["Who is she? (the paragraphs do not say)"]
         assert done.strategy.backtracks == 1
@@ -409,34 +387,28 @@ class TestWaysBack:
 
     @pytest.mark.parametrize("said", ["", "  "])
     def test_an_empty_answer_is_none(self, said: str):
-        empty = {"answer": said, "evidence": [BY_HOLT], "paragraphs": []}
-        asked = [{"kind": "simple", "sub_question": "Who is she?"}]
-        done = Done(Scripted(decompose=asked, search=[empty]))
+        done = Done(Walking(decompose=[SHE], search=[finds(said, BY_HOLT)]))
         assert done.back == [("search", "nothing", "decompose")]
 
     def test_a_sub_question_that_came_to_nothing_is_not_taken_again(self):
-        nothing = {"answer": None, "evidence": [], "paragraphs": []}
-        she = {"kind": "simple", "sub_question": "Who is she?"}
-        same = {"kind": "simple", "sub_question": "who is SHE"}
-        done = Done(Scripted(decompose=[she, same], search=[nothing]))
+        done = Done(Walking(decompose=[SHE, simple("who is SHE")], search=[NOTHING]))
         assert done.text == "1862"
         assert done.model.complaints() == [
             "- sub_question: it was tried before: ask for something else."
         ]
 
     def test_a_search_that_never_fits(self):
-        asked = [{"kind": "simple", "sub_question": "Who is she?"}]
-        done = Done(Scripted(decompose=asked, search=BAD))
+        done = Done(Walking(decompose=[SHE], search=BAD))
         assert done.text == "1862"
         assert done.back == [("search", "misfit", "decompose")]
-        told = done.model.given("decompose")[1]["refused"]
+        told = done.model.given("fsm_decompose")[1]["refused"]
         assert told[0].startswith("Who is she? (The reply to fsm_search does not fit after 3 tries")
 
     def test_a_revision_that_never_fits(self):
-        done = Done(Scripted(revise=BAD))
+        done = Done(Walking(revise=BAD))
         assert done.text == "1862"
         assert done.back == [("revise", "misfit", "search")]
-        first, second, *_ = done.model.given("search")
+        first, second, *_ = done.model.given("fsm_search")
         assert first == {"sub_question": BUILT}
         assert second["sub_question"] == BUILT
         assert second["refused"][0].startswith("Holt & Sons (The reply to fsm_revise does not fit")
@@ -447,45 +419,45 @@ class TestWaysBack:
         assert "[found_1_2, found_2, found_3]" in done.plan
 
     def test_a_judgement_that_never_fits(self):
-        done = Done(Scripted(judge=BAD))
+        done = Done(Walking(judge=BAD))
         assert done.text == "1862"
         assert done.back == [("judge", "misfit", "revise")]
-        assert "The reply to fsm_judge" in done.model.given("revise")[1]["refused"][0]
+        assert "The reply to fsm_judge" in done.model.given("fsm_revise")[1]["refused"][0]
         assert "question_2_2 = REVISE" in done.plan
         assert "question_2 = " not in done.plan
 
     def test_a_sub_question_that_never_fits(self):
-        done = Done(Scripted(decompose=[..., *BAD], judge=[..., {"same": True}]))
+        done = Done(Walking(decompose=[..., *BAD], judge=[..., {"same": True}]))
         assert done.text == "Holt & Sons"
         assert done.back == [("decompose", "misfit", "judge")]
-        first, second = done.model.given("judge")
+        first, second = done.model.given("fsm_judge")
         assert second["sub_question"] == first["sub_question"] == BUILT
         assert "fsm_decompose" in second["refused"][0]
 
     def test_a_summary_and_a_review_that_never_fit(self):
-        done = Done(Scripted(summarise=BAD, judge=[..., ..., {"same": True}], review=BAD), FSM2)
+        done = Done(Walking(summarise=BAD, judge=[..., ..., {"same": True}], review=BAD), FSM2)
         assert done.text == "1862"
         assert done.back == [("summarise", "misfit", "judge"), ("review", "misfit", "summarise")]
         assert "review = REVIEW" in done.plan
         assert "summary_2 = SUMMARISE" in done.plan
-        assert done.model.given("review")[1]["refused"] != []
+        assert done.model.given("fsm_review")[1]["refused"] != []
 
     def test_a_first_sub_question_that_never_fits_has_nothing_before_it(self):
-        done = Done(Scripted(decompose=BAD))
+        done = Done(Walking(decompose=BAD))
         assert done.error == (
             "fsm1 has no answer: The reply to fsm_decompose does not fit after 3 tries: "
             "'kind' is a required property."
         )
 
     def test_an_error_of_the_model_ends_the_run(self):
-        done = Done(Scripted(search=[ModelError("budget", "The budget is spent.")]))
+        done = Done(Walking(search=[ModelError("budget", "The budget is spent.")]))
         assert done.error == "Step found_1 has no output: The budget is spent."
         assert done.strategy.backtracks == 0
 
 
 class TestLimits:
     def test_hops(self):
-        done = Done(Scripted(), hops=2)
+        done = Done(Walking(), hops=2)
         assert done.text == "Ada Holt"
         assert done.walked[-2:] == [
             ("judge", "limit", "summarise"), ("summarise", "answered", END),
@@ -496,64 +468,56 @@ class TestLimits:
         assert limits == ["hops"]
 
     def test_a_repeated_sub_question_is_cut(self):
-        again = {"kind": "compound", "sub_question": "which firm built  the Larkin Bridge"}
-        done = Done(Scripted(decompose=[..., again]))
+        again = simple("which firm built  the Larkin Bridge", "compound")
+        done = Done(Walking(decompose=[..., again]))
         assert done.text == "Holt & Sons"
         assert done.walked[-2:] == [
             ("decompose", "repeated", "summarise"), ("summarise", "answered", END),
         ]  # fmt: skip
         assert done.model.complaints() == []
 
-    def test_backtracks_with_something_found(self):
-        nothing = {"answer": None, "evidence": [], "paragraphs": []}
-        asked = [{"kind": "simple", "sub_question": f"Which {at}?"} for at in range(9)]
-        done = Done(Scripted(decompose=[..., *asked], search=[..., *[nothing] * 9]), backtracks=2)
+    def test_backtracks(self):
+        asked = [simple(f"Which {at}?") for at in range(9)]
+        done = Done(Walking(decompose=[..., *asked], search=[..., *[NOTHING] * 9]), backtracks=2)
         assert done.text == "Holt & Sons"
         assert done.strategy.backtracks == 2
         assert done.walked[-2:] == [
             ("search", "limit", "summarise"), ("summarise", "answered", END),
         ]  # fmt: skip
-
-    def test_backtracks_with_nothing_found(self):
-        nothing = {"answer": None, "evidence": [], "paragraphs": []}
-        asked = [{"kind": "simple", "sub_question": f"Which {at}?"} for at in range(9)]
-        done = Done(Scripted(decompose=asked, search=[nothing] * 9), backtracks=2)
+        done = Done(Walking(decompose=asked, search=[NOTHING] * 9), backtracks=2)
         assert done.error == (
             "fsm1 has no answer: it went back 2 times, and then: the paragraphs do not say"
         )
 
     def test_no_way_back_once_a_limit_was_met(self):
-        done = Done(Scripted(summarise=BAD), hops=1)
+        done = Done(Walking(summarise=BAD), hops=1)
         assert "The reply to fsm_summarise does not fit" in done.error
         assert done.strategy.backtracks == 0
 
     def test_paragraphs_that_a_search_names(self):
         many = {"answer": "Holt & Sons", "evidence": [BY_HOLT],
                 "paragraphs": [f"P\n {at}" for at in range(9)]}  # fmt: skip
-        finished = Done(Scripted(search=[many])).finished
-        assert finished is not None
+        finished = Done(Walking(search=[many])).finished
         titles = field_of(finished.values["found_1"], "paragraphs")
         assert titles == ["P 0", "P 1", "P 2", "P 3", "P 4"]
 
     def test_what_was_found_is_not_lost_where_it_cannot_go_back(self):
-        done = Done(Scripted(revise=BAD), backtracks=0)
+        done = Done(Walking(revise=BAD), backtracks=0)
         assert done.text == "Holt & Sons"
         assert done.strategy.hops == 1
-
-    def test_a_summary_that_never_fits_within_the_limit(self):
-        done = Done(Scripted(summarise=BAD), backtracks=0)
+        done = Done(Walking(summarise=BAD), backtracks=0)
         assert done.error.startswith(
             "fsm1 has no answer: it went back 0 times, and then: The reply to fsm_s"
         )
 
     def test_a_review_that_never_fits_within_the_limit_leaves_the_summary(self):
-        done = Done(Scripted(review=BAD), FSM2, backtracks=0)
+        done = Done(Walking(review=BAD), FSM2, backtracks=0)
         assert done.text == "1862"
         assert done.walked[-1] == ("review", "limit", END)
         assert done.plan.endswith("return summary\n")
 
     def test_revisions(self):
-        done = Done(Scripted(search=["no"]), revisions=0, backtracks=0)
+        done = Done(Walking(search=["no"]), revisions=0, backtracks=0)
         assert len(done.model.asked) == 2
         assert "does not fit after 1 tries" in done.error
 
@@ -561,7 +525,7 @@ class TestLimits:
     @pytest.mark.parametrize("calls", range(1, 14))
     def test_calls(self, machine: Machine, calls: int):
         """However few, they are never exceeded, and one is kept for each closing state."""
-        done = Done(Scripted(), machine, calls=calls)
+        done = Done(Walking(), machine, calls=calls)
         assert len(done.model.asked) <= calls
         if calls < 2 + len(machine.closing):
             assert (
@@ -575,7 +539,7 @@ class TestLimits:
 
     @pytest.mark.parametrize("calls", range(3, 12))
     def test_revisions_count_as_calls_and_leave_one_for_the_answer(self, calls: int):
-        done = Done(Scripted(revise=["no"] * 9, decompose=["no"]), calls=calls)
+        done = Done(Walking(revise=["no"] * 9, decompose=["no"]), calls=calls)
         assert len(done.model.asked) <= calls
         if calls > 3:
             assert done.text == "Holt & Sons"
@@ -584,7 +548,7 @@ class TestLimits:
         filler = "".join(f"# Hill {at}\n\n{'Grass grows on it. ' * 20}\n\n" for at in range(40))
         long = Source("long.md", filler + TEXT)
         short = Context("auto", 7000, 1000, len)
-        done = Done(Scripted(), FSM2, document=long, context=short)
+        done = Done(Walking(), FSM2, document=long, context=short)
         assert done.text == "1862"
         shown = [one.call.document for one in done.model.asked
                  if isinstance(one.call, FillSchema) and one.call.document]  # fmt: skip
@@ -592,8 +556,8 @@ class TestLimits:
         reading = [one for one in done.model.asked if "/1" in one.path and one.document]
         assert all(sum(len(each["content"]) for each in one.messages) <= 6000 for one in reading)
         assert "# Larkin Bridge\n\nThe Larkin" in shown[0].text
-        none = Done(Scripted(decompose=[{"kind": "simple", "sub_question": "Zz?"}], search=[
-            {"answer": "X", "evidence": ["Grass grows on it."], "paragraphs": []}],
+        none = Done(Walking(decompose=[simple("Zz?")], search=[
+            finds("X", "Grass grows on it.")],
             revise=[{"question": BUILT}]), document=long, context=short)  # fmt: skip
         first = next(one.call for one in none.model.asked
                      if isinstance(one.call, FillSchema) and one.call.document)  # fmt: skip
@@ -605,7 +569,7 @@ class TestLimits:
 
     def test_a_document_that_may_not_be_cut_is_an_error(self):
         long = Source("long.md", TEXT * 40)
-        done = Done(Scripted(), document=long, context=Context("full", 7000, 1000, len))
+        done = Done(Walking(), document=long, context=Context("full", 7000, 1000, len))
         assert "It is to read" in done.error
         assert "Use --context chunk, --context retrieve or a model" in done.error
         assert not [one for one in done.model.asked if one.document]
@@ -626,10 +590,10 @@ It was built by Holt & Sons in 1901.
 
 class TestHostile:
     def test_what_a_paragraph_says_is_data(self):
-        model = Scripted()
+        model = Walking()
         done = Done(model, FSM2, document=Source("hostile.md", HOSTILE))
         assert done.text == "1862"
-        plain = Done(Scripted(), FSM2)
+        plain = Done(Walking(), FSM2)
         assert done.plan == plain.plan
         for request in model.asked:
             system, user = (one["content"] for one in render(request.call)[:2])
@@ -657,25 +621,24 @@ class TestHostile:
         """Sub-questions, answers, revisions: they are quoted in the plan, and add no step."""
         found = {"answer": text, "evidence": [text], "paragraphs": [text]}
         about = {"kind": "compound", "sub_question": f"What is {' '.join(text.split())} of?"}
-        model = Scripted(
+        model = Walking(
             search=[found, found, {**found, "answer": "1862"}],
             revise=[{"question": f"Where is {text}?"}],
-            decompose=[{"kind": "compound", "sub_question": text}, about],
+            decompose=[simple(text, "compound"), about],
         )
         done = Done(model, FSM2)
-        assert done.finished is not None, done.error
         actions = [one.action for one in done.finished.plan.steps]
         assert set(actions) <= {"SEARCH", "REVISE", "SUMMARISE", "REVIEW", "ANSWER"}
         assert actions.count("SEARCH") == done.strategy.hops
 
     def test_a_question_that_looks_like_a_plan(self):
         question = 'Who? "\\ {found_1} return summary # value x = 1'
-        model = Scripted(decompose=[{"kind": "simple", "sub_question": BUILT}],
+        model = Walking(decompose=[simple(BUILT)],
                          revise=[{"question": BUILT}])  # fmt: skip
         assert Done(model, question=question).text == "Holt & Sons"
 
 
-class Stopping(Scripted):
+class Stopping(Walking):
     """Stops for ever at one of its requests."""
 
     def __init__(self, at: int) -> None:
@@ -694,7 +657,7 @@ class Stopping(Scripted):
 def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_twice(at: int, tmp_path: Path):
     store = open_store(str(tmp_path / "pearl.db"))
 
-    async def once(model: Scripted) -> Finished:
+    async def once(model: Walking) -> Finished:
         run = store.start("ask", {"question": QUESTION})
         engine = start_engine(model, store)
         caller = Caller(engine.ask, engine.identity, store.journal(run))
@@ -712,7 +675,7 @@ def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_twice(at: int, tmp_path
         assert task.cancelled()
         assert len(stopping.asked) == at
         # What is not kept yet is said as it would have been.
-        going_on = Scripted(search=[] if at > 1 else ["no"])
+        going_on = Walking(search=[] if at > 1 else ["no"])
         finished = await once(going_on)
         return finished, [*stopping.asked, *going_on.asked]
 
@@ -722,7 +685,7 @@ def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_twice(at: int, tmp_path
         store.close()
     assert finished.text == "1862"
     assert len({one.key for one in asked}) == len(asked) == 13
-    assert print_plan(finished.plan) == Done(Scripted(search=["no"]), FSM2).plan
+    assert print_plan(finished.plan) == Done(Walking(search=["no"]), FSM2).plan
 
 
 class TestTable:
@@ -780,7 +743,7 @@ class TestTable:
         [trace] = re.findall(r"```\n(question: .*?)```", text, re.DOTALL)
         plan = parse(trace)
         assert not plan.broken
-        assert trace == Done(Scripted(), FSM2).plan
+        assert trace == Done(Walking(), FSM2).plan
 
 
 class TestMethods:
@@ -800,7 +763,7 @@ class TestMethods:
     @pytest.mark.parametrize("name", ["fsm1", "fsm2"])
     def test_they_answer_and_measure(self, name: str, example: Example):
         [method] = [one for one in METHODS if one.name == name]
-        session = Session(start_engine(Scripted(decompose=["no"])), Journal())
+        session = Session(start_engine(Walking(decompose=["no"])), Journal())
         outcome = asyncio.run(method.answer(example, EvaluationContext({}), session))
         assert outcome.answer == "1862"
         assert outcome.plan.startswith("question: In which year")
