@@ -15,7 +15,7 @@ from pearl.lang.ast import DOCUMENT, Plan, Step
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call
 from pearl.lang.values import canonical_json
-from pearl.passes import asks_model, call_key
+from pearl.passes.base import asks_model, call_key
 
 
 class Place(NamedTuple):

@@ -33,7 +33,8 @@ from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.values import as_text, canonical_json
 from pearl.lint.checker import check
 from pearl.models.base import Reply, Request
-from pearl.passes import DEFAULT_PASSES, PASSES, Pass, find_pass, rewrite, sound
+from pearl.passes import DEFAULT_PASSES, PASSES, find_pass, rewrite
+from pearl.passes.base import Pass, sound
 from pearl.passes.split_context import split_context
 from pearl.prompts.calls import ExecuteStep
 from pearl.run.calls import Caller, Journal

@@ -29,7 +29,7 @@ from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import needed
 from pearl.lang.library import Library
-from pearl.passes import Applied, Pass, without
+from pearl.passes.base import Applied, Pass, without
 
 
 def _rewrite(plan: Plan, _: Library) -> Applied:

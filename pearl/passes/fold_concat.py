@@ -26,7 +26,7 @@ from pearl.lang.ast import DOCUMENT, Mode, Plan, Ref, Step
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
-from pearl.passes import Applied, Pass, pure_builtin, users, without
+from pearl.passes.base import Applied, Pass, pure_builtin, users, without
 
 
 def _rewrite(plan: Plan, library: Library) -> Applied:

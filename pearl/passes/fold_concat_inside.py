@@ -26,7 +26,7 @@ from __future__ import annotations
 from pearl.lang.ast import Plan, Step, step_refs
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
-from pearl.passes import Applied, Pass, without
+from pearl.passes.base import Applied, Pass, without
 from pearl.passes.fold_concat import copied
 
 

@@ -35,7 +35,7 @@ from pearl.lang.library import Library
 from pearl.lang.printer import print_value
 from pearl.lang.text import shorten
 from pearl.lang.values import Value, as_text
-from pearl.passes import Applied, Pass, pure_builtin, users, without
+from pearl.passes.base import Applied, Pass, pure_builtin, users, without
 
 
 def _rewrite(plan: Plan, library: Library) -> Applied:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from pearl.lang.ast import Action, Plan, Prompt, Step
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
-from pearl.passes import Applied, Pass
+from pearl.passes.base import Applied, Pass
 from pearl.passes.share_calls import share
 
 

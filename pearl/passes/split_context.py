@@ -55,7 +55,7 @@ from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
 from pearl.lang.values import Type
 from pearl.lint.rules.base import PlanView
-from pearl.passes import Applied, Pass, map_refs
+from pearl.passes.base import Applied, Pass, map_refs
 
 FINDINGS = "FINDINGS"
 """The parameter of a merge that takes what the parts gave."""

@@ -18,7 +18,7 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan, print_step
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import canonical_json, one_line_json
-from pearl.passes import map_refs
+from pearl.passes.base import map_refs
 from pearl.run.calls import Entry
 
 _FRAME = re.compile(r"((?:step/[^/]+/)*)plan$")

@@ -1,0 +1,196 @@
+"""What a pass is, and what several of them need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pearl.lang.ast import (
+    DOCUMENT,
+    Arg,
+    Builtin,
+    Items,
+    Literal,
+    Plan,
+    Ref,
+    Step,
+    Template,
+    step_refs,
+)
+from pearl.lang.diagnostics import Safety
+from pearl.lang.graph import outputs, sinks
+from pearl.lang.library import Library
+from pearl.lang.printer import print_action
+from pearl.lang.text import section
+from pearl.lang.values import to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a pass made of a plan.
+
+    Args:
+        plan: the plan after it; the same object where nothing applied.
+        notes: one sentence for each rewrite, naming the step; empty where
+            nothing applied.
+    """
+
+    plan: Plan
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A rewrite of plans.
+
+    A pass that needs more than a plan and a library (a document's size, say)
+    is made by a function that takes it and gives a `Pass`.
+
+    Args:
+        name: as users write it (``drop-unreachable``).
+        safety: safe where it can change neither an answer nor the prompt of
+            a call whose output reaches the answer.
+        rewrite: takes a sound plan that has no errors, and the library it was
+            checked against with the plan's own actions; changes neither.
+        doc: the module's docstring, which is its documentation.
+    """
+
+    name: str
+    safety: Safety
+    rewrite: Callable[[Plan, Library], Applied]
+    doc: str
+
+    def apply(self, plan: Plan, library: Library) -> Applied:
+        """Rewrite a plan; one that is not `sound` comes back as it is.
+
+        Args:
+            plan: a plan that has no errors.
+            library: what it was checked against, without the plan's own actions.
+        """
+        if not sound(plan):
+            return Applied(plan)
+        return self.rewrite(plan, library.with_declared(plan.declares))
+
+    def section(self, title: str) -> str:
+        """A section of the documentation, unindented (``Why``, ``Before``, ``Safety``)."""
+        return section(self.doc, title)
+
+
+def sound(plan: Plan) -> bool:
+    """Whether names are given once, before they are used, and what is returned exists."""
+    known = {DOCUMENT}
+    for step in plan.steps:
+        if step.name in known or any(ref.name not in known for ref in step_refs(step)):
+            return False
+        known.add(step.name)
+    return all(ref.name in known and ref.name != DOCUMENT for ref in plan.returns)
+
+
+def pure_builtin(step: Step, library: Library) -> str | None:
+    """The builtin that carries out a step, where its action is marked as pure."""
+    action = library.get(step.action)
+    if action is None or not isinstance(action.body, Builtin) or "pure" not in action.traits:
+        return None
+    return action.body.function
+
+
+def asks_model(step: Step, library: Library) -> bool:
+    """Whether a step is carried out by a model; an unknown action is taken to be."""
+    action = library.get(step.action)
+    return action is None or not isinstance(action.body, Builtin)
+
+
+def users(plan: Plan, name: str) -> list[Step]:
+    """The steps that take a step's output, in order."""
+    return [step for step in plan.steps if any(ref.name == name for ref in step_refs(step))]
+
+
+def renamed(step: Step, names: Mapping[str, str]) -> Step:
+    """The step with its references renamed, whatever their mode."""
+    if not any(ref.name in names for ref in step_refs(step)):
+        return step
+
+    def rename(ref: Ref) -> Ref:
+        return replace(ref, name=names.get(ref.name, ref.name))
+
+    return replace(step, args=tuple(map_refs(arg, rename) for arg in step.args))
+
+
+def map_refs(arg: Arg, change: Callable[[Ref], Ref]) -> Arg:
+    """An argument with each of its references changed."""
+    match arg:
+        case Ref():
+            return change(arg)
+        case Template():
+            parts = (part if isinstance(part, str) else change(part) for part in arg.parts)
+            return replace(arg, parts=tuple(parts))
+        case Items():
+            return replace(arg, items=tuple(map_refs(item, change) for item in arg.items))
+        case Literal():
+            return arg
+
+
+def without(plan: Plan, gone: Collection[str], stand_ins: Mapping[str, str]) -> Plan:
+    """The plan without some steps, whose outputs others stand in for.
+
+    The answer stays: where PEARL's rule would no longer give the outputs it
+    gave, they are returned by name. Comments above a step that goes move to
+    the one below; actions that only such steps called are declared no more.
+
+    Args:
+        plan: a sound plan.
+        gone: the names of the steps to take out.
+        stand_ins: for steps that go, the names of those that take their place
+            in arguments and in the answer.
+    """
+    steps: list[Step] = []
+    comments: tuple[str, ...] = ()
+    for step in plan.steps:
+        comments += step.comments
+        if step.name not in gone:
+            steps.append(replace(renamed(step, stand_ins), comments=comments))
+            comments = ()
+    answer = tuple(stand_ins.get(name, name) for name in outputs(plan))
+    by_rule = not plan.returns and sinks(steps) == answer
+    idle = {step.action for step in plan.steps} - {step.action for step in steps}
+    return replace(
+        plan,
+        steps=tuple(steps),
+        returns=() if by_rule else tuple(Ref(name) for name in answer),
+        declares=tuple(action for action in plan.declares if action.name not in idle),
+        comments=comments + plan.comments,
+    )
+
+
+def call_key(step: Step, library: Library, name: Callable[[Ref], str]) -> list[Any]:
+    """What a step asks of which action, as JSON data.
+
+    Args:
+        step: any step.
+        library: with the plan's own actions: two plans may define one name in two ways.
+        name: what stands for a reference's name.
+    """
+    action = library.get(step.action)
+    called: list[Any] = ["unknown", step.action]
+    if action is not None:
+        body = action.body.function if isinstance(action.body, Builtin) else None
+        called = [print_action(action), body]
+    return [called, [_arg_key(arg, name) for arg in step.args]]
+
+
+def _arg_key(arg: Arg, name: Callable[[Ref], str]) -> Any:  # noqa: ANN401 - JSON
+    """An argument as JSON data, in which 1, 1.0 and true are three things."""
+    match arg:
+        case Ref():
+            return ["ref", str(arg.mode), name(arg)]
+        case Literal():
+            return ["literal", to_json(arg.value)]
+        case Template():
+            parts = [part if isinstance(part, str) else _arg_key(part, name) for part in arg.parts]
+            return ["template", parts]
+        case Items():
+            return ["list", [_arg_key(item, name) for item in arg.items]]
+
+
+# Each pass takes what it needs from above.
