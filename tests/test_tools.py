@@ -7,6 +7,7 @@ import base64
 import gzip
 import html
 import json
+import re
 import ssl
 import subprocess
 import time
@@ -25,10 +26,9 @@ from hypothesis import strategies as st
 
 from pearl.lang.ast import Literal
 from pearl.lang.builtins import Given
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value
 from pearl.retrieval.index import build_index
-from pearl.retrieval.retriever import DocumentRetriever
 from pearl.run.executor import SolverError
 from pearl.tools.addresses import host_problem, is_public
 from pearl.tools.calculator import calculate, evaluate
@@ -63,21 +63,6 @@ async def weather(request: web.Request) -> web.StreamResponse:
     return web.json_response({"place": place, "temperature": WEATHER.get(place)})
 
 
-CORPUS = DocumentRetriever(
-    Source(
-        "corpus.md",
-        "# Ines Falk\n\nInes Falk was born in Ulm.\n\n# Ulm\n\nUlm is a town in Germany.\n",
-    )
-)
-
-
-async def search(request: web.Request) -> web.StreamResponse:
-    """A search service over a corpus."""
-    asked = await request.json()
-    found = CORPUS.search(asked["query"], asked["k"])
-    return web.json_response([{"title": one.title, "text": one.text} for one in found])
-
-
 async def echo(request: web.Request) -> web.StreamResponse:
     """Says everything that it was sent, in many forms."""
     key = request.query["key"]
@@ -89,11 +74,6 @@ async def echo(request: web.Request) -> web.StreamResponse:
     forms += [request.headers["Authorization"], str(request.url)]
     kind = request.query.get("kind", "text/plain")
     return web.Response(text="\n".join(forms), content_type=kind)
-
-
-def moving(place: str, status: int = 302) -> Handler:
-    """Sends on to another place."""
-    return answering(status, Location=place)
 
 
 BOMB = gzip.compress(b" " * (20 << 20))
@@ -155,18 +135,21 @@ def other() -> Iterator[Services]:
 def here(other: Services) -> Iterator[Services]:
     routes: dict[str, Handler | dict[str, Any]] = {
         "weather": weather,
-        "search": search,
         "echo": echo,
-        "to-other-port": moving(f"{other.url}/weather"),
-        "to-loop": moving("/to-loop"),
-        "to-bad": moving("http://[nowhere"),
-        "to-user": lambda request: moving(f"http://a:b@{request.host}/plain")(request),
-        "to-name": lambda request: moving(f"http://localhost:{request.url.port}/plain")(request),
-        "to-tls": lambda request: moving(f"https://{request.host}/plain")(request),
-        "to-file": moving("file:///etc/passwd"),
-        "to-relative": moving("plain?from=there"),
-        "to-307": moving("/posted", 307),
-        "to-303": moving("/posted", 303),
+        "to-other-port": answering(302, Location=f"{other.url}/weather"),
+        "to-loop": answering(302, Location="/to-loop"),
+        "to-bad": answering(302, Location="http://[nowhere"),
+        "to-user": lambda request: answering(302, Location=f"http://a:b@{request.host}/plain")(
+            request
+        ),
+        "to-name": lambda request: answering(
+            302, Location=f"http://localhost:{request.url.port}/plain"
+        )(request),
+        "to-tls": lambda request: answering(302, Location=f"https://{request.host}/plain")(request),
+        "to-file": answering(302, Location="file:///etc/passwd"),
+        "to-relative": answering(302, Location="plain?from=there"),
+        "to-307": answering(307, Location="/posted"),
+        "to-303": answering(303, Location="/posted"),
         "to-nowhere": answering(302),
         "plain": sending("fine", "text/plain"),
         "posted": lambda request: sending(request.method, "text/plain")(request),
@@ -250,23 +233,11 @@ def test_a_service_answers(here: Services, method: str):
         assert (came.query, came.body) == ({"key": KEY, "place": "Ulm"}, "")
 
 
-def test_a_search_service_answers(here: Services):
-    # Its first search loads what searches need, which is not to count against the tool's time.
-    CORPUS.search("Ulm", 1)
-    more = 'method = "POST"\n[it.parameters.query]\nabout = "words"\n[it.static]\nk = 1\n'
-    path = service(f"{here.url}/search", more)
-    (found,) = json.loads(got(path, {"query": "Where was Ines Falk born?"}))
-    assert found == {"title": "Ines Falk", "text": "Ines Falk was born in Ulm."}
-
-
 def test_what_a_query_holds(here: Services):
     more = "".join(
         f'[it.parameters.{name}]\nabout = "x"\ntype = "{kind}"\nrequired = false\n'
-        for name, kind in (
-            ("n", "integer"),
-            ("yes", "boolean"),
-            ("many", "array"),
-            ("no", "string"),
+        for name, kind in zip(
+            ("n", "yes", "many", "no"), ("integer", "boolean", "array", "string"), strict=True
         )
     )
     path = service(f"{here.url}/plain?a=b%26c&d", f"{more}[it.static]\nunits = 3\n")
@@ -330,12 +301,8 @@ def test_everything_wrong_with_arguments_is_told_at_once(here: Services):
     more = PLACE + '[it.parameters.n]\nabout = "x"\ntype = "integer"\nmaximum = 7\n'
     error = failed(service(f"{here.url}/plain", more), {"place": 3, "n": 9, "key": "x"})
     assert error.reason == "input"
-    for told in (
-        "place: 3 is not of type 'string'",
-        "n: 9 is greater than",
-        "'key' was unexpected",
-    ):
-        assert told in str(error)
+    wrong = ("place: 3 is not of type 'string'", "n: 9 is greater than", "'key' was unexpected")
+    assert all(told in str(error) for told in wrong)
     assert len(here.came) == before
 
 
@@ -444,10 +411,8 @@ def test_a_look_up_ends_in_time():
         await asyncio.Event().wait()
         return ()
 
-    assert (
-        failed(service("http://it.example/", limits="seconds = 0.1"), resolve=resolve).reason
-        == "time"
-    )
+    path = service("http://it.example/", limits="seconds = 0.1")
+    assert failed(path, resolve=resolve).reason == "time"
 
 
 def test_nobody_is_there():
@@ -468,10 +433,6 @@ def test_nobody_is_there():
 )
 def test_what_is_read(here: Services, path: str, method: str, text: str):
     assert got(service(f"{here.url}/{path}", f'method = "{method}"')) == text
-
-
-def test_a_long_reply_is_cut_and_says_so(here: Services):
-    assert asked(load_tools(service(f"{here.url}/long"))) == ToolReply("x" * 15_000, 3)
 
 
 def test_certificates_are_verified(here: Services, tmp_path: Path):
@@ -503,27 +464,18 @@ def resolving(*addresses: str) -> Any:
     return resolve
 
 
-PRIVATE = (
-    "127.0.0.1", "127.255.0.1", "10.0.0.1", "172.16.3.4", "192.168.1.1", "169.254.169.254",
-    "100.64.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.0.8", "::1", "::",
-    "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "fec0::1", "ff02::1", "4000::1",
-    "::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "64:ff9b::a00:1",
-    "64:ff9b::169.254.169.254", "2002:7f00:1::1", "2002:a9fe:a9fe::", "2001:0:a9fe:a9fe::",
-    "2001:db8::1", "no address", "",
-)  # fmt: skip
+PRIVATE = """
+127.0.0.1 127.255.0.1 10.0.0.1 172.16.3.4 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1
+255.255.255.255 240.0.0.1 192.0.0.8 ::1 :: fe80::1 fe80::1%eth0 fc00::1 fd00:ec2::254 fec0::1
+ff02::1 4000::1 ::ffff:127.0.0.1 ::ffff:169.254.169.254 ::127.0.0.1 64:ff9b::a00:1
+64:ff9b::169.254.169.254 2002:7f00:1::1 2002:a9fe:a9fe:: 2001:0:a9fe:a9fe:: 2001:db8::1 no
+""".split()
+PUBLIC = "8.8.8.8 172.15.0.1 2606:4700::1111 ::ffff:8.8.8.8 64:ff9b::808:808".split()
 
 
-@pytest.mark.parametrize("address", PRIVATE)
-def test_addresses_that_are_refused(address: str):
-    assert not is_public(address)
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["8.8.8.8", "172.15.0.1", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"],
-)
-def test_addresses_of_the_internet(address: str):
-    assert is_public(address)
+@pytest.mark.parametrize("address", ["", *PRIVATE, *PUBLIC])
+def test_addresses_of_the_internet_and_others(address: str):
+    assert is_public(address) is (address in PUBLIC)
 
 
 @pytest.mark.parametrize(
@@ -576,19 +528,16 @@ def test_the_address_that_was_seen_is_the_one_connected_to(monkeypatch: pytest.M
     assert not answers
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["2130706433", "0x7f.1", "127.1", "0177.0.0.1", "127.0.0.1.", "0x7f000001",
-     "①②⑦.⓪.⓪.①", "::1%lo",
-     "a b", "-a.example", "a..b", "münchen.example", "1.2.3.4.5"],
-)  # fmt: skip
-def test_hosts_that_are_not_written_as_hosts(host: str):
-    assert host_problem(host)
+WRONG_HOSTS = """
+2130706433 0x7f.1 127.1 0177.0.0.1 127.0.0.1. 0x7f000001 ①②⑦.⓪.⓪.① ::1%lo -a.example a..b
+münchen.example 1.2.3.4.5
+""".split()
+HOSTS = "a a.example a-b.c1.example. 127.0.0.1 ::1 _a.b".split()
 
 
-@pytest.mark.parametrize("host", ["a", "a.example", "a-b.c1.example.", "127.0.0.1", "::1", "_a.b"])
-def test_hosts(host: str):
-    assert not host_problem(host)
+@pytest.mark.parametrize("host", ["a b", *WRONG_HOSTS, *HOSTS])
+def test_hosts_and_what_is_not_written_as_one(host: str):
+    assert bool(host_problem(host)) is (host not in HOSTS)
 
 
 # --- secrets ---
@@ -616,7 +565,8 @@ def test_no_secret_is_in_an_error(here: Services):
     assert "n: 'is it ***?' is not of type 'number'" in str(error)
 
 
-def test_a_secret_is_masked_before_a_reply_is_cut(here: Services):
+def test_a_long_reply_is_cut_and_says_so_after_secrets_are_masked(here: Services):
+    assert asked(load_tools(service(f"{here.url}/long"))) == ToolReply("x" * 15_000, 3)
     path = service(f"{here.url}/straddles", "[it.static]\nkey = '${KEY}'\n")
     reply = asked(load_tools(path, {"KEY": KEY}))
     assert reply == ToolReply("x" * 14_990 + "***" + "y" * 7, 3)
@@ -793,9 +743,9 @@ def test_a_path_takes_what_is_there_and_one():
         "[it.parameters.q]\nabout = 'x'\nrequired = false\n"
         "[it.parameters.r]\nabout = 'x'\ntype = 'array'\n"
     )
-    assert [one.split(" is ")[0] for one in read_tools(declare(text)).mistakes] == [
-        "it.endpoint: {q}", "it.endpoint: {r}",
-    ]  # fmt: skip
+    told = "is to be required, and no array."
+    mistakes = read_tools(declare(text)).mistakes
+    assert mistakes == (f"it.endpoint: {{q}} {told}", f"it.endpoint: {{r}} {told}")
 
 
 def test_all_mistakes_are_found_at_once():
@@ -822,16 +772,12 @@ def test_the_example_is_right():
     assert not file.mistakes
     tools = {one.tool.name: one for one in file.tools}
     assert tools["weather"].variables == ("WEATHER_KEY",)
+    days = {"type": "integer", "minimum": 0, "maximum": 7}
     assert tools["weather"].tool.json_schema == {
         "type": "object",
         "properties": {
             "place": {"description": "a town's name", "type": "string"},
-            "days": {
-                "description": "how many days to look ahead",
-                "type": "integer",
-                "minimum": 0,
-                "maximum": 7,
-            },
+            "days": {"description": "how many days to look ahead", **days},
         },
         "required": ["place"],
         "additionalProperties": False,
@@ -841,10 +787,7 @@ def test_the_example_is_right():
 # --- texts ---
 
 
-@pytest.mark.parametrize(
-    "page",
-    ["<![", "<!--", "<a ", "<", "</", "<script>", "<?", "<p", "&#", "<a href='", "</script "],
-)
+@pytest.mark.parametrize("page", [*"<![ <!-- < </ <script> <?  <p &#".split(), "<a ", "<a href='"])
 def test_any_page_is_read_in_no_time(page: str):
     started = time.process_time()
     page_text(page * (300_000 // len(page)))
@@ -889,76 +832,49 @@ def test_a_search_over_a_corpus():
         load_tools(declare("[it]\nkind = 'search'\nindex = 'none.index'\n"))
 
 
-@pytest.mark.parametrize(
-    ("expression", "value"),
-    [
-        ("0.1 + 0.2", "0.3"),
-        ("(3 + 4) * 2 - -1", "15"),
-        ("7 // 2 + 7 % -4 + -7 // 2", "-2"),
-        ("1 / 3", "0.333333333333333"),
-        ("2 / 3 * 3", "2"),
-        ("2 ** 200", str(2**200)),
-        ("2 ** -2", "0.25"),
-        ("2 ** 0.5", "1.4142135623731"),
-        ("sqrt(2)", "1.4142135623731"),
-        ("sqrt(2.25) + abs(-1)", "2.5"),
-        ("8 ** (1 / 3)", "2"),
-        ("round(2.675, 2)", "2.68"),
-        ("round(5/3)", "2"),
-        ("min(3, 1/2, 2) + max(1, 4) + floor(2.5) + ceil(2.5)", "9.5"),
-        ("1_000 × 3 ÷ 4 − 1", "749"),
-        ("1e3 + .5", "1000.5"),
-        ("1e-9", "0.000000001"),
-        ("1e-30", "1E-30"),
-        ("1 ** (2 ** 1000)", "1"),
+SUMS = f"""
+0.1 + 0.2 = 0.3 | (3 + 4) * 2 - -1 = 15 | 7 // 2 + 7 % -4 + -7 // 2 = -2 | 1 / 3 = 0.333333333333333
+2 / 3 * 3 = 2 | 2 ** 200 = {2**200} | 2 ** -2 = 0.25
+2 ** 0.5 = 1.4142135623731 | sqrt(2) = 1.4142135623731 | sqrt(2.25) + abs(-1) = 2.5
+8 ** (1 / 3) = 2 | round(2.675, 2) = 2.68 | round(5/3) = 2 | 1_000 × 3 ÷ 4 − 1 = 749
+min(3, 1/2, 2) + max(1, 4) + floor(2.5) + ceil(2.5) = 9.5 | 1e3 + .5 = 1000.5
+1e-9 = 0.000000001 | 1e-30 = 1E-30 | 1 ** (2 ** 1000) = 1
+"""
+NO_SUMS = {
+    "divides by zero": ["1 / 0", "0 ** -1", "5 % 0"],
+    "too large": [
+        *("9 ** 9 ** 9", "2 ** 5000", "(2 ** 4000) * (2 ** 4000)", "2.5 ** 1000000.5"),
+        *("1e99999", "1e9999", "9" * 900 + "**" + "9"),
     ],
-)
-def test_sums(expression: str, value: str):
+    "at most 1,000": ["1" * 1001],
+    "below zero": ["sqrt(-1)", "(-8) ** (1/3)"],
+    r"with \*\*": ["2 ^ 3"],
+    "without commas": ["1,000 + 1"],
+    "no names": ["x + 1", "__import__('os')", "sqrt(x=1)"],
+    "no expression": [
+        *("(1).real", "'a' * 3", "True + 1", "1j", "[1][0]", "1 if 1 else 2", "lambda: 1"),
+        *("min(*[1])", "", "\0", "0777"),
+    ],
+    "operators are": ["1 << 3"],
+    "takes one number": ["sqrt(1, 2)"],
+    "one number or more": ["max()"],
+    "one number or two": ["round(1, 2, 3)"],
+    "how many digits": ["round(1, 1e9)"],
+    "no expression|too deep": ["(" * 500 + "1" + ")" * 499],
+    "too deep": ["-" * 999 + "1"],
+}
+
+
+@pytest.mark.parametrize("row", re.split(r" \| |\n", SUMS.strip()))
+def test_sums(row: str):
+    expression, _, value = row.rpartition(" = ")
     assert calculate(expression) == value
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
-    [
-        ("1 / 0", "divides by zero"),
-        ("0 ** -1", "divides by zero"),
-        ("5 % 0", "divides by zero"),
-        ("9 ** 9 ** 9", "too large"),
-        ("2 ** 5000", "too large"),
-        ("(2 ** 4000) * (2 ** 4000)", "too large"),
-        ("2.5 ** 1000000.5", "too large"),
-        ("1e99999", "too large"),
-        ("1e9999", "too large"),
-        ("9" * 900 + "**" + "9", "too large"),
-        ("1" * 1001, "at most 1,000"),
-        ("sqrt(-1)", "below zero"),
-        ("(-8) ** (1/3)", "below zero"),
-        ("2 ^ 3", r"with \*\*"),
-        ("1,000 + 1", "without commas"),
-        ("x + 1", "no names"),
-        ("__import__('os')", "no names"),
-        ("(1).real", "no expression"),
-        ("'a' * 3", "no expression"),
-        ("True + 1", "no expression"),
-        ("1j", "no expression"),
-        ("[1][0]", "no expression"),
-        ("1 if 1 else 2", "no expression"),
-        ("lambda: 1", "no expression"),
-        ("1 << 3", "operators are"),
-        ("sqrt(1, 2)", "takes one number"),
-        ("max()", "one number or more"),
-        ("round(1, 2, 3)", "one number or two"),
-        ("round(1, 1e9)", "how many digits"),
-        ("sqrt(x=1)", "no names"),
-        ("min(*[1])", "no expression"),
-        ("", "no expression"),
-        ("\0", "no expression"),
-        ("(" * 500 + "1" + ")" * 499, "no expression|too deep"),
-        ("-" * 999 + "1", "too deep"),
-        ("0777", "no expression"),
-    ],
-)  # fmt: skip
-def test_sums_that_are_none(expression: str, told: str):
+    ("told", "expression"), [(told, each) for told, every in NO_SUMS.items() for each in every]
+)
+def test_sums_that_are_none(told: str, expression: str):
     started = time.process_time()
     with pytest.raises(ToolError, match=told) as caught:
         calculate(expression)
