@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template, woven
 from pearl.lang.builtins import Given
@@ -64,14 +64,9 @@ class FsmLimits:
     context: Context = UNLIMITED
 
 
-@dataclass(frozen=True, slots=True)
-class Hop:
-    """A sub-question that was answered.
-
-    Args:
-        found: the step that has the answer.
-        question: what was to be answered when it was asked.
-    """
+class Hop(NamedTuple):
+    """A sub-question that was answered: the step that has the answer, and what was to be answered
+    when it was asked."""
 
     found: str
     question: Arg
@@ -264,11 +259,11 @@ class Fsm:
 
     def _failed(self, error: RunError) -> None:
         """The state's step has no output: back, where its reason allows that."""
-        reason = error.failures[0].reason if error.failures else ""
-        cause = error.failures[0].cause if error.failures else str(error)
-        if reason not in _GOING_BACK:
+        failure = error.failures[0] if error.failures else None
+        outcome = _GOING_BACK.get(failure.reason if failure else "")
+        if outcome is None:
             raise error
-        outcome = _GOING_BACK[reason]
+        cause = failure.cause if failure else str(error)
         if self._at == "search":
             self._tried.append(self._sub)
             self._back(outcome, cause, f"{self._sub} ({cause})")

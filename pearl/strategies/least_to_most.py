@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Param, Plan, Ref, Step, Template
+from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Plan, Ref, Step, Template
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.run.calls import Caller, SchemaError, fill
@@ -62,20 +62,12 @@ def in_turn(question: str, parts: Sequence[str]) -> Plan:
     """
     lines = dict.fromkeys(" ".join(part.split()) for part in parts)
     asked = [part for part in lines if part and part.casefold() != question.casefold()]
-    names = [f"part_{number}" for number in range(1, len(asked) + 1)]
+    names = [*(f"part_{number}" for number in range(1, len(asked) + 1)), "answer"]
     steps = []
-    for at, (name, part) in enumerate(zip([*names, "answer"], [*asked, question], strict=True)):
-        earlier = _earlier(asked[:at], names[:at])
-        steps.append(Step(name, ANSWER_NEXT.name, (Ref(DOCUMENT), Literal(part), earlier)))
-    return Plan(tuple(steps), question, (ANSWER_NEXT,), (Ref("answer"),))
-
-
-def _earlier(asked: Sequence[str], names: Sequence[str]) -> Arg:
-    """Sub-questions, and references to their answers."""
-    if not asked:
-        return Literal("Nothing was asked before.")
     parts: list[str | Ref] = []
-    for question, name in zip(asked, names, strict=True):
+    for name, part in zip(names, [*asked, question], strict=True):
+        earlier = Template(tuple(parts)) if parts else Literal("Nothing was asked before.")
+        steps.append(Step(name, ANSWER_NEXT.name, (Ref(DOCUMENT), Literal(part), earlier)))
         gap = "\n" if parts else ""
-        parts += [f"{gap}Question: {question}\nAnswer: ", Ref(name)]
-    return Template(tuple(parts))
+        parts += [f"{gap}Question: {part}\nAnswer: ", Ref(name)]
+    return Plan(tuple(steps), question, (ANSWER_NEXT,), (Ref("answer"),))

@@ -74,7 +74,18 @@ class React:
             action, words = reply["action"], _short_line(reply["input"])
             paragraph = _paragraph(self._run.plan)
             key = action, _folded(words), paragraph if action == "Lookup" else ""
-            reason = self._reason(action, words, paragraph, key in done)
+            last = len(self._run.plan.steps) + 1 >= self.most
+            reasons = (
+                (not words, "it needs words."),
+                (action == "Finish", ""),
+                (last, "this is the last step: Finish."),
+                (
+                    action == "Lookup" and not paragraph,
+                    "no paragraph was shown yet: Search first.",
+                ),
+                (key in done, "this was done already."),
+            )
+            reason = next((why for is_so, why in reasons if is_so), "")
             if reason:
                 refused.append(f"{action}[{words}]: {reason}")
                 self.caller.journal.decide(f"react/{turn}/refused", refused[-1])
@@ -115,18 +126,6 @@ class React:
         except SchemaError as error:
             raise RunError(str(error)) from None
 
-    def _reason(self, action: str, words: str, paragraph: str, done: bool) -> str:
-        """Why an action cannot be done; empty where it can."""
-        if not words:
-            return "it needs words."
-        if action == "Finish":
-            return ""
-        if len(self._run.plan.steps) + 1 >= self.most:
-            return "this is the last step: Finish."
-        if action == "Lookup" and not paragraph:
-            return "no paragraph was shown yet: Search first."
-        return "this was done already." if done else ""
-
 
 def _step(action: str, words: str, plan: Plan) -> Step:
     """A search, or a look-up of the next sentence that has the words."""
@@ -135,14 +134,9 @@ def _step(action: str, words: str, plan: Plan) -> Step:
         arguments = (Ref(DOCUMENT), Literal(words))
         return Step(f"search_{number}", "SEARCH", arguments, "Show a paragraph")
     paragraph = Ref(_paragraph(plan))
-    same = [
-        step
-        for step in plan.steps
-        if step.action == "LOOKUP"
-        and step.args[0] == paragraph
-        and _folded(_words(step)) == _folded(words)
-    ]
-    lookup = (paragraph, Literal(words), Literal(len(same) + 1))
+    lookups = [step for step in plan.steps if step.action == "LOOKUP" and step.args[0] == paragraph]
+    before = sum(_folded(_words(step)) == _folded(words) for step in lookups)
+    lookup = (paragraph, Literal(words), Literal(before + 1))
     return Step(f"lookup_{number}", "LOOKUP", lookup, "Show a sentence")
 
 
@@ -155,41 +149,36 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
     """
     searched = DocumentRetriever(document) if retriever is None else retriever
 
-    async def search(path: str, given: Sequence[Given]) -> Value:
-        del path
+    async def search(_: str, given: Sequence[Given]) -> Value:
         words = as_text(given[0].value)
         try:
             # Reading an index takes its time, and other steps have theirs.
-            found = await asyncio.to_thread(searched.search, words, 1)
+            passages = await asyncio.to_thread(searched.search, words, 1)
         except InputError as error:
             raise SolverError("solver", str(error)) from None
-        if not found:
+        if not passages:
             raise SolverError("no-answer", f"Search[{words}]: no paragraph has any of these words.")
-        return passage_texts(found)[0]
+        return passage_texts(passages)[0]
 
-    return Handlers(
-        MappingProxyType({"react_search": search, "react_lookup": _lookup, "react_finish": _finish})
-    )
+    async def finish(_: str, given: Sequence[Given]) -> Value:
+        return as_text(given[0].value)
+
+    solvers = {"react_search": search, "react_lookup": _lookup, "react_finish": finish}
+    return Handlers(MappingProxyType(solvers))
 
 
-async def _lookup(path: str, given: Sequence[Given]) -> Value:
+async def _lookup(_: str, given: Sequence[Given]) -> Value:
     """The N-th sentence of a paragraph that has some words; what follows from these alone."""
-    del path
     paragraph, words, number = (argument.value for argument in given)
     text, wanted = as_text(paragraph), as_text(words)
-    found = [text[span.start : span.end] for span in sentences(text)]
-    matching = [sentence for sentence in found if _folded(wanted) in _folded(sentence)]
+    every = [text[span.start : span.end] for span in sentences(text)]
+    matching = [sentence for sentence in every if _folded(wanted) in _folded(sentence)]
     if not isinstance(number, int) or not 1 <= number <= len(matching):
         further = "further " if matching else ""
         raise SolverError(
             "no-answer", f"Lookup[{wanted}]: the paragraph has no {further}sentence with that."
         )
     return matching[number - 1]
-
-
-async def _finish(path: str, given: Sequence[Given]) -> Value:
-    del path
-    return as_text(given[0].value)
 
 
 def _words(step: Step) -> str:

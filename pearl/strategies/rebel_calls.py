@@ -182,7 +182,7 @@ def embedding(embed: Embed, replies: ReplyCache | None) -> Embedding:
     identity = embed.identity
     if not isinstance(embed, OpenAIEmbedding):
         return lambda _: embed
-    engine = start_engine(_AsModel(embed), replies)
+    engine = start_engine(_AsModel(embed, embed.name, identity), replies)
     return lambda journal: _Journaled(engine.ask, identity, journal)
 
 
@@ -191,15 +191,9 @@ class _AsModel:
     """An endpoint's embedding in the shape that the engine's layers take."""
 
     embed: OpenAIEmbedding
+    name: str
+    identity: str
     notice: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.embed.name
-
-    @property
-    def identity(self) -> str:
-        return self.embed.identity
 
     async def answer(self, request: Request) -> Reply:
         assert isinstance(request.call, FillSchema)
