@@ -64,10 +64,10 @@ def in_turn(question: str, parts: Sequence[str]) -> Plan:
     asked = [part for part in lines if part and part.casefold() != question.casefold()]
     names = [*(f"part_{number}" for number in range(1, len(asked) + 1)), "answer"]
     steps = []
-    parts: list[str | Ref] = []
+    before: list[str | Ref] = []
     for name, part in zip(names, [*asked, question], strict=True):
-        earlier = Template(tuple(parts)) if parts else Literal("Nothing was asked before.")
+        earlier = Template(tuple(before)) if before else Literal("Nothing was asked before.")
         steps.append(Step(name, ANSWER_NEXT.name, (Ref(DOCUMENT), Literal(part), earlier)))
-        gap = "\n" if parts else ""
-        parts += [f"{gap}Question: {part}\nAnswer: ", Ref(name)]
+        gap = "\n" if before else ""
+        before += [f"{gap}Question: {part}\nAnswer: ", Ref(name)]
     return Plan(tuple(steps), question, (ANSWER_NEXT,), (Ref("answer"),))
