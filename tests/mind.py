@@ -244,7 +244,7 @@ DECOMPOSITIONS = (
         'two = RETRIEVE("Where was {person} born?", 3)\nall = FLAT([one, two])\n'
         'answer = MULTI_HOP_READ(all, "Where was {person} born?")\nreturn answer',
     ),
-)  # fmt: skip
+)
 """What a question reads like, an action that its library has, and how it is decomposed."""
 
 

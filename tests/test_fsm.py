@@ -59,10 +59,7 @@ BUILT, FOUNDED, BORN = (
     "Who founded Holt & Sons?",
     "In which year was Ada Holt born?",
 )
-BY_HOLT, BY_ADA = (
-    "It was built by Holt & Sons in 1901.",
-    "Holt & Sons was founded by Ada Holt.",
-)
+BY_HOLT, BY_ADA = ("It was built by Holt & Sons in 1901.", "Holt & Sons was founded by Ada Holt.")
 IN_1862 = 'Ada Holt was born in 1862 in "Little {Orm}".'
 
 
@@ -93,6 +90,8 @@ def finds(answer: str | None, *evidence: str, paragraphs: Sequence[str] = ()) ->
 
 NOTHING = finds(None)
 SHE = simple("Who is she?")
+SHE_IS = {"decompose": [SHE]}
+EMPTY, BLANK = finds("", BY_HOLT), finds("  ", BY_HOLT)
 KNOWN = {
     BUILT: ("Holt & Sons", BY_HOLT, "Larkin Bridge"),
     FOUNDED: ("Ada Holt", BY_ADA, "Holt & Sons"),
@@ -164,27 +163,28 @@ class Done:
         return print_plan(self.finished.plan)
 
     @property
-    def walked(self) -> list[tuple[str, str, str]]:
+    def walked(self) -> list[str]:
         """From, outcome, to."""
         return [
-            (one.path.split("/")[2], one.value["outcome"], one.value["to"])
+            f"{one.path.split('/')[2]} {one.value['outcome']} {one.value['to']}"
             for one in self.journal.entries
             if one.kind == "decision" and re.fullmatch(r"fsm/\d+/\w+", one.path)
         ]
 
     @property
-    def back(self) -> list[tuple[str, str, str]]:
+    def back(self) -> list[str]:
         """The ways back that were taken."""
-        table = self.strategy.machine
-        return [one for one in self.walked if one[1] in table.state(one[0]).back]
+        states = {state.name: state for state in self.strategy.machine.states}
+        steps = [one.split() for one in self.walked]
+        return [" ".join(step) for step in steps if step[1] in states[step[0]].back]
 
 
 BAD = ["no", "nothing", "{}"]
 """Replies that fit no schema, as many as are asked for."""
 
 WAY = [
-    ("decompose", "compound", "search"), ("search", "found", "revise"),
-    ("revise", "revised", "judge"), ("judge", "different", "decompose"),
+    "decompose compound search", "search found revise",
+    "revise revised judge", "judge different decompose",
 ] * 2  # fmt: skip
 
 
@@ -193,8 +193,8 @@ class TestWays:
         done = Done(Walking())
         assert done.text == "1862"
         assert done.walked == [
-            *WAY, ("decompose", "simple", "search"), ("search", "settled", "summarise"),
-            ("summarise", "answered", END),
+            *WAY, "decompose simple search", "search settled summarise",
+            "summarise answered answer",
         ]  # fmt: skip
         assert (done.strategy.hops, done.strategy.backtracks) == (3, 0)
         assert done.strategy.calls == len(done.model.asked) == 11
@@ -252,16 +252,14 @@ class TestWays:
         )
         done = Done(model)
         assert done.text == "1862"
-        assert done.walked[-2:] == [("judge", "same", "summarise"), ("summarise", "answered", END)]
+        assert done.walked[-2:] == ["judge same summarise", "summarise answered answer"]
         assert model.given("fsm_judge") == [
             {"question": BORN, "sub_question": "Which year saw Ada Holt born?"}
         ]
 
     def test_fsm2_ends_with_a_review(self):
         done = Done(Walking(), FSM2)
-        assert done.walked[-2:] == [
-            ("summarise", "answered", "review"), ("review", "reviewed", END),
-        ]  # fmt: skip
+        assert done.walked[-2:] == ["summarise answered review", "review reviewed answer"]
         assert done.plan.endswith(
             f'8. review = REVIEW(CTX, "{QUESTION}", summary, [found_1, found_2, found_3])\n'
             "9. answer = ANSWER(review)\nreturn answer\n"
@@ -288,23 +286,20 @@ class TestWays:
 
     def test_every_transition_of_the_tables_is_driven(self):
         """By the scripts of this file: what `cases` and the tests above and below walk."""
-        driven: set[tuple[str, str, str]] = set()
-        for machine in (FSM1, FSM2):
-            for script in cases():
-                driven.update(Done(Walking(**script), machine).walked)
-        declared = {
-            (state.name, outcome, to)
+        states = [state for machine in (FSM1, FSM2) for state in machine.states]
+        driven = {
+            step
             for machine in (FSM1, FSM2)
-            for state in machine.states
+            for script in cases()
+            for step in Done(Walking(**script), machine).walked
+        }
+        declared = {
+            f"{state.name} {outcome} {to}"
+            for state in states
             for outcome, to in (*state.on.items(), *state.back.items())
         }
         assert declared <= driven
-        limits = {
-            (state.name, "limit", state.limit)
-            for machine in (FSM1, FSM2)
-            for state in machine.states
-        }
-        assert driven - declared <= limits
+        assert driven - declared <= {f"{state.name} limit {state.limit}" for state in states}
 
 
 def cases() -> list[dict[str, list[Any]]]:
@@ -314,14 +309,13 @@ def cases() -> list[dict[str, list[Any]]]:
         {},
         {"decompose": [..., again]},
         {"decompose": [..., *BAD], "judge": [..., {"same": True}]},
-        {"search": [NOTHING],
-         "decompose": [..., simple("Who built the Larkin Bridge?")]},
+        {"search": [NOTHING], "decompose": [..., simple("Who built the Larkin Bridge?")]},
         {"search": BAD, "decompose": [..., simple(FOUNDED)]},
         {"revise": BAD},
         {"judge": [*BAD, {"same": True}]},
         {"summarise": BAD, "judge": [..., ..., {"same": True}]},
         {"review": BAD},
-    ]  # fmt: skip
+    ]
 
 
 class TestRevisions:
@@ -375,20 +369,49 @@ class TestRevisions:
 
 
 class TestWaysBack:
-    def test_a_search_that_finds_nothing(self):
-        done = Done(Walking(decompose=[SHE], search=[NOTHING]))
-        assert done.text == "1862"
-        assert done.back == [("search", "nothing", "decompose")]
-        first, second, *_ = done.model.given("fsm_decompose")
-        assert "refused" not in first
-        assert second["refused"] == ["Who is she? (the paragraphs do not say)"]
-        assert done.strategy.backtracks == 1
+    @pytest.mark.parametrize(
+        ("script", "back", "told"),
+        [
+            ({**SHE_IS, "search": [NOTHING]}, "search nothing decompose", "Who is she? (the para"),
+            ({**SHE_IS, "search": [EMPTY]}, "search nothing decompose", "Who is she? (the pa"),
+            ({**SHE_IS, "search": [BLANK]}, "search nothing decompose", "Who is she? (the p"),
+            (
+                {**SHE_IS, "search": BAD},
+                "search misfit decompose",
+                "Who is she? (The reply to fsm_",
+            ),
+            ({"revise": BAD}, "revise misfit search", "Holt & Sons (The reply to fsm_revise does"),
+            ({"judge": BAD}, "judge misfit revise", "The reply to fsm_judge does not fit after 3"),
+            (
+                {"decompose": [..., *BAD], "judge": [..., {"same": True}]},
+                "decompose misfit judge",
+                "The reply to fsm_decompose does not fit",
+            ),
+        ],
+    )
+    def test_it_goes_back_and_says_why(self, script: dict[str, Any], back: str, told: str):
+        done = Done(Walking(**script))
+        assert done.text == ("Holt & Sons" if back.startswith("decompose") else "1862")
+        assert (done.back, done.strategy.backtracks) == ([back], 1)
         assert "Who is she?" not in done.plan
+        first, second, *_ = done.model.given(f"fsm_{back.split()[2]}")
+        assert "refused" not in first
+        assert second["refused"][0].startswith(told)
+        if back in ("revise misfit search", "decompose misfit judge"):
+            assert first["sub_question"] == second["sub_question"] == BUILT
 
-    @pytest.mark.parametrize("said", ["", "  "])
-    def test_an_empty_answer_is_none(self, said: str):
-        done = Done(Walking(decompose=[SHE], search=[finds(said, BY_HOLT)]))
-        assert done.back == [("search", "nothing", "decompose")]
+    @pytest.mark.parametrize(
+        ("state", "gone", "anew"),
+        [
+            ("revise", "found_1 = ", ["found_1_2 = SEARCH(CTX", "[found_1_2, found_2, found_3]"]),
+            ("judge", "question_2 = ", ["question_2_2 = REVISE"]),
+        ],
+    )
+    def test_what_was_put_aside_goes_out_of_the_plan(self, state: str, gone: str, anew: list[str]):
+        plan = Done(Walking(**{state: BAD})).plan
+        assert gone not in plan
+        assert "REVISE" in plan
+        assert all(step in plan for step in anew)
 
     def test_a_sub_question_that_came_to_nothing_is_not_taken_again(self):
         done = Done(Walking(decompose=[SHE, simple("who is SHE")], search=[NOTHING]))
@@ -397,47 +420,10 @@ class TestWaysBack:
             "- sub_question: it was tried before: ask for something else."
         ]
 
-    def test_a_search_that_never_fits(self):
-        done = Done(Walking(decompose=[SHE], search=BAD))
-        assert done.text == "1862"
-        assert done.back == [("search", "misfit", "decompose")]
-        told = done.model.given("fsm_decompose")[1]["refused"]
-        assert told[0].startswith("Who is she? (The reply to fsm_search does not fit after 3 tries")
-
-    def test_a_revision_that_never_fits(self):
-        done = Done(Walking(revise=BAD))
-        assert done.text == "1862"
-        assert done.back == [("revise", "misfit", "search")]
-        first, second, *_ = done.model.given("fsm_search")
-        assert first == {"sub_question": BUILT}
-        assert second["sub_question"] == BUILT
-        assert second["refused"][0].startswith("Holt & Sons (The reply to fsm_revise does not fit")
-        # The answer that was put aside ran and is in the journal; it goes out of the plan.
-        assert "found_1_2 = SEARCH(CTX" in done.plan
-        assert "found_1 = " not in done.plan
-        assert "REVISE" in done.plan
-        assert "[found_1_2, found_2, found_3]" in done.plan
-
-    def test_a_judgement_that_never_fits(self):
-        done = Done(Walking(judge=BAD))
-        assert done.text == "1862"
-        assert done.back == [("judge", "misfit", "revise")]
-        assert "The reply to fsm_judge" in done.model.given("fsm_revise")[1]["refused"][0]
-        assert "question_2_2 = REVISE" in done.plan
-        assert "question_2 = " not in done.plan
-
-    def test_a_sub_question_that_never_fits(self):
-        done = Done(Walking(decompose=[..., *BAD], judge=[..., {"same": True}]))
-        assert done.text == "Holt & Sons"
-        assert done.back == [("decompose", "misfit", "judge")]
-        first, second = done.model.given("fsm_judge")
-        assert second["sub_question"] == first["sub_question"] == BUILT
-        assert "fsm_decompose" in second["refused"][0]
-
     def test_a_summary_and_a_review_that_never_fit(self):
         done = Done(Walking(summarise=BAD, judge=[..., ..., {"same": True}], review=BAD), FSM2)
         assert done.text == "1862"
-        assert done.back == [("summarise", "misfit", "judge"), ("review", "misfit", "summarise")]
+        assert done.back == ["summarise misfit judge", "review misfit summarise"]
         assert "review = REVIEW" in done.plan
         assert "summary_2 = SUMMARISE" in done.plan
         assert done.model.given("fsm_review")[1]["refused"] != []
@@ -459,21 +445,16 @@ class TestLimits:
     def test_hops(self):
         done = Done(Walking(), hops=2)
         assert done.text == "Ada Holt"
-        assert done.walked[-2:] == [
-            ("judge", "limit", "summarise"), ("summarise", "answered", END),
-        ]  # fmt: skip
+        assert done.walked[-2:] == ["judge limit summarise", "summarise answered answer"]
         assert done.strategy.hops == 2
-        limits = [one.value["limit"] for one in done.journal.entries
-                  if one.path == "fsm/8/judge"]  # fmt: skip
+        limits = [one.value["limit"] for one in done.journal.entries if one.path == "fsm/8/judge"]
         assert limits == ["hops"]
 
     def test_a_repeated_sub_question_is_cut(self):
         again = simple("which firm built  the Larkin Bridge", "compound")
         done = Done(Walking(decompose=[..., again]))
         assert done.text == "Holt & Sons"
-        assert done.walked[-2:] == [
-            ("decompose", "repeated", "summarise"), ("summarise", "answered", END),
-        ]  # fmt: skip
+        assert done.walked[-2:] == ["decompose repeated summarise", "summarise answered answer"]
         assert done.model.complaints() == []
 
     def test_backtracks(self):
@@ -481,9 +462,7 @@ class TestLimits:
         done = Done(Walking(decompose=[..., *asked], search=[..., *[NOTHING] * 9]), backtracks=2)
         assert done.text == "Holt & Sons"
         assert done.strategy.backtracks == 2
-        assert done.walked[-2:] == [
-            ("search", "limit", "summarise"), ("summarise", "answered", END),
-        ]  # fmt: skip
+        assert done.walked[-2:] == ["search limit summarise", "summarise answered answer"]
         done = Done(Walking(decompose=asked, search=[NOTHING] * 9), backtracks=2)
         assert done.error == (
             "fsm1 has no answer: it went back 2 times, and then: the paragraphs do not say"
@@ -513,7 +492,7 @@ class TestLimits:
     def test_a_review_that_never_fits_within_the_limit_leaves_the_summary(self):
         done = Done(Walking(review=BAD), FSM2, backtracks=0)
         assert done.text == "1862"
-        assert done.walked[-1] == ("review", "limit", END)
+        assert done.walked[-1] == "review limit answer"
         assert done.plan.endswith("return summary\n")
 
     def test_revisions(self):
@@ -633,8 +612,7 @@ class TestHostile:
 
     def test_a_question_that_looks_like_a_plan(self):
         question = 'Who? "\\ {found_1} return summary # value x = 1'
-        model = Walking(decompose=[simple(BUILT)],
-                         revise=[{"question": BUILT}])  # fmt: skip
+        model = Walking(decompose=[simple(BUILT)], revise=[{"question": BUILT}])
         assert Done(model, question=question).text == "Holt & Sons"
 
 

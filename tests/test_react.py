@@ -41,7 +41,7 @@ DOCUMENT, PARAGRAPHS = compose(
         ("Anna Berg", ["Berg was a painter.", "She was born in Lund.", "She left Lund early."]),
         ("Lund", ["Lund is a town by the sea."]),
     ],
-)  # fmt: skip
+)
 QUESTION = "Where was the painter of The Mill born?"
 LIBRARY = load_library("react")
 

@@ -694,7 +694,7 @@ GOOD = 'about = "It."\nendpoint = "https://a.example/x"\n'
         (f"[it]\n{GOOD}[it.static]\nq = [1]\n", "it.static.q: give a text, a number, true or f"),
         (f"[it]\n{GOOD}[it.static]\nq = '${{A B}}'\n", "it.static.q: write a variable as ${NAME}"),
         (f"[it]\n{GOOD}[it.headers]\nHost = 'x'\n", "it.headers.Host: such a header cannot be"),
-        (f"[it]\n{GOOD}[it.headers]\nA = \"x\\ny\"\n", "it.headers.A: give a text, in one line."),
+        (f'[it]\n{GOOD}[it.headers]\nA = "x\\ny"\n', "it.headers.A: give a text, in one line."),
         (f"[it]\n{GOOD}ca = 'none.pem'\n", "it.ca: that is no file of certificates"),
         ("[Bad]\n", '"Bad": that is no tool\'s name'),
         ("[none]\n", "another word than none"),
@@ -703,7 +703,7 @@ GOOD = 'about = "It."\nendpoint = "https://a.example/x"\n'
         ("[it]\nkind = 'search'\n", "it.index: give a text"),
         ("# nothing\n", "there is no tool in it"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_of_a_file(text: str, told: str):
     mistakes = read_tools(declare(text)).mistakes
     assert any(told in one for one in mistakes), mistakes

@@ -79,10 +79,7 @@ class React:
                 (not words, "it needs words."),
                 (action == "Finish", ""),
                 (last, "this is the last step: Finish."),
-                (
-                    action == "Lookup" and not paragraph,
-                    "no paragraph was shown yet: Search first.",
-                ),
+                (action == "Lookup" and not paragraph, "no paragraph was shown yet: Search first."),
                 (key in done, "this was done already."),
             )
             reason = next((why for is_so, why in reasons if is_so), "")

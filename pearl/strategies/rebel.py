@@ -504,11 +504,7 @@ comes after such a one (``behind``), is asked already (``answered``), or there a
 
 
 async def sift(
-    written: Sequence[str],
-    above: Sequence[str],
-    answered: Sequence[str],
-    width: int,
-    embed: Embed,
+    written: Sequence[str], above: Sequence[str], answered: Sequence[str], width: int, embed: Embed
 ) -> tuple[list[str], list[tuple[str, Why]]]:
     """Keep the sub-questions that bring a question further (Algorithm 1).
 
