@@ -33,8 +33,8 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.models.base import choose_model
 from pearl.models.middleware.stack import Engine, start_engine
-from pearl.run.calls import Caller
-from pearl.run.loop import run_strategy
+from pearl.runtime.calls import Caller
+from pearl.runtime.loop import run_strategy
 from pearl.store.store import Store, open_store
 from pearl.strategies.pearl import GivenPlan
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pearl.lang.parser import parse
     from pearl.lang.source import InputError, Source
     from pearl.models.base import Model, ModelError, choose_model
-    from pearl.run.evidence import Quote
-    from pearl.run.loop import RunError
+    from pearl.runtime.evidence import Quote
+    from pearl.runtime.loop import RunError
 
 _HOMES = {
     "pearl.answer": ("Answer", "Option"),
@@ -50,8 +50,8 @@ _HOMES = {
     "pearl.lang.parser": ("parse",),
     "pearl.lang.source": ("InputError", "Source"),
     "pearl.models.base": ("Model", "ModelError", "choose_model"),
-    "pearl.run.evidence": ("Quote",),
-    "pearl.run.loop": ("RunError",),
+    "pearl.runtime.evidence": ("Quote",),
+    "pearl.runtime.loop": ("RunError",),
 }
 
 __all__ = [

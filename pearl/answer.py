@@ -21,10 +21,10 @@ from pearl.models.base import Model, ModelError, Usage, env_number
 from pearl.models.middleware.stack import Engine, start_engine
 from pearl.models.tokens import counter, load_prices
 from pearl.prompts.calls import MapAnswer, letter
-from pearl.run.calls import Caller, Journal, Watch
-from pearl.run.context import REPLY, UNLIMITED, Context, Policy
-from pearl.run.evidence import Quote, evidence, passages_given, without_quotes
-from pearl.run.loop import RunError
+from pearl.runtime.calls import Caller, Journal, Watch
+from pearl.runtime.context import REPLY, UNLIMITED, Context, Policy
+from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
+from pearl.runtime.loop import RunError
 from pearl.strategies.registry import Prepared, RunInputs, Runnable
 
 if TYPE_CHECKING:

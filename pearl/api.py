@@ -30,8 +30,8 @@ from pearl.lint.checker import check as _check
 from pearl.lint.checker import fix as _fix
 from pearl.models.base import Model, choose_model
 from pearl.prompts.calls import Demonstration
-from pearl.run.calls import Watch
-from pearl.run.context import Context
+from pearl.runtime.calls import Watch
+from pearl.runtime.context import Context
 from pearl.strategies.pearl import Planned
 from pearl.strategies.pearl import write_plan as _write_plan
 from pearl.strategies.registry import prepare, prepare_plan

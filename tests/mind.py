@@ -17,11 +17,11 @@ from pearl.lang.values import Value
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline import Offline
 from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, NextStep
-from pearl.run.calls import Caller, Journal
-from pearl.run.context import UNLIMITED, Context
-from pearl.run.executor import NONE, Handlers
-from pearl.run.loop import Finished, run_strategy
-from pearl.run.trace import export_trace
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.context import UNLIMITED, Context
+from pearl.runtime.executor import NONE, Handlers
+from pearl.runtime.loop import Finished, run_strategy
+from pearl.runtime.trace import export_trace
 from pearl.tools.toolbox import Parameter, Tool, ToolError, ToolReply
 from tests.test_conformance import conforms
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from pearl.run.calls import Entry
+from pearl.runtime.calls import Entry
 from pearl.store.database import open_database
 from pearl.store.history import RunRow, list_runs, read_entries
 

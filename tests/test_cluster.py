@@ -133,7 +133,7 @@ def test_keys_do_not_travel(tmp_path: Path):
     from pearl.jobs.cluster import Order
     from pearl.models.base import choose_model
     from pearl.models.middleware.stack import EngineLimits
-    from pearl.run.context import UNLIMITED
+    from pearl.runtime.context import UNLIMITED
     from pearl.strategies.registry import prepare
 
     key = "sk-feedfeedfeedfeed"

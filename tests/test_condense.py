@@ -23,7 +23,7 @@ from pearl.mining.condense import GENERAL, Condensed, condense
 from pearl.mining.rounds import condense_with, read_reply, shards
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CondenseActions
-from pearl.run.context import Context
+from pearl.runtime.context import Context
 from tests.runs import runs
 from tests.shell import call, command, one_line
 

@@ -21,11 +21,11 @@ from pearl.lint.checker import check
 from pearl.models.base import Model, Reply, Request
 from pearl.models.offline import Offline
 from pearl.prompts.calls import NextStep
-from pearl.run.calls import Caller, Journal
-from pearl.run.executor import NONE, Handlers
-from pearl.run.loop import Finished, Strategy, run_strategy
-from pearl.run.replay import read_records, replay
-from pearl.run.trace import export_trace
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.executor import NONE, Handlers
+from pearl.runtime.loop import Finished, Strategy, run_strategy
+from pearl.runtime.replay import read_records, replay
+from pearl.runtime.trace import export_trace
 from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
 from pearl.strategies.decomp import Decomp, decompose
 from pearl.strategies.pearl import (

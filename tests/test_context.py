@@ -23,18 +23,18 @@ from pearl.models.offline import Offline
 from pearl.prompts.calls import ExecuteStep
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import LabelError, choose_passages, enough_parts, part, spans
-from pearl.run.calls import Caller, Journal
-from pearl.run.context import (
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.context import (
     POLICIES,
     Context,
     fit_call,
     most_without_document,
     size_without_document,
 )
-from pearl.run.evidence import evidence
-from pearl.run.loop import Finished, Return, Run, RunError, Steps, run_strategy
-from pearl.run.replay import read_records, replay
-from pearl.run.trace import export_trace
+from pearl.runtime.evidence import evidence
+from pearl.runtime.loop import Finished, Return, Run, RunError, Steps, run_strategy
+from pearl.runtime.replay import read_records, replay
+from pearl.runtime.trace import export_trace
 from pearl.strategies.pearl import GivenPlan
 
 LIBRARY = load_library()

@@ -18,9 +18,9 @@ from pearl.lang.values import Value
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CorrectPlan, Decomposition, NextStep
 from pearl.prompts.render import render
-from pearl.run.calls import Caller, Journal
-from pearl.run.executor import Handlers
-from pearl.run.loop import Finished, RunError, run_strategy
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.executor import Handlers
+from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 
 LISTS = load_library("lists")

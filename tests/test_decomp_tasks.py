@@ -28,9 +28,9 @@ from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, Decomposition, ExecuteStep, FillSchema, NextStep
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import Passage
-from pearl.run.calls import Caller, Journal, at_most
-from pearl.run.executor import Handlers
-from pearl.run.loop import Finished, RunError, run_strategy
+from pearl.runtime.calls import Caller, Journal, at_most
+from pearl.runtime.executor import Handlers
+from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.strategies.baselines import (
     blind_plan,
     chain,

@@ -14,7 +14,7 @@ from aiohttp import web
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError, Usage
 from pearl.models.embeddings import OpenAIEmbedding, TfIdf, choose_embedding, cosine
-from pearl.run.calls import Entry, Journal
+from pearl.runtime.calls import Entry, Journal
 from pearl.store.store import open_store
 from pearl.strategies.rebel_calls import embedding
 from tests.server import Handler, answering, sending, stalling

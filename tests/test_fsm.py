@@ -26,10 +26,10 @@ from pearl.models.base import ModelError, Reply, Request
 from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import Call, CorrectFilled, FillSchema
 from pearl.prompts.render import load_schema, render
-from pearl.run.calls import Caller, Journal, as_json_schema
-from pearl.run.context import Context
-from pearl.run.evidence import evidence
-from pearl.run.loop import Finished, RunError, run_strategy
+from pearl.runtime.calls import Caller, Journal, as_json_schema
+from pearl.runtime.context import Context
+from pearl.runtime.evidence import evidence
+from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.store.store import open_store
 from pearl.strategies import fsm_states as picture
 from pearl.strategies.fsm import Fsm, FsmLimits, field_of, sentences

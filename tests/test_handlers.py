@@ -19,11 +19,11 @@ from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check_library
 from pearl.models.base import Reply, Request
-from pearl.run.calls import Caller, Journal
-from pearl.run.executor import Frame, Handlers, SolverError
-from pearl.run.loop import RunError, run_strategy
-from pearl.run.replay import read_records, replay
-from pearl.run.trace import export_trace
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.executor import Frame, Handlers, SolverError
+from pearl.runtime.loop import RunError, run_strategy
+from pearl.runtime.replay import read_records, replay
+from pearl.runtime.trace import export_trace
 from pearl.strategies.pearl import GivenPlan
 
 ACTIONS = """\

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import ROOT
 
 ROOMS = (
-    "lang", "lint", "passes", "retrieval", "prompts", "models", "run", "store", "tools",
+    "lang", "lint", "passes", "retrieval", "prompts", "models", "runtime", "store", "tools",
     "strategies", "answer", "commaqa", "jobs", "mining", "report", "evaluate", "viewer",
     "review", "lsp", "api", "cli", "__main__",
 )  # fmt: skip
@@ -67,6 +67,15 @@ def test_nobody_imports_commaqa_but_its_commands_its_data_sets_and_its_methods()
 def test_every_module_is_in_a_room():
     found = {room(file) for file in PACKAGE.rglob("*.py")} - {"__init__"}
     assert found == set(ROOMS)
+
+
+def test_no_module_hides_a_name_that_is_exported():
+    """A package ``pearl.run`` would take the place of the function once it is imported."""
+    import pearl
+
+    for name in pearl.__all__:
+        assert not (PACKAGE / name).exists(), name
+        assert not (PACKAGE / f"{name}.py").exists(), name
 
 
 def test_public_functions_and_classes_say_what_they_are():

@@ -35,9 +35,9 @@ from pearl.prompts.calls import (
     Schema,
 )
 from pearl.prompts.render import fenced, load_schema, render
-from pearl.run.calls import Caller, Journal
-from pearl.run.loop import RunError, run_strategy
-from pearl.run.trace import export_trace
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.loop import RunError, run_strategy
+from pearl.runtime.trace import export_trace
 from pearl.store.store import open_store
 from pearl.strategies.rebel import rebel
 from pearl.strategies.registry import STRATEGIES, RunInputs, StrategySpec, prepare

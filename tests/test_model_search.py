@@ -23,9 +23,9 @@ from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import Source
 from pearl.lang.values import Value
 from pearl.models.base import choose_model
-from pearl.run.calls import Caller, Journal
-from pearl.run.loop import RunError, run_strategy
-from pearl.run.trace import export_trace
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.loop import RunError, run_strategy
+from pearl.runtime.trace import export_trace
 from tests.server import Server
 from tests.shell import Result, call
 from tests.worlds import world

@@ -13,7 +13,7 @@ from pearl.evaluate.metrics import Scores, compare, compare_sets, compare_spans,
 from pearl.evaluate.report import means_of
 from pearl.evaluate.results import Evaluation, Result
 from pearl.evaluate.supporting_facts import NOWHERE, evidence_table, facts_of, form, supported
-from pearl.run.calls import Entry
+from pearl.runtime.calls import Entry
 
 PARAGRAPHS = [
     ("The Mill", ["The Mill is a painting.", "It is by Anna Berg.", "It hangs in Ulm."]),

@@ -37,11 +37,11 @@ from pearl.passes import DEFAULT_PASSES, PASSES, find_pass, rewrite
 from pearl.passes.base import Pass, sound
 from pearl.passes.split_context import split_context
 from pearl.prompts.calls import ExecuteStep
-from pearl.run.calls import Caller, Journal
-from pearl.run.evidence import evidence
-from pearl.run.loop import RunError, run_strategy
-from pearl.run.replay import read_records, replay
-from pearl.run.trace import Trace
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.evidence import evidence
+from pearl.runtime.loop import RunError, run_strategy
+from pearl.runtime.replay import read_records, replay
+from pearl.runtime.trace import Trace
 from pearl.strategies.pearl import GivenPlan
 from tests.conftest import ROOT
 

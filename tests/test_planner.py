@@ -21,7 +21,7 @@ from pearl.mining.rounds import read_reply
 from pearl.models.base import Reply, Request
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import CorrectPlan, ExecuteStep, WritePlan
-from pearl.run.evidence import evidence
+from pearl.runtime.evidence import evidence
 from pearl.strategies.pearl import choose_demonstrations, load_demonstrations
 from tests.conftest import ROOT
 from tests.runs import entries

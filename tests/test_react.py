@@ -25,10 +25,10 @@ from pearl.models.base import ModelError
 from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import FillSchema
 from pearl.retrieval.retriever import DocumentRetriever
-from pearl.run.calls import Caller, Journal
-from pearl.run.context import UNLIMITED, Context
-from pearl.run.executor import Handlers
-from pearl.run.loop import Finished, RunError
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.context import UNLIMITED, Context
+from pearl.runtime.executor import Handlers
+from pearl.runtime.loop import Finished, RunError
 from pearl.strategies.baselines import asking, asking_plan
 from pearl.strategies.pearl import GivenPlan
 from pearl.strategies.react import React, reacting

@@ -24,10 +24,10 @@ from pearl.models.base import ModelError, Reply, Request
 from pearl.models.embeddings import TfIdf, cosine
 from pearl.models.middleware.stack import start_engine
 from pearl.retrieval.index import build_index, open_index
-from pearl.run.calls import Caller, Journal
-from pearl.run.executor import value_of
-from pearl.run.loop import Finished, RunError, run_strategy
-from pearl.run.trace import as_plan, export_trace, read_tree
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.executor import value_of
+from pearl.runtime.loop import Finished, RunError, run_strategy
+from pearl.runtime.trace import as_plan, export_trace, read_tree
 from pearl.store.store import open_store
 from pearl.strategies.rebel import Rebel, RebelLimits, rebel, sift
 from pearl.strategies.rebel_calls import written_input

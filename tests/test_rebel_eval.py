@@ -25,9 +25,9 @@ from pearl.models.base import Usage
 from pearl.models.embeddings import TfIdf
 from pearl.report.document import Table
 from pearl.retrieval.retriever import DocumentRetriever
-from pearl.run.calls import Caller, Entry, Journal
-from pearl.run.loop import run_strategy
-from pearl.run.trace import as_plan, branch_lines, read_tree
+from pearl.runtime.calls import Caller, Entry, Journal
+from pearl.runtime.loop import run_strategy
+from pearl.runtime.trace import as_plan, branch_lines, read_tree
 from pearl.strategies.rebel import rebel
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import Tools, document_tools

@@ -19,8 +19,8 @@ from pearl.models.offline import Offline
 from pearl.models.recorded import Recorded, load_recording
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.index import build_index
-from pearl.run.calls import Entry
-from pearl.run.evidence import passages_given
+from pearl.runtime.calls import Entry
+from pearl.runtime.evidence import passages_given
 from pearl.strategies.registry import STRATEGIES, prepare
 from tests.conftest import ROOT
 from tests.shell import Result, call, one_line

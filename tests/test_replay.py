@@ -13,8 +13,8 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lint.checker import check, fix
-from pearl.run.replay import read_records, replay
-from pearl.run.trace import Trace
+from pearl.runtime.replay import read_records, replay
+from pearl.runtime.trace import Trace
 
 Recorded = tuple[list[Trace], Library]
 

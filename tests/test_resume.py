@@ -28,9 +28,9 @@ from pearl.lang.library import load_library
 from pearl.lang.source import Source
 from pearl.models.base import Reply, Request
 from pearl.prompts.calls import Demonstration, NextStep
-from pearl.run.calls import Caller
-from pearl.run.loop import RunError, run_strategy
-from pearl.run.trace import export_trace
+from pearl.runtime.calls import Caller
+from pearl.runtime.loop import RunError, run_strategy
+from pearl.runtime.trace import export_trace
 from pearl.store.store import open_store
 from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
 from pearl.strategies.pearl import (

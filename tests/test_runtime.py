@@ -17,10 +17,10 @@ from pearl.lang.values import DecodeError, Pairs, Type, decode
 from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import ExecuteStep
-from pearl.run.calls import Caller, Journal
-from pearl.run.loop import Return, Run, RunError, Steps, Strategy, run_strategy
-from pearl.run.replay import read_records, replay
-from pearl.run.trace import export_trace, read_trace
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.loop import Return, Run, RunError, Steps, Strategy, run_strategy
+from pearl.runtime.replay import read_records, replay
+from pearl.runtime.trace import export_trace, read_trace
 from pearl.store.store import open_store
 from pearl.strategies.pearl import GivenPlan
 from tests.runs import entries, runs

@@ -17,10 +17,10 @@ from pearl.lang.values import decode
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CorrectFilled, Field, FillSchema, Schema
 from pearl.prompts.render import load_schema, render
-from pearl.run.calls import Caller, Journal, SchemaError, fill, read_object
-from pearl.run.loop import Attempt, Return, Run, Steps, run_strategy
-from pearl.run.replay import read_records, replay
-from pearl.run.trace import export_trace
+from pearl.runtime.calls import Caller, Journal, SchemaError, fill, read_object
+from pearl.runtime.loop import Attempt, Return, Run, Steps, run_strategy
+from pearl.runtime.replay import read_records, replay
+from pearl.runtime.trace import export_trace
 from pearl.strategies.rebel_calls import input_schema
 from pearl.tools.toolbox import document_tools
 from tests.conftest import ROOT

@@ -23,7 +23,7 @@ from sqlalchemy import func, insert, select, update
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.recorded import load_recording
-from pearl.run.calls import Entry
+from pearl.runtime.calls import Entry
 from pearl.store import history as cache
 from pearl.store import writer as changes
 from pearl.store.database import new_owner, open_database

@@ -18,9 +18,9 @@ from pearl.lang.source import Source
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.recorded import Recorded
 from pearl.prompts.calls import CorrectFilled, FillSchema, NextStep, WritePlan
-from pearl.run.calls import Caller, Journal
-from pearl.run.context import Context
-from pearl.run.loop import RunError
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.context import Context
+from pearl.runtime.loop import RunError
 from pearl.strategies import registry as assembly
 from pearl.strategies.registry import (
     STRATEGIES,

@@ -22,7 +22,7 @@ from pearl.lang.diagnostics import Severity
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.models.base import Usage
-from pearl.run.calls import Entry
+from pearl.runtime.calls import Entry
 from pearl.viewer.documents import Found, Named, cut, find_document, find_passages
 from pearl.viewer.journal import Call, Counts, Stage, read_calls, read_frames
 from pearl.viewer.page import Item, sum_up

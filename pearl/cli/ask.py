@@ -14,7 +14,7 @@ from pearl.lang.text import counted
 if TYPE_CHECKING:
     from pearl.answer import Answer
     from pearl.lang.source import Source
-    from pearl.run.context import Policy
+    from pearl.runtime.context import Policy
 
 
 @click.command(

@@ -16,7 +16,7 @@ from pearl.cli.output import check_output, emit_json
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:
-    from pearl.run.context import Policy
+    from pearl.runtime.context import Policy
 
 
 @click.command(

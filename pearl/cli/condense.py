@@ -176,7 +176,7 @@ def _with_model(
     from pearl.answer import context_for, open_session
     from pearl.cli.output import progress, settle
     from pearl.mining.rounds import condense_with
-    from pearl.run.calls import Caller
+    from pearl.runtime.calls import Caller
     from pearl.store.database import address
 
     names: list[str] = []

@@ -15,7 +15,7 @@ from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.evaluate.context import Demonstrations, EvaluationContext
-    from pearl.run.context import Policy
+    from pearl.runtime.context import Policy
 
 
 class Names(click.ParamType[tuple[str, ...]]):

@@ -60,7 +60,7 @@ def graph_command(plan: str, form: str, output: str, store: str, as_json: bool) 
 def _run_plan(name: str, store: str) -> Plan:
     """The plan of a run, with the steps of its frames."""
     from pearl.cli.inputs import open_run
-    from pearl.run.trace import as_plan, last_try, read_tree
+    from pearl.runtime.trace import as_plan, last_try, read_tree
     from pearl.store.history import read_entries, since_last_start
 
     run, _, item = name.partition("/")

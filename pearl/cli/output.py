@@ -120,7 +120,7 @@ def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> 
     import asyncio
 
     from pearl.models.base import ModelError
-    from pearl.run.loop import RunError
+    from pearl.runtime.loop import RunError
 
     names: list[str] = []
     try:

@@ -376,7 +376,7 @@ def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
     from pearl.cli.inputs import open_run
     from pearl.lang.printer import print_plan
     from pearl.lang.source import InputError, Source
-    from pearl.run.trace import export_trace, last_try, read_trace
+    from pearl.runtime.trace import export_trace, last_try, read_trace
     from pearl.store.history import read_entries, read_rows, since_last_start
 
     if not run.strip():
@@ -419,7 +419,7 @@ def replay_command(recorded: str, libraries: tuple[str, ...], as_json: bool) -> 
     there are any; or a trace. Exits 1 if an answer differs."""
     from pearl.lang.source import read_source
     from pearl.lang.text import printable
-    from pearl.run.replay import as_object, read_records, replay
+    from pearl.runtime.replay import as_object, read_records, replay
 
     source = read_source(recorded, "recording")
     library = load_for(source, libraries)

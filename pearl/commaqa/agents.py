@@ -2,8 +2,8 @@
 
 In CommaQA an agent knows some facts and answers the questions of its templates for its valid
 inputs. Anything else has no answer. Plans ask agents through `handlers`; search, which asks many
-times a second, runs hops without a plan. Both fill questions by `pearl.run.executor`, so that they
-cannot differ.
+times a second, runs hops without a plan. Both fill questions by `pearl.runtime.executor`, so that
+they cannot differ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pearl.commaqa.world import Fact, Lookup, Template, World, calculate
 from pearl.lang.ast import Arg, refs
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
-from pearl.run.executor import Handlers, Item, Solve, SolverError, value_of
+from pearl.runtime.executor import Handlers, Item, Solve, SolverError, value_of
 
 
 class Agents:

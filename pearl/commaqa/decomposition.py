@@ -8,7 +8,7 @@ it is one step that asks, and one builtin step for each transformation:
     4. a2_3 = FLAT(a2_2)
     5. a2 = UNIQUE(a2_3)
 
-Operators are the modes of `pearl.run.executor` and transformations are builtins, so that a
+Operators are the modes of `pearl.runtime.executor` and transformations are builtins, so that a
 decomposition gives the same whether it runs here or as a plan.
 """
 
@@ -24,7 +24,7 @@ from pearl.lang.ast import Arg, Literal, Mode, Plan, Ref, Step, Template
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.lang.graph import outputs
 from pearl.lang.values import Value
-from pearl.run.executor import BindError, Item, items_of, together
+from pearl.runtime.executor import BindError, Item, items_of, together
 
 MODES: Mapping[str, Mode] = MappingProxyType(
     {

@@ -20,7 +20,7 @@ from pearl.commaqa.model import Form, Move, fits, forms_of, hop_of, is_empty
 from pearl.lang.ast import Mode
 from pearl.lang.builtins import BuiltinError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
-from pearl.run.executor import Item
+from pearl.runtime.executor import Item
 
 
 class CachingAgents(Agents):

@@ -26,8 +26,8 @@ from pearl.lang.printer import print_call, print_plan
 from pearl.lang.values import Value, digest, one_line_json, to_json
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
-from pearl.run.calls import Caller, Journal, SchemaError, fill
-from pearl.run.loop import Return, Run, RunError, Steps
+from pearl.runtime.calls import Caller, Journal, SchemaError, fill
+from pearl.runtime.loop import Return, Run, RunError, Steps
 from pearl.strategies.pearl import GivenPlan
 
 Search: TypeAlias = Callable[[str, Agents], Awaitable[SearchResult]]

@@ -28,9 +28,9 @@ from pearl.models.base import ModelError, Usage
 from pearl.models.tokens import Price, Prices
 from pearl.prompts.calls import FillSchema, LabelQuestion
 from pearl.prompts.render import load_schema
-from pearl.run.calls import Journal, SchemaError, fill
-from pearl.run.context import Context
-from pearl.run.loop import RunError
+from pearl.runtime.calls import Journal, SchemaError, fill
+from pearl.runtime.context import Context
+from pearl.runtime.loop import RunError
 from pearl.store.database import is_there, open_database
 from pearl.store.history import find_run, list_runs
 from pearl.store.history import read_rows as stored_rows

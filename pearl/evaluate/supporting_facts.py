@@ -19,7 +19,7 @@ from pearl.evaluate.datasets.multihop import Fact, MultiHop, best
 from pearl.evaluate.metrics import bare, compare_sets
 from pearl.evaluate.results import Evaluation
 from pearl.report.document import Table, build, figure, percent, words
-from pearl.run.calls import FITTED, Entry
+from pearl.runtime.calls import FITTED, Entry
 
 CLOSE = 85.0
 """How alike a quote and a sentence are at least, of 100 (rapidfuzz' ratio)."""
@@ -191,7 +191,7 @@ def form(entries: Iterable[Entry]) -> Mapping[str, float]:
 
     Args:
         entries: the run's journal, in which each demand's end says which reply
-            had the form (`pearl.run.calls.fill`).
+            had the form (`pearl.runtime.calls.fill`).
     """
     entries = list(entries)
     first = {one.path for one in entries if one.kind == "call"}

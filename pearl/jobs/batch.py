@@ -32,9 +32,9 @@ from pearl.models.embeddings import choose_embedding
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import Call, MapAnswer, WritePlan
 from pearl.prompts.render import render
-from pearl.run.calls import Journal
-from pearl.run.context import UNLIMITED, Context
-from pearl.run.loop import RunError
+from pearl.runtime.calls import Journal
+from pearl.runtime.context import UNLIMITED, Context
+from pearl.runtime.loop import RunError
 from pearl.strategies.registry import Known, Prepared, prepare_plan
 
 

@@ -22,7 +22,7 @@ from pearl.models.base import ModelError, choose_model
 from pearl.models.middleware.budget import Ceiling
 from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
 from pearl.models.tokens import Price, counter
-from pearl.run.context import Context
+from pearl.runtime.context import Context
 from pearl.store.store import Store, StoreLedger, open_store
 
 PATIENCE = 30.0

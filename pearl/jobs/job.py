@@ -22,7 +22,7 @@ from pearl.models.base import Model, ModelError
 from pearl.models.middleware.budget import Amount
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.tokens import Prices, load_prices
-from pearl.run.context import UNLIMITED, Context
+from pearl.runtime.context import UNLIMITED, Context
 from pearl.store.history import latest, read_row_keys, read_rows, totals
 from pearl.store.store import Store, StoreLedger, open_store
 

@@ -19,8 +19,8 @@ from pearl.lang.source import InputError, replacing
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import Engine
 from pearl.models.tokens import Price, dollars
-from pearl.run.calls import Entry
-from pearl.run.context import Context
+from pearl.runtime.calls import Entry
+from pearl.runtime.context import Context
 from pearl.store.store import Store, storable
 
 

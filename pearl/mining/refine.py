@@ -23,7 +23,7 @@ from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, RefinePlan, WritePlan
-from pearl.run.loop import RunError
+from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import GivenPlan, write_plan
 from pearl.strategies.registry import prepare_own
 

@@ -36,8 +36,8 @@ from pearl.mining.condense import (
     merged,
 )
 from pearl.prompts.calls import CondenseActions
-from pearl.run.calls import Caller
-from pearl.run.context import Context
+from pearl.runtime.calls import Caller
+from pearl.runtime.context import Context
 
 _READING = Selection(select=("PRL1",))
 _CALL = re.compile(r"[`*\s]*[^\W\d]\w*[`*]*\s*\([^()=]*\)?")

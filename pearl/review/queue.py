@@ -14,7 +14,7 @@ from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source, read_rows, read_source
 from pearl.lang.values import digest
 from pearl.review.folders import Folders, is_version
-from pearl.run.calls import Entry
+from pearl.runtime.calls import Entry
 from pearl.store.history import RunRow, find_run, read_entries, since_last_start
 from pearl.store.history import read_rows as stored_rows
 from pearl.store.store import storable

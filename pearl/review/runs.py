@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pearl.lang.source import InputError, Source
 from pearl.review.folders import Folders
 from pearl.review.queue import Item, read_journal, run_of
-from pearl.run.calls import Entry
-from pearl.run.trace import is_trace, read_trace
+from pearl.runtime.calls import Entry
+from pearl.runtime.trace import is_trace, read_trace
 from pearl.viewer.documents import (
     Found,
     Passage,

@@ -14,7 +14,7 @@ from sqlalchemy import Text, and_, case, cast, delete, func, or_, select, text
 
 from pearl.lang.source import InputError
 from pearl.models.base import Usage
-from pearl.run.calls import Entry
+from pearl.runtime.calls import Entry
 from pearl.store.database import is_dead, reading
 from pearl.store.tables import entries, leases, ledger, replies, rows, runs
 

@@ -12,7 +12,7 @@ from sqlalchemy import delete, select, text
 
 from pearl.models.base import Reply
 from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
-from pearl.run.calls import Entry, Journal
+from pearl.runtime.calls import Entry, Journal
 from pearl.store import writer as changes
 from pearl.store.database import is_dead, new_owner, open_database
 from pearl.store.tables import ledger

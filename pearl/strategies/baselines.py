@@ -42,10 +42,10 @@ from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json, from_json, to_json
 from pearl.prompts.calls import Demonstration, FillSchema, letter
 from pearl.prompts.render import load_schema
-from pearl.run.calls import Caller, SchemaError, fill
-from pearl.run.context import UNLIMITED, Context, fit_fill
-from pearl.run.executor import Handlers, Solve, SolverError, mapped
-from pearl.run.loop import Return, Run, Steps
+from pearl.runtime.calls import Caller, SchemaError, fill
+from pearl.runtime.context import UNLIMITED, Context, fit_fill
+from pearl.runtime.executor import Handlers, Solve, SolverError, mapped
+from pearl.runtime.loop import Return, Run, Steps
 from pearl.strategies.decomp import as_decomposition
 from pearl.strategies.pearl import GivenPlan, direct_plan, write_plan
 

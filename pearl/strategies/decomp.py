@@ -24,9 +24,9 @@ from pearl.lint.render.report import Report
 from pearl.lint.rules import duplicate_step, no_steps
 from pearl.models.base import Reply
 from pearl.prompts.calls import Call, CorrectPlan, Decomposition, NextStep
-from pearl.run.calls import Caller
-from pearl.run.executor import STEPS, Frame, SolverError
-from pearl.run.loop import Return, Run, RunError, Steps, run_in_frame
+from pearl.runtime.calls import Caller
+from pearl.runtime.executor import STEPS, Frame, SolverError
+from pearl.runtime.loop import Return, Run, RunError, Steps, run_in_frame
 
 CORRECTIONS = 3
 """How often a step that the checker rejects may be corrected."""

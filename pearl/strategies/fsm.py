@@ -24,11 +24,11 @@ from pearl.lang.values import Pairs, Value, as_text
 from pearl.models.base import Reply, Request
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
-from pearl.run.calls import REVISIONS, Caller, Check, SchemaError, fill
-from pearl.run.context import UNLIMITED, Context, fit_fill
-from pearl.run.evidence import Quote, evidence
-from pearl.run.executor import Handlers, SolverError
-from pearl.run.loop import Attempt, Move, Return, Run, RunError, Steps
+from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, fill
+from pearl.runtime.context import UNLIMITED, Context, fit_fill
+from pearl.runtime.evidence import Quote, evidence
+from pearl.runtime.executor import Handlers, SolverError
+from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps
 from pearl.strategies.fsm_states import END, Machine, State
 
 LIBRARY = "fsm"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Plan, Ref, Step, Template
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
-from pearl.run.calls import Caller, SchemaError, fill
-from pearl.run.loop import Return, Run, RunError, Steps
+from pearl.runtime.calls import Caller, SchemaError, fill
+from pearl.runtime.loop import Return, Run, RunError, Steps
 from pearl.strategies.pearl import GivenPlan
 
 ANSWER_NEXT = Action(

@@ -23,8 +23,8 @@ from pearl.lint.rules import truncated_line
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
 from pearl.prompts.calls import Call, CorrectPlan, Demonstration, WritePlan
-from pearl.run.calls import Caller, Journal
-from pearl.run.loop import Return, Run, Steps
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.loop import Return, Run, Steps
 
 CORRECTIONS = 7
 """How often a model may correct a plan, as in the paper's experiments."""

@@ -21,9 +21,9 @@ from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.retrieval.terms import sentences
-from pearl.run.calls import Caller, SchemaError, fill
-from pearl.run.executor import Handlers, SolverError
-from pearl.run.loop import Attempt, Move, Return, Run, RunError, Steps
+from pearl.runtime.calls import Caller, SchemaError, fill
+from pearl.runtime.executor import Handlers, SolverError
+from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps
 
 LIBRARY = "react"
 """The library whose actions these are."""

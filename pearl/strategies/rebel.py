@@ -23,9 +23,9 @@ from pearl.models.base import Ask, ModelError, Reply, Request
 from pearl.models.embeddings import Embed, choose_embedding, cosine
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
-from pearl.run.calls import Caller, Check, SchemaError, fill
-from pearl.run.executor import Frame, Handlers, SolverError
-from pearl.run.loop import Attempt, Move, Return, Run, RunError, Steps, run_in_frame
+from pearl.runtime.calls import Caller, Check, SchemaError, fill
+from pearl.runtime.executor import Frame, Handlers, SolverError
+from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, run_in_frame
 from pearl.strategies.rebel_calls import (
     NO_TOOL,
     Embedding,

@@ -22,7 +22,7 @@ from pearl.models.middleware.cache import ReplyCache
 from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import Field, FillSchema, Schema
 from pearl.prompts.render import load_schema
-from pearl.run.calls import Caller, Journal
+from pearl.runtime.calls import Caller, Journal
 from pearl.tools.toolbox import Tool
 
 NO_TOOL = "none"

@@ -25,10 +25,10 @@ from pearl.lint.checker import check
 from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
-from pearl.run.calls import CALLS, Caller, at_most
-from pearl.run.context import UNLIMITED, Context
-from pearl.run.executor import DEPTH, NONE, STEPS, WIDTH, Frame, Handlers, Solve, SolverError
-from pearl.run.loop import Finished, RunError, Strategy, run_in_frame
+from pearl.runtime.calls import CALLS, Caller, at_most
+from pearl.runtime.context import UNLIMITED, Context
+from pearl.runtime.executor import DEPTH, NONE, STEPS, WIDTH, Frame, Handlers, Solve, SolverError
+from pearl.runtime.loop import Finished, RunError, Strategy, run_in_frame
 from pearl.strategies.pearl import (
     GivenPlan,
     Pearl,

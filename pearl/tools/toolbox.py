@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from pearl.lang.builtins import Given
 from pearl.lang.values import Pairs, Value, as_text, digest, to_json
 from pearl.models.base import Reply
-from pearl.run.executor import Solve, SolverError
+from pearl.runtime.executor import Solve, SolverError
 
 if TYPE_CHECKING:
     from pearl.lang.source import Source

@@ -17,7 +17,7 @@ from pearl.jobs.questions import parse_question
 from pearl.lang.ast import Plan
 from pearl.lang.source import InputError, Source, Span, read_source
 from pearl.lang.values import Value
-from pearl.run.evidence import Quote, evidence
+from pearl.runtime.evidence import Quote, evidence
 
 _NAMED = re.compile(r"(.*) \((\d+) characters, sha256 ([0-9a-f]{64})\)", re.DOTALL)
 

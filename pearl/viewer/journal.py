@@ -12,7 +12,7 @@ from pearl.lang.graph import dependencies, outputs
 from pearl.lang.parser import parse
 from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json, from_json, to_json
 from pearl.models.base import Usage
-from pearl.run.calls import Entry
+from pearl.runtime.calls import Entry
 
 PLANNING = "planning"
 """The stage of the calls that write a plan."""

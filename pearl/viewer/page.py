@@ -28,8 +28,8 @@ from pearl.lint.checker import check
 from pearl.models.base import Usage
 from pearl.models.tokens import Prices, dollars
 from pearl.report.document import NONE, number, percent
-from pearl.run.calls import Entry
-from pearl.run.evidence import without_quotes
+from pearl.runtime.calls import Entry
+from pearl.runtime.evidence import without_quotes
 from pearl.store.database import reading
 from pearl.store.history import RunRow, read_entries, read_rows, since_last_start, totals
 from pearl.store.tables import entries as entries_table

@@ -11,7 +11,7 @@ from pearl.answer import Session, answer, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import Example
 from pearl.lang.printer import print_plan
-from pearl.run.loop import Finished, Strategy
+from pearl.runtime.loop import Finished, Strategy
 from pearl.strategies.registry import Prepared, prepare
 
 if TYPE_CHECKING:

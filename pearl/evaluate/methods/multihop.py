@@ -17,7 +17,7 @@ from pearl.evaluate.datasets.multihop import MultiHop
 from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped, prepared, run, whole_text
 from pearl.evaluate.supporting_facts import form, supported
 from pearl.lang.values import as_text
-from pearl.run.loop import Finished
+from pearl.runtime.loop import Finished
 from pearl.strategies.fsm import Fsm, field_of, one_line, sentences
 from pearl.strategies.least_to_most import LeastToMost
 from pearl.strategies.rebel import Rebel

@@ -24,10 +24,10 @@ from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
 from pearl.lang.values import as_text
 from pearl.prompts.calls import letter
-from pearl.run.calls import Caller
-from pearl.run.evidence import without_quotes
-from pearl.run.executor import NONE, Handlers
-from pearl.run.loop import Finished, RunError, run_strategy
+from pearl.runtime.calls import Caller
+from pearl.runtime.evidence import without_quotes
+from pearl.runtime.executor import NONE, Handlers
+from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.strategies import baselines
 from pearl.strategies.pearl import GivenPlan, shown_plans
 from pearl.strategies.registry import prepare_own, with_retriever

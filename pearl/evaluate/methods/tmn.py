@@ -15,8 +15,8 @@ from pearl.evaluate.methods.base import Outcome, whole_text
 from pearl.lang.library import load_library
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json, to_json
-from pearl.run.calls import at_most
-from pearl.run.loop import run_strategy
+from pearl.runtime.calls import at_most
+from pearl.runtime.loop import run_strategy
 from pearl.strategies.pearl import shown_plans
 
 AGENTS = "commaqa"

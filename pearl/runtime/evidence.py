@@ -17,7 +17,7 @@ from pearl.lang.source import Source, Span
 from pearl.lang.values import Value, as_text
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.retrieval.terms import sentences
-from pearl.run.calls import Entry
+from pearl.runtime.calls import Entry
 
 _LINE = re.compile(r"^[ \t]*>[ \t]?(.+)$", re.MULTILINE)
 _QUOTED = re.compile(r"\"([^\"\n]{24,})\"|“([^”\n]{24,})”")

@@ -19,9 +19,9 @@ from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check
-from pearl.run.calls import Caller
-from pearl.run.context import UNLIMITED, Context, ContextError, fit_plan
-from pearl.run.executor import NONE, Frame, Handlers, StepFailure, execute
+from pearl.runtime.calls import Caller
+from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
+from pearl.runtime.executor import NONE, Frame, Handlers, StepFailure, execute
 
 STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
 """Rules whose findings keep a plan from running."""

@@ -25,9 +25,9 @@ from pearl.lang.values import Value, as_text, from_json
 from pearl.lint.checker import check
 from pearl.models.base import ModelError
 from pearl.models.recorded import Recorded
-from pearl.run.calls import Caller, Journal
-from pearl.run.executor import Frame, Handlers, SolverError, execute
-from pearl.run.trace import Trace, is_trace, json_as_text, read_trace
+from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.executor import Frame, Handlers, SolverError, execute
+from pearl.runtime.trace import Trace, is_trace, json_as_text, read_trace
 
 _RECORDED = Solver("recorded")
 """Stands in for whoever carried an action out beside the model."""

@@ -19,7 +19,7 @@ from pearl.lang.printer import print_call, print_plan, print_step
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import canonical_json, one_line_json
 from pearl.passes.base import map_refs
-from pearl.run.calls import Entry
+from pearl.runtime.calls import Entry
 
 _FRAME = re.compile(r"((?:step/[^/]+/)*)plan$")
 _SHOWN = 48

@@ -47,8 +47,8 @@ from pearl.lang.values import (
 from pearl.models.base import ModelError
 from pearl.prompts.calls import ExecuteStep
 from pearl.retrieval.retriever import LabelError, part
-from pearl.run.calls import Caller, Entry
-from pearl.run.context import UNLIMITED, Context, ContextError, fit_call
+from pearl.runtime.calls import Caller, Entry
+from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_call
 
 
 class BindError(Exception):
