@@ -707,6 +707,11 @@ class TestTable:
         lines = [one for one in drawn.iter("{http://www.w3.org/2000/svg}path")
                  if "line" in one.get("class", "")]  # fmt: skip
         assert len(lines) == told.count("|") // 2
+        # No line lies on another: those beside the boxes have lanes of their own.
+        beside = [re.findall(r"L(\S+) ([\d.]+)", one.get("d", ""))[:2] for one in lines]
+        runs = [(turns[0][0], *sorted(float(y) for _, y in turns)) for turns in beside if turns[1:]]
+        assert len(runs) >= 7
+        assert not [1 for x, _, low in runs for y, top, end in runs if x == y and top < low < end]
         data = call("graph", name, "--json").json
         assert data["machine"] == machine.name
         assert [one["name"] for one in data["states"]] == [one.name for one in machine.states]
