@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.abc import Traversable
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 
 class InputError(Exception):
@@ -208,14 +209,21 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
+def _shipped(package: str) -> Traversable:
+    """A folder that ships with Pearl; what finds it is loaded when a file is first wanted."""
+    from importlib.resources import files
+
+    return files(package)
+
+
 def grammar_text(name: str) -> str:
     """The text of a grammar, as ``grammar_text("plan")``."""
-    return (files("pearl.grammar") / f"{name}.lark").read_text(encoding="utf-8")
+    return (_shipped("pearl.grammar") / f"{name}.lark").read_text(encoding="utf-8")
 
 
 def shipped_actions() -> dict[str, Traversable]:
     """The action libraries that ship with Pearl, by name."""
-    folder = files("pearl.actions")
+    folder = _shipped("pearl.actions")
     found = sorted(folder.iterdir(), key=lambda entry: entry.name)
     return {
         entry.name.removesuffix(".actions"): entry
@@ -226,7 +234,7 @@ def shipped_actions() -> dict[str, Traversable]:
 
 def plan_folders() -> list[str]:
     """The names of the folders of plans that ship with Pearl."""
-    folders = (one for one in files("pearl.plans").iterdir() if one.is_dir())
+    folders = (one for one in _shipped("pearl.plans").iterdir() if one.is_dir())
     return sorted(
         one.name for one in folders if any(file.name.endswith(".plan") for file in one.iterdir())
     )
@@ -234,6 +242,6 @@ def plan_folders() -> list[str]:
 
 def shipped_plans(name: str = "demos") -> list[Traversable]:
     """The demonstration plans of a folder that ships with Pearl, in name order."""
-    folder = files("pearl.plans") / name
+    folder = _shipped("pearl.plans") / name
     found = sorted(folder.iterdir(), key=lambda entry: entry.name)
     return [entry for entry in found if entry.name.endswith(".plan")]
