@@ -74,7 +74,7 @@ def test_no_module_hides_a_name_that_is_exported():
     import pearl
 
     for name in pearl.__all__:
-        assert not (PACKAGE / name).exists(), name
+        assert not (PACKAGE / name / "__init__.py").exists(), name
         assert not (PACKAGE / f"{name}.py").exists(), name
 
 
