@@ -7,7 +7,6 @@ Opening a store that is there, to look at what it holds.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 import tomllib
@@ -18,7 +17,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.source import InputError, Source, plan_rows, read_source
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -74,7 +73,8 @@ def _inputs(path: str) -> Iterator[Input]:
         return
     source = read_source(path, "plan")
     if path.endswith(".jsonl"):
-        yield from _rows(source)
+        for name, row in plan_rows(source):
+            yield Input(Source(name, row["plan"]), Kind.PLAN, row=True)
     else:
         yield Input(source, kind_of(source))
 
@@ -89,20 +89,6 @@ def kind_of(source: Source) -> Kind:
     steps = sum(bool(_STEP_LINE.match(line)) for line in lines)
     actions = sum(bool(_ACTION_LINE.match(line)) for line in lines)
     return Kind.LIBRARY if actions > steps and not steps else Kind.PLAN
-
-
-def _rows(source: Source) -> Iterator[Input]:
-    for number, line in enumerate(source.text.split("\n"), 1):
-        if not line.strip():
-            continue
-        name = f"{source.name}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            raise InputError(f"{name} is not JSON: give one object a line.") from None
-        if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
-            raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
-        yield Input(Source(name, row["plan"]), Kind.PLAN, row=True)
 
 
 @dataclass(frozen=True, slots=True)

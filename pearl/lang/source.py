@@ -245,3 +245,26 @@ def shipped_plans(name: str = "demos") -> list[Traversable]:
     folder = _shipped("pearl.plans") / name
     found = sorted(folder.iterdir(), key=lambda entry: entry.name)
     return [entry for entry in found if entry.name.endswith(".plan")]
+
+
+def plan_rows(source: Source, otherwise: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of a text with one JSON object a line that has a plan, each with its place.
+
+    Args:
+        source: the text; blank lines are passed over.
+        otherwise: what could be given in place of such rows, as the end of a sentence.
+
+    Raises:
+        InputError: a row that is no such object.
+    """
+    for number, line in enumerate(source.text.split("\n"), 1):
+        if not line.strip():
+            continue
+        name = f"{source.name}:{number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            raise InputError(f"{name} is not JSON: give one object a line{otherwise}.") from None
+        if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
+            raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
+        yield name, row

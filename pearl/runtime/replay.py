@@ -7,7 +7,6 @@ implementation did with the same model outputs.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +19,7 @@ from pearl.lang.diagnostics import Severity
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import InputError, Source, plan_rows
 from pearl.lang.values import Value, as_text, from_json
 from pearl.lint.checker import check
 from pearl.models.base import ModelError
@@ -59,16 +58,7 @@ def read_records(source: Source) -> Iterator[Trace]:
     if is_trace(source):
         yield read_trace(source)
         return
-    for number, line in enumerate(source.text.split("\n"), 1):
-        if not line.strip():
-            continue
-        name = f"{source.name}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            raise InputError(f"{name} is not JSON: give one object a line, or a trace.") from None
-        if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
-            raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
+    for name, row in plan_rows(source, ", or a trace"):
         outputs_by_name = row.get("step_outputs") or {}
         if not isinstance(outputs_by_name, dict):
             raise InputError(f'{name}: "step_outputs" is not an object of names and texts.')
