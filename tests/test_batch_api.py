@@ -154,6 +154,7 @@ def test_requests_go_as_one_file_and_are_answered_by_their_keys(tmp_path: Path):
     assert {(line["method"], line["url"]) for line in lines} == {("POST", "/v1/chat/completions")}
     assert lines[0]["body"] == {
         "model": "some-model",
+        "temperature": 0,
         "messages": [{"role": "user", "content": "w0"}],
     }
     [created] = provider.created

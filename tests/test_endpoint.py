@@ -12,6 +12,7 @@ import subprocess
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from shutil import which
@@ -23,7 +24,7 @@ from aiohttp import web
 import pearl
 from pearl.lang.source import Source
 from pearl.models.base import Model, ModelError, Reply, Request, Usage
-from pearl.models.openai import Form, Writer, first_form
+from pearl.models.openai import Form, OpenAI, Writer, first_form
 from pearl.models.settings import Settings
 from pearl.prompts.calls import ExecuteStep, MapAnswer, Message
 from pearl.prompts.render import render, stable_part
@@ -97,7 +98,11 @@ def test_what_is_sent_is_what_was_rendered(serve: Serve):
     server = serve(["fine"])
     request = short("be brief", "ü\u2028\x00 </s> \U0001f600 \\ \" '")
     assert answered(request)[0].text == "fine"
-    assert server.asked[0].body == {"model": "some-model", "messages": list(request.messages)}
+    assert server.asked[0].body == {
+        "model": "some-model",
+        "temperature": 0,
+        "messages": list(request.messages),
+    }
 
 
 def test_headers_say_who_asks(serve: Serve):
@@ -146,7 +151,7 @@ def test_a_document_comes_as_it_is_each_time(serve: Serve, name: str, caching: s
 
 
 def test_what_is_kept_of_documents_is_bounded_and_never_mistaken():
-    writer, form = Writer("m", None, None), Form()
+    writer, form = Writer("m", Settings()), Form()
     requests = [step(Source("x", f"{number} " * 50_000)) for number in range(70)]
     # The same hash and length for another text must not bring the first one's words.
     false = Request(*(getattr(requests[1], name) for name in ("call", "messages", "path", "key")),
@@ -181,14 +186,29 @@ OWN = "https://api.openai.com/v1"
     ("name", "url", "caching", "form"),
     [
         ("gpt-4o", OWN, "auto", Form("key", "max_completion_tokens")),
-        ("gpt-5", OWN, "auto", Form("key", "max_completion_tokens")),
-        ("gpt-5.5-pro", OWN, "auto", Form("key", "max_completion_tokens")),
-        ("gpt-5.6", OWN, "auto", Form("breakpoint", "max_completion_tokens")),
-        ("gpt-5.10-mini", OWN, "auto", Form("breakpoint", "max_completion_tokens")),
-        ("gpt-6-mini-2027-01-01", OWN, "auto", Form("breakpoint", "max_completion_tokens")),
-        ("ft:gpt-5.6-mini:me::1", OWN, "auto", Form("breakpoint", "max_completion_tokens")),
-        ("o3", OWN, "auto", Form("key", "max_completion_tokens")),
-        ("gpt-6", "https://eu.api.openai.com/v1", "off", Form("off", "max_completion_tokens")),
+        ("gpt-5", OWN, "auto", Form("key", "max_completion_tokens", greedy=False)),
+        ("gpt-5.5-pro", OWN, "auto", Form("key", "max_completion_tokens", greedy=False)),
+        ("gpt-5.6", OWN, "auto", Form("breakpoint", "max_completion_tokens", greedy=False)),
+        ("gpt-5.10-mini", OWN, "auto", Form("breakpoint", "max_completion_tokens", greedy=False)),
+        (
+            "gpt-6-mini-2027-01-01",
+            OWN,
+            "auto",
+            Form("breakpoint", "max_completion_tokens", greedy=False),
+        ),
+        (
+            "ft:gpt-5.6-mini:me::1",
+            OWN,
+            "auto",
+            Form("breakpoint", "max_completion_tokens", greedy=False),
+        ),
+        ("o3", OWN, "auto", Form("key", "max_completion_tokens", greedy=False)),
+        (
+            "gpt-6",
+            "https://eu.api.openai.com/v1",
+            "off",
+            Form("off", "max_completion_tokens", greedy=False),
+        ),
         ("gpt-6", "https://api.openai.com.example.org/v1", "auto", Form()),
         ("gpt-6", "http://localhost:8000/v1", "auto", Form()),
         ("openai/gpt-5.6", "https://openrouter.ai/api/v1", "openai", Form("breakpoint")),
@@ -230,7 +250,7 @@ def test_anthropics_words_mark_the_document(serve: Serve):
     server = serve(["fine"], PEARL_PROMPT_CACHE="Anthropic ")
     answered(step(), short())
     with_document, without = (asked.body for asked in server.asked)
-    assert set(with_document) == {"model", "messages"}
+    assert set(with_document) == {"model", "temperature", "messages"}
     start, rest = with_document["messages"][1]["content"]
     assert start["text"].endswith("</document>")
     assert start["cache_control"] == {"type": "ephemeral"}
@@ -241,7 +261,11 @@ def test_anthropics_words_mark_the_document(serve: Serve):
 def test_by_default_a_document_is_an_ordinary_string(serve: Serve):
     server = serve(["fine"], PEARL_MODEL="gpt-5.6")
     answered(step())
-    assert server.asked[0].body == {"model": "gpt-5.6", "messages": list(step().messages)}
+    assert server.asked[0].body == {
+        "model": "gpt-5.6",
+        "temperature": 0,
+        "messages": list(step().messages),
+    }
 
 
 REFUSALS = {
@@ -275,8 +299,54 @@ def test_what_an_endpoint_does_not_take_is_given_up_for_good(
     server = serve([no, "fine"], PEARL_PROMPT_CACHE=caching, PEARL_MODEL="gpt-5.6")
     replies = answered(step(), step())
     assert [reply.text for reply in replies] == ["fine", "fine"]
-    plain = {"model": "gpt-5.6", "messages": list(step().messages)}
+    plain = {"model": "gpt-5.6", "temperature": 0, "messages": list(step().messages)}
     assert [asked.body == plain for asked in server.asked] == [False, True, True]
+
+
+REASONING = "Unsupported value: 'temperature' does not support 0 with this model. Only the default."
+
+
+def test_a_temperature_that_nobody_set_is_given_up_for_good(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
+    server = serve([failing(400, REASONING), "fine"])
+    another = replace(short(), sample=1)
+    replies = answered(short(), another)
+    assert [reply.text for reply in replies] == ["fine", "fine"]
+    assert [asked.body.get("temperature") for asked in server.asked] == [0, None, None]
+    # What a person asks for is not given up behind their back.
+    monkeypatch.setenv("PEARL_TEMPERATURE", "0.2")
+    server = serve([failing(400, REASONING)])
+    assert "temperature" in str(failed())
+    assert [asked.body["temperature"] for asked in server.asked] == [0.2]
+
+
+@pytest.mark.parametrize(
+    ("environment", "sent"),
+    [
+        ({}, [(0, None), (0.7, None), (0.7, None)]),
+        ({"PEARL_TEMPERATURE": "0"}, [(0, None), (0.7, None), (0.7, None)]),
+        ({"PEARL_SEED": "0"}, [(0, 0), (0.7, 1), (0.7, 2)]),
+        ({"PEARL_TEMPERATURE": "1.5", "PEARL_SEED": "9"}, [(1.5, 9), (1.5, 10), (1.5, 11)]),
+    ],
+)
+def test_another_answer_to_the_same_prompt_is_drawn_and_not_repeated(
+    serve: Serve, environment: dict[str, str], sent: list[tuple[float, int | None]]
+):
+    server = serve(["fine"], **environment)
+    answered(*(replace(short(), sample=sample) for sample in range(3)))
+    assert [(one.body["temperature"], one.body.get("seed")) for one in server.asked] == sent
+
+
+def test_what_nobody_set_is_no_part_of_a_models_identity():
+    assert OpenAI("m", Settings()).identity == '["m","",{}]'
+    named = Settings(temperature=0.5, seed=7, max_tokens=50)
+    sampling = '{"max_tokens":50,"seed":7,"temperature":0.5}'
+    assert OpenAI("m", named).identity == f'["m","",{sampling}]'
+    assert named.sampling == "temperature 0.5, seed 7, replies of 50 tokens"
+    assert Settings().sampling == (
+        "temperature 0 where the endpoint takes it, no seed, replies of any length"
+    )
 
 
 def test_it_is_given_up_once(serve: Serve):

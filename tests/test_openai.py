@@ -115,16 +115,19 @@ def test_a_filter_asks_yes_or_no_of_any_action(serve: Serve):
     assert "Answer with yes or no on the first line" in server.asked[-1].text
 
 
-def test_settings_are_sent_and_nothing_else(serve: Serve, monkeypatch: pytest.MonkeyPatch):
+def test_settings_are_sent_and_decoding_is_greedy(serve: Serve, monkeypatch: pytest.MonkeyPatch):
     server = serve(replies())
     pearl.run_sync(PLAN, TOWN)
-    assert set(server.asked[-1].body) == {"model", "messages"}
+    assert set(server.asked[-1].body) == {"model", "temperature", "messages"}
     assert server.asked[-1].body["model"] == "some-model"
+    assert server.asked[-1].body["temperature"] == 0
     assert server.asked[-1].headers["Authorization"] == f"Bearer {KEY}"
     monkeypatch.setenv("PEARL_TEMPERATURE", "0.5")
     monkeypatch.setenv("PEARL_MAX_TOKENS", "700")
+    monkeypatch.setenv("PEARL_SEED", "7")
     pearl.run_sync(PLAN, TOWN)
     assert server.asked[-1].body["temperature"] == 0.5
+    assert server.asked[-1].body["seed"] == 7
     assert server.asked[-1].body["max_tokens"] == 700
 
 

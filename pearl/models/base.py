@@ -47,6 +47,7 @@ class Request:
         stable: how many characters of the last message open every prompt on
             the same document, so that an endpoint may keep them; 0 for none.
         document: the hash of the document's text; empty where there is none.
+        sample: which of several answers to the same prompt is wanted, from 0.
     """
 
     call: Call
@@ -55,6 +56,7 @@ class Request:
     key: str
     stable: int = 0
     document: str = ""
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ class Batches:
     ) -> None:
         self.name = name
         self.identity = identity_of(name, settings)
+        self.sampling = settings.sampling
         self._open = partial(_Session, name, settings, folder, options or Options())
         self._session: _Session | None = None
 
@@ -191,7 +192,7 @@ class _Session:
         self.loop = asyncio.get_running_loop()
         self._identity = identity_of(name, settings)
         self._redact = settings.redact
-        self._body = Writer(name, settings.temperature, settings.max_tokens).body
+        self._body = Writer(name, settings).body
         self._first_form = self._form = first_form(name, settings)
         self._client = BatchClient(settings)
         self._folder = BatchFolder(folder)

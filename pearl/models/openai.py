@@ -50,10 +50,11 @@ class OpenAI:
     def __init__(self, name: str, settings: Settings) -> None:
         self.name = name
         self.identity = identity_of(name, settings)
+        self.sampling = settings.sampling
         self._settings = settings
         self._final: ModelError | None = None
         self._transport = Transport(settings)
-        self._writer = Writer(name, settings.temperature, settings.max_tokens)
+        self._writer = Writer(name, settings)
         self._form = first_form(name, settings)
 
     async def answer(self, request: Request) -> Reply:
@@ -90,9 +91,13 @@ class OpenAI:
 
 
 def identity_of(name: str, settings: Settings) -> str:
-    """Everything about a model of an endpoint that decides its answers."""
-    sampling = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
-    named = {name: value for name, value in sampling.items() if value is not None}
+    """Everything about a model of an endpoint that decides its answers.
+
+    Of the sampling what somebody has set: replies that were kept before greedy decoding was asked
+    for are still found.
+    """
+    sampling = ("temperature", "max_tokens", "seed")
+    named = {each: value for each in sampling if (value := getattr(settings, each)) is not None}
     return canonical_json([name, settings.base_url, named])
 
 
@@ -106,6 +111,7 @@ FIRST_EXPLICIT = (5, 6)
 """The first version of GPT that is told where a prefix ends."""
 
 _VERSION = re.compile(r"(?:^|[:/])gpt-(\d)(?:\.(\d+))?(?!\d)")
+_REASONING = re.compile(r"(?:^|[:/])(?:o\d|gpt-[5-9])(?!.*chat)")
 _CACHING = re.compile(r"prompt_cache|cache_control")
 _NOT_TAKEN = re.compile(
     r"(?i)unsupported|not supported|unknown|unrecogni[sz]ed|unexpected|not permitted|forbidden"
@@ -116,7 +122,8 @@ _NOT_TAKEN = re.compile(
 class Form:
     """What an endpoint takes beside the plain request.
 
-    None of it decides an answer, so none is part of a model's identity.
+    None of it is part of a model's identity: it decides no answer, but for ``greedy``, which an
+    endpoint and not a person settles.
 
     Args:
         caching: how the endpoint is asked to keep a document: ``key`` names the
@@ -124,11 +131,13 @@ class Form:
             where it ends, in Anthropic's words.
         limit: the name of the field that limits a reply.
         settled: whether the endpoint has told the name of that field.
+        greedy: whether it takes a temperature that nobody has set.
     """
 
     caching: Literal["off", "key", "breakpoint", "anthropic"] = "off"
     limit: str = OLD_LIMIT
     settled: bool = False
+    greedy: bool = True
 
     def fields(self, document: str) -> dict[str, Any]:
         """Fields that ask to keep a document.
@@ -163,6 +172,8 @@ class Form:
         form = self
         if form.caching != "off" and _CACHING.search(complaint):
             form = replace(form, caching="off")
+        if re.search(r"\btemperature\b", complaint):
+            form = replace(form, greedy=False)
         named = re.search(rf"\b{form.limit}\b", complaint)
         if not form.settled and named and _NOT_TAKEN.search(complaint):
             other = NEW_LIMIT if form.limit == OLD_LIMIT else OLD_LIMIT
@@ -180,14 +191,16 @@ def first_form(name: str, settings: Settings) -> Form:
     host = urlsplit(settings.url).hostname or ""
     own = host == "api.openai.com" or host.endswith(".api.openai.com")
     limit = NEW_LIMIT if own else OLD_LIMIT
+    # Reasoning models refuse every temperature but their own; a batch of many is not sent twice.
+    greedy = not (own and _REASONING.search(name))
     caching = settings.prompt_cache
     if caching == "anthropic":
-        return Form("anthropic", limit)
+        return Form("anthropic", limit, greedy=greedy)
     if caching == "openai" or (caching == "auto" and own):
         version = _VERSION.search(name)
         explicit = version and (int(version[1]), int(version[2] or 0)) >= FIRST_EXPLICIT
-        return Form("breakpoint" if explicit else "key", limit)
-    return Form("off", limit)
+        return Form("breakpoint" if explicit else "key", limit, greedy=greedy)
+    return Form("off", limit, greedy=greedy)
 
 
 MOST = 64
@@ -208,15 +221,12 @@ class Writer:
 
     Args:
         name: the model's, as the endpoint knows it.
-        temperature: None leaves it to the endpoint.
-        limit: tokens that a reply may have; None leaves it to the endpoint.
+        settings: how replies are sampled, and how long they may be.
     """
 
-    def __init__(self, name: str, temperature: float | None, limit: int | None) -> None:
-        self._fields: dict[str, Any] = {"model": name}
-        if temperature is not None:
-            self._fields["temperature"] = temperature
-        self._limit = limit
+    def __init__(self, name: str, settings: Settings) -> None:
+        self._name = name
+        self._settings = settings
         # By document and length: the opening of its prompts, as text and as JSON without the
         # last quote.
         self._openings: OrderedDict[tuple[str, int], tuple[str, bytes]] = OrderedDict()
@@ -227,9 +237,11 @@ class Writer:
         Raises:
             ModelError: a message holds half a surrogate pair.
         """
-        fields = self._fields | form.fields(request.document if request.stable else "")
-        if self._limit is not None:
-            fields[form.limit] = self._limit
+        settings, document = self._settings, request.document if request.stable else ""
+        sampling = settings.sampling_fields(request.sample, greedy=form.greedy)
+        fields = {"model": self._name, **sampling, **form.fields(document)}
+        if settings.max_tokens is not None:
+            fields[form.limit] = settings.max_tokens
         head = _write(fields).encode()[:-1]
         try:
             return b"".join((head, b',"messages":[', *self._messages(request, form.marker), b"]}"))

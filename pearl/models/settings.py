@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -14,6 +14,9 @@ from pearl.lang.source import InputError
 OPENAI = "https://api.openai.com/v1"
 """The endpoint where none is named."""
 
+ANOTHER = 0.7
+"""The temperature at which a greedy model is asked for another answer to the same prompt."""
+
 SECRET_LENGTH = 8
 """A shorter key ("none", "ollama") is a stand-in, and an ordinary word of many texts."""
 
@@ -23,7 +26,7 @@ class Settings(BaseSettings):
 
     ``OPENAI_API_KEY``, ``OPENAI_BASE_URL``, ``OPENAI_ORG_ID`` and
     ``OPENAI_PROJECT_ID`` are what every OpenAI-compatible tool reads;
-    ``PEARL_TEMPERATURE``, ``PEARL_TIMEOUT`` (seconds a call may take in all),
+    ``PEARL_TEMPERATURE``, ``PEARL_SEED``, ``PEARL_TIMEOUT`` (seconds a call may take in all),
     ``PEARL_MAX_TOKENS`` and ``PEARL_PROMPT_CACHE`` (in which words an endpoint
     is asked to keep a document it has read) are Pearl's own. An empty one
     counts as not set.
@@ -36,6 +39,7 @@ class Settings(BaseSettings):
     organization: str = Field("", validation_alias="OPENAI_ORG_ID")
     project: str = Field("", validation_alias="OPENAI_PROJECT_ID")
     temperature: float | None = Field(None, ge=0, le=2)
+    seed: int | None = Field(None, ge=0, lt=1 << 31)
     timeout: float = Field(300.0, gt=0)
     max_tokens: int | None = Field(None, gt=0)
     prompt_cache: Literal["auto", "openai", "anthropic", "off"] = "auto"
@@ -44,6 +48,32 @@ class Settings(BaseSettings):
     def url(self) -> str:
         """The endpoint's address."""
         return self.base_url or OPENAI
+
+    def sampling_fields(self, sample: int = 0, *, greedy: bool = True) -> dict[str, Any]:
+        """The fields of a request that say how its reply is sampled.
+
+        Decoding is greedy where no temperature is set. Greedy decoding says the same each time, so
+        another answer is drawn at `ANOTHER`; a seed goes up with the sample.
+
+        Args:
+            sample: which of several answers to the same prompt is wanted.
+            greedy: whether the endpoint takes a temperature that nobody has set.
+        """
+        fields: dict[str, Any] = {}
+        if greedy or self.temperature is not None:
+            fields["temperature"] = self.temperature or (ANOTHER if sample else 0)
+        if self.seed is not None:
+            fields["seed"] = self.seed + sample
+        return fields
+
+    @property
+    def sampling(self) -> str:
+        """How replies are sampled, for a run's head and for reports."""
+        asked = "temperature 0 where the endpoint takes it"
+        temperature = asked if self.temperature is None else f"temperature {self.temperature:g}"
+        seed = "no seed" if self.seed is None else f"seed {self.seed}"
+        limit = f"{self.max_tokens:,} tokens" if self.max_tokens else "any length"
+        return f"{temperature}, {seed}, replies of {limit}"
 
     def redact(self, text: str) -> str:
         """A text of the endpoint's without the key, which some endpoints repeat."""

@@ -136,7 +136,7 @@ class Caller:
         stable = stable_part(document) if document else 0
         key = call_key(self.identity, messages, sample, stable)
         digest = document.digest if document else ""
-        request = Request(call, messages, path, key, stable, digest)
+        request = Request(call, messages, path, key, stable, digest, sample)
         began, started = time.time(), time.monotonic()
         if self.watch:
             self.watch(path, False)
