@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.stub import Stub
+from tests.forks import Fork
 from tests.shell import Result, command
 
 LONGEST = 120
@@ -68,14 +69,7 @@ class Batch:
 
     def start(self, **settings: str) -> subprocess.Popen[bytes]:
         """Start it, with more settings in its environment."""
-        return subprocess.Popen(
-            command(*self.command),
-            cwd=self.folder,
-            env=self.environment(**settings),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        return self._process(self.command, **settings)
 
     def run(self, **settings: str) -> Result:
         """Run it to its end."""
@@ -83,15 +77,19 @@ class Batch:
 
     def pearl(self, *words: str) -> Any:
         """Another command on its store, and the JSON it prints."""
-        done = subprocess.run(
-            command(*words, "--json"),
+        done = ended(self._process((*words, "--json")))
+        assert not done.code, done.err
+        return done.json
+
+    def _process(self, words: tuple[str, ...], **settings: str) -> subprocess.Popen[bytes]:
+        return Fork(
+            command(*words),
             cwd=self.folder,
-            env=self.environment(),
-            capture_output=True,
-            timeout=LONGEST,
+            env=self.environment(**settings),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
-        assert not done.returncode, done.stderr.decode()
-        return json.loads(done.stdout)
 
     def environment(self, **settings: str) -> dict[str, str]:
         own = ("PEARL_", "OPENAI_", "COLUMNS")
@@ -268,7 +266,7 @@ def killed_once(folder: Path, stub: Stub, words: tuple[str, ...], after: int) ->
     line = command(*words, "--model", "stub", "--json", "--concurrency", "4")
 
     def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+        return Fork(
             line, cwd=folder, env=settings, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip

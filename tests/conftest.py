@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "data"
@@ -28,11 +29,13 @@ SETTINGS = (
     "PEARL_EMBEDDING_MODEL",
 )
 
-if sys.dont_write_bytecode:
-    # Each of the many processes that tests start would compile every library it imports.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    # Each of the many processes that tests start would compile what nobody else has.
     sys.dont_write_bytecode = False
-    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".pytest_cache/bytecode")
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# More examples have not found anything here; what draws few does so by its own settings.
+settings.register_profile("suite", max_examples=50, deadline=None)
+settings.load_profile("suite")
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.forks import Fork
+
 TIMEOUT = 30.0
 ABLE = {
     "general": {"positionEncodings": ["utf-16"]},
@@ -48,13 +50,12 @@ class Editor:
     """
 
     def __init__(self, folder: Path, *words: str) -> None:
-        self.process = subprocess.Popen(
+        self.process = Fork(
             [sys.executable, "-m", "pearl", "lsp", *words],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         self.folder = folder
         self.texts: dict[str, tuple[int, str]] = {}

@@ -26,6 +26,7 @@ from pearl.review.queue import read_queue
 from pearl.review.serve import listen
 from pearl.review.session import ReviewSession, Wanted, lay_out
 from pearl.store.database import open_database
+from tests.forks import Fork
 from tests.shell import command
 
 GOOD = 'question: Why does {who} leave?\n\n1. ans = FIND_REASON(CTX, "{who} leaves") : Find why\n'
@@ -186,7 +187,7 @@ def reviewing(
 def process(*args: str | Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """``pearl review`` as a process of its own, and what it says at the start."""
     words = command("review", *args, "--port", "0", "--json")
-    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = Fork(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout is not None
     told = ""
     for line in child.stdout:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pearl.cli import main
+from tests.forks import Fork
 
 STORY = (
     "Mara kept the lighthouse for nine years. Her brother Tom wanted the post for himself.\n"
@@ -67,10 +68,10 @@ def command(*args: str | Path) -> list[str]:
 
 def process(*args: str | Path, stdin: bytes = b"", **settings: str) -> Result:
     """Run a command as a process of its own."""
-    done = subprocess.run(
-        command(*args), input=stdin, capture_output=True, timeout=60, env={**os.environ, **settings}
-    )
-    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with Fork(command(*args), env={**os.environ, **settings}, **pipes) as child:
+        out, err = child.communicate(stdin, timeout=60)
+    return Result(child.returncode, out.decode(), err.decode())
 
 
 def on_terminal(*args: str | Path, stdin: bytes | None = None, **settings: str) -> tuple[int, str]:
@@ -78,7 +79,7 @@ def on_terminal(*args: str | Path, stdin: bytes | None = None, **settings: str) 
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **settings}
     given = theirs if stdin is None else subprocess.PIPE
-    child = subprocess.Popen(command(*args), stdin=given, stdout=theirs, stderr=theirs, env=env)
+    child = Fork(command(*args), stdin=given, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
     if child.stdin is not None:
         child.stdin.write(stdin or b"")

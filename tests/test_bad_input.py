@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from pearl.store.store import open_store
+from tests.forks import Fork
 from tests.runs import runs
 from tests.server import Server, dripping
 from tests.shell import BAD, GOOD, STORY, call, command, one_line
@@ -251,7 +252,7 @@ def test_an_early_closed_pipe_is_no_error():
 def test_ctrl_c_keeps_the_journal(tmp_path: Path):
     with Server([dripping]) as server:
         settings = {"OPENAI_BASE_URL": server.url, "PEARL_MODEL": "m"}
-        child = subprocess.Popen(
+        child = Fork(
             command("ask", "story.txt", ASK),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.stub import Stub
 from tests.batches import Batch, ended, held, until, write_batch
+from tests.forks import Fork
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install 'pearl[cluster]'")
 pytest_plugins = ["tests.postgres"]
@@ -50,7 +51,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
         def start(*words: str) -> None:
             processes.append(
-                subprocess.Popen(
+                Fork(
                     [sys.executable, "-m", *words],
                     cwd=folder,
                     env=environment,

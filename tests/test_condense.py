@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from pearl.mining.rounds import condense_with, read_reply, shards
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CondenseActions
 from pearl.runtime.context import Context
+from tests.forks import Fork
 from tests.runs import runs
 from tests.shell import call, command, one_line
 
@@ -547,7 +547,7 @@ class TestReview:
     def answer(self, keys: str) -> tuple[int, str]:
         """Run the review on a real terminal and type the answers."""
         ours, theirs = pty.openpty()
-        child = subprocess.Popen(
+        child = Fork(
             command("condense", "f.actions", "-o", "s.actions", "--target", "3", "--review"),
             stdin=theirs, stdout=theirs, stderr=theirs,
             env={**os.environ, "TERM": "dumb", "COLUMNS": "100"},

@@ -33,7 +33,7 @@ from pearl.lang.source import Source
 from pearl.lint.checker import check, check_library, fix
 
 MODEST = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=70, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 
@@ -247,7 +247,7 @@ def errors(text: str) -> int:
     return sum(has_errors([one]) for one in check(parse(text), library()))
 
 
-@settings(MODEST, max_examples=80)
+@settings(MODEST, max_examples=50)
 @given(planlike(), st.booleans())
 def test_a_fix_brings_in_no_error_and_is_done_at_once(text: str, unsafe: bool) -> None:
     fixed = fix(Source("x", text), library(), unsafe=unsafe)

@@ -40,6 +40,7 @@ from pearl.strategies.pearl import (
     load_demonstrations,
 )
 from pearl.strategies.registry import STRATEGIES, RunInputs, Runnable, prepare
+from tests.forks import Fork
 from tests.mind import FILM, FILM_TEXT, Reader, next_step
 from tests.server import Server, completion
 from tests.shell import STORY, call
@@ -280,7 +281,7 @@ def test_a_killed_evaluation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
             monkeypatch.setenv(name, value)
 
         def process(store: str) -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
+            return Fork(
                 [sys.executable, "-m", "pearl", *command(store)],
                 cwd=tmp_path, stdout=subprocess.PIPE,
             )  # fmt: skip

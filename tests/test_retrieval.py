@@ -7,7 +7,6 @@ import json
 import os
 import random
 import stat
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -24,6 +23,7 @@ from pearl.retrieval.index import build_index, open_index
 from pearl.retrieval.index_files import check_index
 from pearl.retrieval.retriever import DocumentRetriever, Passage, Retriever, in_order
 from pearl.retrieval.terms import terms
+from tests.forks import Fork
 from tests.shell import call, command, on_terminal, one_line
 
 PLACES = (
@@ -268,7 +268,7 @@ def test_a_build_that_fails_leaves_the_old_index(corpus: str):
 def test_a_build_that_is_killed_leaves_the_old_index(corpus: str):
     build_index(corpus, "places.index")
     os.mkfifo("endless.jsonl")
-    building = subprocess.Popen(command("index", "endless.jsonl", "-o", "places.index"))
+    building = Fork(command("index", "endless.jsonl", "-o", "places.index"))
     try:
         with Path("endless.jsonl").open("w") as rows:
             for at in range(2000):

@@ -41,6 +41,7 @@ from pearl.store.history import (
 )
 from pearl.store.store import Store, open_store
 from pearl.store.tables import entries, leases, metadata, replies, rows, runs
+from tests.forks import Fork
 from tests.shell import call
 
 pytest_plugins = ["tests.postgres"]
@@ -93,13 +94,8 @@ def count(place: str | Store, table: Any) -> int:
 
 def script(text: str, *args: str, **more: Any) -> subprocess.Popen[str]:
     """A process of its own that uses the store."""
-    return subprocess.Popen(
-        [sys.executable, "-c", text, *args],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-        **more,
-    )
+    words = [sys.executable, "-c", text, *args]
+    return Fork(words, stdout=subprocess.PIPE, text=True, **more)
 
 
 class TestClaims:
@@ -650,14 +646,12 @@ main()
 def pearl(folder: Path, *words: str, limit: int = -1) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own, whose files may not grow beyond a limit."""
     program = ["-c", LIMITED, str(limit)] if limit >= 0 else ["-m", "pearl"]
-    return subprocess.run(
-        [*(mortal() if limit < 0 else ()), sys.executable, *program, *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    line = [sys.executable, *program, *words]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    start = subprocess.Popen if limit < 0 else Fork
+    with start([*(mortal() if limit < 0 else ()), *line], cwd=folder, **pipes) as child:
+        out, err = child.communicate(timeout=60)
+    return subprocess.CompletedProcess(line, child.returncode, out, err)
 
 
 def mortal() -> tuple[str, ...]:
