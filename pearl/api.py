@@ -154,7 +154,7 @@ async def ask(
         began: told the run's name.
         strategy: how: ``pearl``, ``decomp``, ``fsm1``, ``fsm2``, ``rebel`` or ``react``.
         tools: for ``rebel``, a ``tools.toml`` with what may be asked beside the
-            document; empty for a search of the document.
+            document, or ``none``; empty for a search of the document.
 
     Raises:
         InputError: an empty question, an unreadable document, a wrong setting.

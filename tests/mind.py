@@ -122,6 +122,7 @@ class Mind(Scripted):
         inputs: what a tool is given, by question.
         reads: the answer, given a question and a reply.
         first: what is said instead, once each, by schema: replies that do not fit.
+        own: questions that it answers without facts, and the answer.
     """
 
     splits: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -130,6 +131,7 @@ class Mind(Scripted):
     inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reads: Callable[[str, str], str | None] = lambda _, reply: reply.strip() or None
     first: dict[str, list[Said]] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
 
     def says(self, call: Call) -> Said:
         fill = call.fill if isinstance(call, CorrectFilled) else call
@@ -145,7 +147,7 @@ class Mind(Scripted):
             case "rebel_split":
                 return {"sub_questions": list(self.splits.get(question, ()))}
             case "rebel_memory":
-                return {"answerable": question in self.knows}
+                return {"answerable": question in self._known(given)}
             case "rebel_tool":
                 offered = [one.partition(":")[0] for one in str(given["tools"]).splitlines()]
                 wanted = [one for one in self.tools.get(question, ()) if one in offered]
@@ -157,8 +159,11 @@ class Mind(Scripted):
             case "rebel_read":
                 return {"answer": self.reads(question, str(given["reply"]))}
             case "rebel_answer":
-                return {"answer": self.knows.get(question)}
+                return {"answer": self._known(given).get(question)}
         raise AssertionError(fill.schema.name)
+
+    def _known(self, given: Mapping[str, Value]) -> Mapping[str, str]:
+        return {**self.own, **(self.knows if given["facts"] else {})}
 
 
 TEXT = '{"type": "string", "minLength": 1}'

@@ -497,7 +497,10 @@ def test_two_settings_are_two_runs_that_stand_side_by_side():
     [
         ("tmn", "tmn needs what was learned: name it with --learned FILE."),
         ("tmn-model", "finds no agents to ask question a: take the data set commaqa."),
-        ("rebel", "rebel has no document to search: name --tools FILE or --index DIR."),
+        (
+            "rebel",
+            "rebel has no document to search: name --tools FILE, --tools none or --index DIR.",
+        ),
     ],
 )
 def test_a_method_that_cannot_begin_says_so_before_anything_is_asked(methods: str, words: str):

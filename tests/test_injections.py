@@ -335,7 +335,7 @@ def test_a_model_that_obeys_stays_within_what_the_question_decided(file: Path):
     assert "other" not in called
     assert set(questions(journal)) <= {WHOLE, WHO, WHERE}
     assert all(set(given) == {"query"} for _, given in box.called)
-    own = {"SOLVE", "CALL_TOOL", "READ_REPLY", "ANSWER_FROM_FACTS"}
+    own = {"SOLVE", "CALL_TOOL", "READ_REPLY", "ANSWER_FROM_MEMORY"}
     assert {step.action for step in every_step(journal)} <= own
     assert len(model.asked) <= 80
     # No reply makes two facts of one.

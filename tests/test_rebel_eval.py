@@ -269,3 +269,24 @@ def test_frames_of_one_step_over_a_list_stand_under_it():
 
 def test_a_run_without_a_plan_has_no_tree():
     assert read_tree([Entry("decision", "run", {}), plan_at("step/a/", "b = C(1)\n")]) is None
+
+
+def test_neither_tools_nor_recursion_leaves_what_the_model_knows():
+    """REBEL's Tables 3 to 5 have both."""
+    rows = [
+        {"path": "memory/1", "text": '{"answerable": false}'},
+        {"path": "step/answer/1", "text": '{"answer": "Quistholm"}'},
+    ]
+    text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    Path("known.jsonl").write_text(text, encoding="utf-8")
+    told = ("--model", "recorded:known.jsonl", "-o", "results.jsonl", "--json")
+    options = ("--methods", "rebel", "--tools", "none", "--depth", "0")
+    done = call("eval", "questions", "--data", "q.jsonl", *options, *told)
+    assert done.code == 0, done.err
+    assert result().answer == "Quistholm"
+    assert result().calls == 2
+    Path("celebrities.json").write_text(
+        json.dumps({"Question": FILM, "Answer": ["Quistholm"], "category": "x"}), encoding="utf-8"
+    )
+    closed = call("eval", "celebrities", "--data", "celebrities.json", *options, *told)
+    assert (closed.code, closed.json["exact_match"]) == (0, 1.0)

@@ -128,8 +128,9 @@ def test_tools_are_for_the_strategy_that_calls_some(tmp_path: Path):
     file.write_text(TOOLS.format(index=tmp_path / "corpus.index"), encoding="utf-8")
     nothing = Source("nothing", "Nothing is said here.")
     model = Recorded({
-        "split/1": '{"sub_questions": []}', "tool/1/1": '{"tool": "library"}',
-        "tool/1/input/1": '{"query": "Quistholm river"}', "step/answer/1": '{"answer": "Arle"}',
+        "split/1": '{"sub_questions": []}', "memory/1": '{"answerable": false}',
+        "tool/1/1": '{"tool": "library"}', "tool/1/input/1": '{"query": "Quistholm river"}',
+        "step/answer/1": '{"answer": "Arle"}',
     })  # fmt: skip
     question = "On which river is Quistholm?"
     found = pearl.ask_sync(

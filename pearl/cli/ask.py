@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @shared("option", "strategy")
 @click.option(
     "--tools", default="", metavar="FILE",
-    help="For rebel: the tools that may be asked, in place of a search of the document.",
+    help="For rebel: the tools that may be asked in place of a search of the document, or none.",
 )  # fmt: skip
 @shared("library", "demos", "model", "context", "store", "cache", "json")
 def ask_command(

@@ -237,10 +237,11 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
             ),
             _option(
                 "--depth",
-                type=click.IntRange(1),
+                type=click.IntRange(0),
                 metavar="N",
                 help="decomp: decompositions within each other, at most; rebel: sub-questions "
-                "within each other, below its own limit of 3; tmn and tmn-model: hops.",
+                "within each other, below its own limit of 3, and with 0 none; tmn and tmn-model: "
+                "hops.",
             ),
             _option(
                 "--calls",
@@ -277,8 +278,8 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 "--tools",
                 default="",
                 metavar="FILE",
-                help="For rebel: the tools that it may call (docs/tools.md). Default: a search of "
-                "the question's own document.",
+                help="For rebel: the tools that it may call (docs/tools.md), or none. Default: a "
+                "search of the question's own document.",
             ),
         ),
         "scheduler": (

@@ -37,7 +37,7 @@ from pearl.retrieval.index import CorpusRetriever
 from pearl.retrieval.retriever import Retriever
 from pearl.strategies.pearl import choose_demonstrations
 from pearl.strategies.registry import DEFAULT_LIMITS, STRATEGIES, Known, Limits
-from pearl.tools.declared import Search, load_tools, read_tools
+from pearl.tools.declared import NO_TOOLS, Search, load_tools, read_tools
 from pearl.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class ToolFile:
 
 
 def load_tool_file(path: str) -> ToolFile | None:
-    """The tools of a file; None where none is named.
+    """The tools of a file, or of `NO_TOOLS` none at all; None where nothing is named.
 
     Raises:
         InputError: the file cannot be used.
@@ -149,7 +149,7 @@ def load_tool_file(path: str) -> ToolFile | None:
     if not path:
         return None
     toolbox = load_tools(path)
-    decisive: list[Any] = [read_source(path, "tools").digest]
+    decisive: list[Any] = [path if path == NO_TOOLS else read_source(path, "tools").digest]
     for declared in read_tools(path).tools:
         if isinstance(declared.how, Search):
             # An index may be made anew where it is.

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from typing import Literal as OneOf
 
 from pearl.lang.ast import Action, Arg, Literal, Ref, Step, Template
@@ -34,6 +34,7 @@ from pearl.strategies.rebel_calls import (
     filled_from,
     flat,
     listed,
+    split_of,
     tool_input,
     written_input,
     wrong_input,
@@ -53,7 +54,7 @@ LOOKUP = 3
 """Calls that it takes to put a question to a tool: to choose it, fill in its input, and read."""
 
 RESERVE = LOOKUP + 1
-"""Calls that a question needs which has facts: to be put to a tool, and answered from them."""
+"""Calls that a question needs: to be put to a tool, and, where that fails, answered from memory."""
 
 GOES_ON = frozenset({"no-answer", "tool", WRONG_INPUT, "reply", "depth"})
 """Reasons for which a step may have no output, and the question goes on without it."""
@@ -70,7 +71,7 @@ class RebelLimits:
         depth: sub-questions within each other, at most; 0 splits nothing.
         width: sub-questions of one question, at most.
         calls: calls of the model for the whole question, at most; when they come to an end,
-            each question is answered from what it knows. `LOOKUP` is the smallest number with
+            each question is answered from memory. `RESERVE` is the smallest number with
             which a question can be put to a tool.
         tool_calls: calls of tools for the whole question, at most.
         revisions: how often a reply that does not fit may be mended, a tool's input among them.
@@ -181,6 +182,7 @@ class Rebel:
         above: the questions that this one is a part of, the run's own first.
         facts: what is known at the start: a question and its answer each.
         held: calls that the frames around this one keep for themselves.
+        splits: whether the question may be split; one that repeats a question above may not.
     """
 
     caller: Caller
@@ -191,9 +193,10 @@ class Rebel:
     above: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     held: int = 0
+    splits: bool = True
     _run: Run = field(init=False)
     _question: str = field(default="", init=False)
-    _parts: deque[str] = field(default_factory=deque, init=False)
+    _parts: deque[Part] = field(default_factory=deque, init=False)
     _tried: list[str] = field(default_factory=list, init=False)
     _recalled: bool = field(default=False, init=False)
     _short: bool = field(default=False, init=False)
@@ -235,10 +238,11 @@ class Rebel:
         for turn in (self._ask_parts, self._recall, self._use_tools):
             async for move in turn():
                 yield move
-        if self._lines and not self._recalled:
-            yield Steps((self._from_facts(),), (), (Ref(ANSWER),))
+        why = self._why
+        if not self._recalled and self._has(1):
+            yield Attempt((self._from_memory(),))
         short = f" It took its {self.limits.calls} calls: allow more." if self._short else ""
-        raise RunError(f"There is no answer to “{self._question[:120]}”: {self._why}{short}")
+        raise RunError(f"There is no answer to “{self._question[:120]}”: {why}{short}")
 
     # --- the turns ---
 
@@ -247,42 +251,47 @@ class Rebel:
         self._parts.extend(await self._split())
         asked = 0
         while self._parts:
-            if not self._has(self._lookup + RESERVE):
+            if not self._has(2 * RESERVE):
                 self._parts.clear()
                 return
             part = self._parts.popleft()
             asked += 1
-            step = Step(f"sub_{asked}", "SOLVE", (Literal(part), self._facts))
+            action = "LOOK_UP" if part.again else "SOLVE"
+            step = Step(f"sub_{asked}", action, (Literal(part.question), self._facts))
             yield Attempt((step,))
             if step.name in self._run.values:
                 answer = as_text(self._run.values[step.name])
-                self.found.append(Fact(part, answer, step.name, self))
+                self.found.append(Fact(part.question, answer, step.name, self))
 
-    async def _split(self) -> Sequence[str]:
+    async def _split(self) -> Sequence[Part]:
         """The sub-questions that are asked."""
         decide = self.caller.journal.decide
-        if len(self.above) >= self.limits.depth:
-            decide("split", {"sub_questions": [], "ended": "depth"})
+        if not self.splits or len(self.above) >= self.limits.depth:
+            decide("split", {"sub_questions": [], "ended": "depth" if self.splits else "again"})
             return ()
-        if not self._has(1 + self._lookup + RESERVE):
+        if not self._has(1 + 2 * RESERVE):
             return ()
         # Splitting sees which questions are answered, and no answer.
         answered = [fact.question for fact in self.found]
-        call = filled_from("rebel_split", question=self._question, answered=list(answered))
-        reply = await self._fill_or_none(call, "split", self._lookup)
+        call = split_of(self._question, self.tools.tools, answered)
+        reply = await self._fill_or_none(call, "split", RESERVE)
         written = [part for text in reply["sub_questions"] if (part := flat(text))] if reply else []
         above = (*self.above, self._question)
         embed = self.embedding(self.caller.journal)
         kept, dropped = await sift(written, above, answered, self.limits.width, embed)
-        decide("split", {"sub_questions": kept, "dropped": [list(pair) for pair in dropped]})
+        decide(
+            "split",
+            {
+                "sub_questions": [part.question for part in kept],
+                "dropped": [list(pair) for pair in dropped],
+            },
+        )
         return kept
 
     async def _recall(self) -> AsyncIterator[Move]:
-        """Answer from facts, where they are enough."""
+        """Answer from facts and from what the model knows, where that is enough."""
         facts = self._lines
-        if not facts:
-            return
-        # With few calls left the answer itself has to say whether facts are enough.
+        # With few calls left, facts are tried at once: the answer says whether they are enough.
         if self._has(1 + RESERVE):
             call = filled_from("rebel_memory", question=self._question, facts=list(facts))
             reply = await self._fill_or_none(call, "memory", RESERVE)
@@ -290,11 +299,13 @@ class Rebel:
             self.caller.journal.decide("memory", {"answerable": enough, "facts": len(facts)})
             if not enough:
                 return
+        elif not facts:
+            return
         self._recalled = True
-        yield Attempt((self._from_facts(),))
+        yield Attempt((self._from_memory(),))
 
-    def _from_facts(self) -> Step:
-        return Step(ANSWER, "ANSWER_FROM_FACTS", (Literal(self._question), self._facts))
+    def _from_memory(self) -> Step:
+        return Step(ANSWER, "ANSWER_FROM_MEMORY", (Literal(self._question), self._facts))
 
     async def _use_tools(self) -> AsyncIterator[Move]:
         """Call the tool that is chosen and read its reply; where that fails, one other."""
@@ -381,13 +392,8 @@ class Rebel:
 
     @property
     def _own(self) -> int:
-        """Calls that this question keeps so that facts can answer it."""
-        return 1 if self._lines and not self._recalled else 0
-
-    @property
-    def _lookup(self) -> int:
-        """Calls with which a question can be put to a tool, and still be answered from facts."""
-        return RESERVE if self._lines else LOOKUP
+        """Calls that this question keeps so that it can be answered from memory."""
+        return 0 if self._recalled else 1
 
     def _has(self, calls: int) -> bool:
         """Whether this question may make so many calls; the journal says where it may not."""
@@ -426,13 +432,12 @@ class Rebel:
     async def _solve(
         self, action: Action, given: Sequence[tuple[str, Given]], frame: Frame
     ) -> Value:
-        """Carry out ``SOLVE``: the same for a sub-question, knowing what is known by now."""
-        del action
+        """Carry out ``SOLVE``, or ``LOOK_UP``: the same for a sub-question, knowing the facts."""
         question, facts = (argument.value for _, argument in given)
         # A question holds calls back for itself and for its parts after the one that is asked,
         # for as many of them as there can be a look-up of: so more calls never mean fewer
         # answered parts.
-        room = max(self._left - self._lookup - RESERVE, 0)
+        room = max(self._left - 2 * RESERVE, 0)
         held = RESERVE * (1 + min(len(self._parts), room // RESERVE))
         inner = replace(
             self,
@@ -440,6 +445,7 @@ class Rebel:
             above=(*self.above, self._question),
             facts=tuple(_lines(facts)),
             held=self.held + held,
+            splits=action.name == "SOLVE",
         )
         try:
             finished = await run_in_frame(
@@ -472,7 +478,7 @@ class Rebel:
     async def _answer(self, path: str, given: Sequence[Given]) -> Value:
         question, facts = (argument.value for argument in given)
         call = filled_from("rebel_answer", question=as_text(question), facts=list(_lines(facts)))
-        # Where facts do not answer it and a tool is left, there is to be a look-up still.
+        # Where memory does not answer it and a tool is left, there is to be a look-up still.
         keep = LOOKUP if len(self._tried) < TOOLS else 0
         return await self._answered(call, path, keep, "What is known does not answer the question.")
 
@@ -497,20 +503,26 @@ def _lines(facts: Value) -> list[str]:
     return [flat(as_text(fact)) for fact in facts] if isinstance(facts, list) else []
 
 
-Why: TypeAlias = OneOf["parent", "behind", "answered", "width"]
-"""Why a sub-question is not asked: it is a question that it is to be a part of (``parent``),
-comes after such a one (``behind``), is asked already (``answered``), or there are too many
-(``width``)."""
+class Part(NamedTuple):
+    """A sub-question, and whether it repeats a question that it is to be a part of."""
+
+    question: str
+    again: bool = False
+
+
+Why: TypeAlias = OneOf["parent", "answered", "width"]
+"""Why a sub-question is not asked: all there are repeat the question (``parent``), it is asked
+already (``answered``), or there are too many (``width``)."""
 
 
 async def sift(
     written: Sequence[str], above: Sequence[str], answered: Sequence[str], width: int, embed: Embed
-) -> tuple[list[str], list[tuple[str, Why]]]:
+) -> tuple[list[Part], list[tuple[str, Why]]]:
     """Keep the sub-questions that bring a question further (Algorithm 1).
 
     One that is nearer than `NEAR` to its question, or to one that this is a
-    part of, is dropped and ends splitting: what comes after it was to build on
-    the answer.
+    part of, is answered without being split again. Where there are no others,
+    that is what its question itself comes to: then there are no parts.
 
     Args:
         written: as the model wrote them.
@@ -525,26 +537,24 @@ async def sift(
     Raises:
         ModelError: there are no vectors.
     """
-    kept: list[str] = []
+    kept: list[Part] = []
     dropped: list[tuple[str, Why]] = []
     if not written:
         return kept, dropped
     vectors = await embed([*above, *answered, *written])
     parents, known = vectors[: len(above)], vectors[len(above) : -len(written)]
 
-    def near(others: Iterable[Sequence[float]]) -> bool:
+    def near(vector: Sequence[float], others: Iterable[Sequence[float]]) -> bool:
         return any(cosine(vector, other) > NEAR for other in others)
 
-    for at, (question, vector) in enumerate(zip(written, vectors[-len(written) :], strict=True)):
-        if near(parents):
-            dropped.append((question, "parent"))
-            dropped += [(later, "behind") for later in written[at + 1 :]]
-            break
-        if near(known):
+    for question, vector in zip(written, vectors[-len(written) :], strict=True):
+        if near(vector, known):
             dropped.append((question, "answered"))
         elif len(kept) == width:
             dropped.append((question, "width"))
         else:
-            kept.append(question)
+            kept.append(Part(question, near(vector, parents)))
             known.append(vector)
+    if all(part.again for part in kept):
+        return [], [*((part.question, "parent") for part in kept), *dropped]
     return kept, dropped

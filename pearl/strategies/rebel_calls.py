@@ -42,13 +42,22 @@ def filled_from(schema: str, **given: Value) -> FillSchema:
     return FillSchema(load_schema(schema), tuple(given.items()))
 
 
+def split_of(question: str, tools: Mapping[str, Tool], answered: Sequence[str]) -> FillSchema:
+    """Asks for the parts of a question that these tools, or what is known, can answer."""
+    known: list[Value] = list(answered)
+    return filled_from("rebel_split", question=question, tools=_listing(tools), answered=known)
+
+
 def choice_of_tool(question: str, tools: Mapping[str, Tool]) -> FillSchema:
     """Asks for the name of one of these tools, or `NO_TOOL`."""
     schema = load_schema("rebel_tool")
     names = json.dumps({"enum": [*tools, NO_TOOL]}, ensure_ascii=False)
     schema = replace(schema, fields=(replace(schema.fields[0], schema=names),))
-    summaries = "\n".join(f"{name}: {flat(tool.about)}" for name, tool in tools.items())
-    return FillSchema(schema, (("question", question), ("tools", summaries)))
+    return FillSchema(schema, (("question", question), ("tools", _listing(tools))))
+
+
+def _listing(tools: Mapping[str, Tool]) -> str:
+    return "\n".join(f"{name}: {flat(tool.about)}" for name, tool in tools.items()) or NO_TOOL
 
 
 def tool_input(

@@ -187,7 +187,8 @@ class Table:
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-_RESERVED = "none"
+NO_TOOLS = "none"
+"""In place of a file: there are no tools. No tool has this name, as it stands for none of them."""
 """What REBEL's choice of a tool says where it takes none."""
 
 _KEYWORDS = (
@@ -222,11 +223,13 @@ def read_tools(path: str) -> ToolsFile:
     """Read a file of tools; no variable is looked at and nothing is opened.
 
     Args:
-        path: the file, in TOML.
+        path: the file, in TOML, or `NO_TOOLS`.
 
     Raises:
         InputError: it cannot be read, or is not TOML.
     """
+    if path == NO_TOOLS:
+        return ToolsFile((), ())
     try:
         data = tomllib.loads(read_source(path, "tools").text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -236,10 +239,10 @@ def read_tools(path: str) -> ToolsFile:
     tools = []
     for name, table in data.items():
         before = len(mistakes)
-        if not _NAME.fullmatch(name) or name == _RESERVED:
+        if not _NAME.fullmatch(name) or name == NO_TOOLS:
             mistakes.append(
                 f"{json.dumps(name)[:80]}: that is no tool's name: use small letters, digits and "
-                f"_, a letter first{', and another word than none' if name == _RESERVED else ''}."
+                f"_, a letter first{', and another word than none' if name == NO_TOOLS else ''}."
             )
         elif not isinstance(table, dict):
             mistakes.append(f"{name}: give a table, as [{name}].")
@@ -400,7 +403,7 @@ def load_tools(
     """The tools of a file, ready to be called.
 
     Args:
-        path: the file, in TOML (docs/tools.md).
+        path: the file, in TOML (docs/tools.md), or `NO_TOOLS`.
         environment: where variables are; None for this process'.
         resolve: the addresses of a host.
 

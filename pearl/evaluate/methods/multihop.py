@@ -140,5 +140,5 @@ async def rebel(example: Example, shared: EvaluationContext, session: Session) -
 def nothing_to_search(shared: EvaluationContext, example: Example) -> str:
     """What REBEL lacks where there is neither a document, an index nor a tool."""
     if shared.tools is None and shared.retriever is None and example.document == NO_DOCUMENT:
-        return "has no document to search: name --tools FILE or --index DIR."
+        return "has no document to search: name --tools FILE, --tools none or --index DIR."
     return ""
