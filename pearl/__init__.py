@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pearl.lang.parser import parse
     from pearl.lang.source import InputError, Source
     from pearl.models.base import Model, ModelError, choose_model
+    from pearl.models.openai_client import OpenAIModel
     from pearl.runtime.evidence import Quote
     from pearl.runtime.loop import RunError
 
@@ -50,6 +51,7 @@ _HOMES = {
     "pearl.lang.parser": ("parse",),
     "pearl.lang.source": ("InputError", "Source"),
     "pearl.models.base": ("Model", "ModelError", "choose_model"),
+    "pearl.models.openai_client": ("OpenAIModel",),
     "pearl.runtime.evidence": ("Quote",),
     "pearl.runtime.loop": ("RunError",),
 }
@@ -62,6 +64,7 @@ __all__ = [
     "Library",
     "Model",
     "ModelError",
+    "OpenAIModel",
     "Option",
     "Parsed",
     "Plan",

@@ -41,7 +41,7 @@ class Asked:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        return list(self.body["messages"])
+        return list(self.body.get("messages") or self.body["input"])
 
     @property
     def text(self) -> str:
@@ -130,6 +130,8 @@ class Server(Loopback):
 
     def routes(self, app: web.Application) -> None:
         app.router.add_post("/v1/chat/completions", self._answer)
+        app.router.add_post("/v1/responses", self._answer)
+        app.router.add_post("/openai/deployments/{name}/chat/completions", self._answer)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -141,6 +143,8 @@ class Server(Loopback):
             answer = self.script[min(number, len(self.script) - 1)]
         if isinstance(answer, str):
             answer = completion(answer)
+        if isinstance(answer, dict) and request.path.endswith("/responses"):
+            answer = response(answer)
         if isinstance(answer, dict):
             return web.json_response(answer)
         return await answer(request)
@@ -173,6 +177,36 @@ def completion(
         "model": "test",
         "choices": [{"index": 0, "message": said, "finish_reason": finish}],
         "usage": usage,
+    }
+
+
+def response(completion: dict[str, Any]) -> dict[str, Any]:
+    """The same as the Responses API has it; what is no completion stays as it is."""
+    usage = completion.get("usage") or {}
+    named = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
+    counts = {ours: usage.get(theirs) for ours, theirs in named.items()}
+    counts["input_tokens_details"] = usage.get("prompt_tokens_details")
+    if not completion.get("choices"):
+        return {**completion, "usage": counts}
+    choice = completion["choices"][0]
+    said, finish = choice["message"], choice["finish_reason"]
+    parts = [{"type": "output_text", "text": said["content"], "annotations": []}]
+    if said.get("refusal"):
+        parts = [{"type": "refusal", "refusal": said["refusal"]}]
+    elif said["content"] is None:
+        parts = []
+    why = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(finish)
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "status": "incomplete" if why else "completed",
+        "incomplete_details": {"reason": why} if why else None,
+        "error": None,
+        "output": [
+            {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"text": "hm"}]},
+            {"type": "message", "role": "assistant", "content": parts},
+        ],
+        "usage": counts,
     }
 
 

@@ -195,9 +195,9 @@ def choose_model(name: str = "") -> Model:
     """The model a person means.
 
     Args:
-        name: ``offline``, ``recorded:FILE``, a model of the endpoint, or
-            nothing: then ``PEARL_MODEL``, and with no key and no endpoint set,
-            the offline reader.
+        name: ``offline``, ``recorded:FILE``, ``azure:DEPLOYMENT``, a model of the endpoint
+            (``responses:NAME`` for its Responses API), or nothing: then ``PEARL_MODEL``, and
+            with no key and no endpoint set, the offline reader.
 
     Raises:
         InputError: a setting is missing or wrong; the message says which.
@@ -217,10 +217,9 @@ def choose_model(name: str = "") -> Model:
             "An endpoint is set and no model is named: add --model NAME, set PEARL_MODEL, "
             "or use --model offline."
         )
-    from pearl.models.openai import OpenAI
-    from pearl.models.settings import read_settings
+    from pearl.models.openai import open_endpoint
 
-    return OpenAI(name, read_settings(name))
+    return open_endpoint(name)
 
 
 def env_number(name: str) -> int | None:

@@ -20,7 +20,16 @@ from pearl.lang.source import InputError
 from pearl.models.base import FINAL, ModelError, Reply, Request
 from pearl.models.batch_client import ENDS, BatchClient, Outcome, read_outcomes, reread
 from pearl.models.batch_store import BatchFolder, BatchStatus, Lifecycle, request_line
-from pearl.models.openai import Form, Writer, check_read, first_form, identity_of
+from pearl.models.openai import (
+    CHAT,
+    Form,
+    Writer,
+    check_read,
+    find_endpoint,
+    first_form,
+    identity_of,
+)
+from pearl.models.transport import Transport
 
 if TYPE_CHECKING:
     from pearl.models.settings import Settings
@@ -62,26 +71,36 @@ class Batches:
             is that of each call to it, and not of a batch.
         folder: where batches are kept; one process at a time works in it.
         options: when batches go, and who is told of them.
+        connect: opens what sends; by default with the settings' key.
     """
 
     notice = ""
 
     def __init__(
-        self, name: str, settings: Settings, folder: Path, options: Options | None = None
+        self,
+        name: str,
+        settings: Settings,
+        folder: Path,
+        options: Options | None = None,
+        connect: Callable[[], Transport] | None = None,
     ) -> None:
         self.name = name
         self.identity = identity_of(name, settings)
         self.sampling = settings.sampling
-        self._open = partial(_Session, name, settings, folder, options or Options())
+        connect = connect or partial(Transport, settings)
+        self._open = partial(_Session, name, settings, folder, options or Options(), connect)
         self._session: _Session | None = None
 
     async def answer(self, request: Request) -> Reply:
         session = self._session
         if session is not None and session.loop is not asyncio.get_running_loop():
             await self.close()
-        if self._session is None:
-            self._session = self._open()
-        reply = await self._session.reply(request)
+        session = self._session = self._session or self._open()
+        try:
+            reply = await session.reply(request)
+        except ModelError as error:
+            error.args = (session.transport.named(str(error)),)
+            raise
         check_read(request, self.name, reply.usage)
         return reply
 
@@ -111,14 +130,18 @@ def open_batches(
     Raises:
         InputError: a setting is missing or wrong, or the model is none of an endpoint.
     """
-    from pearl.models.settings import read_settings
-
     name = name.strip()
     if not name or name == "offline" or name.startswith("recorded:"):
         raise InputError(
             "The Batch API needs a model of an endpoint: add --model NAME, or ask live."
         )
-    return Batches(name, read_settings(name), folder, Options(quiet, interval, progress))
+    endpoint = find_endpoint(name)
+    if endpoint.api is not CHAT:
+        raise InputError("Batches are asked over chat completions: name the model alone.")
+    options = Options(quiet, interval, progress)
+    model = Batches(endpoint.model, endpoint.settings, folder, options, endpoint.connect)
+    model.name = name
+    return model
 
 
 class Gathering:
@@ -186,15 +209,24 @@ class _Session:
         settings: where the endpoint is, and how it is to sample.
         folder: where batches are kept; those of other models in it are left alone.
         options: when batches go, and who is told of them.
+        connect: opens what sends.
     """
 
-    def __init__(self, name: str, settings: Settings, folder: Path, options: Options) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        folder: Path,
+        options: Options,
+        connect: Callable[[], Transport],
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self._identity = identity_of(name, settings)
-        self._redact = settings.redact
+        self.transport = connect()
+        self._redact = self.transport.redact
         self._body = Writer(name, settings).body
         self._first_form = self._form = first_form(name, settings)
-        self._client = BatchClient(settings)
+        self._client = BatchClient(self.transport)
         self._folder = BatchFolder(folder)
         self._progress = options.progress
         self._gathering = Gathering(self._send, options)
@@ -266,7 +298,8 @@ class _Session:
     def _gather(self, waiting: _Waiting, form: Form) -> None:
         key, waiting.form = waiting.request.key, form
         try:
-            self._gathering.add(key, request_line(key, self._body(waiting.request, form)))
+            body = self._body(waiting.request, form)
+            self._gathering.add(key, request_line(key, body, self.transport.batch_path))
         except ModelError as error:
             self._tell(key, error)
 

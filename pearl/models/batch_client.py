@@ -3,9 +3,11 @@
 A batch as the provider shows it, and line by line what came of its requests:
 a bad line costs no other. Nothing here tries again.
 
-The calls stand on our own transport. The official SDK would save about forty
-lines, and reads answers of any length into memory, follows redirects with what
-it sends, and has errors of its own, each to be put into our words.
+The calls stand on a transport, so that they go through the SDK's client where one is used (Azure)
+and over our own session where none is. ``client.files`` and ``client.batches`` in its place would
+save the five addresses and nothing more: the SDK builds its types from whatever JSON comes and
+checks none of it, so every name and count would still be read with care, it follows redirects with
+what it sends, and it bounds no answer.
 """
 
 from __future__ import annotations
@@ -17,28 +19,19 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from pearl.models.base import ModelError, Reply
 from pearl.models.openai import reply_of
 from pearl.models.transport import (
     Complaint,
+    Incoming,
     Redact,
     Transport,
     complaint_of,
     failure,
-    read_body,
     read_complaint,
-    timeout,
 )
-
-if TYPE_CHECKING:
-    import aiohttp
-
-    from pearl.models.settings import Settings
-
-ENDPOINT = "/v1/chat/completions"
-"""Where the provider is to send each request of a batch."""
 
 SLOWEST = 50_000
 """Bytes a second below which a file counts as not coming, or not going, at all."""
@@ -117,32 +110,27 @@ class BatchClient:
     Every method raises a `ModelError` where the endpoint did not do it, as far as is known.
 
     Args:
-        settings: where the endpoint is, who pays, and how long a call may take.
+        transport: to the endpoint.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._transport = Transport(settings)
-        self.close = self._transport.close
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._limit = transport.settings.timeout
+        self.close = transport.close
 
     async def upload(self, path: Path) -> str:
         """Send a file of requests, and give the provider's name of it."""
-        import aiohttp
-
         try:
             file = path.open("rb")
         except OSError as error:
             raise ModelError("store", f"{path} cannot be read ({error.strerror}).") from None
         with file:
-            form = aiohttp.FormData()
-            form.add_field("purpose", "batch")
-            form.add_field("file", file, filename=path.name, content_type="application/jsonl")
             answer = await self._ask(
                 "POST",
                 "files",
                 missing="The endpoint has no Batch API: ask it live, or check OPENAI_BASE_URL.",
-                seconds=self._settings.timeout + os.fstat(file.fileno()).st_size / SLOWEST,
-                data=form,
+                seconds=self._limit + os.fstat(file.fileno()).st_size / SLOWEST,
+                upload=file,
             )
         name = _name(answer, "id")
         if not name:
@@ -158,11 +146,12 @@ class BatchClient:
         """
         asked = {
             "input_file_id": input_file_id,
-            "endpoint": ENDPOINT,
+            "endpoint": self._transport.batch_path,
             "completion_window": "24h",
             "metadata": {"pearl": mark},
         }
-        return self._read(await self._ask("POST", "batches", json=asked))
+        body = json.dumps(asked).encode()
+        return self._read(await self._ask("POST", "batches", body=body))
 
     async def look(self, batch_id: str) -> ProviderBatch:
         """How a batch stands."""
@@ -197,18 +186,14 @@ class BatchClient:
             file: where to.
             most: bytes beyond which nothing is read.
         """
-        clock, limit = asyncio.get_running_loop().time, self._settings.timeout
+        clock, limit = asyncio.get_running_loop().time, self._limit
         late, size = clock() + limit, 0
-        async with self._transport.request(
-            "GET",
-            *("files", file_id, "content"),
-            headers={"Accept": "*/*"},
-            timeout=timeout(self._settings, sock_read=limit),
-        ) as response:
-            if response.status in (404, 410):
+        path = ("files", file_id, "content")
+        async with self._transport.request("GET", *path, pause=limit) as incoming:
+            if incoming.status in (404, 410):
                 return
-            await self._refuse(response)
-            async for piece in response.content.iter_any():
+            await self._refuse(incoming)
+            async for piece in incoming.pieces:
                 try:
                     file.write(piece[: most - size])
                 except OSError as error:
@@ -220,10 +205,8 @@ class BatchClient:
                     ) from None
                 size += len(piece)
                 if size >= most:
-                    response.close()
                     break
                 if clock() > late + size / SLOWEST:
-                    response.close()
                     raise ModelError("timeout", "The endpoint hardly sends a batch's answers.")
 
     async def _ask(
@@ -235,12 +218,12 @@ class BatchClient:
         **sent: Any,  # noqa: ANN401 - the transport's
     ) -> dict[str, Any]:
         """A JSON object; ``missing`` is what a status of 404 means."""
-        limit = seconds or self._settings.timeout
+        limit = seconds or self._limit
         try:
             async with asyncio.timeout(limit):
-                async with self._transport.request(method, *path, **sent) as response:
-                    await self._refuse(response, missing)
-                    body = await read_body(response)
+                async with self._transport.request(method, *path, **sent) as incoming:
+                    await self._refuse(incoming, missing)
+                    body = await incoming.read()
             data = json.loads(body)
         except TimeoutError:
             raise ModelError("timeout", f"No answer within {limit:g} seconds.") from None
@@ -250,14 +233,14 @@ class BatchClient:
             raise _no_batch_api()
         return data
 
-    async def _refuse(self, response: aiohttp.ClientResponse, missing: str = "") -> None:
-        if response.status < 300:
+    async def _refuse(self, incoming: Incoming, missing: str = "") -> None:
+        if incoming.status < 300:
             return
-        body = await self._transport.read_error(response)
-        if missing and response.status in (404, 405):
+        body = await self._transport.read_error(incoming)
+        if missing and incoming.status in (404, 405):
             raise ModelError("request", missing)
-        complaint = read_complaint(body, self._settings.redact)
-        raise failure(response.status, response.headers, complaint)
+        complaint = read_complaint(body, self._transport.redact)
+        raise failure(incoming.status, incoming.headers, complaint)
 
     def _read(self, data: dict[str, Any]) -> ProviderBatch:
         names = ("id", "status", "input_file_id", "output_file_id", "error_file_id")
@@ -271,7 +254,7 @@ class BatchClient:
         errors = errors.get("data") if isinstance(errors, dict) else errors
         complaint = None
         if isinstance(errors, list) and errors and isinstance(errors[0], dict):
-            complaint = complaint_of(errors[0], self._settings.redact)
+            complaint = complaint_of(errors[0], self._transport.redact)
             if line := _whole(errors[0].get("line")):
                 complaint = Complaint(f"line {line}: {complaint.words}", complaint.codes)
         return ProviderBatch(name, status, sent, output, failures, done, failed, complaint)

@@ -27,7 +27,7 @@ from typing import BinaryIO, Literal, TypeVar, get_args
 from pearl.lang.source import replacing
 from pearl.lang.values import canonical_json
 from pearl.models.base import FINAL, PASSING, ModelError
-from pearl.models.batch_client import ENDPOINT, ENDS, LARGEST_LINE, BatchClient, ProviderBatch
+from pearl.models.batch_client import ENDS, LARGEST_LINE, BatchClient, ProviderBatch
 
 T = TypeVar("T")
 
@@ -82,14 +82,15 @@ class BatchRecord:
     past: tuple[str, ...] = ()
 
 
-def request_line(key: str, body: bytes) -> bytes:
+def request_line(key: str, body: bytes, path: str) -> bytes:
     """A line of a file of requests.
 
     Args:
         key: the request's.
         body: as it would be sent to the endpoint.
+        path: where the provider is to send it.
     """
-    head = f'{OPENING}{canonical_json(key)},"method":"POST","url":"{ENDPOINT}","body":'
+    head = f'{OPENING}{canonical_json(key)},"method":"POST","url":"{path}","body":'
     return b"".join((head.encode(), body, b"}\n"))
 
 

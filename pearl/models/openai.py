@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible endpoint, over chat completions.
+"""Any OpenAI-compatible endpoint, over chat completions or the Responses API.
 
 A call is one request: nothing here tries again, the engine's retry layer is
 the only one that does. The deadline is the whole call's. No request asks for
@@ -16,22 +16,20 @@ import json
 import re
 import sys
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from pearl.lang.values import canonical_json
 from pearl.models.base import FINAL, ModelError, Reply, Request, Usage
-from pearl.models.tokens import count_tokens
+from pearl.models.tokens import count_tokens, plain_name
 from pearl.models.transport import SHOWN, Redact, Transport, complaint_of, failure, read_complaint
 from pearl.prompts.calls import ExecuteStep
 
 if TYPE_CHECKING:
     from pearl.models.settings import Settings
-
-
-PATH = ("chat", "completions")
 
 
 class OpenAI:
@@ -43,30 +41,38 @@ class OpenAI:
     Args:
         name: the model's, as the endpoint knows it.
         settings: where the endpoint is, and how it is to sample.
+        api: how the endpoint is spoken to; by default chat completions.
+        transport: to the endpoint; by default one with the settings' key.
     """
 
     notice = ""
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        api: Api | None = None,
+        transport: Transport | None = None,
+    ) -> None:
         self.name = name
-        self.identity = identity_of(name, settings)
+        self._api = api or CHAT
+        self.identity = identity_of(name, settings, self._api)
         self.sampling = settings.sampling
-        self._settings = settings
+        self._limit = settings.timeout
         self._final: ModelError | None = None
-        self._transport = Transport(settings)
-        self._writer = Writer(name, settings)
-        self._form = first_form(name, settings)
+        self._transport = transport or Transport(settings)
+        self._writer = self._api.writer(name, settings)
+        self._form = self._api.form(name, settings)
 
     async def answer(self, request: Request) -> Reply:
         if self._final:
             raise ModelError(self._final.reason, str(self._final))
-        limit, redact = self._settings.timeout, self._settings.redact
-        form = self._form
+        transport, form = self._transport, self._form
         try:
             body = self._writer.body(request, form)
-            async with asyncio.timeout(limit):
-                while (answer := await self._transport.post(body, *PATH)).status >= 300:
-                    complaint = read_complaint(answer.body, redact)
+            async with asyncio.timeout(self._limit):
+                while (answer := await transport.post(body, *self._api.path)).status >= 300:
+                    complaint = read_complaint(answer.body, transport.redact)
                     if answer.status in (400, 422):
                         form = form.without(complaint.text)
                     before, body = body, self._writer.body(request, form)
@@ -75,10 +81,11 @@ class OpenAI:
                     # No retry of a failure: what goes out is another request, without a field that
                     # the endpoint does not take, and each field is given up once and for all.
                     self._form = self._form.without(complaint.text)
-            reply = read_completion(answer.body, redact)
+            reply = self._api.read(answer.body, transport.redact)
         except TimeoutError:
-            raise ModelError("timeout", f"No answer within {limit:g} seconds.") from None
+            raise ModelError("timeout", f"No answer within {self._limit:g} seconds.") from None
         except ModelError as error:
+            error.args = (transport.named(str(error)),)
             if error.reason in FINAL:
                 self._final = error
             raise
@@ -90,7 +97,7 @@ class OpenAI:
         await self._transport.close()
 
 
-def identity_of(name: str, settings: Settings) -> str:
+def identity_of(name: str, settings: Settings, api: Api | None = None) -> str:
     """Everything about a model of an endpoint that decides its answers.
 
     Of the sampling what somebody has set: replies that were kept before greedy decoding was asked
@@ -98,7 +105,8 @@ def identity_of(name: str, settings: Settings) -> str:
     """
     sampling = ("temperature", "max_tokens", "seed")
     named = {each: value for each in sampling if (value := getattr(settings, each)) is not None}
-    return canonical_json([name, settings.base_url, named])
+    path = [] if api in (None, CHAT) else list(api.path)
+    return canonical_json([name, settings.base_url, named, *path])
 
 
 # --- how requests are written ---
@@ -212,6 +220,11 @@ MOST_BYTES = 16 << 20
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+def half_a_character() -> ModelError:
+    """Why a prompt is not sent that cannot be written as UTF-8."""
+    return ModelError("request", "The prompt holds half a character, which cannot be sent.")
+
+
 class Writer:
     """Writes requests to one model as the bytes that are sent.
 
@@ -237,18 +250,20 @@ class Writer:
         Raises:
             ModelError: a message holds half a surrogate pair.
         """
+        head = _write(self.fields(request, form)).encode()[:-1]
+        try:
+            return b"".join((head, b',"messages":[', *self._messages(request, form.marker), b"]}"))
+        except UnicodeEncodeError:
+            raise half_a_character() from None
+
+    def fields(self, request: Request, form: Form) -> dict[str, Any]:
+        """A request's fields beside its messages."""
         settings, document = self._settings, request.document if request.stable else ""
         sampling = settings.sampling_fields(request.sample, greedy=form.greedy)
         fields = {"model": self._name, **sampling, **form.fields(document)}
         if settings.max_tokens is not None:
             fields[form.limit] = settings.max_tokens
-        head = _write(fields).encode()[:-1]
-        try:
-            return b"".join((head, b',"messages":[', *self._messages(request, form.marker), b"]}"))
-        except UnicodeEncodeError:
-            raise ModelError(
-                "request", "The prompt holds half a character, which cannot be sent."
-            ) from None
+        return fields
 
     def _messages(self, request: Request, marker: dict[str, Any]) -> list[bytes]:
         """Pieces of the list of messages; the last one's text is in one part, or in two."""
@@ -304,8 +319,17 @@ def read_completion(body: bytes, redact: Redact) -> Reply:
     Raises:
         ModelError: it holds no usable text; its usage is what was paid all the same.
     """
+    return reply_of(read_json(body), redact)
+
+
+def read_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """An answer with a status of success as JSON.
+
+    Raises:
+        ModelError: it is none; the message says what it looks like.
+    """
     try:
-        data = json.loads(body)
+        return json.loads(body)
     except (ValueError, RecursionError):
         start = body[:200].lstrip()
         if start.startswith((b"data:", b"event:")):
@@ -316,7 +340,6 @@ def read_completion(body: bytes, redact: Redact) -> Reply:
         else:
             message = INSTEAD.format("a page" if start.startswith(b"<") else "something else")
         raise ModelError("reply", message) from None
-    return reply_of(data, redact)
 
 
 def reply_of(data: Any, redact: Redact) -> Reply:  # noqa: ANN401 - any JSON
@@ -397,6 +420,82 @@ def _get(data: object, name: str) -> Any:  # noqa: ANN401 - any JSON
 
 def _whole(number: object) -> int:
     return number if type(number) is int and 0 < number < MOST_TOKENS else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A way in which endpoints are asked for a model's words.
+
+    Args:
+        path: below the endpoint's address.
+        writer: writes requests.
+        read: reads the answer to one, with no trust.
+        form: the form of requests to begin with.
+    """
+
+    path: tuple[str, ...]
+    writer: type[Writer]
+    read: Callable[[bytes, Redact], Reply]
+    form: Callable[[str, Settings], Form]
+
+
+CHAT = Api(("chat", "completions"), Writer, read_completion, first_form)
+"""Chat completions, which every compatible endpoint has."""
+
+
+# --- which endpoint a name means ---
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model is asked.
+
+    Args:
+        model: its name there.
+        settings: where the endpoint is, and how it is to sample.
+        api: how it is spoken to.
+        connect: opens what sends.
+    """
+
+    model: str
+    settings: Settings
+    api: Api
+    connect: Callable[[], Transport]
+
+
+def find_endpoint(name: str) -> Endpoint:
+    """The endpoint that a model's name and the environment mean.
+
+    Args:
+        name: as people write it: ``responses:`` in front asks over the Responses API, ``azure:``
+            a deployment on Azure.
+
+    Raises:
+        InputError: a setting is missing or wrong; the message says which.
+    """
+    from pearl.models.settings import read_settings
+
+    model = plain_name(name)
+    kinds, api = name.removesuffix(model).split(":"), CHAT
+    if "responses" in kinds:
+        from pearl.models.responses import RESPONSES
+
+        api = RESPONSES
+    if "azure" in kinds:
+        from pearl.models.openai_client import azure_transport
+
+        return Endpoint(model, azure_transport().settings, api, azure_transport)
+    settings = read_settings(model)
+    return Endpoint(model, settings, api, partial(Transport, settings))
+
+
+def open_endpoint(name: str) -> OpenAI:
+    """The model that a name and the environment mean (`find_endpoint`)."""
+    endpoint = find_endpoint(name)
+    model = OpenAI(endpoint.model, endpoint.settings, endpoint.api, endpoint.connect())
+    # By which it is opened again, as a worker of a cluster does.
+    model.name = name
+    return model
 
 
 # --- whether the document was read ---

@@ -138,6 +138,15 @@ def read_settings(name: str) -> Settings:
             f"The model {name} needs an endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
             "server of your own, or use --model offline."
         )
+    return make_settings()
+
+
+def make_settings() -> Settings:
+    """The environment's settings.
+
+    Raises:
+        InputError: one is wrong; the message says which.
+    """
     try:
         return Settings()
     except ValidationError as error:

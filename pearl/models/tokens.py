@@ -60,11 +60,18 @@ def _count(text: str, encoding: str) -> int:
     return sum(len(found.encode_ordinary(piece)) for piece in pieces)
 
 
+def plain_name(model: str) -> str:
+    """A model's name without the words in front that say how it is asked."""
+    while model.startswith(("azure:", "responses:")):
+        model = model.partition(":")[2]
+    return model
+
+
 def _encoding_name(model: str) -> str:
     import tiktoken
 
     try:
-        name = tiktoken.encoding_name_for_model(model)
+        name = tiktoken.encoding_name_for_model(plain_name(model))
     except KeyError:
         return _CARRIED[-1]
     return name if name in _CARRIED else _CARRIED[-1]
@@ -200,6 +207,7 @@ class Prices:
         """
         if model == "offline" or model == "recorded" or model.startswith("recorded:"):
             return FREE
+        model = plain_name(model)
         for name in (model, model.rpartition("/")[2]):
             for candidate in (name, _DATED.sub("", name)):
                 if candidate in self.models:

@@ -16,7 +16,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 
 from pearl.models.base import ModelError
@@ -61,6 +62,57 @@ Redact = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
+class Incoming:
+    """An answer whose head has come; leaving the block it is given in lets the rest go.
+
+    Args:
+        status: HTTP's.
+        headers: by name, in any case.
+        pieces: the body as it comes.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: AsyncIterator[bytes]
+
+    async def read(self) -> bytes:
+        """The body of a success, as far as any answer may go.
+
+        Raises:
+            ModelError: it is longer than `LARGEST`.
+        """
+        if self.headers.get("Content-Type", "").lower().startswith("text/event-stream"):
+            # It may never end; what it is, is known.
+            return b"data:"
+        size = _number(self.headers.get("Content-Length", "")) or 0
+        pieces: list[bytes] = []
+        if size <= LARGEST:
+            size = 0
+            async for piece in self.pieces:
+                pieces.append(piece)
+                size += len(piece)
+                if size > LARGEST:
+                    break
+        if size > LARGEST:
+            raise ModelError(
+                "reply",
+                f"The endpoint's answer is longer than {LARGEST >> 20} MB, so it was not read.",
+            )
+        return b"".join(pieces)
+
+    async def read_error(self, seconds: float) -> bytes:
+        """The beginning of an error, as far as it comes within so many seconds."""
+        pieces: list[bytes] = []
+        with suppress(TimeoutError, ModelError):
+            async with asyncio.timeout(seconds):
+                async for piece in self.pieces:
+                    pieces.append(piece)
+                    if sum(map(len, pieces)) > LARGEST_ERROR:
+                        break
+        return b"".join(pieces)[:LARGEST_ERROR]
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What an endpoint sent.
 
@@ -82,9 +134,20 @@ class Transport:
         settings: where it is, who pays, and how long a call may take.
     """
 
+    batch_path = "/v1/chat/completions"
+    """Where the provider is to send each request of a batch."""
+
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, URL]] = {}
+
+    def redact(self, text: str) -> str:
+        """A text of the endpoint's without what it was sent in confidence."""
+        return self.settings.redact(text)
+
+    def named(self, message: str) -> str:
+        """A message that names the settings with which a person says where the endpoint is."""
+        return message
 
     async def post(self, body: bytes, *path: str) -> Answer:
         """Send JSON once, and read the answer.
@@ -96,11 +159,13 @@ class Transport:
         Raises:
             ModelError: nothing came back, or more than is read.
         """
-        data = body if len(body) < WHOLE else io.BytesIO(body)
-        async with self.request("POST", *path, data=data, headers=JSON) as response:
-            success = response.status < 300
-            read = await (read_body(response) if success else self.read_error(response))
-            return Answer(response.status, response.headers, read)
+        async with self.request("POST", *path, body=body) as incoming:
+            read = incoming.read() if incoming.status < 300 else self.read_error(incoming)
+            return Answer(incoming.status, incoming.headers, await read)
+
+    async def read_error(self, incoming: Incoming) -> bytes:
+        """The beginning of an error, as far as it comes soon."""
+        return await incoming.read_error(min(ERROR_TIME, self.settings.timeout / 2))
 
     @asynccontextmanager
     async def request(
@@ -108,20 +173,37 @@ class Transport:
         method: str,
         *path: str,
         query: Mapping[str, str] | None = None,
-        **sent: Any,  # noqa: ANN401 - aiohttp's
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        body: bytes = b"",
+        upload: BinaryIO | None = None,
+        pause: float | None = None,
+    ) -> AsyncIterator[Incoming]:
         """Send once; the block reads the answer.
 
         Args:
             method: HTTP's.
             path: below the endpoint's address.
             query: added to that of the endpoint's address.
-            sent: what aiohttp is told beside it, such as ``json``.
+            body: JSON; empty for none.
+            upload: a file of JSON lines for the Batch API, in place of a body.
+            pause: seconds that may pass before each piece of the answer.
 
         Raises:
             ModelError: nothing came back, or the connection broke within the block.
         """
         with _mapped_errors():
+            import aiohttp
+
+            sent: dict[str, Any] = {}
+            if pause is not None:
+                sent["timeout"] = timeout(self.settings, pause)
+            if upload is not None:
+                form = sent["data"] = aiohttp.FormData()
+                name = Path(upload.name).name
+                form.add_field("purpose", "batch")
+                form.add_field("file", upload, filename=name, content_type="application/jsonl")
+            elif body:
+                sent["data"] = body if len(body) < WHOLE else io.BytesIO(body)
+                sent["headers"] = JSON
             loop = asyncio.get_running_loop()
             if loop not in self._sessions:
                 self._sessions[loop] = self._open()
@@ -129,22 +211,13 @@ class Transport:
             session, base = self._sessions[loop]
             url = base.joinpath(*path).with_query(base.query).update_query(query or {})
             async with session.request(method, url, allow_redirects=False, **sent) as response:
-                yield response
+                yield Incoming(response.status, response.headers, self._pieces(response))
 
-    async def read_error(self, response: aiohttp.ClientResponse) -> bytes:
-        """The beginning of an error, as far as it comes soon."""
-        import aiohttp
-
-        pieces: list[bytes] = []
-        seconds = min(ERROR_TIME, self._settings.timeout / 2)
-        with suppress(TimeoutError, OSError, aiohttp.ClientError):
-            async with asyncio.timeout(seconds):
-                async for piece in response.content.iter_any():
-                    pieces.append(piece)
-                    if sum(map(len, pieces)) > LARGEST_ERROR:
-                        response.close()
-                        break
-        return b"".join(pieces)[:LARGEST_ERROR]
+    @staticmethod
+    async def _pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        with _mapped_errors():
+            async for piece in response.content.iter_any():
+                yield piece
 
     async def close(self) -> None:
         """Close what this event loop has open, and what loops that have ended left behind."""
@@ -161,10 +234,10 @@ class Transport:
         import aiohttp
         from yarl import URL
 
-        settings, url = self._settings, URL(self._settings.url)
+        settings, url = self.settings, URL(self.settings.url)
         key = settings.api_key.get_secret_value()
         headers = {
-            "Accept": "application/json",
+            "Accept": "application/json, */*;q=0.9",
             # Answers are short: packing them costs more than it saves.
             "Accept-Encoding": "identity",
             "User-Agent": f"pearl/{version('pearl')}",
@@ -192,30 +265,21 @@ def timeout(settings: Settings, sock_read: float | None = None) -> aiohttp.Clien
     return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=sock_read)
 
 
-async def read_body(response: aiohttp.ClientResponse) -> bytes:
-    """An answer with a status of success, as far as any answer may go.
-
-    Raises:
-        ModelError: it is longer than `LARGEST`.
-    """
-    if response.content_type == "text/event-stream":
-        # It may never end; what it is, is known.
-        return b"data:"
-    pieces: list[bytes] = []
-    size = response.content_length or 0
-    if size <= LARGEST:
-        size = 0
-        async for piece in response.content.iter_any():
-            pieces.append(piece)
-            size += len(piece)
-            if size > LARGEST:
-                break
-    if size > LARGEST:
-        response.close()
-        raise ModelError(
-            "reply", f"The endpoint's answer is longer than {LARGEST >> 20} MB, so it was not read."
-        )
-    return b"".join(pieces)
+FAULTS = {
+    "certificate": (
+        "request",
+        "The endpoint's certificate cannot be verified: check OPENAI_BASE_URL, or name your own "
+        "authority in SSL_CERT_FILE.",
+    ),
+    "protocol": (
+        "reply", "The endpoint does not speak HTTP as it should: check OPENAI_BASE_URL.",
+    ),
+    "half": ("connection", "The endpoint broke off in the middle of its answer."),
+    "unreachable": ("connection", "The endpoint cannot be reached: check OPENAI_BASE_URL."),
+    "address": ("request", "There is nowhere to send calls to: check OPENAI_BASE_URL."),
+    "broken": ("connection", "The endpoint broke the connection off."),
+}  # fmt: skip
+"""Why a call got no answer: an error's reason and message."""
 
 
 @contextmanager
@@ -223,31 +287,24 @@ def _mapped_errors() -> Iterator[None]:
     """A call that got no answer says why, and what to do."""
     import aiohttp
 
-    unreachable = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
     try:
         yield
     except aiohttp.ClientConnectorCertificateError:
-        why = (
-            "request",
-            (
-                "The endpoint's certificate cannot be verified: check OPENAI_BASE_URL, or name "
-                "your own authority in SSL_CERT_FILE."
-            ),
-        )
+        fault = "certificate"
     except aiohttp.ClientResponseError:
-        why = "reply", "The endpoint does not speak HTTP as it should: check OPENAI_BASE_URL."
+        fault = "protocol"
     except aiohttp.ClientPayloadError:
-        why = "connection", "The endpoint broke off in the middle of its answer."
-    except unreachable:
-        why = "connection", "The endpoint cannot be reached: check OPENAI_BASE_URL."
+        fault = "half"
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+        fault = "unreachable"
     except ValueError:
         # No address, a host that cannot be written, or a password for it in ~/.netrc beside a key.
-        why = "request", "There is nowhere to send calls to: check OPENAI_BASE_URL."
+        fault = "address"
     except (aiohttp.ClientError, OSError):
-        why = "connection", "The endpoint broke the connection off."
+        fault = "broken"
     else:
         return
-    raise ModelError(*why)
+    raise ModelError(*FAULTS[fault])
 
 
 @dataclass(frozen=True, slots=True)

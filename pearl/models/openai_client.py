@@ -1,0 +1,270 @@
+"""Models asked through the official client of OpenAI: Azure, or a client that a person hands over.
+
+The client brings its own authentication, proxies and headers. What it answers is read as any
+endpoint's is: it tries nothing again, follows no redirect, and hands the bytes over as they came,
+bounded, but for an error's, which it reads whole.
+
+A call that needs nothing of this goes over `pearl.models.transport`: the client takes a second to
+load, and several times as long a call (benchmarks/engine.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from inspect import iscoroutinefunction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from pearl.lang.source import InputError
+from pearl.models.base import ModelError
+from pearl.models.openai import CHAT, OpenAI
+from pearl.models.responses import RESPONSES
+from pearl.models.settings import SECRET_LENGTH, Settings, make_settings
+from pearl.models.transport import FAULTS, Incoming, Transport
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+APIS = {"chat": CHAT, "responses": RESPONSES}
+
+SECRET = re.compile(r"(?i)auth|key|token|secret|cookie|passw|credential")
+"""What the names of headers that hold a secret have in them."""
+
+POOLED = 1000
+"""Connections that a client may have left from event loops that have ended."""
+
+AZURE = {"OPENAI_BASE_URL": "AZURE_OPENAI_ENDPOINT", "OPENAI_API_KEY": "AZURE_OPENAI_API_KEY"}
+HANDED_OVER = {
+    "OPENAI_BASE_URL": "the client's base_url",
+    "OPENAI_API_KEY": "how the client signs in",
+}
+"""Where a person says what other models read from the environment."""
+
+
+class OpenAIModel(OpenAI):
+    """A model asked through a client of the official SDK.
+
+    The client stays its owner's: it is not closed.
+
+    Args:
+        client: an ``AsyncOpenAI``, an ``AsyncAzureOpenAI``, or what behaves as one.
+        model: the model's name, or Azure's of its deployment.
+        api: ``chat`` for chat completions, ``responses`` for the Responses API.
+        settings: how it is to sample, and seconds a call may take; by default as the environment
+            says.
+
+    Raises:
+        InputError: the client is none that can be asked, or a setting is wrong.
+    """
+
+    def __init__(
+        self,
+        client: AsyncOpenAI,
+        model: str,
+        api: Literal["chat", "responses"] = "chat",
+        settings: Settings | None = None,
+    ) -> None:
+        if api not in APIS:
+            raise InputError(f"There is no API {api}: use chat or responses.")
+        transport = ClientTransport(lambda: client, settings)
+        super().__init__(model, transport.settings, APIS[api], transport)
+
+
+def azure_transport() -> ClientTransport:
+    """Azure's endpoint, as the environment names it in the words of the SDK.
+
+    Raises:
+        InputError: a setting is missing or wrong; the message says which.
+    """
+    names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "OPENAI_API_VERSION")
+    missing = [name for name in names if not os.environ.get(name, "").strip()]
+    if missing:
+        raise InputError(f"A model on Azure needs {' and '.join(missing)}: set it, or them.")
+    from openai import AsyncAzureOpenAI
+
+    endpoint, key, version = (os.environ[name].strip() for name in names)
+    if not endpoint.lower().startswith(("http://", "https://")):
+        raise InputError("AZURE_OPENAI_ENDPOINT is wrong: it starts with neither http nor https.")
+    return ClientTransport(
+        partial(AsyncAzureOpenAI, azure_endpoint=endpoint, api_key=key, api_version=version),
+        names=AZURE,
+        owned=True,
+    )
+
+
+class ClientTransport(Transport):
+    """Sends through a client of the official SDK.
+
+    Args:
+        opens: gives the client.
+        settings: sampling and the time that a call may take; by default the environment's.
+        names: of settings, as messages have them, and as this client's owner knows them.
+        owned: whether clients are closed, and opened anew.
+    """
+
+    def __init__(
+        self,
+        opens: Callable[[], AsyncOpenAI],
+        settings: Settings | None = None,
+        names: Mapping[str, str] = HANDED_OVER,
+        owned: bool = False,
+    ) -> None:
+        self._opens, self._names, self._owned = opens, names, owned
+        self._client: AsyncOpenAI | None = opens()
+        if not iscoroutinefunction(getattr(self._client, "post", None)):
+            raise InputError("OpenAIModel needs an asynchronous client of the SDK: AsyncOpenAI.")
+        address = _address(str(self._client.base_url))
+        settings = settings or make_settings()
+        super().__init__(settings.model_copy(update={"base_url": address}))
+        # Whatever it signs in with, as it shows in the headers that are sent.
+        self._secrets: dict[str, None] = {}
+        key = getattr(self._client, "api_key", None)
+        self._note({"key": key if isinstance(key, str) else ""})
+        if "azure" in type(self._client).__name__.lower():
+            self.batch_path = "/chat/completions"
+
+    def redact(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def named(self, message: str) -> str:
+        for name, here in self._names.items():
+            message = message.replace(name, here)
+        return message
+
+    @asynccontextmanager
+    async def request(
+        self,
+        method: str,
+        *path: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        upload: BinaryIO | None = None,
+        pause: float | None = None,
+    ) -> AsyncIterator[Incoming]:
+        headers = {"X-Stainless-Raw-Response": "stream"}
+        options: dict[str, Any] = {"max_retries": 0, "follow_redirects": False, "headers": headers}
+        options["params"] = dict(query or {})
+        if pause is not None:
+            options["timeout"] = pause
+        sent: dict[str, Any] = {"cast_to": object, "options": options}
+        if upload is not None:
+            file = (Path(upload.name).name, upload, "application/jsonl")
+            sent |= {"body": {"purpose": "batch"}, "files": [("file", file)]}
+            headers["Content-Type"] = "multipart/form-data"
+        elif body:
+            # As an object: of an Azure client's, the deployment goes into the address.
+            sent["body"] = json.loads(body)
+        with self._mapped_errors():
+            response = await self._sent(method, "/" + "/".join(path), sent)
+            try:
+                yield Incoming(response.status_code, response.headers, self._body(response))
+            finally:
+                await response.aclose()
+
+    async def _sent(self, method: str, path: str, sent: dict[str, Any]) -> Any:  # noqa: ANN401
+        """The response of httpx, its body still to be read."""
+        from openai import APIStatusError
+
+        self._client = client = self._client or self._opens()
+        send = client.get if method == "GET" else client.post
+        for _ in range(POOLED):
+            try:
+                response = (await send(path, **sent)).http_response
+                break
+            except APIStatusError as error:
+                response = error.response
+                break
+            except RuntimeError as error:
+                # A connection of a loop that has ended is dropped; nothing was sent over it.
+                if "loop is closed" not in str(error):
+                    raise
+        self._note(response.request.headers)
+        return response
+
+    def _note(self, headers: Mapping[str, str]) -> None:
+        """Remember what a request's headers sign in with."""
+        for name, text in headers.items():
+            for part in text.split() if SECRET.search(name) else ():
+                if len(part) >= SECRET_LENGTH:
+                    self._secrets[part] = None
+
+    async def _body(self, response: Any) -> AsyncIterator[bytes]:  # noqa: ANN401 - of httpx
+        with self._mapped_errors():
+            if response.is_stream_consumed:
+                yield response.content
+                return
+            async for piece in response.aiter_bytes():
+                yield piece
+
+    @contextmanager
+    def _mapped_errors(self) -> Iterator[None]:
+        """A call that got no answer says why, and what to do; the client's own words are not
+        repeated, as they may hold what it signs in with."""
+        from openai import APIConnectionError, OpenAIError
+
+        try:
+            yield
+            return
+        except ModelError:
+            raise
+        except APIConnectionError as error:
+            cause: BaseException = error.__cause__ or error
+        except OpenAIError as error:
+            raise ModelError(
+                "authentication", f"The client cannot sign in ({type(error).__name__})."
+            ) from None
+        except Exception as error:  # noqa: BLE001 - a person's own code is behind it
+            cause = error
+        raise ModelError(*_fault(cause)) from None
+
+    async def close(self) -> None:
+        client = self._client
+        if self._owned and client is not None:
+            self._client = None
+            with suppress(RuntimeError):
+                await client.close()
+
+
+_KINDS = (
+    (("ConnectTimeout", "ConnectError", "PoolTimeout", "ProxyError"), "unreachable"),
+    (("InvalidURL", "UnsupportedProtocol", "LocalProtocolError", "ValueError"), "address"),
+    (("ReadError", "WriteError", "CloseError", "NetworkError", "OSError"), "broken"),
+)
+"""Names of the errors of httpx and httpx2, either of which a client may stand on."""
+
+
+def _fault(cause: BaseException) -> tuple[str, str]:
+    """An error's reason and message."""
+    names = {kind.__name__ for kind in type(cause).__mro__}
+    seen: BaseException | None = cause
+    while seen is not None:
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return FAULTS["certificate"]
+        seen = seen.__cause__ or seen.__context__
+    if "RemoteProtocolError" in names:
+        words = str(cause).lower()
+        if "without sending a response" in words:
+            return FAULTS["broken"]
+        return FAULTS["half" if "peer closed connection" in words else "protocol"]
+    for kinds, fault in _KINDS:
+        if names.intersection(kinds):
+            return FAULTS[fault]
+    if "TimeoutException" in names:
+        return "timeout", "The endpoint did not answer in the time that its client allows."
+    return "request", f"The client failed before it sent anything ({type(cause).__name__})."
+
+
+def _address(url: str) -> str:
+    """An address as it may be shown and kept: without a name, a password or a query."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
