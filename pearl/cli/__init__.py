@@ -66,6 +66,7 @@ COMMANDS = {
     "replicate": "report",
     "review": "review",
     "actions": "lint",
+    "grammar": "lint",
     "lsp": "lsp",
 }
 """Each command by name, with the file in this folder that has it as ``NAME_command``."""

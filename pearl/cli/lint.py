@@ -1,4 +1,4 @@
-"""``pearl lint``, ``pearl fmt``, ``pearl rule`` and ``pearl actions``: the language's own tools."""
+"""``pearl lint``, ``fmt``, ``rule``, ``actions`` and ``grammar``: the language's own tools."""
 
 from __future__ import annotations
 
@@ -323,3 +323,35 @@ def actions_command(search: str, libraries: tuple[str, ...], as_json: bool) -> N
             doc = printable(action.doc)
             click.echo(f"{head} -> {action.returns}{builtin}\n    {doc}".rstrip())
     raise click.exceptions.Exit(0 if found else 1)
+
+
+@click.command(
+    "grammar", short_help="Print the grammar of the plans that lint passes.",
+    epilog="Example:  pearl grammar --library my.actions --form gbnf > plans.gbnf",
+)  # fmt: skip
+@click.option(
+    "--steps", default=8, show_default=True, type=click.IntRange(1, 50), metavar="N",
+    help="The most steps of a plan.",
+)  # fmt: skip
+@click.option(
+    "--new-actions", default=0, show_default=True, type=click.IntRange(0, 20), metavar="N",
+    help="How many actions of its own a plan may declare.",
+)  # fmt: skip
+@click.option(
+    "--form", default="lark", show_default=True, type=click.Choice(["lark", "gbnf", "ebnf"]),
+    help="For OpenAI and llguidance, for llama.cpp, or for xgrammar (SGLang, vLLM).",
+)  # fmt: skip
+@shared("library", "json")
+def grammar_command(
+    steps: int, new_actions: int, form: str, libraries: tuple[str, ...], as_json: bool
+) -> None:
+    """Print a grammar of plans that call the library's actions and pass the checker without an
+    error, for a server that constrains what a model writes."""
+    from pearl.lang.plan_grammar import FORMS, plan_grammar
+
+    grammar = plan_grammar(load(libraries), steps, new_actions)
+    text = FORMS[form](grammar)
+    if as_json:
+        emit_json({"form": form, "steps": steps, "new_actions": new_actions, "grammar": text})
+    else:
+        emit(text)

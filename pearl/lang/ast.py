@@ -6,8 +6,8 @@ That is a plan, the lines that could not be read, and the text set aside.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, auto
 from typing import Literal as OneOf
 from typing import TypeAlias
@@ -246,6 +246,31 @@ def step_refs(step: Step) -> Iterator[Ref]:
     """Every reference in a step's arguments, in order."""
     for arg in step.args:
         yield from refs(arg)
+
+
+def renamed(step: Step, names: Mapping[str, str]) -> Step:
+    """The step with its references renamed, whatever their mode."""
+    if not any(ref.name in names for ref in step_refs(step)):
+        return step
+
+    def rename(ref: Ref) -> Ref:
+        return replace(ref, name=names.get(ref.name, ref.name))
+
+    return replace(step, args=tuple(map_refs(arg, rename) for arg in step.args))
+
+
+def map_refs(arg: Arg, change: Callable[[Ref], Ref]) -> Arg:
+    """An argument with each of its references changed."""
+    match arg:
+        case Ref():
+            return change(arg)
+        case Template():
+            parts = (part if isinstance(part, str) else change(part) for part in arg.parts)
+            return replace(arg, parts=tuple(parts))
+        case Items():
+            return replace(arg, items=tuple(map_refs(item, change) for item in arg.items))
+        case Literal():
+            return arg
 
 
 BrokenKind = OneOf["step", "action", "return", "plans"]

@@ -27,12 +27,12 @@ from pearl.lang.values import TYPES, Type, Value
 _MODES = {str(mode): mode for mode in Mode}
 _INSIDE = re.compile(
     r"\\(?P<escape>u[0-9a-fA-F]{4}|.)"
-    r"|\{\s*(?:(?P<mode>(?i:each|where)(?:\s+(?i:values))?)\s+)?(?P<name>[^\W\d](?:\w|\\_)*)\s*\}"
+    r"|\{\s*(?:(?P<mode>(?i:each|where)(?:\s+(?i:values))?)\s+)?(?P<name>#\d{1,4}|[^\W\d](?:\w|\\_)*)\s*\}"
     r"|(?P<wrap>[ \t]*\r?\n\s*)",
     re.DOTALL,
 )
 ALMOST = re.compile(
-    r"(?<!\\)(?:\{\s*(?:[#$@]?\d{1,2}|step[ _]?\d{1,2}|[#$@][^\W\d]\w*"
+    r"(?<!\\)(?:\{\s*(?:[$@]?\d{1,2}|step[ _]?\d{1,2}|[#$@][^\W\d]\w*"
     r"|[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]{0,40}\]|\([^(){}]{0,40}\))+)\s*\}"
     r"|(?P<double>\{\{\s*(?:(?:each|where)(?:\s+values)?\s+)?[^\W\d]\w*\s*\}\}))"
 )

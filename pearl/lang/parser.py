@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 
 from pearl.lang.ast import (
     Action,
@@ -17,6 +19,8 @@ from pearl.lang.ast import (
     Plan,
     Ref,
     Step,
+    renamed,
+    step_refs,
 )
 from pearl.lang.grammar import ALMOST, Failure, parse_action, parse_returns, parse_step
 from pearl.lang.source import Source, Span
@@ -37,12 +41,16 @@ _OF_THE_PLAN = (Kind.STEP, Kind.BROKEN, Kind.ACTION, Kind.RETURN, Kind.INSIDE, K
 _RESERVED = ("true", "false", "return")
 
 
-def parse(text: str | Source, name: str = "<plan>") -> Parsed:
+def parse(text: str | Source, name: str = "<plan>", before: Sequence[str] = ()) -> Parsed:
     """Read a plan's text, or a model's reply that holds one.
+
+    A reference by number, ``#2``, becomes one by name. A name that is given again, and meant by no
+    later reference, is numbered: ``ross_2``.
 
     Args:
         text: any text at all.
         name: what to call it in messages, when it is not a `Source`.
+        before: the names of a plan's steps so far, where the text goes on with it.
 
     Returns:
         The plan, the lines that were meant for it and cannot be read, and the
@@ -62,7 +70,7 @@ def parse(text: str | Source, name: str = "<plan>") -> Parsed:
         first = next(line for line in lines if line.block in rival)
         span = Span(first.begin, first.end)
         reader.broken.append(Broken("plans", span, span, source=source))
-    return reader.finish(lines, taken)
+    return reader.finish(lines, taken, before)
 
 
 class _Reader:
@@ -73,6 +81,7 @@ class _Reader:
         self.text = text
         self.question = ""
         self.steps: list[Step] = []
+        self.numbers: list[tuple[str, str | None]] = []  # with the name of a broken one
         self.declares: list[Action] = []
         self.returns: tuple[Ref, ...] = ()
         self.comments: list[str] = []
@@ -120,10 +129,11 @@ class _Reader:
             self._fail("step", line, Failure(found.name_span, "RESERVED", "", frozenset()))
         elif braces := _bad_braces(self.text, found):
             self._fail("step", line, braces)
-        elif self.comments:
-            self.steps.append(replace(found, comments=tuple(self.comments)))
-            self.comments = []
         else:
+            self.numbers.append((line.number, None))
+            if self.comments:
+                found = replace(found, comments=tuple(self.comments))
+                self.comments = []
             self.steps.append(found)
 
     def _action(self, line: Line) -> None:
@@ -153,11 +163,13 @@ class _Reader:
         defines = {"step": _DEFINES, "action": CALLED}.get(kind)
         named = defines.match(self.text, max(at, line.start), line.end) if defines else None
         name = named[1].replace("\\", "").lstrip("$") if named else ""
+        if kind == "step":
+            self.numbers.append((line.number, name))
         span, last = Span(line.start, line.end), line is self.last
         broken = Broken(kind, span, *failure, name=name, last=last, source=self.source)
         self.broken.append(broken)
 
-    def finish(self, lines: list[Line], taken: list[Span]) -> Parsed:
+    def finish(self, lines: list[Line], taken: list[Span], before: Sequence[str]) -> Parsed:
         """All of it together."""
         plan = Plan(
             steps=tuple(self.steps),
@@ -167,6 +179,10 @@ class _Reader:
             comments=tuple(self.comments),
             source=self.source,
         )
+        if before or len({step.name for step in self.steps}) < len(self.steps):
+            plan = _told_apart(plan, before)
+        if "#" in self.text:
+            plan = _by_name(plan, self.numbers, before)
         if taken:
             self.aside = _merged(self.aside, taken)
         broken = sorted(self.broken, key=lambda broken: broken.span)
@@ -205,6 +221,52 @@ def _step_in_note(text: str, step: Step) -> Span | None:
     close = call_end(text, step.action_span.end, step.span.end)
     found = INSIDE.search(text, close, step.span.end)
     return Span(*found.span("name")) if found else None
+
+
+def _told_apart(plan: Plan, before: Sequence[str]) -> Plan:
+    """The plan with a number after each name that is given again and meant by no later reference.
+
+    With a later reference, nobody knows which of the two is meant: the checker says so.
+    """
+    meant = {ref.name for ref in plan.returns}
+    meant_later: list[bool] = []
+    for step in reversed(plan.steps):
+        meant_later.append(step.name in meant)
+        meant.update(ref.name for ref in step_refs(step))
+    taken = {*before, *(step.name for step in plan.steps)}
+    earlier = set(before)
+    steps: list[Step] = []
+    for step in plan.steps:
+        unclear = meant_later.pop()
+        if step.name in earlier and not unclear:
+            name = next(new for at in count(2) if (new := f"{step.name}_{at}") not in taken)
+            taken.add(name)
+            step = replace(step, name=name)
+        earlier.add(step.name)
+        steps.append(step)
+    return replace(plan, steps=tuple(steps))
+
+
+def _by_name(plan: Plan, lines: Sequence[tuple[str, str | None]], before: Sequence[str]) -> Plan:
+    """The plan with the names of steps for their numbers.
+
+    Args:
+        plan: as written; a reference by number is named ``#2``. One to no step stays so.
+        lines: each step's number as written, which goes before the place where it stands, and the
+            name where its line could not be read.
+        before: the names of the steps before these.
+    """
+    read = iter(plan.steps)
+    named = [
+        next(read).name if broken is None else broken or f"step_{at}"
+        for at, (_, broken) in enumerate(lines, len(before) + 1)
+    ]
+    written = [re.sub(r"\W", "", number) for number, _ in lines]
+    names = {f"#{at}": name for at, name in enumerate([*before, *named], 1)}
+    if len(set(written)) == len(lines) and all(map(str.isdecimal, written)):
+        names |= {f"#{int(at)}": name for at, name in zip(written, named, strict=True)}
+    returns = tuple(replace(ref, name=names.get(ref.name, ref.name)) for ref in plan.returns)
+    return replace(plan, steps=tuple(renamed(step, names) for step in plan.steps), returns=returns)
 
 
 def _rival_blocks(text: str, lines: list[Line]) -> frozenset[int]:

@@ -64,7 +64,7 @@ INSIDE = re.compile(
 
 RETURN = re.compile(
     rf"{_MARK}return\b{_W}(?:[:：]{_W})?(?:"
-    rf"[(（]?{_W}{NAME}{_MARK}(?:[,;.(（:：#)）]|$)"
+    rf"[(（]?{_W}(?:{NAME}|\#\d{{1,4}}){_MARK}(?:[,;.(（:：#)）]|$)"
     rf"|[\"'“\[{{(]"
     rf"|(?!the\b|an?\b|all\b|your\b|only\b|to\b|just\b|this\b|it\b|of\b|in\b|for\b|with\b)"
     rf"{NAME}\s+(?:and|or|&|\+|{NAME})\s+{NAME}{_W}[.;]?$)",

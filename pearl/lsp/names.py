@@ -6,12 +6,12 @@ Every answer is a function of the session, the document and the request.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lsprotocol import types
 
-from pearl.lang.ast import DOCUMENT, Action, Arg, Items, Mode, Plan, Ref, Step, Template
+from pearl.lang.ast import DOCUMENT, Action, Mode, Plan, Step, renamed
 from pearl.lang.diagnostics import Edit, Fix, apply_fixes
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_step
@@ -311,24 +311,7 @@ def _renamed(plan: Plan, mention: Mention, new: str) -> Plan:
         declares = tuple(replace(action, name=named(action.name)) for action in plan.declares)
         return replace(plan, steps=steps, declares=declares)
     steps = tuple(
-        replace(step, name=named(step.name), args=tuple(_arg(arg, named) for arg in step.args))
-        for step in plan.steps
+        replace(renamed(step, {mention.name: new}), name=named(step.name)) for step in plan.steps
     )
     returns = tuple(replace(ref, name=named(ref.name)) for ref in plan.returns)
     return replace(plan, steps=steps, returns=returns)
-
-
-def _arg(arg: Arg, named: Callable[[str], str]) -> Arg:
-    match arg:
-        case Ref():
-            return replace(arg, name=named(arg.name))
-        case Template():
-            parts = tuple(
-                part if isinstance(part, str) else replace(part, name=named(part.name))
-                for part in arg.parts
-            )
-            return replace(arg, parts=parts)
-        case Items():
-            return replace(arg, items=tuple(_arg(item, named) for item in arg.items))
-        case _:
-            return arg

@@ -16,6 +16,7 @@ from pearl.lang.ast import (
     Ref,
     Step,
     Template,
+    renamed,
     step_refs,
 )
 from pearl.lang.diagnostics import Safety
@@ -104,31 +105,6 @@ def asks_model(step: Step, library: Library) -> bool:
 def users(plan: Plan, name: str) -> list[Step]:
     """The steps that take a step's output, in order."""
     return [step for step in plan.steps if any(ref.name == name for ref in step_refs(step))]
-
-
-def renamed(step: Step, names: Mapping[str, str]) -> Step:
-    """The step with its references renamed, whatever their mode."""
-    if not any(ref.name in names for ref in step_refs(step)):
-        return step
-
-    def rename(ref: Ref) -> Ref:
-        return replace(ref, name=names.get(ref.name, ref.name))
-
-    return replace(step, args=tuple(map_refs(arg, rename) for arg in step.args))
-
-
-def map_refs(arg: Arg, change: Callable[[Ref], Ref]) -> Arg:
-    """An argument with each of its references changed."""
-    match arg:
-        case Ref():
-            return change(arg)
-        case Template():
-            parts = (part if isinstance(part, str) else change(part) for part in arg.parts)
-            return replace(arg, parts=tuple(parts))
-        case Items():
-            return replace(arg, items=tuple(map_refs(item, change) for item in arg.items))
-        case Literal():
-            return arg
 
 
 def without(plan: Plan, gone: Collection[str], stand_ins: Mapping[str, str]) -> Plan:

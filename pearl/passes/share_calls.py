@@ -31,11 +31,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pearl.lang.ast import Action, Plan, Step
+from pearl.lang.ast import Action, Plan, Step, renamed
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
 from pearl.lang.values import canonical_json
-from pearl.passes.base import Applied, Pass, asks_model, call_key, renamed, users, without
+from pearl.passes.base import Applied, Pass, asks_model, call_key, users, without
 
 
 def share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) -> Applied:

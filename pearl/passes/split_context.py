@@ -48,6 +48,7 @@ from pearl.lang.ast import (
     Prompt,
     Ref,
     Step,
+    map_refs,
     step_refs,
 )
 from pearl.lang.builtins import label
@@ -55,7 +56,7 @@ from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
 from pearl.lang.values import Type
 from pearl.lint.rules.base import PlanView
-from pearl.passes.base import Applied, Pass, map_refs
+from pearl.passes.base import Applied, Pass
 
 FINDINGS = "FINDINGS"
 """The parameter of a merge that takes what the parts gave."""

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pearl.lang.ast import DOCUMENT, Arg, Literal, Plan, Ref, Step
+from pearl.lang.ast import DOCUMENT, Arg, Literal, Plan, Ref, Step, map_refs
 from pearl.lang.graph import outputs
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan, print_step
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import canonical_json, one_line_json
-from pearl.passes.base import map_refs
 from pearl.runtime.calls import Entry
 
 _FRAME = re.compile(r"((?:step/[^/]+/)*)plan$")

@@ -1,11 +1,11 @@
 """A reference in a form that the language does not have.
 
 What it does
-    Reports ``#1``, ``$1``, ``<ross>``, ``@ross``, ``ross.name``, ``ross[0]``
+    Reports ``$1``, ``@1``, ``<ross>``, ``@ross``, ``ross.name``, ``ross[0]``
     and the like, where an argument should stand.
 
 Why
-    An earlier output is reached by its step's name, as a whole. Its parts are
+    An earlier output is reached by its step's name or number (``#1``), as a whole. Its parts are
     found by a step of their own.
 
 Example

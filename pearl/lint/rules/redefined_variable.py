@@ -1,18 +1,21 @@
 """A name that two steps give to their outputs.
 
 What it does
-    Reports a step whose name an earlier step has.
+    Reports a step whose name an earlier step has, where a later one uses the name. Without such
+    a use the reader numbers it, ``ross_2``.
 
 Why
-    A reference would mean one output or the other, depending on where it stands.
+    The reference would mean one output or the other.
 
 Example
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
     2. ross = FIND_OPINION(CTX, ross, "the sale") : Find his opinion of the sale
+    3. ans = CONCAT(ross, "the sale") : Put them together
 
 Use instead
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
     2. view = FIND_OPINION(CTX, ross, "the sale") : Find his opinion of the sale
+    3. ans = CONCAT(view, "the sale") : Put them together
 
 Fix
     None.
