@@ -65,7 +65,7 @@ def bm25(name: str, path: Path) -> dict[str, Mapping[str, float]]:
         # As FSM's searches are counted: by titles, of which two paragraphs may have one.
         passages = DocumentRetriever(example.document).search(example.question, 100)
         titles = list(dict.fromkeys(one.title for one in passages))
-        found[example.id] = recall(example, [titles])
+        found[example.id] = recall(example, titles)
     return found
 
 
@@ -93,9 +93,12 @@ def evaluated(name: str, path: Path, methods: str, model: str) -> dict[str, dict
 def tell_recall(
     plain: Mapping[str, Mapping[str, float]], rows: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    searched = {at: row["measures"] for at, row in rows.get("fsm1", {}).items()}
     print(f"  {'recall of supporting paragraphs':32} {'at 2':>6} {'at 5':>6}")
-    for source, measures in (("BM25, question", plain), ("FSM, sub-questions", searched)):
+    sources: dict[str, Mapping[str, Mapping[str, float]]] = {"BM25, question": plain}
+    for method in rows.keys() & {"fsm1", "fsm2"}:
+        searched = {at: row["measures"] for at, row in rows[method].items()}
+        sources[f"{method.upper()}, sub-questions"] = searched
+    for source, measures in sorted(sources.items()):
         means = [mean(list(plain), measures, recalled) for recalled in RECALLS]
         print(f"  {source:32} {means[0]:6.1f} {means[1]:6.1f}")
 

@@ -324,7 +324,7 @@ class Reader(Scripted):
             case "fsm_search":
                 assert searched
                 return {"answer": searched.answer, "evidence": [searched.sentence],
-                        "paragraphs": [searched.title]}  # fmt: skip
+                        "title": searched.title}  # fmt: skip
             case "fsm_revise":
                 return {"question": last.question}
             case "fsm_judge":

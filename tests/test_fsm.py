@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.multihop import tell_recall
 from pearl.answer import Session
 from pearl.evaluate.context import EvaluationContext
 from pearl.evaluate.datasets.base import Example
@@ -84,8 +85,8 @@ def simple(sub_question: str, kind: str = "simple") -> dict[str, Any]:
     return {"kind": kind, "sub_question": sub_question}
 
 
-def finds(answer: str | None, *evidence: str, paragraphs: Sequence[str] = ()) -> dict[str, Any]:
-    return {"answer": answer, "evidence": evidence, "paragraphs": paragraphs}
+def finds(answer: str | None, *evidence: str, title: str | None = None) -> dict[str, Any]:
+    return {"answer": answer, "evidence": evidence, "title": title}
 
 
 NOTHING = finds(None)
@@ -112,7 +113,7 @@ def knowing(schema: str, given: Mapping[str, Any]) -> Said:
                     "sub_question": sub}  # fmt: skip
         case "fsm_search":
             answer, sentence, title = KNOWN.get(given["sub_question"], (None, "", ""))
-            return {"answer": answer, "evidence": [sentence], "paragraphs": [title]}
+            return {"answer": answer, "evidence": [sentence], "title": title}
         case "fsm_revise":
             at = [sub for _, sub in HOPS].index(given["sub_question"])
             return {"question": HOPS[min(at + 1, 2)][0]}
@@ -269,6 +270,22 @@ class TestWays:
         assert field_of(review, "triples") == [["Ada Holt", "born in", "1862"]]
         assert field_of(review, "explanation") == "Holt & Sons built it."
 
+    def test_a_review_reads_what_was_found_and_no_distractor(self):
+        hill = "# Hill\n\nGrass grows on it.\n\n"
+        rest = f"{hill}# Sons of Holt\n\nThey left.\n\n"
+        searches = [..., finds("Ada Holt", BY_ADA, title="The firm")]
+        done = Done(Walking(search=searches), FSM2, document=Source("d", f"{hill}{TEXT}\n{rest}"))
+        [request] = [one for one in done.model.asked if one.path.startswith("step/review")]
+        assert isinstance(request.call, FillSchema)
+        assert request.call.document is not None
+        # Larkin Bridge and Ada Holt are named, and a sentence of the third is quoted.
+        assert request.call.document.text.split() == TEXT.split()
+        model = Walking(search=[finds("Holt & Sons", "Made up.")] * 2, judge=[{"same": True}])
+        done = Done(model, FSM2)
+        [request, *_] = [one for one in done.model.asked if one.path.startswith("step/review")]
+        assert isinstance(request.call, FillSchema)
+        assert request.call.document == DOCUMENT
+
     def test_a_review_may_put_the_answer_right(self):
         told = ["“Ada Holt was born in 1862”", "Not there."]
         review = {"answer": "1863", "supporting_facts": told, "triples": [], "explanation": ""}
@@ -363,8 +380,7 @@ class TestRevisions:
         assert done.model.complaints()[0].startswith("- supporting_facts: copy")
 
     def test_one_good_sentence_is_enough(self):
-        partly = {"answer": "Holt & Sons", "evidence": ["Nobody wrote this.", BY_HOLT],
-                  "paragraphs": []}  # fmt: skip
+        partly = finds("Holt & Sons", "Nobody wrote this.", BY_HOLT)
         assert Done(Walking(search=[partly])).model.complaints() == []
 
 
@@ -473,12 +489,13 @@ class TestLimits:
         assert "The reply to fsm_summarise does not fit" in done.error
         assert done.strategy.backtracks == 0
 
-    def test_paragraphs_that_a_search_names(self):
-        many = {"answer": "Holt & Sons", "evidence": [BY_HOLT],
-                "paragraphs": [f"P\n {at}" for at in range(9)]}  # fmt: skip
-        finished = Done(Walking(search=[many])).finished
-        titles = field_of(finished.values["found_1"], "paragraphs")
-        assert titles == ["P 0", "P 1", "P 2", "P 3", "P 4"]
+    def test_a_search_names_a_title_and_answers_in_five_words(self):
+        long = finds("The firm that is called Holt & Sons", BY_HOLT, title="Larkin\n Bridge")
+        done = Done(Walking(search=[long]))
+        assert done.model.complaints() == ["- answer: at most 5 words."]
+        done = Done(Walking(search=[long, long]))
+        assert field_of(done.finished.values["found_1"], "answer") == long["answer"]
+        assert field_of(done.finished.values["found_1"], "title") == "Larkin Bridge"
 
     def test_what_was_found_is_not_lost_where_it_cannot_go_back(self):
         done = Done(Walking(revise=BAD), backtracks=0)
@@ -581,7 +598,8 @@ class TestHostile:
                 assert user.startswith("<document-2>\n# Note")
                 assert "</document-2>\n\n" in user
             else:
-                assert request.call.schema.name not in ("fsm_search", "fsm_review")  # type: ignore[union-attr]
+                # A review reads what was found, and that paragraph was not.
+                assert request.call.schema.name != "fsm_search"  # type: ignore[union-attr]
 
     @pytest.mark.parametrize(
         "text",
@@ -598,7 +616,7 @@ class TestHostile:
     )
     def test_what_a_model_says_is_data(self, text: str):
         """Sub-questions, answers, revisions: they are quoted in the plan, and add no step."""
-        found = {"answer": text, "evidence": [text], "paragraphs": [text]}
+        found = finds(text, text, title=text)
         about = {"kind": "compound", "sub_question": f"What is {' '.join(text.split())} of?"}
         model = Walking(
             search=[found, found, {**found, "answer": "1862"}],
@@ -758,10 +776,22 @@ class TestMethods:
         if name == "fsm2":
             assert (told["sp_em"], told["sp_f1"], told["joint_em"]) == (1.0, 1.0, 1.0)
         else:
-            assert "sp_em" not in told
+            # Of what its searches quoted, and of no triples, as it gives none.
+            assert (told["sp_em"], told["sp_f1"], told["joint_em"]) == (1.0, 1.0, 1.0)
+            assert "triples_em" not in told
 
-    def test_recall_goes_hop_by_hop(self, example: Example):
-        named = [["Other", "Holt & Sons"], ["ada  HOLT", "Other"], []]
+    def test_recall_is_of_the_first_titles(self, example: Example):
+        named = ["Other", "ada  HOLT", "other", "Holt & Sons"]
         assert recall(example, named) == {"recall_at_2": 1 / 3, "recall_at_5": 2 / 3}
         assert recall(example, []) == {"recall_at_2": 0.0, "recall_at_5": 0.0}
         assert recall(Example("1", QUESTION, DOCUMENT), named) == {}
+
+    def test_the_benchmark_tells_the_recall_of_each_machine_that_ran(
+        self, capsys: pytest.CaptureFixture[str]
+    ):
+        found = {"1": {"measures": {"recall_at_2": 0.5, "recall_at_5": 1.0}}}
+        tell_recall({"1": {"recall_at_2": 0.0}}, {"fsm2": found, "normal": {}})
+        head, plain, searched = capsys.readouterr().out.splitlines()
+        assert head.split()[-4:] == ["at", "2", "at", "5"]
+        assert plain.split()[-2:] == ["0.0", "0.0"]
+        assert searched.split() == ["FSM2,", "sub-questions", "50.0", "100.0"]

@@ -154,7 +154,7 @@ FALK = "# Ines Falk\n\nInes Falk was born in Lund.\n"
 REPLIES = {
     "fsm/1/decompose/1": '{"kind": "simple", "sub_question": "Where was Ines Falk born?"}',
     "step/found_1/1": '{"answer": "Lund", "evidence": ["Ines Falk was born in Lund."], '
-    '"paragraphs": ["Ines Falk"]}',
+    '"title": "Ines Falk"}',
     "step/summary/1": '{"answer": "Lund"}',
 }
 

@@ -142,7 +142,7 @@ def supported(
     example: Example,
     answer: str,
     sentences: Iterable[str],
-    triples: Iterable[Sequence[str]],
+    triples: Iterable[Sequence[str]] | None,
     entries: Iterable[Entry],
 ) -> Mapping[str, float]:
     """Measures of an answer that comes with its evidence.
@@ -150,13 +150,13 @@ def supported(
     Supporting facts are compared as sets of (title, sentence) (HotpotQA,
     section 5.2), for MuSiQue as sets of paragraphs, by their numbers. Joint
     figures are those of answer and facts together, and of the triples too where
-    the data set has them (2WikiMultihopQA, section 5).
+    the data set and the method have them (2WikiMultihopQA, section 5).
 
     Args:
         example: the question with its gold.
         answer: the answer.
         sentences: what it rests on, copied from the document.
-        triples: the same as subject, relation, object.
+        triples: the same as subject, relation, object; None for a method that gives none.
         entries: the run's journal, in which it is told which replies fitted.
 
     Returns:
@@ -175,7 +175,7 @@ def supported(
         "sp_precision": facts.precision,
         "sp_recall": facts.recall,
     }
-    if data.triples:
+    if data.triples and triples is not None:
         # Articles count here: 2WikiMultihopQA's script leaves them in.
         told = compare_sets(_bare(triples), _bare(data.triples))
         joint = joint.jointly(told)
@@ -225,8 +225,8 @@ _EVIDENCE_TITLES = {
 }
 _EVIDENCE = r"(?:sp|triples|joint)_\w+"
 _MEASURED = re.compile(
-    rf".* (?:exact_match|f1)|(?:normal-evidence|cot-evidence) {_EVIDENCE}"
-    rf"|fsm1 recall_at_\d|fsm2 (?:{_EVIDENCE}|recall_at_\d)"
+    rf".* (?:exact_match|f1)|(?:.*-evidence|fsm2) {_EVIDENCE}"
+    r"|fsm1 (?:sp|joint)_\w+|fsm\d recall_at_\d"
 )
 """Methods and their measures: one that answered nothing has 0 of these, and of others none."""
 

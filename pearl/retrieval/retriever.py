@@ -142,6 +142,11 @@ class DocumentRetriever:
         """All of them, in order."""
         return _paragraph_index(self.document.text)[0]
 
+    def shown(self, paragraph: Paragraph) -> str:
+        """A paragraph of the document with its headings above it."""
+        heading = f"# {paragraph.title}\n\n" if paragraph.title else ""
+        return f"{heading}{self.document.at(paragraph.span)}\n\n"
+
     def search(self, query: str, k: int) -> list[Passage]:
         """The paragraphs that bear most on a query, as `Retriever.search`."""
         wanted = query_terms(query)
@@ -396,9 +401,7 @@ def choose_paragraphs(
     best = [paragraph.id for paragraph in retriever.search(words, len(paragraphs))]
     texts: dict[str, str] = {}
     for id in best or paragraphs:
-        paragraph = paragraphs[id]
-        heading = f"# {paragraph.title}\n\n" if paragraph.title else ""
-        text = f"{heading}{document.at(paragraph.span)}\n\n"
+        text = retriever.shown(paragraphs[id])
         size = count(text)
         if size <= room:
             texts[id] = text

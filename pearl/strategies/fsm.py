@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from pearl.lang.values import Pairs, Value, as_text
 from pearl.models.base import Reply, Request
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
+from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, fill
 from pearl.runtime.context import UNLIMITED, Context, fit_fill
 from pearl.runtime.evidence import Quote, evidence
@@ -34,8 +36,8 @@ from pearl.strategies.fsm_states import END, Machine, State
 LIBRARY = "fsm"
 """The library that has the actions of its steps."""
 
-TITLES = 5
-"""Paragraphs that a search names, at most."""
+WORDS = 5
+"""Words of a search's answer, at most."""
 
 QUOTE = "> "
 """What stands before a sentence of the document in a record."""
@@ -421,9 +423,15 @@ class Fsm:
 
     async def _ask_search(self, path: str, question: Value, *refused: Value) -> Value:
         """The answer to a sub-question in the document's paragraphs, with its evidence."""
-        check = self._quoting("evidence", lambda reply: reply["answer"] is not None)
+
+        def problems(reply: dict[str, Any]) -> list[str]:
+            if reply["answer"] is None:
+                return []
+            long = len(reply["answer"].split()) > WORDS
+            return self._unquoted(reply, "evidence") + [f"answer: at most {WORDS} words."] * long
+
         given = {"sub_question": as_text(question)}
-        reply = await self._ask("search", given, path, refused, self._document, check)
+        reply = await self._ask("search", given, path, refused, self._document, _once(problems))
         answer = one_line(reply["answer"] or "")
         if not answer:
             raise SolverError("no-answer", "the paragraphs do not say")
@@ -431,7 +439,7 @@ class Fsm:
             question=as_text(question),
             answer=answer,
             evidence=self._quotes(reply["evidence"]),
-            paragraphs=[one_line(title) for title in reply["paragraphs"][:TITLES]],
+            title=one_line(reply["title"] or ""),
         )
 
     async def _ask_revise(self, path: str, question: Value, found: Value, *refused: Value) -> Value:
@@ -453,10 +461,10 @@ class Fsm:
     async def _ask_review(
         self, path: str, question: Value, answer: Value, found: Value, *refused: Value
     ) -> Value:
-        """The answer held against the document: supporting facts, triples, an explanation."""
+        """The answer held against what was found: supporting facts, triples, an explanation."""
         given = {"question": question, "solved": _solved(found), "answer": answer}
-        check = self._quoting("supporting_facts", lambda _: True)
-        reply = await self._ask("review", given, path, refused, self._document, check)
+        check = _once(lambda reply: self._unquoted(reply, "supporting_facts"))
+        reply = await self._ask("review", given, path, refused, self._found(found), check)
         return _record(
             answer=one_line(reply["answer"]),
             supporting_facts=self._quotes(reply["supporting_facts"]),
@@ -464,21 +472,30 @@ class Fsm:
             explanation=one_line(reply["explanation"]),
         )
 
-    def _quoting(self, field: str, wanted: Callable[[dict[str, Any]], bool]) -> Check:
-        """A check that a reply quotes the document; it complains once and then lets pass.
+    def _found(self, found: Value) -> Source:
+        """The paragraphs that searches found, which a review reads (FSM2's second round).
 
-        Better words are asked for, not demanded.
+        Those they named, and those that their evidence stands in; where the document has none of
+        either, all of it.
         """
-        complaints: list[str] = []
+        records = found if isinstance(found, list) else []
+        named = {_plain(as_text(field_of(record, "title"))) for record in records} - {""}
+        quoted = [text for record in records for text in sentences(field_of(record, "evidence"))]
+        spans = [quote.span for quote in self._located(quoted) if quote.span]
+        retriever = DocumentRetriever(self._document)
+        kept = [
+            retriever.shown(one)
+            for one in retriever.paragraphs
+            if named & {_plain(one.title), _plain(one.title.rpartition(" / ")[2])}
+            or any(one.span.start < span.end and span.start < one.span.end for span in spans)
+        ]
+        return Source(f"{self._document.name} (found)", "".join(kept)) if kept else self._document
 
-        def check(reply: dict[str, Any]) -> Sequence[str]:
-            quoted = any(quote.span for quote in self._located(reply[field]))
-            if complaints or quoted or not wanted(reply):
-                return ()
-            complaints.append(f"{field}: copy at least one sentence of the document word for word.")
-            return complaints
-
-        return check
+    def _unquoted(self, reply: dict[str, Any], field: str) -> list[str]:
+        """What is wrong with a reply that quotes none of the document's sentences in a field."""
+        if any(quote.span for quote in self._located(reply[field])):
+            return []
+        return [f"{field}: copy at least one sentence of the document word for word."]
 
     def _located(self, quoted: Sequence[str]) -> list[Quote]:
         lines = "\n".join(f"{QUOTE}{line}" for line in map(one_line, quoted) if line)
@@ -488,6 +505,15 @@ class Fsm:
         # Marked as quotes are in every output, so that an answer's evidence can be shown, and
         # where the document does not have one, that.
         return [f"{QUOTE}{one_line(quote.text)}" for quote in self._located(quoted)]
+
+
+def _once(problems: Callable[[dict[str, Any]], Sequence[str]]) -> Check:
+    """A check that complains of one reply and lets the next pass.
+
+    Better words are asked for, not demanded.
+    """
+    tries = count()
+    return lambda reply: problems(reply) if next(tries) == 0 else ()
 
 
 def _record(**fields: Value) -> Pairs:

@@ -8,14 +8,13 @@ Decomposed prompting (Khot et al., ICLR 2023), least-to-most (Zhou et al., ICLR
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 
 from pearl.answer import Session, kept
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import MultiHop
 from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped, prepared, run, whole_text
-from pearl.evaluate.supporting_facts import form, supported
+from pearl.evaluate.supporting_facts import supported
 from pearl.lang.values import as_text
 from pearl.runtime.loop import Finished
 from pearl.strategies.fsm import Fsm, field_of, one_line, sentences
@@ -55,15 +54,15 @@ def machine(name: str) -> AnswerOne:
     async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
         strategy, finished = await run(prepared(name, "", shared, session), example, session)
         assert isinstance(strategy, Fsm)
-        searches = [
-            _texts(field_of(finished.values[step.name], "paragraphs"))
+        titles = [
+            as_text(field_of(finished.values[step.name], "title"))
             for step in finished.plan.steps
             if step.action == "SEARCH"
         ]
         measures = {
             "hops": float(strategy.hops),
             "backtracks": float(strategy.backtracks),
-            **recall(example, searches),
+            **recall(example, titles),
             **_evidence(example, finished, session),
         }
         return whole_text(finished, measures)
@@ -71,36 +70,37 @@ def machine(name: str) -> AnswerOne:
     return answer
 
 
-def _texts(value: object) -> list[str]:
-    return [as_text(item) for item in value] if isinstance(value, list) else []
-
-
 def _evidence(example: Example, finished: Finished, session: Session) -> Mapping[str, float]:
-    reviews = [step.name for step in finished.plan.steps if step.action == "REVIEW"]
-    if not reviews:
-        return form(session.journal.entries)
-    review = finished.values[reviews[-1]]
-    triples = field_of(review, "triples")
+    """What the review gives; without one, the sentences that searches quoted, and no triples."""
+    steps = finished.plan.steps
+    reviews = [finished.values[step.name] for step in steps if step.action == "REVIEW"]
+    found = [finished.values[step.name] for step in steps if step.action == "SEARCH"]
+    told = field_of(reviews[-1], "triples") if reviews else None
+    triples = [
+        [as_text(part) for part in triple]
+        for triple in (told if isinstance(told, list) else ())
+        if isinstance(triple, list)
+    ]
+    quotes = (
+        [field_of(reviews[-1], "supporting_facts")]
+        if reviews
+        else [field_of(record, "evidence") for record in found]
+    )
     return supported(
         example,
         finished.text,
-        sentences(field_of(review, "supporting_facts")),
-        [_texts(parts) for parts in triples if isinstance(parts, list)]
-        if isinstance(triples, list)
-        else [],
+        [sentence for each in quotes for sentence in sentences(each)],
+        triples if reviews else None,
         session.journal.entries,
     )
 
 
-def recall(example: Example, searches: Sequence[Sequence[str]]) -> Mapping[str, float]:
+def recall(example: Example, titles: Sequence[str]) -> Mapping[str, float]:
     """``recall_at_2`` and ``recall_at_5``: the share of gold paragraphs among those named.
-
-    The paragraphs are taken hop by hop: the first of each search, then the
-    second of each, and so on.
 
     Args:
         example: the question with its gold.
-        searches: the titles that each search named, best first.
+        titles: those that searches named, in order.
 
     Returns:
         Nothing where there are no gold paragraphs.
@@ -113,8 +113,7 @@ def recall(example: Example, searches: Sequence[Sequence[str]]) -> Mapping[str, 
     gold = {plain(fact.title) for fact in data.facts} if isinstance(data, MultiHop) else set()
     if not gold:
         return {}
-    in_turn = (title for hop in zip_longest(*searches) for title in hop if title is not None)
-    order = list(dict.fromkeys(map(plain, in_turn)))
+    order = list(dict.fromkeys(map(plain, titles)))
     return {f"recall_at_{depth}": len(gold & set(order[:depth])) / len(gold) for depth in DEPTHS}
 
 
