@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from pathlib import Path
 
@@ -27,3 +28,13 @@ def entries(store: Path | str, item: str | None = "") -> list[Entry]:
         return list(read_entries(engine, last, item))
     finally:
         engine.dispose()
+
+
+def back_to_first_version(database: sqlite3.Connection) -> None:
+    """Make a store's tables what they were before reviews, and before calls' times were kept."""
+    names = "SELECT name FROM sqlite_master WHERE name LIKE 'review_%' AND type = 'table'"
+    for (name,) in database.execute(names).fetchall():
+        database.execute(f"DROP TABLE {name}")
+    database.execute("ALTER TABLE entries DROP COLUMN started")
+    database.execute("UPDATE pearl_version SET version_num = '0001'")
+    database.commit()

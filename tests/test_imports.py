@@ -18,7 +18,7 @@ ROOMS = (
     "review", "lsp", "api", "cli", "__main__",
 )  # fmt: skip
 HEAVY = (
-    "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy", "alembic",
+    "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy",
     "distributed", "tantivy", "snowballstemmer", "sqlite3", "pygls", "starlette",
     "uvicorn", "nltk", "scipy", "asyncio", "jsonschema",
 )  # fmt: skip

@@ -23,12 +23,13 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.models.base import Usage
 from pearl.runtime.calls import Entry
+from pearl.store.store import open_store
 from pearl.viewer.documents import Found, Named, cut, find_document, find_passages
 from pearl.viewer.journal import Call, Counts, Stage, read_calls, read_frames
 from pearl.viewer.page import Item, sum_up
 from pearl.viewer.plans import plan_lines
 from pearl.viewer.timeline import timeline
-from tests.runs import entries
+from tests.runs import back_to_first_version, entries
 from tests.server import Server, completion
 from tests.shell import STORY, call, one_line
 
@@ -389,18 +390,9 @@ def old_store(place: str) -> None:
     """A store as the first Pearl made it, with a run in it."""
     import sqlite3
 
-    from alembic import command
-    from alembic.config import Config
-    from sqlalchemy import create_engine
-
-    config = Config()
-    config.set_main_option("script_location", "pearl.store:migrations")
-    engine = create_engine(f"sqlite:///{place}")
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-    engine.dispose()
+    open_store(place).close()
     with sqlite3.connect(place) as file:
+        back_to_first_version(file)
         head = json.dumps({"question": QUESTION, "model": "m"})
         file.execute("INSERT INTO runs VALUES ('r', 'run', '', '', '', 1, 1, 9, ?)", (head,))
         file.execute("INSERT INTO replies VALUES ('', 'k', 'said', 1, 5, 2, 0, 'm', '', 1)")

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 HOME = str(Path(".pearl") / "store.db")
 """Where a store is where none is named: a file below the working folder."""
 
-HEAD = "0004"
-"""The last migration."""
-
 BUSY = 60.0
 """Seconds for which another process may hold a file."""
 
@@ -185,13 +182,15 @@ def reading(engine: Engine) -> Connection:
 
 
 def _migrate(connection: Connection) -> None:
-    from sqlalchemy import inspect, text
+    """Make the tables, or bring those of an earlier version up to date."""
+    from sqlalchemy import delete, insert, inspect, text
+
+    from pearl.store.tables import CHANGES, HEAD, metadata, version
 
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-    found = None
-    if inspect(connection).has_table("pearl_version"):
-        found = connection.execute(text("SELECT version_num FROM pearl_version")).scalar()
+    known = inspect(connection).has_table(version.name)
+    found = connection.execute(version.select()).scalar() if known else None
     if found == HEAD:
         return
     if found is not None and found > HEAD:
@@ -199,14 +198,13 @@ def _migrate(connection: Connection) -> None:
             f"The store was written by a later Pearl (its tables are at {found}, this one knows "
             f"{HEAD}): upgrade Pearl, or name another store."
         )
-    # Alembic takes long to load, and a store that is up to date never needs it.
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", "pearl.store:migrations")
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    # In a database that is no store yet, a table of such a name is somebody else's.
+    metadata.create_all(connection, checkfirst=found is not None)
+    for number, change in CHANGES.items():
+        if found is not None and found < number and change:
+            connection.execute(text(change))
+    connection.execute(delete(version))
+    connection.execute(insert(version), {"version_num": HEAD})
 
 
 LIFE = 60.0

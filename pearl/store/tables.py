@@ -1,34 +1,52 @@
-"""The tables of the store. Their history is in `migrations/`."""
+"""The tables of the store, and what changed in them since its first version.
+
+A new table is made in older stores too; a new column needs a line in `CHANGES`.
+"""
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-)
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, Table, Text
 
 metadata = MetaData()
-_serial = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _columns(kind: Any, names: str, **options: Any) -> Iterator[Column[Any]]:  # noqa: ANN401
+    """Columns of one kind that are never null."""
+    return (Column(name, kind, nullable=False, **options) for name in names.split())
+
+
+def _serial() -> Column[int]:
+    """A number that goes up with each row."""
+    kind = BigInteger().with_variant(Integer, "sqlite")
+    return Column("id", kind, primary_key=True, autoincrement=True)
+
+
+version = Table("pearl_version", metadata, Column("version_num", Text, primary_key=True))
+"""One row: at which version of `HEAD` the tables are."""
+
+CHANGES: Mapping[str, str] = MappingProxyType(
+    {
+        "0003": "ALTER TABLE entries ADD COLUMN started FLOAT",
+        "0004": "",  # the tables of pearl review, which are new
+    }
+)
+"""What brings the tables of the version before to a version; in order."""
+
+HEAD = max(CHANGES)
+"""The version of these tables."""
 
 runs = Table(
     "runs",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("kind", Text, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    Column("scope", Text, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("started", Float, nullable=False),
-    Column("seen", Float, nullable=False),
+    *_columns(Text, "id", primary_key=True),
+    *_columns(Text, "kind fingerprint scope owner"),
+    *_columns(Float, "started seen"),
     Column("ended", Float),
-    Column("head", Text, nullable=False),
+    *_columns(Text, "head"),
     Index("runs_by_fingerprint", "fingerprint"),
 )
 """One row a run. ``scope`` is where its replies are kept: empty for all runs' common cache."""
@@ -36,21 +54,15 @@ runs = Table(
 entries = Table(
     "entries",
     metadata,
-    Column("id", _serial, primary_key=True, autoincrement=True),
-    Column("run", Text, nullable=False),
-    Column("item", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("path", Text, nullable=False),
+    _serial(),
+    *_columns(Text, "run item kind path"),
     Column("value", Text),
-    Column("call_key", Text, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("cause", Text, nullable=False),
-    Column("prompt_tokens", BigInteger, nullable=False),
-    Column("completion_tokens", BigInteger, nullable=False),
-    Column("cached_tokens", BigInteger, nullable=False),
-    Column("seconds", Float, nullable=False),
-    Column("kept", Boolean, nullable=False),
+    *_columns(Text, "call_key"),
+    *_columns(Integer, "attempt"),
+    *_columns(Text, "status cause"),
+    *_columns(BigInteger, "prompt_tokens completion_tokens cached_tokens"),
+    *_columns(Float, "seconds"),
+    *_columns(Boolean, "kept"),
     Column("started", Float),
     Index("entries_by_item", "run", "item", "id"),
 )
@@ -62,38 +74,30 @@ entries = Table(
 replies = Table(
     "replies",
     metadata,
-    Column("scope", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("text", Text, nullable=False),
-    Column("complete", Boolean, nullable=False),
-    Column("prompt_tokens", BigInteger, nullable=False),
-    Column("completion_tokens", BigInteger, nullable=False),
-    Column("cached_tokens", BigInteger, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("identity", Text, nullable=False),
-    Column("created", Float, nullable=False),
+    *_columns(Text, "scope key", primary_key=True),
+    *_columns(Text, "text"),
+    *_columns(Boolean, "complete"),
+    *_columns(BigInteger, "prompt_tokens completion_tokens cached_tokens"),
+    *_columns(Text, "model identity"),
+    *_columns(Float, "created"),
 )
 """The cache: a call's key decides its reply."""
 
 leases = Table(
     "leases",
     metadata,
-    Column("scope", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("owner", Text, nullable=False),
-    Column("expires", Float, nullable=False),
+    *_columns(Text, "scope key", primary_key=True),
+    *_columns(Text, "owner"),
+    *_columns(Float, "expires"),
 )
 """Calls that a process is making now, so that no other makes them as well."""
 
 rows = Table(
     "rows",
     metadata,
-    Column("run", Text, primary_key=True),
-    Column("id", Text, primary_key=True),
-    Column("position", Integer, nullable=False),
-    Column("row_key", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("result", Text, nullable=False),
+    *_columns(Text, "run id", primary_key=True),
+    *_columns(Integer, "position"),
+    *_columns(Text, "row_key status result"),
     Index("rows_by_position", "run", "position"),
 )
 """A batch's results, one row a question."""
@@ -101,35 +105,27 @@ rows = Table(
 ledger = Table(
     "ledger",
     metadata,
-    Column("run", Text, primary_key=True),
-    Column("owner", Text, primary_key=True),
-    Column("seen", Float, nullable=False),
-    Column("tokens", BigInteger, nullable=False),
-    Column("cost", BigInteger, nullable=False),
-    Column("reserved_tokens", BigInteger, nullable=False),
-    Column("reserved_cost", BigInteger, nullable=False),
+    *_columns(Text, "run owner", primary_key=True),
+    *_columns(Float, "seen"),
+    *_columns(BigInteger, "tokens cost reserved_tokens reserved_cost"),
 )
 """What each process of a run has spent and reserved, cost in millionths of a dollar."""
 
 review_plans = Table(
     "review_plans",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("kind", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("question", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("added", Float, nullable=False),
+    *_columns(Text, "id", primary_key=True),
+    *_columns(Text, "kind name question text"),
+    *_columns(Float, "added"),
 )
 """Plans that people judge. ``id`` is a hash of where a plan came from and of its text."""
 
 review_people = Table(
     "review_people",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("name", Text, nullable=False),
-    Column("token", Text, nullable=False),
-    Column("added", Float, nullable=False),
+    *_columns(Integer, "id", primary_key=True, autoincrement=False),
+    *_columns(Text, "name token"),
+    *_columns(Float, "added"),
     Index("review_people_by_token", "token", unique=True),
 )
 """Annotators, counted from 1. ``token`` is the hash of what lets one in."""
@@ -137,32 +133,31 @@ review_people = Table(
 review_sessions = Table(
     "review_sessions",
     metadata,
-    Column("key", Text, primary_key=True),
-    Column("person", Integer, nullable=False),
-    Column("started", Float, nullable=False),
+    *_columns(Text, "key", primary_key=True),
+    *_columns(Integer, "person"),
+    *_columns(Float, "started"),
 )
 """Who is in, in which browser. ``key`` is the hash of the browser's cookie."""
 
 review_shares = Table(
     "review_shares",
     metadata,
-    Column("plan", Text, primary_key=True),
-    Column("person", Integer, primary_key=True, autoincrement=False),
+    *_columns(Text, "plan", primary_key=True),
+    *_columns(Integer, "person", primary_key=True, autoincrement=False),
 )
 """Who is asked to judge which plan."""
 
 review_verdicts = Table(
     "review_verdicts",
     metadata,
-    Column("id", _serial, primary_key=True, autoincrement=True),
-    Column("plan", Text, nullable=False),
-    Column("person", Integer, nullable=False),
-    Column("correct", Text, nullable=False),
-    Column("confidence", Integer, nullable=False),
-    Column("categories", Text, nullable=False),
-    Column("words", Text, nullable=False),
-    Column("seen", Boolean, nullable=False),
-    Column("given", Float, nullable=False),
+    _serial(),
+    *_columns(Text, "plan"),
+    *_columns(Integer, "person"),
+    *_columns(Text, "correct"),
+    *_columns(Integer, "confidence"),
+    *_columns(Text, "categories words"),
+    *_columns(Boolean, "seen"),
+    *_columns(Float, "given"),
     Index("review_verdicts_by_plan", "plan", "person", "id"),
 )
 """Every verdict that was ever given. ``seen``: its giver had been shown another's before."""
@@ -170,12 +165,10 @@ review_verdicts = Table(
 review_versions = Table(
     "review_versions",
     metadata,
-    Column("plan", Text, primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("person", Integer, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("file", Text, nullable=False),
-    Column("demo", Text, nullable=False),
-    Column("made", Float, nullable=False),
+    *_columns(Text, "plan", primary_key=True),
+    *_columns(Integer, "number", primary_key=True, autoincrement=False),
+    *_columns(Integer, "person"),
+    *_columns(Text, "text file demo"),
+    *_columns(Float, "made"),
 )
 """Edited plans, counted from 2: the plan itself is version 1."""

@@ -1,1 +1,0 @@
-"""How the store came to have the tables it has, one file a change."""
