@@ -11,22 +11,27 @@ Pearl's own generator, and tests on what their compositional splits hold out.
 from __future__ import annotations
 
 import argparse
+import itertools
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from pearl.commaqa.agents import Agents
+from pearl.commaqa.agents import Agents, run_hop
 from pearl.commaqa.analogy import AnalogyScorer
+from pearl.commaqa.decomposition import Hop, references
 from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold
+from pearl.commaqa.model import Form, forms_of, is_empty, known_entities, opened
 from pearl.commaqa.scoring import exact_match, f1
-from pearl.commaqa.search import best_first, exhaustive_search, greedy
+from pearl.commaqa.search import best_first, greedy
 from pearl.commaqa.world import World, read_worlds
+from pearl.lang.values import Value
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data" / "commaqa"
 SETS = ("explicit", "implicit", "numeric")
@@ -144,6 +149,81 @@ def _brute(name: str, worlds: Sequence[World], chosen: argparse.Namespace) -> No
                 flush=True,
             )
     print(f"{name}: {time.perf_counter() - started:.0f} s")
+
+
+_OPERATORS = (
+    *("select", "project", "project_values_flat_unique"),
+    *("filter", "projectValues", "filterValues_keys"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExhaustiveResult:
+    """What the exhaustive search came to for one question.
+
+    Args:
+        calls: questions to agents.
+        decompositions: those that end in the recorded answer.
+        finished: whether everything up to the depth was tried.
+    """
+
+    calls: int
+    decompositions: tuple[tuple[Hop, ...], ...]
+    finished: bool
+
+
+def exhaustive_search(
+    text: str, answer: Value, agents: Agents, depth: int, calls: int
+) -> ExhaustiveResult:
+    """Try all decompositions of one question, shorter ones first (CommaQA, appendix B).
+
+    Every question goes to every agent, with the entities of the question and all earlier answers
+    in its blanks, by every operator with the transformations that the data has. What ends in the
+    recorded answer is a decomposition, right or not. Nothing is remembered, shared or ruled out,
+    so that the calls are what the paper counts.
+
+    Args:
+        text: the question.
+        answer: what is recorded.
+        agents: of its world; nothing else of the world is used but examples of valid inputs.
+        depth: hops, at most.
+        calls: questions to agents, at most.
+    """
+    before, forms = agents.calls, forms_of(agents.world.language)
+    valid = frozenset().union(*agents.world.entities.values())
+    _, entities = opened(text, known_entities(text, valid))
+    decompositions: list[tuple[Hop, ...]] = []
+    level: list[tuple[tuple[Hop, ...], tuple[Value, ...]]] = [((), ())]
+    for _ in range(depth):
+        longer: list[tuple[tuple[Hop, ...], tuple[Value, ...]]] = []
+        for hops, answers in level:
+            for hop in _all_hops(forms, entities, len(hops)):
+                if agents.calls - before >= calls:
+                    spent = agents.calls - before
+                    return ExhaustiveResult(spent, tuple(decompositions), finished=False)
+                value = run_hop(hop, answers, agents)
+                if value is None or is_empty(value):
+                    continue
+                longer.append(((*hops, hop), (*answers, value)))
+                if exact_match(value, answer):
+                    decompositions.append((*hops, hop))
+        level = longer
+    return ExhaustiveResult(agents.calls - before, tuple(decompositions), finished=True)
+
+
+def _all_hops(
+    forms: Mapping[Form, Sequence[str]], entities: Sequence[str], answers: int
+) -> Iterator[Hop]:
+    """Every hop that can be written; after the first it uses the last answer."""
+    fills = [*entities, *(f"#{number}" for number in range(1, answers + 1))]
+    for form, agents in forms.items():
+        for arguments in itertools.product(fills, repeat=form.blanks):
+            if answers and form.blanks and f"#{answers}" not in arguments:
+                continue
+            for at, agent in itertools.product(range(len(form.phrasings)), agents):
+                question = form.fill(arguments, at)
+                for operator in _OPERATORS if references(question) else _OPERATORS[:1]:
+                    yield Hop(operator, agent, question)
 
 
 if __name__ == "__main__":

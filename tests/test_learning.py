@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.commaqa import exhaustive_search
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.decomposition import Hop, parse_hops
@@ -35,7 +36,7 @@ from pearl.commaqa.model import (
 )
 from pearl.commaqa.schema import read_schema
 from pearl.commaqa.scoring import exact_match
-from pearl.commaqa.search import Budget, Candidate, Scorer, best_first, exhaustive_search, greedy
+from pearl.commaqa.search import Budget, Candidate, Scorer, best_first, greedy
 from pearl.commaqa.world import World, read_world, read_worlds
 from pearl.lang.source import InputError
 from pearl.lang.values import Value

@@ -1,10 +1,9 @@
-"""Searching for decompositions hop by hop: greedy (TMN-G), best first (TMN-S), and exhaustively.
+"""Searching for decompositions hop by hop: greedy (TMN-G) and best first (TMN-S).
 
 CommaQA (Khot et al., section 4) has a model that proposes next questions, and agents that answer
 them or do not. The greedy search asks the best proposal, come what may; the best-first search
 keeps several and goes on with the best that was answered. Who proposes is not known here: budgets
-hold for any `Scorer`, who may have to wait for a model. The exhaustive search is the paper's way to
-learn without decompositions, to compare with (appendix B).
+hold for any `Scorer`, who may have to wait for a model.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
-from pearl.commaqa.decomposition import Hop, read_operation, references
-from pearl.commaqa.model import Form, forms_of, is_empty, known_entities, opened
-from pearl.commaqa.scoring import exact_match
+from pearl.commaqa.decomposition import Hop, read_operation
+from pearl.commaqa.model import is_empty
 from pearl.lang.ast import Mode
 from pearl.lang.values import Value
 
@@ -125,11 +123,13 @@ async def search(
         budget: where it ends, whatever is proposed.
     """
     metered = _Metered(agents, budget.calls)
+    best_only, tried = mode == "greedy", 0
 
-    async def propose(state: _State, width: int) -> list[Candidate]:
+    async def propose(state: _State) -> list[Candidate]:
         """The best proposals that can be used: an end needs an answer, and a score is a number."""
         proposed = scorer.choices(question, state.hops, state.answers)
         candidates = await proposed if isinstance(proposed, Awaitable) else proposed
+        width = 1 if best_only else budget.width
         usable = [
             one
             for one in itertools.islice(candidates, 100 * width)
@@ -137,7 +137,64 @@ async def search(
         ]
         return sorted(usable, key=lambda one: -one.score)[:width]
 
-    return await (_greedy if mode == "greedy" else _best_first)(metered, budget, propose)
+    def after(state: _State, hop: Hop) -> _State | None:
+        """The state with one more hop; None where it has no answer, or no call is left."""
+        nonlocal tried
+        tried += 1
+        try:
+            answer = run_hop(hop, state.answers, metered)
+        except _SpentError:
+            return None
+        return None if answer is None else _State((*state.hops, hop), (*state.answers, answer))
+
+    def result(state: _State, *, ended: bool) -> SearchResult:
+        answer = state.answers[-1] if ended else None
+        return SearchResult(answer, *state, metered.calls, tried)
+
+    state = _State()
+    if best_only:
+        while best := next(iter(await propose(state)), None):
+            if best.hop is None:
+                return result(state, ended=True)
+            if tried == min(budget.depth, budget.hops):
+                break
+            longer = after(state, best.hop)
+            if longer is None:
+                break
+            state = longer
+        return result(state, ended=False)
+
+    # What waits: its cost, its number (of equal ones the earlier goes first), and a hop.
+    waiting: list[tuple[float, int, _State, Hop | None]] = []
+    numbers = itertools.count()
+
+    async def wait(state: _State, cost: float) -> None:
+        full = len(state.hops) >= budget.depth
+        for score, hop in await propose(state):
+            # Asked again, a hop would give what it gave.
+            if hop is None or not (full or hop in state.hops):
+                heapq.heappush(waiting, (cost - score, next(numbers), state, hop))
+
+    await wait(state, 0.0)
+    while waiting:
+        cost, _, state, hop = heapq.heappop(waiting)
+        if hop is None:
+            return result(state, ended=True)
+        if tried >= budget.hops or metered.calls >= budget.calls:
+            continue  # What came to an end already may still be taken.
+        longer = after(state, hop)
+        operation = read_operation(hop.operator)
+        filters = operation and operation.mode in (Mode.WHERE, Mode.WHERE_VALUES)
+        if longer is not None and (filters or not is_empty(longer.answers[-1])):
+            await wait(longer, cost)
+    return result(_State(), ended=False)
+
+
+class _State(NamedTuple):
+    """The hops so far, and what they gave."""
+
+    hops: tuple[Hop, ...] = ()
+    answers: tuple[Value, ...] = ()
 
 
 class _SpentError(Exception):
@@ -156,141 +213,3 @@ class _Metered(Agents):
             raise _SpentError
         self.calls += 1
         return self.agents.ask(agent, question)
-
-
-class _State(NamedTuple):
-    """The hops so far, and what they gave."""
-
-    hops: tuple[Hop, ...] = ()
-    answers: tuple[Value, ...] = ()
-
-    def after(self, hop: Hop, agents: _Metered) -> _State | None:
-        """The state with one more hop; None where it has no answer, or no call is left."""
-        try:
-            answer = run_hop(hop, self.answers, agents)
-        except _SpentError:
-            return None
-        return None if answer is None else _State((*self.hops, hop), (*self.answers, answer))
-
-
-_Propose: TypeAlias = Callable[[_State, int], Awaitable[list[Candidate]]]
-
-
-async def _greedy(agents: _Metered, budget: Budget, propose: _Propose) -> SearchResult:
-    state, tried = _State(), 0
-    while best := next(iter(await propose(state, 1)), None):
-        if best.hop is None:
-            return SearchResult(state.answers[-1], *state, agents.calls, tried)
-        if tried == min(budget.depth, budget.hops):
-            break
-        tried += 1
-        after = state.after(best.hop, agents)
-        if after is None:
-            break
-        state = after
-    return SearchResult(None, *state, agents.calls, tried)
-
-
-async def _best_first(agents: _Metered, budget: Budget, propose: _Propose) -> SearchResult:
-    # What waits: its cost, its number (of equal ones the earlier goes first), and a hop.
-    waiting: list[tuple[float, int, _State, Hop | None]] = []
-    numbers, tried = itertools.count(), 0
-
-    async def wait(state: _State, cost: float) -> None:
-        full = len(state.hops) >= budget.depth
-        for score, hop in await propose(state, budget.width):
-            # Asked again, a hop would give what it gave.
-            if hop is None or not (full or hop in state.hops):
-                heapq.heappush(waiting, (cost - score, next(numbers), state, hop))
-
-    await wait(_State(), 0.0)
-    while waiting:
-        cost, _, state, hop = heapq.heappop(waiting)
-        if hop is None:
-            return SearchResult(state.answers[-1], *state, agents.calls, tried)
-        if tried >= budget.hops or agents.calls >= budget.calls:
-            continue  # What came to an end already may still be taken.
-        tried += 1
-        after = state.after(hop, agents)
-        operation = read_operation(hop.operator)
-        filters = operation and operation.mode in (Mode.WHERE, Mode.WHERE_VALUES)
-        if after is not None and (filters or not is_empty(after.answers[-1])):
-            await wait(after, cost)
-    return SearchResult(None, calls=agents.calls, tried=tried)
-
-
-# The exhaustive search.
-
-_OPERATORS = (
-    *("select", "project", "project_values_flat_unique"),
-    *("filter", "projectValues", "filterValues_keys"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ExhaustiveResult:
-    """What the exhaustive search came to for one question.
-
-    Args:
-        calls: questions to agents.
-        decompositions: those that end in the recorded answer.
-        finished: whether everything up to the depth was tried.
-    """
-
-    calls: int
-    decompositions: tuple[tuple[Hop, ...], ...]
-    finished: bool
-
-
-def exhaustive_search(
-    text: str, answer: Value, agents: Agents, depth: int, calls: int
-) -> ExhaustiveResult:
-    """Try all decompositions of one question, shorter ones first.
-
-    Every question goes to every agent, with the entities of the question and all earlier answers
-    in its blanks, by every operator with the transformations that the data has. What ends in the
-    recorded answer is a decomposition, right or not. Nothing is remembered, shared or ruled out,
-    so that the calls are what the paper counts.
-
-    Args:
-        text: the question.
-        answer: what is recorded.
-        agents: of its world; nothing else of the world is used but examples of valid inputs.
-        depth: hops, at most.
-        calls: questions to agents, at most.
-    """
-    before, forms = agents.calls, forms_of(agents.world.language)
-    valid = frozenset().union(*agents.world.entities.values())
-    _, entities = opened(text, known_entities(text, valid))
-    decompositions: list[tuple[Hop, ...]] = []
-    level: list[tuple[tuple[Hop, ...], tuple[Value, ...]]] = [((), ())]
-    for _ in range(depth):
-        longer: list[tuple[tuple[Hop, ...], tuple[Value, ...]]] = []
-        for hops, answers in level:
-            for hop in _all_hops(forms, entities, len(hops)):
-                if agents.calls - before >= calls:
-                    spent = agents.calls - before
-                    return ExhaustiveResult(spent, tuple(decompositions), finished=False)
-                value = run_hop(hop, answers, agents)
-                if value is None or is_empty(value):
-                    continue
-                longer.append(((*hops, hop), (*answers, value)))
-                if exact_match(value, answer):
-                    decompositions.append((*hops, hop))
-        level = longer
-    return ExhaustiveResult(agents.calls - before, tuple(decompositions), finished=True)
-
-
-def _all_hops(
-    forms: Mapping[Form, Sequence[str]], entities: Sequence[str], answers: int
-) -> Iterator[Hop]:
-    """Every hop that can be written; after the first it uses the last answer."""
-    fills = [*entities, *(f"#{number}" for number in range(1, answers + 1))]
-    for form, agents in forms.items():
-        for arguments in itertools.product(fills, repeat=form.blanks):
-            if answers and form.blanks and f"#{answers}" not in arguments:
-                continue
-            for at, agent in itertools.product(range(len(form.phrasings)), agents):
-                question = form.fill(arguments, at)
-                for operator in _OPERATORS if references(question) else _OPERATORS[:1]:
-                    yield Hop(operator, agent, question)
