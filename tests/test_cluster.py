@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -130,7 +131,7 @@ def test_keys_do_not_travel(tmp_path: Path):
     """What the client pickles for a worker does not hold the key."""
     import pickle
 
-    from pearl.jobs.batch import AnswerRows, Setup
+    from pearl.jobs.batch import Setup, answer_row
     from pearl.jobs.cluster import Order
     from pearl.models.base import choose_model
     from pearl.models.middleware.stack import EngineLimits
@@ -142,7 +143,7 @@ def test_keys_do_not_travel(tmp_path: Path):
         patch.setenv("OPENAI_API_KEY", key)
         model = choose_model("m")
         setup = Setup(prepare("pearl", "m", demonstrations=()), UNLIMITED)
-        work = AnswerRows(setup)
+        work = partial(answer_row, setup)
         order = Order("run", "s.db", "", "m", model.identity, work, UNLIMITED, EngineLimits(), None)
     sent = pickle.dumps(order)
     assert key.encode() not in sent

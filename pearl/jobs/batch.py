@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,43 +70,33 @@ class Setup:
         return digest([prepared.library.digest, shown, fitting, prepared.passes, *how])
 
 
-@dataclass(frozen=True)
-class AnswerRows:
-    """Answers each question.
+async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -> dict[str, Any]:
+    """Answer one question.
 
     Args:
         setup: how.
+        task: what is asked, of which document.
+        session: the model in its layers, and the question's journal.
+
+    Returns:
+        The row of the output, as JSON data. Where there is no answer it says
+        why, and counts as wrong.
     """
-
-    setup: Setup
-
-    async def __call__(self, task: Task[QuestionTask], session: Session) -> dict[str, Any]:
-        """Answer one question.
-
-        Args:
-            task: what is asked, of which document.
-            session: the model in its layers, and the question's journal.
-
-        Returns:
-            The row of the output, as JSON data. Where there is no answer it says
-            why, and counts as wrong.
-        """
-        question, document = task.what.question, task.what.document
-        prepared = self.setup.prepared
-        library = (self.setup.plans or prepared.library) if question.plan else prepared.library
-        head = heading(question.question, document, library, session.engine.model)
-        session.journal.decide("run", head)
-        try:
-            if question.plan:
-                prepared = prepare_plan(parse(question.plan), library, prepared.passes)
-            reply = await answer(prepared, question.question, document, question.options, session)
-        except (RunError, ModelError, InputError) as error:
-            return _failed(question, session.journal, error)
-        # The same answers give the same row, whichever run they come from, whoever paid for them.
-        shown = ("answer", "words", "option", "evidence", "plan", "fallback", "calls", "usage")
-        data = as_object(reply, document)
-        chosen = reply.option.letter if reply.option else None
-        return _row(question, "answered", chosen) | {name: data[name] for name in shown}
+    question, document, prepared = task.what.question, task.what.document, setup.prepared
+    library = (setup.plans or prepared.library) if question.plan else prepared.library
+    head = heading(question.question, document, library, session.engine.model)
+    session.journal.decide("run", head)
+    try:
+        if question.plan:
+            prepared = prepare_plan(parse(question.plan), library, prepared.passes)
+        reply = await answer(prepared, question.question, document, question.options, session)
+    except (RunError, ModelError, InputError) as error:
+        return _failed(question, session.journal, error)
+    # The same answers give the same row, whichever run they come from, whoever paid for them.
+    shown = ("answer", "words", "option", "evidence", "plan", "fallback", "calls", "usage")
+    data = as_object(reply, document)
+    chosen = reply.option.letter if reply.option else None
+    return _row(question, "answered", chosen) | {name: data[name] for name in shown}
 
 
 def _failed(
@@ -181,7 +172,7 @@ def batch_job(
             "setup": setup.digest(),
         },
         Questions(index, ahead=ahead),
-        AnswerRows(setup),
+        partial(answer_row, setup),
         setup.context,
         output,
     )

@@ -11,18 +11,20 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from distributed import Client, LocalCluster, Worker, WorkerPlugin, as_completed, get_worker
 
-from pearl.jobs.job import CONCURRENT_TASKS, Job, open_output, resume, stored_rows
-from pearl.jobs.workers import JobProgress, Output, Task, Work, WorkerPool
+from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, resume, stored_rows
+from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError, choose_model
-from pearl.models.middleware.budget import Ceiling
+from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
 from pearl.models.tokens import Price, counter
 from pearl.runtime.context import Context
+from pearl.store.history import totals
 from pearl.store.store import Store, StoreLedger, open_store
 
 PATIENCE = 30.0
@@ -165,74 +167,84 @@ def stop_worker(plugin: str, reason: str, message: str, dask_worker: Worker) -> 
 
 
 def run_on_cluster(
-    address: str,
     job: Job,
-    order: Order,
+    settings: JobSettings,
     store: Store,
+    scope: str,
     progress: JobProgress,
     changed: Callable[[JobProgress], None],
 ) -> None:
     """Do every task that has no row yet, on a cluster.
 
     Args:
-        address: the scheduler's, as ``tcp://host:8786``, or ``local``.
         job: its tasks, and the file their rows go to.
-        order: what workers need to know; its limits are for all of them together.
+        settings: the scheduler's address, as ``tcp://host:8786``, or ``local``; the model; and
+            limits, which are for all workers together.
         store: the client's own connection to the store.
-        progress: how far the job is.
+        scope: which of its replies count.
+        progress: how far the run is.
         changed: told of each change.
 
     Raises:
         InputError: there is no such cluster, or a worker cannot do its work.
         ModelError: nothing more can be asked; what was done is kept.
     """
-    left = asyncio.run(resume(job.tasks, store, order.run, progress))
-    output = open_output(job, store, order.run, left)
+    run, price, limits = progress.run, progress.price, settings.limits
+    spent = totals(store.engine, run).spent
+    tokens = spent.prompt_tokens + spent.completion_tokens
+    amount = Amount(tokens, price.cost(spent) if price else 0)
+    StoreLedger(store, run, limits.ceiling).open(amount)
+    left, output = asyncio.run(resume(job, store, progress))
     changed(progress)
+    plugin = f"pearl-{run}"
+    stopped: tuple[str, str] | None = None
     try:
-        with _connected(address) as client:
+        with _connected(settings.scheduler) as client:
             workers = len(client.scheduler_info(n_workers=-1)["workers"])
-            share = replace(order, limits=_share(order.limits, workers))
-            size = max(SMALLEST, min(LARGEST, len(left.ids) // (4 * workers)))
-            chunks = _chunks(job.tasks.read(left.ids), size)
-            _collect(client, share, chunks, output, progress, changed)
+            order = Order(
+                run=run,
+                store=store.place if "://" in store.place else str(Path(store.place).resolve()),
+                scope=scope,
+                model=settings.model.name,
+                identity=settings.model.identity,
+                work=job.work,
+                context=job.context,
+                # The budget is whole: the workers keep one ledger.
+                limits=replace(
+                    limits,
+                    concurrency=-(-limits.concurrency // workers),
+                    rpm=limits.rpm / workers if limits.rpm else None,
+                    tpm=limits.tpm / workers if limits.tpm else None,
+                ),
+                price=price,
+            )
+            client.register_plugin(DaskWorker(order), name=plugin)
+            size = max(SMALLEST, min(LARGEST, len(left) // (4 * workers)))
+            chunks = _chunks(job.tasks.read(left), size)
+            futures = [client.submit(do_chunk, plugin, chunk, pure=False) for chunk in chunks]
+            try:
+                for future in as_completed(futures):
+                    result: ChunkResult = future.result()
+                    progress.add_calls(result.progress)
+                    for row in result.rows:
+                        if output:
+                            output.add(row)
+                        progress.count_row(row)
+                    changed(progress)
+                    if result.stopped and stopped is None:
+                        stopped = result.stopped
+                        client.run(stop_worker, plugin, *stopped)
+            except KeyboardInterrupt:
+                stopped = ("stopped", "Stopped.")
+                client.run(stop_worker, plugin, *stopped)
+                for future in futures:
+                    with suppress(Exception):
+                        progress.add_calls(future.result(PATIENCE).progress)
+            finally:
+                client.unregister_worker_plugin(plugin)
     finally:
         if output:
-            output.close(stored_rows(store, order.run))
-
-
-def _collect(
-    client: Client,
-    order: Order,
-    chunks: Iterator[tuple[Task[Any], ...]],
-    output: Output | None,
-    progress: JobProgress,
-    changed: Callable[[JobProgress], None],
-) -> None:
-    plugin = f"pearl-{order.run}"
-    client.register_plugin(DaskWorker(order), name=plugin)
-    stopped: tuple[str, str] | None = None
-    futures = [client.submit(do_chunk, plugin, chunk, pure=False) for chunk in chunks]
-    try:
-        for future in as_completed(futures):
-            result: ChunkResult = future.result()
-            progress.add_calls(result.progress)
-            for row in result.rows:
-                if output:
-                    output.add(row)
-                progress.count_row(row)
-            changed(progress)
-            if result.stopped and stopped is None:
-                stopped = result.stopped
-                client.run(stop_worker, plugin, *stopped)
-    except KeyboardInterrupt:
-        stopped = ("stopped", "Stopped.")
-        client.run(stop_worker, plugin, *stopped)
-        for future in futures:
-            with suppress(Exception):
-                progress.add_calls(future.result(PATIENCE).progress)
-    finally:
-        client.unregister_worker_plugin(plugin)
+            output.close(stored_rows(store, run))
     if stopped:
         raise ModelError(*stopped)
 
@@ -248,16 +260,6 @@ def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], 
         chunk.append(task)
     if chunk:
         yield tuple(chunk)
-
-
-def _share(limits: EngineLimits, workers: int) -> EngineLimits:
-    """One worker's share. The budget is whole: the workers keep one ledger."""
-    return replace(
-        limits,
-        concurrency=-(-limits.concurrency // workers),
-        rpm=limits.rpm / workers if limits.rpm else None,
-        tpm=limits.tpm / workers if limits.tpm else None,
-    )
 
 
 @contextmanager

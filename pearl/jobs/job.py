@@ -12,19 +12,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
 from pearl.lang.source import InputError
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError
-from pearl.models.middleware.budget import Amount
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.store.history import latest, read_row_keys, read_rows, totals
-from pearl.store.store import Store, StoreLedger, open_store
+from pearl.store.store import Store, open_store
 
 CONCURRENT_TASKS = 64
 """Tasks under way at a time where the number of calls is left to adapt."""
@@ -98,8 +96,16 @@ def start(
     """
     store = open_store(settings.store)
     try:
-        run = _run(job, settings, store)
         model, limits = settings.model, settings.limits
+        known = {"kind": job.kind, "model": model.identity, "cache": settings.cache}
+        fingerprint = digest({**job.known, **known})
+        earlier = None if settings.restart else latest(store.engine, fingerprint, time.time())
+        if earlier is not None:
+            run = earlier.name
+            store.resume(run)
+        else:
+            head = {**job.head, "model": model.name}
+            run = store.start(job.kind, head, fingerprint, own=not settings.cache)
         price = settings.prices.get(model.name)
         if limits.max_cost is not None and price is None:
             raise InputError(
@@ -109,7 +115,13 @@ def start(
         progress = JobProgress(run, len(job.tasks.ids), price)
         scope = "" if settings.cache else run
         if settings.scheduler:
-            _run_on_cluster(job, settings, store, scope, progress, changed)
+            try:
+                from pearl.jobs.cluster import run_on_cluster
+            except ImportError:
+                raise InputError(
+                    "A cluster needs Dask: install it with pip install 'dask[distributed]'."
+                ) from None
+            run_on_cluster(job, settings, store, scope, progress, changed)
         else:
             spent = totals(store.engine, run).spent
             engine = start_engine(model, store, scope, limits, price, spent)
@@ -120,52 +132,6 @@ def start(
         return progress
     finally:
         store.close()
-
-
-def _run(job: Job, settings: JobSettings, store: Store) -> str:
-    """The name of the run to go on with, or of a new one."""
-    model = settings.model
-    known = {"kind": job.kind, "model": model.identity, "cache": settings.cache}
-    fingerprint = digest({**job.known, **known})
-    earlier = None if settings.restart else latest(store.engine, fingerprint, time.time())
-    if earlier is not None:
-        store.resume(earlier.name)
-        return earlier.name
-    head = {**job.head, "model": model.name}
-    return store.start(job.kind, head, fingerprint, own=not settings.cache)
-
-
-def _run_on_cluster(
-    job: Job,
-    settings: JobSettings,
-    store: Store,
-    scope: str,
-    progress: JobProgress,
-    changed: Callable[[JobProgress], None],
-) -> None:
-    try:
-        from pearl.jobs.cluster import Order, run_on_cluster
-    except ImportError:
-        raise InputError(
-            "A cluster needs Dask: install it with pip install 'dask[distributed]'."
-        ) from None
-    spent, price = totals(store.engine, progress.run).spent, progress.price
-    amount = Amount(
-        spent.prompt_tokens + spent.completion_tokens, price.cost(spent) if price else 0
-    )
-    StoreLedger(store, progress.run, settings.limits.ceiling).open(amount)
-    order = Order(
-        run=progress.run,
-        store=settings.store if "://" in settings.store else str(Path(settings.store).resolve()),
-        scope=scope,
-        model=settings.model.name,
-        identity=settings.model.identity,
-        work=job.work,
-        context=job.context,
-        limits=settings.limits,
-        price=price,
-    )
-    run_on_cluster(settings.scheduler, job, order, store, progress, changed)
 
 
 async def _run_until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> None:
@@ -213,11 +179,10 @@ async def run_tasks(job: Job, pool: WorkerPool) -> None:
         ModelError: nothing more can be asked (`Engine.stopped` says why), or
             a task cannot be read any more; what was done until then is kept.
     """
-    left = await resume(job.tasks, pool.store, pool.run, pool.progress)
-    output = open_output(job, pool.store, pool.run, left)
+    left, output = await resume(job, pool.store, pool.progress)
     pool.changed(pool.progress)
     try:
-        await pool.do_all(job.tasks.read(left.ids), output.add if output else lambda _: None)
+        await pool.do_all(job.tasks.read(left), output.add if output else lambda _: None)
     finally:
         await pool.store.flush()
         if output:
@@ -227,33 +192,26 @@ async def run_tasks(job: Job, pool: WorkerPool) -> None:
         raise ModelError(stopped.reason, str(stopped))
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What is left of a job.
-
-    Args:
-        ids: of the tasks to be done, in order.
-        finished: of those whose row of an earlier go holds.
-    """
-
-    ids: tuple[str, ...]
-    finished: frozenset[str]
-
-
-async def resume(tasks: Tasks[Any], store: Store, run: str, progress: JobProgress) -> Left:
+async def resume(
+    job: Job, store: Store, progress: JobProgress
+) -> tuple[tuple[str, ...], Output | None]:
     """Look at what an earlier go of a run has done.
 
     A row holds while what it was asked is what it was; others are dropped.
 
     Args:
-        tasks: all there are.
+        job: its tasks, and the file their rows go to.
         store: where the run is kept.
-        run: its name.
-        progress: to count what holds in.
+        progress: names the run; what holds is counted in it.
+
+    Returns:
+        The ids of the tasks to be done, in order; and the job's file, with the
+        rows that hold, None where it has none.
 
     Raises:
-        InputError: a task cannot be read.
+        InputError: a task cannot be read, or the file cannot be written.
     """
+    tasks, run = job.tasks, progress.run
     earlier = read_row_keys(store.engine, run)
     known = tuple(name for name in tasks.ids if name in earlier)
     finished: set[str] = set()
@@ -272,21 +230,11 @@ async def resume(tasks: Tasks[Any], store: Store, run: str, progress: JobProgres
     for row_ in stored_rows(store, run, finished) if finished else ():
         progress.count_row(row_)
     progress.before = progress.finished
-    return Left(tuple(name for name in tasks.ids if name not in finished), frozenset(finished))
+    output = Output(job.output, stored_rows(store, run, finished)) if job.output else None
+    return tuple(name for name in tasks.ids if name not in finished), output
 
 
-def open_output(job: Job, store: Store, run: str, left: Left) -> Output | None:
-    """The job's file with the rows that hold; None where it has none.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    return Output(job.output, stored_rows(store, run, left.finished)) if job.output else None
-
-
-def stored_rows(
-    store: Store, run: str, only: frozenset[str] | set[str] | None = None
-) -> Iterator[dict[str, Any]]:
+def stored_rows(store: Store, run: str, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
     """A run's rows in the order of the tasks, all of them or some."""
     rows = read_rows(store.engine, run)
     return (row for name, row in rows if only is None or name in only)

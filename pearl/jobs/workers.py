@@ -8,11 +8,11 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pearl.answer import Session
 from pearl.lang.source import InputError, replacing
@@ -194,23 +194,13 @@ class Tasks(Protocol[T]):
         ...
 
 
-class Work(Protocol):
-    """What is done with a piece. It is pickled, too."""
+Work: TypeAlias = Callable[[Task[Any], Session], Awaitable[dict[str, Any]]]
+"""What is done with a piece, in a session of its own; it is pickled, too.
 
-    async def __call__(self, task: Task[Any], session: Session) -> dict[str, Any]:
-        """Do it.
-
-        Args:
-            task: what is asked.
-            session: the model in its layers, and the piece's journal.
-
-        Returns:
-            Its row, as JSON data: ``id``; ``status``, which is ``answered`` or
-            ``failed``; where it failed ``error`` with ``reason`` and
-            ``message``; ``correct`` where that is known; and what else the
-            work found.
-        """
-        ...
+It gives the piece's row, as JSON data: ``id``; ``status``, which is ``answered`` or ``failed``;
+where it failed ``error`` with ``reason`` and ``message``; ``correct`` where that is known; and what
+else the work found.
+"""
 
 
 class Listed(Generic[T]):

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pearl.answer import Session, heading
@@ -75,7 +76,7 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
     seed's name is left out, as the seed is there.
 
     Args:
-        rows: as `MineQuestions` gives them.
+        rows: as `mine_question` gives them.
         seeds: the actions that were there.
     """
     found: dict[tuple[str, ...], list[tuple[Action, str]]] = {}
@@ -181,28 +182,23 @@ _NOTHING = re.compile(
 """A line that says nothing: a fence, the heading, or that no action is needed."""
 
 
-@dataclass(frozen=True)
-class MineQuestions:
-    """Asks for the actions of each question.
+async def mine_question(seeds: Library, task: Task[Example], session: Session) -> dict[str, Any]:
+    """Ask for the actions of one question.
 
     Args:
         seeds: the actions that are there already.
+        task: the question.
+        session: the model in its layers, and the question's journal.
     """
-
-    seeds: Library
-
-    async def __call__(self, task: Task[Example], session: Session) -> dict[str, Any]:
-        """Ask for those of one."""
-        asked = {"id": task.id, "question": task.what.question}
-        head = heading(task.what.question, None, self.seeds, session.engine.model)
-        session.journal.decide("run", head)
-        caller = session.caller()
-        try:
-            reply = await caller(MineActions(task.what.question, self.seeds), "mine")
-        except ModelError as error:
-            reason = {"reason": error.reason, "message": str(error), "steps": []}
-            return {**asked, "status": "failed", "error": reason}
-        return {**asked, "status": "answered", **read_proposals(reply.text)}
+    question = task.what.question
+    asked = {"id": task.id, "question": question}
+    session.journal.decide("run", heading(question, None, seeds, session.engine.model))
+    try:
+        reply = await session.caller()(MineActions(question, seeds), "mine")
+    except ModelError as error:
+        reason = {"reason": error.reason, "message": str(error), "steps": []}
+        return {**asked, "status": "failed", "error": reason}
+    return {**asked, "status": "answered", **read_proposals(reply.text)}
 
 
 def read_proposals(reply: str) -> dict[str, Any]:
@@ -240,5 +236,5 @@ def mine_job(examples: Sequence[Example], path: str, seeds: Library) -> Job:
         {"questions": path, "count": len(examples), "library": ", ".join(seeds.names)},
         {"questions": path, "seeds": seeds.digest},
         Listed(tasks),
-        MineQuestions(seeds),
+        partial(mine_question, seeds),
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,72 +38,58 @@ SHOWN = 800
 """Characters of a step's output that the refining model sees."""
 
 
-@dataclass(frozen=True)
-class Refining:
-    """Writes a demonstration for each question.
+async def refine(
+    setup: Setup, rounds: int, task: Task[QuestionTask], session: Session
+) -> dict[str, Any]:
+    """Write, execute, score, and refine up to the limit, for one question.
 
     Args:
         setup: how questions are answered.
         rounds: how often a plan may be refined.
+        task: the question, with its document and its right answer.
+        session: the model in its layers, and the question's journal.
     """
-
-    setup: Setup
-    rounds: int = ROUNDS
-
-    async def __call__(self, task: Task[QuestionTask], session: Session) -> dict[str, Any]:
-        """Write, execute, score, and refine up to the limit, for one question."""
-        asked = {"id": task.id, "question": task.what.question.question}
-        document, library = task.what.document, self.setup.prepared.library
-        head = heading(asked["question"], document, library, session.engine.model)
-        session.journal.decide("run", head)
-        tries: list[dict[str, Any]] = []
-        try:
-            await self._attempt(task.what, session, tries)
-        except ModelError as error:
-            reason = {"reason": error.reason, "message": str(error), "steps": []}
-            return {**asked, "status": "failed", "error": reason, "tries": tries}
-        accepted = bool(tries) and not tries[-1]["judgement"]
-        session.journal.decide("accepted", accepted)
-        return {**asked, "status": "answered", "correct": accepted, "tries": tries}
-
-    async def _attempt(
-        self, what: QuestionTask, session: Session, tries: list[dict[str, Any]]
-    ) -> None:
-        setup, question = self.setup, what.question.question
-        write = WritePlan(question, setup.prepared.library, setup.prepared.demonstrations)
-        call: Call = write
-        earlier: list[Call] = []
-        for number in range(self.rounds + 1):
+    question, library = task.what.question.question, setup.prepared.library
+    asked = {"id": task.id, "question": question}
+    head = heading(question, task.what.document, library, session.engine.model)
+    session.journal.decide("run", head)
+    tries: list[dict[str, Any]] = []
+    write = WritePlan(question, library, setup.prepared.demonstrations)
+    call: Call = write
+    earlier: list[Call] = []
+    try:
+        for number in range(rounds + 1):
             inner = replace(session, journal=session.journal.under(f"try/{number}"))
             planned = await write_plan(
-                question, write.library, inner.caller(), write.demonstrations, call, earlier
+                question, library, inner.caller(), write.demonstrations, call, earlier
             )
             if planned.plan is None:
                 # The checker's corrections are used up, so another round would only repeat them.
-                text = planned.source.text
-                tries.append({"plan": text, "judgement": "No plan passed the checker."})
-                return
-            judgement = await _judged(planned.plan, what, setup, inner)
-            text = print_plan(planned.plan)
-            tries.append({"plan": text, "judgement": judgement})
+                wrong = "No plan passed the checker."
+                tries.append({"plan": planned.source.text, "judgement": wrong})
+                break
+            judgement = await _judged(planned.plan, task.what, setup, inner)
+            tries.append({"plan": print_plan(planned.plan), "judgement": judgement})
             inner.journal.decide("judgement", judgement)
             if not judgement:
-                return
+                break
             earlier.append(call)
             shown = print_plan(replace(planned.plan, question="")).strip()
             done = [entry for entry in inner.journal.entries if entry.status == "done"]
             values = {entry.path: str(entry.value) for entry in done if entry.value is not None}
-            outputs = [
-                (step.name, values[f"step/{step.name}"])
-                for step in planned.plan.steps
-                if f"step/{step.name}" in values
-            ]
             # Of a long output the model sees the beginning.
-            cut = [
-                (name, text if len(text) <= SHOWN else f"{text[:SHOWN]} …")
-                for name, text in outputs
-            ]
-            call = RefinePlan(write, shown, tuple(cut), judgement)
+            outputs = tuple(
+                (step.name, text if len(text) <= SHOWN else f"{text[:SHOWN]} …")
+                for step in planned.plan.steps
+                if (text := values.get(f"step/{step.name}")) is not None
+            )
+            call = RefinePlan(write, shown, outputs, judgement)
+    except ModelError as error:
+        reason = {"reason": error.reason, "message": str(error), "steps": []}
+        return {**asked, "status": "failed", "error": reason, "tries": tries}
+    accepted = bool(tries) and not tries[-1]["judgement"]
+    session.journal.decide("accepted", accepted)
+    return {**asked, "status": "answered", "correct": accepted, "tries": tries}
 
 
 def refine_job(index: QuestionIndex, setup: Setup, rounds: int = ROUNDS) -> Job:
@@ -131,7 +118,7 @@ def refine_job(index: QuestionIndex, setup: Setup, rounds: int = ROUNDS) -> Job:
         },
         {"questions": str(index.path.resolve()), "setup": setup.digest(), "rounds": rounds},
         Questions(index, ahead=CONCURRENT_TASKS),
-        Refining(setup, rounds),
+        partial(refine, setup, rounds),
         setup.context,
     )
 
@@ -140,7 +127,7 @@ def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterat
     """Write the accepted plans as files, and beside them what they were at first.
 
     Args:
-        rows: as `Refining` gives them.
+        rows: as `refine` gives them.
         folder: where they go; it is made where it is missing.
 
     Raises:
