@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,7 @@ from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
     from pearl.lang.ast import Action
-    from pearl.lang.diagnostics import Diagnostic
-    from pearl.lang.source import Source
+    from pearl.lint.render.report import Report
     from pearl.mining.condense import Condensed
     from pearl.models.base import Model
 
@@ -70,6 +70,9 @@ def condense_command(
     from pearl.lang.library import library_source, load_library, parse_library
     from pearl.lang.printer import print_library
     from pearl.lang.source import InputError, read_source
+    from pearl.lint.checker import Selection, check_library
+    from pearl.lint.render import terminal
+    from pearl.lint.render.report import Report
     from pearl.mining.condense import condense
     from pearl.mining.merges import print_review, read_review
 
@@ -87,20 +90,28 @@ def condense_command(
         raise InputError(
             f"{review_file} is there already: take it with --accept {review_file}, or move it."
         )
-    reading = read_lines(source)
-    if reading.findings and not as_json:
-        from pearl.lint.render import terminal
-        from pearl.lint.render.report import Report
+    unread = Report(source, check_library(source, Selection(select=("PRL1",))))
+    if unread.diagnostics and not as_json:
+        click.echo(terminal.render([unread]), err=True)
+    asked: Model | None = None
+    if not accept and rounds != 0:
+        from pearl.models.base import choose_model
 
-        click.echo(terminal.render([Report(source, reading.findings)]), err=True)
-    asked, run = _model(model, rounds) if not accept else None, ""
+        asked = choose_model(model)
+        if rounds is None and asked.name == "offline":
+            # The embedded reader merges by likeness, which is done without asking it.
+            asked = None
+    run = ""
     if accept:
         result = read_review(read_source(accept, "review"), actions, beside)
     elif asked:
+        from pearl.mining.rounds import condense_with
+
         rounds = ROUNDS if rounds is None else rounds
-        result, run = _with_model(
-            actions, source, beside, target, rounds, asked, store, cache=not no_cache, quiet=as_json
-        )
+        head = {"library": source.name, "digest": source.digest, "target": target, "rounds": rounds,
+                "model": asked.name}  # fmt: skip
+        work = partial(condense_with, actions, target, rounds=rounds, seeds=beside)
+        result, run = _in_session(work, asked, head, store, cache=not no_cache, quiet=as_json)
     else:
         result = condense(actions, target, seeds=beside)
     if review and in_terminal:
@@ -112,79 +123,51 @@ def condense_command(
     missed = len(result.actions) > target and not accept and not review
     wanted = None if accept else target
     if as_json:
-        emit_json({**as_object(result, reading, wanted, asked), "run": run, "output": output})
+        emit_json({**as_object(result, unread, wanted, asked), "run": run, "output": output})
     else:
-        _summarise(result, reading, wanted, asked)
+        _summarise(result, unread, wanted, asked)
         if review_file:
             _say(f"Write reject where a merge is wrong in {review_file}, then run its second line.")
         elif output not in ("", "-"):
             _say(f"Older plans:  pearl migrate OLD.plan --library {output}")
-    raise click.exceptions.Exit(1 if reading.findings or missed else 0)
+    raise click.exceptions.Exit(1 if unread.diagnostics or missed else 0)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How a library was read.
-
-    Args:
-        source: the library.
-        lines: how many lines say something.
-        unreadable: how many of them cannot be read.
-        findings: what is wrong with those.
-    """
-
-    source: Source
-    lines: int
-    unreadable: int
-    findings: Sequence[Diagnostic]
+def _lines(unread: Report) -> tuple[int, int]:
+    """How many lines of a library say something, and how many of those cannot be read."""
+    source = unread.source
+    unreadable = {source.position(finding.span.start)[0] for finding in unread.diagnostics}
+    return sum(bool(line.strip()) for line in source.text.split("\n")), len(unreadable)
 
 
-def read_lines(source: Source) -> Reading:
-    """How many lines of a library can be read, and which cannot."""
-    from pearl.lint.checker import Selection, check_library
-
-    findings = check_library(source, Selection(select=("PRL1",)))
-    unreadable = {source.position(finding.span.start)[0] for finding in findings}
-    lines = sum(bool(line.strip()) for line in source.text.split("\n"))
-    return Reading(source, lines, len(unreadable), findings)
-
-
-def _model(name: str, rounds: int | None) -> Model | None:
-    """The model to condense with; None where none is asked."""
-    if rounds == 0:
-        return None
-    from pearl.models.base import choose_model
-
-    model = choose_model(name)
-    # The embedded reader merges by likeness, which is done without asking it.
-    return None if rounds is None and model.name == "offline" else model
-
-
-def _with_model(
-    actions: Sequence[Action],
-    source: Source,
-    beside: Mapping[str, Action],
-    target: int,
-    rounds: int,
+def _in_session(
+    work: Callable[..., Awaitable[Condensed]],
     model: Model,
+    head: dict[str, Any],
     store: str,
     *,
     cache: bool,
     quiet: bool,
 ) -> tuple[Condensed, str]:
-    """The library that a model leads to, and the name of the run."""
+    """The library that a model leads to, and the name of the run.
+
+    Args:
+        work: `condense_with`, given all but the caller and its ``context``.
+        model: who is asked.
+        head: what is run on what.
+        store: as a person named it.
+        cache: whether replies of other runs count.
+        quiet: whether to show nothing on the way.
+    """
     from pearl.answer import context_for, open_session
     from pearl.cli.output import progress, settle
-    from pearl.mining.rounds import condense_with
     from pearl.runtime.calls import Caller
     from pearl.store.database import address
 
     names: list[str] = []
-    head = {"library": source.name, "digest": source.digest, "target": target, "rounds": rounds,
-            "model": model.name}  # fmt: skip
     context = context_for(model)
 
-    async def work(began: Callable[[str], None]) -> Condensed:
+    async def asking(began: Callable[[str], None]) -> Condensed:
         def started(name: str) -> None:
             names.append(name)
             began(name)
@@ -195,11 +178,9 @@ def _with_model(
             ) as session:
                 engine = session.engine
                 ask = Caller(engine.ask, engine.identity, session.journal, watch)
-                return await condense_with(
-                    actions, target, ask, rounds=rounds, seeds=beside, context=context
-                )
+                return await work(ask, context=context)
 
-    return settle(work), names[0]
+    return settle(asking), names[0]
 
 
 def ask_about_merges(result: Condensed, beside: Mapping[str, Action]) -> Condensed:
@@ -235,16 +216,14 @@ def ask_about_merges(result: Condensed, beside: Mapping[str, Action]) -> Condens
     return without(result, rejected, frozenset(beside))
 
 
-def _summarise(
-    result: Condensed, reading: Reading, target: int | None, model: Model | None
-) -> None:
+def _summarise(result: Condensed, unread: Report, target: int | None, model: Model | None) -> None:
     """Print on standard error what was read, what is left, and what to know of it."""
     from pearl.lint.render import terminal
     from pearl.mining.merges import merges
 
-    named = f", {reading.unreadable:,} that cannot be read" if reading.unreadable else ""
-    read = reading.lines - reading.unreadable
-    _say(f"{reading.lines:,} lines of {reading.source.name}: {read:,} read{named}.")
+    lines, unreadable = _lines(unread)
+    named = f", {unreadable:,} that cannot be read" if unreadable else ""
+    _say(f"{lines:,} lines of {unread.source.name}: {lines - unreadable:,} read{named}.")
     if model:
         if model.notice:
             _say(model.notice)
@@ -265,19 +244,17 @@ def _say(text: str) -> None:
 
 
 def as_object(
-    result: Condensed, reading: Reading, target: int | None, model: Model | None
+    result: Condensed, unread: Report, target: int | None, model: Model | None
 ) -> dict[str, Any]:
     """The same for a program, as JSON data."""
     from pearl.lang.printer import print_arg, print_library
     from pearl.lint.render.json import as_object as finding
 
-    found = [finding(one, reading.source) for one in reading.findings]
-    for report in result.reports:
-        found += [finding(one, report.source) for one in report.diagnostics]
+    lines, unreadable = _lines(unread)
     return {
-        "lines": reading.lines,
-        "read": reading.lines - reading.unreadable,
-        "unreadable": reading.unreadable,
+        "lines": lines,
+        "read": lines - unreadable,
+        "unreadable": unreadable,
         "before": result.before,
         "left": len(result.actions),
         "target": target,
@@ -296,7 +273,11 @@ def as_object(
             {"round": one.number, "calls": one.calls, "before": one.before, "after": one.after}
             for one in result.rounds
         ],
-        "findings": found,
+        "findings": [
+            finding(one, report.source)
+            for report in (unread, *result.reports)
+            for one in report.diagnostics
+        ],
         "model": model.name if model else None,
         "notice": model.notice if model else "",
     }
