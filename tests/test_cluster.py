@@ -147,7 +147,8 @@ def test_keys_do_not_travel(tmp_path: Path):
         order = Order("run", "s.db", "", "m", model.identity, work, UNLIMITED, EngineLimits(), None)
     sent = pickle.dumps(order)
     assert key.encode() not in sent
-    assert pickle.loads(sent).work.setup.prepared.library.actions == setup.prepared.library.actions
+    (setup_there,) = pickle.loads(sent).work.args
+    assert setup_there.prepared.library.actions == setup.prepared.library.actions
 
 
 def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path):
