@@ -8,16 +8,15 @@ and a question of which the two disagree is none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import count
+from itertools import chain, count
 from random import Random
 from typing import Any, TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import Hop, Operation, print_operation, references, run_operation
 from pearl.commaqa.model import is_empty
-from pearl.commaqa.schema import HOLE, Pair, Schema
+from pearl.commaqa.schema import HOLE, Schema
 from pearl.commaqa.theories import (
     Call,
     Node,
@@ -42,6 +41,8 @@ _DRAWS = 8
 _WORLDS = 200
 
 
+_Row: TypeAlias = dict[str, Any]
+
 _Turn: TypeAlias = Callable[[str, Sequence[str]], str]
 """One of the ways to say what a name stands for."""
 
@@ -57,27 +58,6 @@ def _turns(random: Random) -> _Turn:
         return ways.pop()
 
     return turn
-
-
-@dataclass(frozen=True, slots=True)
-class _Generated:
-    """A question of a world.
-
-    Args:
-        theory: what it is made of.
-        pattern: its words, with ``$1`` for things.
-        things: what stands there.
-        hops: its decomposition.
-        answers: what each hop gives; the last is the answer.
-        facts: the facts that were looked up, as written.
-    """
-
-    theory: Theory
-    pattern: str
-    things: tuple[str, ...]
-    hops: tuple[Hop, ...]
-    answers: tuple[Value, ...]
-    facts: tuple[str, ...]
 
 
 class _Asking:
@@ -103,7 +83,7 @@ class _Asking:
         """Whether this world can be asked a theory."""
         return can_ask(theory, frozenset(self.world.facts), self.schema)
 
-    def question(self, number: int, theory: Theory) -> _Generated | str:
+    def question(self, number: int, theory: Theory) -> _Row | str:
         """A new question of a kind, or why there is none."""
         reason = "its kinds have too few things"
         for _ in range(_DRAWS):
@@ -117,15 +97,19 @@ class _Asking:
             if key in self.taken:
                 reason = "it has too few things to ask about"
                 continue
-            generated = self._about(theory, tuple(things))
-            if isinstance(generated, _Generated):
+            row = self._about(theory, things)
+            if not isinstance(row, str):
                 self.taken.add(key)
-                return generated
-            reason = generated
+                return row
+            reason = row
         return reason
 
-    def _about(self, theory: Theory, things: tuple[str, ...]) -> _Generated | str:
-        """A theory asked about some things, one for each of its leaves."""
+    def _about(self, theory: Theory, things: Sequence[str]) -> _Row | str:
+        """A theory asked about some things, one for each of its leaves.
+
+        Returns:
+            The row of the published format, but for its id; or why there is none.
+        """
         answers: list[Value] = []
         facts: dict[str, None] = {}
         for call in theory.calls:
@@ -137,18 +121,41 @@ class _Asking:
         if reason:
             return reason
         hops: list[Hop] = []
-        for call in theory.calls:
+        steps: list[dict[str, str]] = []
+        recorded = {f"#{at}": _recorded(answer) for at, answer in enumerate(answers, 1)}
+        for call, number in zip(theory.calls, recorded, strict=True):
             ask = self.schema.asks[call.ask]
             words = self.turn(f"ask {ask.name}", ask.words)
-            arguments = (things[-one - 1] if one < 0 else f"#{one}" for one in call.arguments)
-            question = filled(words, [*arguments])
+            arguments = [things[-one - 1] if one < 0 else f"#{one}" for one in call.arguments]
+            question = filled(words, arguments)
             hops.append(Hop(_operator(call, question), self.world.agent_of(ask), question))
+            slots = [f"${-one}" if one < 0 else f"#{one}" for one in call.arguments]
+            asked = predicate_of(ask, slots)
+            steps.append({"operation": _operator(call, asked), "question": asked, "answer": number})
         heard = run_hops(hops, self.agents)
         if [*map(_canonical, heard)] != [*map(_canonical, answers)]:
             hop = hops[min(len(heard), len(hops) - 1)]
             return f'[{hop.agent}] answers "{hop.question}" otherwise than the facts'
         pattern = self._words(theory.root, count(1))
-        return _Generated(theory, pattern, things, tuple(hops), tuple(answers), tuple(facts))
+        assignment = {f"${at}": thing for at, thing in enumerate(things, 1)}
+        return {
+            "id": "",
+            "question": filled(pattern, things),
+            "answer": recorded[f"#{len(answers)}"],
+            "assignment": assignment | recorded,
+            "config": {
+                "steps": steps,
+                "questions": [pattern],
+                "init": dict(zip(assignment, theory.leaves, strict=True)),
+            },
+            "decomposition": [
+                {"m": hop.agent, "q": hop.question, "a": answer, "op": hop.operator}
+                for hop, answer in zip(hops, recorded.values(), strict=True)
+            ],
+            "facts_used": list(facts),
+            "theory": theory.name,
+            "pairs": [list(pair) for pair in theory.pairs],
+        }
 
     def _answer(
         self, call: Call, things: Sequence[str], answers: Sequence[Value], facts: dict[str, None]
@@ -185,7 +192,7 @@ class _Asking:
 
     def questions(
         self, theories: Sequence[Theory], waiting: list[int], wanted: int
-    ) -> dict[int, list[_Generated]]:
+    ) -> dict[int, list[_Row]]:
         """Questions for this world: first what waits, which then waits no more; then anything.
 
         Returns:
@@ -195,11 +202,11 @@ class _Asking:
         self.random.shuffle(possible)
         places = {number: place for place, number in enumerate(waiting)}
         possible.sort(key=lambda number: places.get(number, len(places)))
-        questions: dict[int, list[_Generated]] = {}
+        questions: dict[int, list[_Row]] = {}
         while possible and wanted:
             number = possible.pop(0)
             question = self.question(number, theories[number])
-            if isinstance(question, _Generated):
+            if not isinstance(question, str):
                 wanted -= 1
                 questions.setdefault(number, []).append(question)
                 possible.append(number)
@@ -275,17 +282,18 @@ def generate(
                 fruitful.add(first)
         if generated:
             number += 1
-            made = [question for several in generated.values() for question in several]
+            made = list(chain(*generated.values()))
             done += len(made)
+            for at, row in enumerate(made, 1):
+                name = f"{seeds}/{number}/{at} {row['question']}"
+                row["id"] = blake2b(name.encode(), digest_size=8).hexdigest()
+                row["held_out"] = [pair for pair in row["pairs"] if tuple(pair) in held]
             yield {
                 "kb": asking.world.kb,
                 "context": " ".join(asking.world.sentences.values()),
                 "per_fact_context": dict(asking.world.sentences),
                 "pred_lang_config": asking.world.language(schema),
-                "qa_pairs": [
-                    _row(question, f"{seeds}/{number}/{at}", schema, held)
-                    for at, question in enumerate(made, 1)
-                ],
+                "qa_pairs": made,
                 "generated": {**source, "held_out": [list(pair) for pair in held]},
             }
 
@@ -302,44 +310,12 @@ def _check_fruitful(schema: Schema, seeds: str, theory: Theory) -> None:
         asking = _Asking(schema, theory, random, _turns(random))
         if asking.can_ask(theory):
             question = asking.question(0, theory)
-            if isinstance(question, _Generated):
+            if not isinstance(question, str):
                 return
             reason = question
     raise InputError(
         f"{schema.path}: {_WORLDS} worlds gave no question of the kind {theory.name}: {reason}."
     )
-
-
-def _row(question: _Generated, name: str, schema: Schema, held: Sequence[Pair]) -> dict[str, Any]:
-    """A question as the published format writes it."""
-    theory = question.theory
-    things = {f"${at}": thing for at, thing in enumerate(question.things, 1)}
-    answers = {f"#{at}": _recorded(answer) for at, answer in enumerate(question.answers, 1)}
-    text = filled(question.pattern, question.things)
-    steps: list[dict[str, str]] = []
-    for call, answer in zip(theory.calls, answers, strict=True):
-        arguments = [f"${-one}" if one < 0 else f"#{one}" for one in call.arguments]
-        asked = predicate_of(schema.asks[call.ask], arguments)
-        steps.append({"operation": _operator(call, asked), "question": asked, "answer": answer})
-    return {
-        "id": blake2b(f"{name} {text}".encode(), digest_size=8).hexdigest(),
-        "question": text,
-        "answer": answers[f"#{len(answers)}"],
-        "assignment": {**things, **answers},
-        "config": {
-            "steps": steps,
-            "questions": [question.pattern],
-            "init": dict(zip(things, theory.leaves, strict=True)),
-        },
-        "decomposition": [
-            {"m": hop.agent, "q": hop.question, "a": answer, "op": hop.operator}
-            for hop, answer in zip(question.hops, answers.values(), strict=True)
-        ],
-        "facts_used": list(question.facts),
-        "theory": theory.name,
-        "pairs": [list(pair) for pair in theory.pairs],
-        "held_out": [list(pair) for pair in theory.pairs if pair in held],
-    }
 
 
 def _recorded(value: Value) -> Any:  # noqa: ANN401 - any JSON
