@@ -16,11 +16,8 @@ from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import (
     Question,
     QuestionIndex,
-    Questions,
     QuestionTask,
-    read_document,
     read_index,
-    read_questions,
 )
 from pearl.jobs.workers import Task
 from pearl.lang.graph import reads_document
@@ -150,12 +147,12 @@ def batch_job(
         documents: the folder with their documents; empty for the file's own.
         output: the file of answers.
         setup: how to answer.
-        ahead: as `QuestionIndex.by_document` takes it: questions under way at a time.
+        ahead: as `QuestionIndex` takes it: questions under way at a time.
 
     Raises:
         InputError: a question or a document cannot be used.
     """
-    index = read_index(questions, documents)
+    index = read_index(questions, documents, ahead)
     return Job(
         "batch",
         {
@@ -171,7 +168,7 @@ def batch_job(
             "output": str(Path(output).resolve()),
             "setup": setup.digest(),
         },
-        Questions(index, ahead=ahead),
+        index,
         partial(answer_row, setup),
         setup.context,
         output,
@@ -230,10 +227,10 @@ def estimate(index: QuestionIndex, setup: Setup, model: str) -> Estimate:
     writing = _tokens(WritePlan("?", setup.prepared.library, setup.prepared.demonstrations), model)
     calls = read = kept = said = 0.0
     planned, sizes = 0, dict[str, int]()
-    for place, question in read_questions(index, index.by_document()):
+    for place, question in index.questions(index.ids):
         fresh = place.document not in sizes
         if fresh:
-            sizes[place.document] = count_tokens(read_document(index, question).text, model)
+            sizes[place.document] = count_tokens(index.document(question).text, model)
         size = sizes[place.document]
         steps = reads = STEPS
         if question.plan:

@@ -6,7 +6,7 @@ the text itself), and optionally ``options``, ``gold`` and ``plan``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,45 +66,95 @@ class Place:
     document: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class QuestionTask:
+    """A question and its document."""
+
+    question: Question
+    document: Source
+
+
+@dataclass(frozen=True)
 class QuestionIndex:
-    """A file of questions, checked.
+    """A file of questions, checked: as tasks, those of one document together.
 
     Args:
         path: the file.
         folder: where documents are.
         places: every question's, in order.
+        ahead: how many places before its own a document's first question stands. A document's
+            first call goes alone; set out early, it has returned when the others come.
     """
 
     path: Path
     folder: Path
     places: tuple[Place, ...]
+    ahead: int = 0
 
-    def by_document(self, ahead: int = 0) -> tuple[Place, ...]:
-        """The places, those of one document together, documents in order of first mention.
-
-        Args:
-            ahead: how many places before its own a document's first one
-                stands. A document's first call goes alone; set out early, it
-                has returned when the others come.
-        """
+    @cached_property
+    def by_document(self) -> dict[str, Place]:
+        """The places by id, those of one document together, documents as they are first named."""
         groups: dict[str, list[Place]] = {}
         for place in self.places:
             groups.setdefault(place.document, []).append(place)
         ordered: list[tuple[int, Place]] = []
         for first, *others in groups.values():
             start = len(ordered)
-            ordered.append((start - ahead, first))
+            ordered.append((start - self.ahead, first))
             ordered += ((start + at, place) for at, place in enumerate(others, 1))
-        return tuple(place for _, place in sorted(ordered, key=lambda pair: pair[0]))
+        return {place.id: place for _, place in sorted(ordered, key=lambda pair: pair[0])}
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Every question's, in the order to ask them in."""
+        return tuple(self.by_document)
+
+    def questions(self, ids: Iterable[str]) -> Iterator[tuple[Place, Question]]:
+        """Read questions again, one at a time."""
+        with self.path.open("rb") as file:
+            for place in map(self.by_document.__getitem__, ids):
+                file.seek(place.offset)
+                line = file.readline().decode("utf-8-sig")
+                yield place, parse_question(line, f"{self.path}:{place.position + 1}")
+
+    def document(self, question: Question) -> Source:
+        """The document of a question.
+
+        Raises:
+            InputError: it cannot be read.
+        """
+        if question.text:
+            return Source(f"document of {question.id}", question.text)
+        path = _inside(question.document, self.folder)
+        return Source(question.document, read_source(str(path), "document").text)
+
+    def read(self, ids: Sequence[str]) -> Iterator[Task[QuestionTask]]:
+        """Questions with their documents, read when they are drawn.
+
+        Raises:
+            InputError: one cannot be read any more.
+        """
+        held: dict[str, Source] = {}
+        for place, question in self.questions(ids):
+            document = held.pop(place.document, None) or self.document(question)
+            # The last few stay, as questions of one document go together.
+            held[place.document] = document
+            if len(held) > DOCUMENTS:
+                del held[next(iter(held))]
+            asked = [question.question, question.options, question.gold, question.plan]
+            # Where what is asked is the same, the row of an earlier go still holds.
+            key = digest([*asked, document.digest])
+            what = QuestionTask(question, document)
+            yield Task(place.id, place.position, key, place.document, what)
 
 
-def read_index(path: str, folder: str = "") -> QuestionIndex:
+def read_index(path: str, folder: str = "", ahead: int = 0) -> QuestionIndex:
     """Check a file of questions and every document it names.
 
     Args:
         path: the file.
         folder: where documents are; by default where the file is.
+        ahead: as `QuestionIndex` takes it.
 
     Raises:
         InputError: a row or a document cannot be used; the message names the
@@ -145,7 +195,7 @@ def read_index(path: str, folder: str = "") -> QuestionIndex:
     refuse(wrong)
     if not places:
         raise InputError(f"{path} holds no question: give one JSON object a line.")
-    return QuestionIndex(file, home, tuple(places))
+    return QuestionIndex(file, home, tuple(places), ahead)
 
 
 def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
@@ -188,29 +238,6 @@ def _inside(document: str, folder: Path) -> Path:
             f"{document} is not in {folder}: name the folder that holds it with --documents."
         ) from None
     return path
-
-
-def read_questions(
-    index: QuestionIndex, places: tuple[Place, ...]
-) -> Iterator[tuple[Place, Question]]:
-    """Read questions again, one at a time."""
-    with index.path.open("rb") as file:
-        for place in places:
-            file.seek(place.offset)
-            line = file.readline().decode("utf-8-sig")
-            yield place, parse_question(line, f"{index.path}:{place.position + 1}")
-
-
-def read_document(index: QuestionIndex, question: Question) -> Source:
-    """The document of a question.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    if question.text:
-        return Source(f"document of {question.id}", question.text)
-    path = _inside(question.document, index.folder)
-    return Source(question.document, read_source(str(path), "document").text)
 
 
 def parse_question(line: str, name: str) -> Question:
@@ -259,53 +286,3 @@ def parse_question(line: str, name: str) -> Question:
         gold=gold,
         plan=row.get("plan") or "",
     )
-
-
-@dataclass(frozen=True)
-class QuestionTask:
-    """A question and its document."""
-
-    question: Question
-    document: Source
-
-
-@dataclass(frozen=True)
-class Questions:
-    """A file's questions as tasks, those of one document together, so that an endpoint keeps it.
-
-    Args:
-        index: the file.
-        ahead: as `QuestionIndex.by_document` takes it.
-    """
-
-    index: QuestionIndex
-    ahead: int = 0
-
-    @cached_property
-    def _places(self) -> dict[str, Place]:
-        return {place.id: place for place in self.index.by_document(self.ahead)}
-
-    @property
-    def ids(self) -> Sequence[str]:
-        """Every question's, in the order to ask them in."""
-        return tuple(self._places)
-
-    def read(self, ids: Sequence[str]) -> Iterator[Task[QuestionTask]]:
-        """Questions with their documents, read when they are drawn.
-
-        Raises:
-            InputError: one cannot be read any more.
-        """
-        held: dict[str, Source] = {}
-        places = tuple(self._places[name] for name in ids)
-        for place, question in read_questions(self.index, places):
-            document = held.pop(place.document, None) or read_document(self.index, question)
-            # The last few stay, as questions of one document go together.
-            held[place.document] = document
-            if len(held) > DOCUMENTS:
-                del held[next(iter(held))]
-            asked = [question.question, question.options, question.gold, question.plan]
-            # Where what is asked is the same, the row of an earlier go still holds.
-            key = digest([*asked, document.digest])
-            what = QuestionTask(question, document)
-            yield Task(place.id, place.position, key, place.document, what)

@@ -17,7 +17,7 @@ from typing import Any
 from pearl.answer import Session, answer, heading, holds
 from pearl.jobs.batch import Setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job
-from pearl.jobs.questions import QuestionIndex, Questions, QuestionTask, read_questions
+from pearl.jobs.questions import QuestionIndex, QuestionTask
 from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan
 from pearl.lang.printer import print_plan
@@ -103,7 +103,7 @@ def refine_job(index: QuestionIndex, setup: Setup, rounds: int = ROUNDS) -> Job:
     Raises:
         InputError: a question has no right answer to be scored by.
     """
-    for _, question in read_questions(index, index.places):
+    for _, question in index.questions(place.id for place in index.places):
         if not question.gold or not question.question:
             raise InputError(
                 f"{index.path}: question {question.id} cannot be scored: give each a question and "
@@ -117,7 +117,7 @@ def refine_job(index: QuestionIndex, setup: Setup, rounds: int = ROUNDS) -> Job:
             "library": ", ".join(setup.prepared.library.names),
         },
         {"questions": str(index.path.resolve()), "setup": setup.digest(), "rounds": rounds},
-        Questions(index, ahead=CONCURRENT_TASKS),
+        replace(index, ahead=CONCURRENT_TASKS),
         partial(refine, setup, rounds),
         setup.context,
     )

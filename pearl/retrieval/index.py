@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from pearl.lang.source import InputError
-from pearl.retrieval.corpus import Corpus, Row, digest_of
 from pearl.retrieval.index_files import (
+    Corpus,
     IndexInfo,
+    Row,
     check_place,
     damaged,
+    digest_of,
     files_of,
     new_part,
     publish,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pearl.answer import holds
 from pearl.evaluate.datasets.base import Dataset, Example
-from pearl.jobs.questions import read_document, read_index, read_questions
+from pearl.jobs.questions import read_index
 from pearl.lang.source import InputError, Source
 
 
@@ -24,14 +24,14 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
     """
     index = read_index(path, folder)
     document: tuple[str, Source] | None = None
-    for place, question in read_questions(index, index.by_document()):
+    for place, question in index.questions(index.ids):
         if not question.question or not question.gold:
             raise InputError(
                 f"{path}: question {question.id} cannot be scored: give each a question and its "
                 "gold answer."
             )
         if document is None or document[0] != place.document:
-            document = (place.document, read_document(index, question))
+            document = (place.document, index.document(question))
         yield Example(question.id, question.question, document[1], question.options, question.gold)
 
 
