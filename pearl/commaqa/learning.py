@@ -35,7 +35,7 @@ from pearl.commaqa.model import (
 )
 from pearl.commaqa.programs import Bank, CachingAgents, Case, Refusals, Term, moves_of, run_moves
 from pearl.commaqa.scoring import exact_match
-from pearl.commaqa.world import Question, World
+from pearl.commaqa.world import World
 from pearl.lang.values import Value
 
 # How far the search for programs goes.
@@ -123,28 +123,23 @@ def learn_from_gold(worlds: Iterable[World]) -> Learned:
             forms.setdefault(form, Counter()).update(agents)
         for question in world.questions:
             questions += 1
-            example = _example(question, world)
-            if example is not None:
-                examples.append(example)
-                for hop, move in zip(question.hops, example[1], strict=True):
+            asked = [
+                word
+                for hop in question.hops
+                for _, words in world.language.readings(hop.agent, hop.question)
+                for word in words
+                if not REFERENCE.search(word)
+            ]
+            pattern, entities = opened(question.text, asked)
+            hops = enumerate(question.hops, 1)
+            moves = [move_of(hop, at, entities, world.language) for at, hop in hops]
+            readable = tuple(move for move in moves if move is not None)
+            # A question with a hop that cannot be read teaches nothing.
+            if readable and len(readable) == len(moves):
+                examples.append((pattern, readable))
+                for hop, move in zip(question.hops, readable, strict=True):
                     forms.setdefault(move.form, Counter()).setdefault(hop.agent, 1)
     return Learned(_model("gold", forms, examples), questions, len(examples), 0)
-
-
-def _example(question: Question, world: World) -> _Way | None:
-    """A question's pattern and moves; None where a hop cannot be read."""
-    asked = [
-        word
-        for hop in question.hops
-        for _, words in world.language.readings(hop.agent, hop.question)
-        for word in words
-        if not REFERENCE.search(word)
-    ]
-    pattern, entities = opened(question.text, asked)
-    hops = enumerate(question.hops, 1)
-    moves = [move_of(hop, at, entities, world.language) for at, hop in hops]
-    readable = tuple(move for move in moves if move is not None)
-    return (pattern, readable) if readable and len(readable) == len(moves) else None
 
 
 def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None) -> Learned:
@@ -211,64 +206,45 @@ def _model(
 def _explain_all(cases: Mapping[str, Sequence[Case]], report: Report) -> tuple[Kind, ...]:
     """Programs for all kinds of question, those with the most questions first.
 
-    What explains one kind is tried on the next, and at the end on what was left.
+    For each, programs are sought until all of its questions are explained, or nothing more is
+    found. What explains one kind is tried on the next, and at the end on what was left.
     """
     refusals: Refusals = {}
     kinds: list[Kind] = []
     known: dict[tuple[Move, ...], Program] = {}
     for pattern, those in sorted(cases.items(), key=lambda one: (-len(one[1]), one[0])):
         report(f"{pattern} ({len(those)})")
-        kind = _explain(pattern, those, refusals, report, tuple(known.values()))
-        kinds.append(kind)
-        known |= {program.moves: program for program in kind.programs}
+        programs = _recalled(those, known.values())
+        left, stopped = _not_right(those, programs), ""
+        given_up: Counter[frozenset[Form]] = Counter()
+        for _ in range(_ROUNDS):
+            sample = _sample(left, given_up)
+            if not sample:
+                break
+            program, tried = _shortest(sample, left, refusals)
+            if program is None:
+                over = f"{tried} programs over {len(sample)} questions"
+                stopped = f"{over}, none of which explains them"
+                given_up[_forms(sample[0])] += 1
+                report(f"  nothing: {stopped}")
+                continue
+            programs.append(program)
+            before, left = len(left), _not_right(left, (program,))
+            explained = before - len(left)
+            report(f"  {len(program.moves)} hops explain {explained}, {len(left)} left")
+            if len(left) < _SUPPORT:
+                break
+        needed = _needed(programs, those)
+        kinds.append(Kind(pattern, len(those), needed, left, stopped if left else ""))
+        known |= {program.moves: program for program in needed}
     for at, kind in enumerate(kinds):
         if kind.left:
-            more = _recalled(kind.left, tuple(known.values()))
-            programs = _needed((*kind.programs, *more), cases[kind.pattern])
+            more = _recalled(kind.left, known.values())
+            needed = _needed((*kind.programs, *more), cases[kind.pattern])
             left = _not_right(kind.left, more)
             stopped = kind.stopped if left else ""
-            kinds[at] = replace(kind, programs=programs, left=left, stopped=stopped)
+            kinds[at] = replace(kind, programs=needed, left=left, stopped=stopped)
     return tuple(kinds)
-
-
-def _explain(
-    pattern: str,
-    cases: Sequence[Case],
-    refusals: Refusals,
-    report: Report,
-    known: Sequence[Program],
-) -> Kind:
-    """Find programs until all questions of one kind are explained, or nothing more is found.
-
-    Args:
-        pattern: the kind.
-        cases: of that pattern, of several worlds.
-        refusals: what is known of the agents so far; added to.
-        report: is told what is found, a line at a time.
-        known: programs that explain questions of other kinds; they are tried first.
-    """
-    programs = _recalled(cases, known)
-    left, stopped = _not_right(cases, programs), ""
-    given_up: Counter[frozenset[Form]] = Counter()
-    for _ in range(_ROUNDS):
-        sample = _sample(left, given_up)
-        if not sample:
-            break
-        program, tried = _shortest(sample, left, refusals)
-        if program is None:
-            over = f"{tried} programs over {len(sample)} questions"
-            stopped = f"{over}, none of which explains them"
-            given_up[_forms(sample[0])] += 1
-            report(f"  nothing: {stopped}")
-            continue
-        programs.append(program)
-        before, left = len(left), _not_right(left, (program,))
-        explained = before - len(left)
-        report(f"  {len(program.moves)} hops explain {explained}, {len(left)} left")
-        if len(left) < _SUPPORT:
-            break
-    needed = _needed(programs, cases)
-    return Kind(pattern, len(cases), needed, left, stopped if left else "")
 
 
 def _not_right(cases: Iterable[Case], programs: Sequence[Program]) -> tuple[Case, ...]:
@@ -278,7 +254,7 @@ def _not_right(cases: Iterable[Case], programs: Sequence[Program]) -> tuple[Case
     )
 
 
-def _recalled(cases: Sequence[Case], known: Sequence[Program]) -> list[Program]:
+def _recalled(cases: Sequence[Case], known: Iterable[Program]) -> list[Program]:
     """Programs of other kinds of question that hold for this one too."""
     programs: list[Program] = []
     left = tuple(cases)

@@ -335,7 +335,12 @@ def read_world(
     config = _of(data, "pred_lang_config", dict, where)
     key = canonical_json(config)
     if key not in known:
-        known[key] = _language(config, where)
+        templates: list[Template] = []
+        for agent, entries in config.items():
+            if not isinstance(entries, list):
+                raise InputError(f"{where}: the agent {agent} needs a list of templates.")
+            templates += [_template(agent, entry, where) for entry in entries]
+        known[key] = Language(templates)
     return World(
         name,
         _facts(_of(data, "kb", dict, where), where),
@@ -395,16 +400,6 @@ def _recorded(operator: str, data: Any, where: str) -> Value:  # noqa: ANN401 - 
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
         raise InputError(f"{where}: the answer of ({operator}) is a list of item and answer.")
     return Pairs(tuple((pair[0], pair[1]) for pair in value if isinstance(pair, list)))
-
-
-def _language(config: Mapping[str, Any], where: str) -> Language:
-    """The templates of ``pred_lang_config``."""
-    templates: list[Template] = []
-    for agent, entries in config.items():
-        if not isinstance(entries, list):
-            raise InputError(f"{where}: the agent {agent} needs a list of templates.")
-        templates += [_template(agent, entry, where) for entry in entries]
-    return Language(templates)
 
 
 def _template(agent: str, entry: Any, where: str) -> Template:  # noqa: ANN401 - any JSON
