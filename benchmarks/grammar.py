@@ -1,20 +1,37 @@
-"""Random texts of a plan grammar, sampled token by token, parse and check without an error.
+"""Random texts of a plan grammar parse and check without an error; recorded plans are among them.
 
-Run as ``python -m benchmarks.grammar 300 --library core``. Each text is drawn from llguidance's
-masks over the bytes, so that nothing but the grammar decides what comes next: a mistake of the
-grammar shows as a finding of the checker.
+    python -m benchmarks.grammar 300 --library core --library quality [--json FILE]
+    python -m benchmarks.grammar 20 --library core --steps 3 --gguf MODEL.gguf
+
+Each text is drawn from llguidance's masks over the bytes, so that nothing but the grammar decides
+what comes next: what the grammar forgets shows as a finding of the checker. With ``--gguf``,
+llama.cpp draws them instead, from the GBNF form, at temperature 5.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import random
-from collections.abc import Callable
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from pearl.lang.ast import Plan, renamed
 from pearl.lang.diagnostics import Severity
-from pearl.lang.library import Library
+from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
+from pearl.lang.plan_grammar import STEPS, Grammar, plan_grammar
+from pearl.lang.printer import print_plan
 from pearl.lint.checker import check
+
+ROOT = Path(__file__).parent.parent
+RECORDED = ROOT.parent / "shared" / "data" / "pearl_gpt4" / "train.ctx_eval_long.jsonl"
+MINED = RECORDED.parent / "mined_actions_81.txt"
 
 END = 256
 """The token that ends a text, past the bytes."""
@@ -106,10 +123,156 @@ def errors(text: str, library: Library) -> list[str]:
     return codes if parsed.plan.steps else [*codes, "empty"]
 
 
-def takes(lark: str, text: str) -> bool:
-    """Whether a grammar in llguidance's dialect admits a text as a whole."""
-    matcher = matcher_of(lark)
-    data = text.encode()
-    return matcher.validate_tokens(list(data)) == len(data) and (
-        matcher.consume_tokens(list(data)) and matcher.is_accepting()
-    )
+def takes(start: Any, text: str) -> bool:
+    """Whether a grammar, as `matcher_of` gives it, admits a text as a whole."""
+    data = list(text.encode())
+    matcher = start.deep_copy()
+    return bool(matcher.try_consume_tokens(data) == len(data) and matcher.is_accepting())
+
+
+def numbered(plan: Plan, library: Library) -> str:
+    """A plan as the grammar writes it: steps and its own actions by number, actions by name."""
+    numbers = {step.name: f"#{number}" for number, step in enumerate(plan.steps, 1)}
+    own: dict[str, str] = {}
+    for action in plan.declares:
+        first = 1 if len(action.params) == 2 else 2
+        own[action.name] = f"NEW_{first + 2 * sum(name in own for name in own)}"
+    steps = []
+    for step in plan.steps:
+        known = library.get(step.action)
+        name = known.name if known else own.get(step.action, step.action)
+        steps.append(replace(renamed(step, numbers), action=name))
+    declares = tuple(replace(action, name=own[action.name]) for action in plan.declares)
+    return print_plan(Plan(tuple(steps), declares=declares, returns=plan.returns))
+
+
+def recorded(rows: Path, library: Library, every: int = 1) -> Iterator[tuple[bool, str]]:
+    """Whether the grammar with new actions admits each recorded plan that has no errors.
+
+    Args:
+        rows: a file of recorded plans.
+        library: what they call.
+        every: take one row of so many.
+    """
+    start = matcher_of(plan_grammar(library, new_actions=2).lark)
+    for line in rows.read_text(encoding="utf-8").splitlines()[::every]:
+        text = json.loads(line)["plan"]
+        plan = parse(text).plan
+        if not errors(text, library):
+            written = numbered(plan, library)
+            yield takes(start, written), written
+
+
+def by_llama(gguf: str, grammar: Grammar) -> Callable[[random.Random], str]:
+    """A function that draws texts of a grammar with llama.cpp, at temperature 5."""
+    import xllamacpp
+
+    options = xllamacpp.CommonParams()
+    options.model.path = gguf
+    options.n_ctx = 4096
+    options.n_parallel = 1
+    options.cpuparams.n_threads = options.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(options)
+
+    def sample(random: random.Random) -> str:
+        reply = server.handle_chat_completions(
+            {
+                "messages": [{"role": "user", "content": "Write a plan."}],
+                "grammar": grammar.gbnf,
+                "temperature": 5,
+                "seed": random.randrange(1 << 31),
+                "max_tokens": 2000,
+            }
+        )
+        reply = json.loads(reply) if isinstance(reply, str) else reply
+        choice = reply["choices"][0]
+        if choice["finish_reason"] == "length":
+            raise ValueError("a text comes to no end")
+        return str(choice["message"]["content"])
+
+    return sample
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a library's texts.
+
+    Args:
+        library: its name.
+        characters: of the grammar.
+        texts: how many were drawn.
+        steps: in all of them.
+        seconds: it took to draw and to check them.
+        codes: how many texts have an error of each code.
+        first: the first text with an error.
+    """
+
+    library: str
+    characters: int
+    texts: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    codes: Counter[str] = field(default_factory=Counter)
+    first: str = ""
+
+
+def drawn(name: str, chosen: argparse.Namespace) -> Outcome:
+    """Draw and check the texts of a library's grammar."""
+    library = load_library(name)
+    grammar = plan_grammar(library, chosen.steps, chosen.new_actions)
+    form = grammar.gbnf if chosen.gguf else grammar.lark
+    sample = by_llama(chosen.gguf, grammar) if chosen.gguf else sampler(form)
+    dice = random.Random(f"{chosen.seed} {name}")
+    outcome = Outcome(name, len(form))
+    began = time.monotonic()
+    while outcome.texts < chosen.texts:
+        try:
+            text = sample(dice)
+        except ValueError as error:
+            outcome.codes[str(error)] += 1
+            outcome.texts += 1
+            continue
+        found = set(errors(text, library))
+        outcome.codes.update(found)
+        outcome.first = outcome.first or (text if found else "")
+        outcome.texts += 1
+        outcome.steps += len(parse(text).plan.steps)
+        if outcome.texts % 50 == 0 or chosen.gguf:
+            print(f"\r{name}: {outcome.texts} texts", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    outcome.seconds = round(time.monotonic() - began, 1)
+    return outcome
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("texts", nargs="?", type=int, default=300)
+    options.add_argument("--library", action="append", help="may be repeated; default: three")
+    options.add_argument("--steps", type=int, default=STEPS)
+    options.add_argument("--new-actions", type=int, default=0)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--gguf", help="draw with llama.cpp and this model")
+    options.add_argument("--json", type=Path, help="write the figures to this file")
+    chosen = options.parse_args()
+    mined = [str(MINED)] if MINED.exists() else []
+    outcomes = [drawn(name, chosen) for name in chosen.library or ["core", "quality", *mined]]
+    figures: dict[str, Any] = {"seed": chosen.seed, "libraries": [asdict(one) for one in outcomes]}
+    for one in outcomes:
+        wrong = ", ".join(f"{code}: {times}" for code, times in one.codes.items()) or "none"
+        print(
+            f"{Path(one.library).name}: {one.characters:,} characters of grammar; {one.texts:,} "
+            f"texts, {one.steps:,} steps in {one.seconds:.0f} s; errors: {wrong}"
+        )
+        print(one.first, end="")
+    if mined and not chosen.gguf:
+        admitted = list(recorded(RECORDED, load_library(*mined)))
+        taken = sum(fits for fits, _ in admitted)
+        figures["recorded"] = {"plans": len(admitted), "admitted": taken}
+        print(f"recorded plans without an error: {len(admitted)}; admitted: {taken}")
+        print(*(text for fits, text in admitted if not fits), sep="\n")
+    if chosen.json:
+        chosen.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

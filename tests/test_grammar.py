@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import pytest
 
+from benchmarks.grammar import (
+    MINED,
+    RECORDED,
+    errors,
+    matcher_of,
+    numbered,
+    recorded,
+    sampler,
+    takes,
+)
 from pearl.lang.library import Library, load_library, parse_library
-from pearl.lang.plan_grammar import plan_grammar
-
-llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
-
-from benchmarks.grammar import errors, sampler  # noqa: E402 - they need llguidance
+from pearl.lang.parser import parse
+from pearl.lang.plan_grammar import plan_grammar, step_grammar
+from pearl.lang.printer import print_plan
+from pearl.lang.source import InputError
+from pearl.lang.values import Type
+from tests.shell import call
 
 TYPED = """
 LIST_PEOPLE(CTX, X) -> list : List everybody of X.
@@ -23,23 +34,149 @@ PICK(CTX, X, N: number) -> any : Take N of X.
 WHEN(CTX, X: text, Y: bool) : Say when X is, if Y.
 ALL_OF(CTX, X: list, ...) : Put all together.
 ANYTHING(...) : Take anything.
+NEW_1(CTX) : A name that the plan's own actions have elsewhere.
 """
+NAMES: Mapping[str, Type] = {
+    "text": "text", "people": "list", "ages": "pairs", "what": "any", "so": "bool", "nina_3": "list"
+}  # fmt: skip
 
 
-def of_text(text: str) -> Library:
-    return Library(("test",), {one.name: one for one in parse_library(text).actions})
+@pytest.fixture(scope="module")
+def typed() -> Library:
+    return Library(("typed",), {one.name: one for one in parse_library(TYPED).actions})
 
 
-def drawn(sample: Callable[[random.Random], str], count: int, seed: str) -> list[str]:
-    dice = random.Random(seed)
-    return [sample(dice) for _ in range(count)]
+@pytest.fixture(scope="module", autouse=True)
+def _needs_llguidance():
+    pytest.importorskip("llguidance", reason="llguidance is not installed")
 
 
 @pytest.mark.parametrize("name", ["core", "quality", "asking", "fsm", "typed"])
-@pytest.mark.parametrize("own", [0, 2])
-def test_a_random_plan_has_no_errors(name: str, own: int) -> None:
-    library = of_text(TYPED) if name == "typed" else load_library(name)
-    grammar = plan_grammar(library, 6, own)
-    plans = drawn(sampler(grammar.lark), 30, name)
-    assert [(errors(plan, library), plan) for plan in plans if errors(plan, library)] == []
+@pytest.mark.parametrize("own", [0, 3])
+def test_a_random_plan_has_no_errors(name: str, own: int, typed: Library):
+    library = typed if name == "typed" else load_library(name)
+    sample, dice = sampler(plan_grammar(library, 6, own).lark), random.Random(name)
+    plans = [sample(dice) for _ in range(30)]
+    assert [(found, plan) for plan in plans if (found := errors(plan, library))] == []
     assert any("#" in plan for plan in plans)
+    assert max(len(parse(plan).plan.steps) for plan in plans) == 6
+
+
+def test_a_random_plan_of_the_gbnf_form_has_no_errors(typed: Library):
+    from llguidance.gbnf_to_lark import gbnf_to_lark
+
+    grammar = plan_grammar(typed, 4, 2)
+    assert grammar.ebnf == grammar.gbnf
+    sample, dice = sampler(gbnf_to_lark(grammar.gbnf)), random.Random(4)
+    for _ in range(30):
+        plan = sample(dice)
+        assert errors(plan, typed) == [], plan
+
+
+def test_a_random_step_goes_on_with_its_plan(typed: Library):
+    before = (
+        'text = WHEN(CTX, "x", true)\npeople = LIST_PEOPLE(CTX, "y")\n'
+        "ages = IS_SO(CTX, each people)\nwhat = PICK(CTX, text, 2)\nso = IS_SO(CTX, what)\n"
+        'nina_3 = LIST_PEOPLE(CTX, "z")\n'
+    )
+    assert errors(before, typed) == []
+    sample, dice = sampler(step_grammar(typed, NAMES).lark), random.Random(5)
+    steps = [sample(dice) for _ in range(60)]
+    for step in steps:
+        assert errors(before + step, typed) == [], step
+    assert any("each values ages" in step for step in steps)
+    assert any("where people" in step or "where nina_3" in step for step in steps)
+
+
+def test_a_step_that_may_not_return_calls_an_action(typed: Library):
+    assert takes(matcher_of(step_grammar(typed, NAMES).lark), "return nina_3")
+    start = matcher_of(step_grammar(typed, NAMES, returns=False).lark)
+    assert takes(start, "a = IS_SO(CTX, text)")
+    assert not takes(start, "return text")
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        '1. who = FIND_CHARACTER(CTX, "Ro\'s mother") : Find who she is (in "part" one)\n',
+        '1. a = UNIQUE(["Ro", "Mara"])\n2. b = FIND_CHARACTER(CTX, each #1)\n3. c = VALUES(#2)\n',
+        '1. a = UNIQUE(["Ro"])\n2. b = COMPREHEND(CTX, "is {where #1} a sailor?")\nreturn #2\n',
+        '1. a = SUMMARIZE(CTX)\n2. b = FIND_RELATION(CTX, "{#1} of {#1}", [#1, 3])\n',
+        '1. truely = SUMMARIZE(CTX)\n2. returned = CONCAT("x", #1, #1) : 莎士比亚\n',
+    ],
+)
+def test_it_admits(plan: str):
+    library = load_library("core")
+    assert takes(matcher_of(plan_grammar(library).lark), plan)
+    assert errors(plan, library) == []
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "1. a = FIND_CHARACTER(CTX, #1)\n",
+        '1. a = FIND_CHARACTER(CTX, "")\n',
+        '1. a = FIND_CHARACTER(CTX, "x", "y")\n',
+        "1. a = FIND_FATHER(CTX)\n",
+        "1. a = SUMMARIZE(CTX)\n2. b = FLAT(#1)\n",
+        "1. a = SUMMARIZE(CTX)\n2. b = FIND_CHARACTER(CTX, each #1)\n",
+        "1. a = SUMMARIZE(CTX)\n2. b = KEYS([1])\n",
+        "1. true = SUMMARIZE(CTX)\n",
+        "1. a = SUMMARIZE(CTX)\nreturn #2\n",
+        "1. a = SUMMARIZE(CTX) : b = SUMMARIZE(CTX)\n",
+        "1. a = SUMMARIZE(CTX)\n2. b = SUMMARIZE(CTX)\n3. c = SUMMARIZE(CTX)\n",
+        "2. a = SUMMARIZE(CTX)\n",
+        "1. a = PARTS(CTX, 3)\n",
+    ],
+)
+def test_it_does_not_admit(plan: str):
+    assert not takes(matcher_of(plan_grammar(load_library("core"), 2).lark), plan)
+
+
+def test_names_that_repeat_are_numbered():
+    plan = parse('1. a = F(CTX)\n2. a = F(#1)\n3. a_2 = G(#2, "{#1}")\n4. a = H(#3)\n').plan
+    assert print_plan(plan) == (
+        '1. a = F(CTX)\n2. a_3 = F(a)\n3. a_2 = G(a_3, "{a}")\n4. a_4 = H(a_2)\n'
+    )
+    again = parse("ross = F(#1, ross)", before=("ross", "mara")).plan
+    assert print_plan(again) == "1. ross_2 = F(ross, ross)\n"
+
+
+def test_a_number_counts_as_it_is_written():
+    assert print_plan(parse("0. a = F(CTX)\n1. b = G(#0)\n2. c = H(#1)\n").plan) == (
+        "1. a = F(CTX)\n2. b = G(a)\n3. c = H(b)\n"
+    )
+    reply = parse("1. c = F(#1, #2)", before=("a", "b")).plan
+    assert print_plan(reply) == "1. c = F(a, b)\n"
+
+
+def test_grammars_are_values(typed: Library):
+    assert plan_grammar(typed) == plan_grammar(typed)
+    assert hash(plan_grammar(typed)) == hash(plan_grammar(typed))
+    assert plan_grammar(typed) != plan_grammar(typed, 9)
+    with pytest.raises(InputError, match="at least one step"):
+        plan_grammar(typed, 0)
+    with pytest.raises(InputError, match="no action"):
+        plan_grammar(Library((), {}))
+    with pytest.raises(InputError, match="no action"):
+        step_grammar(Library((), {}), {})
+
+
+@pytest.mark.parametrize("form", ["lark", "gbnf", "ebnf"])
+def test_the_command_prints_a_form(form: str):
+    options = ("--library", "core", "--steps", "3", "--new-actions", "1", "--form", form)
+    expected = getattr(plan_grammar(load_library("core"), 3, 1), form)
+    assert call("grammar", *options).out == expected
+    printed = call("grammar", *options, "--json").json
+    assert printed == {"form": form, "steps": 3, "new_actions": 1, "grammar": expected}
+
+
+@pytest.mark.skipif(not RECORDED.exists(), reason="GPT-4's recorded plans are not here")
+def test_recorded_plans_are_admitted():
+    library = load_library(str(MINED))
+    assert numbered(parse("1. a = F(CTX)\n2. b = G(a)").plan, library) == (
+        "1. a = F(CTX)\n2. b = G(#1)\n"
+    )
+    rows = list(recorded(RECORDED, library, every=12))
+    assert len(rows) > 50
+    assert sum(admitted for admitted, _ in rows) > 0.95 * len(rows)

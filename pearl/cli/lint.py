@@ -347,10 +347,10 @@ def grammar_command(
 ) -> None:
     """Print a grammar of plans that call the library's actions and pass the checker without an
     error, for a server that constrains what a model writes."""
-    from pearl.lang.plan_grammar import FORMS, plan_grammar
+    from pearl.lang.plan_grammar import plan_grammar
 
     grammar = plan_grammar(load(libraries), steps, new_actions)
-    text = FORMS[form](grammar)
+    text = {"lark": grammar.lark, "gbnf": grammar.gbnf, "ebnf": grammar.ebnf}[form]
     if as_json:
         emit_json({"form": form, "steps": steps, "new_actions": new_actions, "grammar": text})
     else:

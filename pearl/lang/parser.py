@@ -265,6 +265,7 @@ def _by_name(plan: Plan, lines: Sequence[tuple[str, str | None]], before: Sequen
     names = {f"#{at}": name for at, name in enumerate([*before, *named], 1)}
     if len(set(written)) == len(lines) and all(map(str.isdecimal, written)):
         names |= {f"#{int(at)}": name for at, name in zip(written, named, strict=True)}
+    names |= {f"#{at}": name for at, name in enumerate(before, 1)}
     returns = tuple(replace(ref, name=names.get(ref.name, ref.name)) for ref in plan.returns)
     return replace(plan, steps=tuple(renamed(step, names) for step in plan.steps), returns=returns)
 

@@ -11,8 +11,10 @@ model from writing any other, token by token; docs/grammar.md says what is in it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -24,16 +26,25 @@ from pearl.lang.values import Type
 STEPS = 8
 """The most steps of a plan where nobody says otherwise."""
 
-_NAME, _TEXT, _NOTE = 30, 120, 180
+_NAME, _TEXT, _NOTE = 40, 120, 180
 """The most characters of a step's name, a text, and a note or definition."""
 
 _ITEMS = 5
 """The most items of a list, and the most arguments that ``...`` stands for."""
 
 _RESERVED = ("true", "false", "return")
-"""What no step's name starts with, as the language keeps these words."""
+"""Words that are no step's name, as the language keeps them."""
 
-_INVISIBLE = r"\x00-\x1F\x7F-\x9F\u00AD\u200B-\u200F\u2028-\u202E\u2060\uFEFF"
+_MODES: Mapping[Type, tuple[Mode, ...]] = MappingProxyType(
+    {
+        "list": (Mode.EACH, Mode.WHERE),
+        "pairs": (Mode.EACH_VALUES, Mode.WHERE_VALUES),
+        "any": (Mode.EACH, Mode.WHERE, Mode.EACH_VALUES, Mode.WHERE_VALUES),
+    }
+)
+"""How a reference of a type may be taken item by item."""
+
+_INVISIBLE = r"\x00-\x1F\x7F-\x9F\xAD\u200B-\u200F\u2028-\u202E\u2060\uFEFF"
 _WRAPPING = r"<>`\[\]"
 """What tags, code fences and ``[THINK]`` are made of, which the reader takes off replies."""
 
@@ -78,7 +89,7 @@ class Grammar:
     @property
     def gbnf(self) -> str:
         """In llama.cpp's form."""
-        return self._print(" ::=", _small, "{}")
+        return self._print(" ::=", lambda name: "root" if name == "start" else name.lower(), "{}")
 
     @property
     def ebnf(self) -> str:
@@ -102,19 +113,6 @@ class Grammar:
             body = " | ".join(" ".join(map(item, one)) for one in alternatives)
             lines.append(f"{named(name)}{sign} {body}\n")
         return "".join(lines)
-
-
-def _small(name: str) -> str:
-    return "root" if name == "start" else name.lower()
-
-
-FORMS: Mapping[str, Callable[[Grammar], str]] = MappingProxyType(
-    {
-        "lark": lambda grammar: grammar.lark,
-        "gbnf": lambda grammar: grammar.gbnf,
-        "ebnf": lambda grammar: grammar.ebnf,
-    }
-)
 
 
 def plan_grammar(library: Library, steps: int = STEPS, new_actions: int = 0) -> Grammar:
@@ -158,13 +156,7 @@ def step_grammar(library: Library, names: Mapping[str, Type], *, returns: bool =
     shapes = _shapes(_callable(library))
     calls = [call for shape in shapes for call in _calls(rules, shape, refs)]
     for name, kind in names.items():
-        for mode in _modes(kind):
-            calls += [
-                call
-                for shape in shapes
-                if mode.startswith("each") or shape.answers
-                for call in _moded_calls(rules, shape, refs, f"{mode} {name}")
-            ]
+        calls += [call for _, call in _moded_calls(rules, shapes, refs, name, kind)]
     if not calls:
         raise InputError("The library has no action that a step could call: name another.")
     starts: list[Alternative] = [(_name(rules), " = ", rules.add("call", calls))]
@@ -279,58 +271,47 @@ def _shapes(actions: Iterable[Action]) -> list[_Shape]:
     return [_Shape(tuple(names), *shape) for shape, names in found.items()]
 
 
-def _modes(kind: Type) -> tuple[Mode, ...]:
-    """The modes in which a reference of a type may be taken."""
-    over_list = Mode.EACH, Mode.WHERE
-    over_pairs = Mode.EACH_VALUES, Mode.WHERE_VALUES
-    match kind:
-        case "list":
-            return over_list
-        case "pairs":
-            return over_pairs
-        case "any":
-            return (*over_list, *over_pairs)
-        case _:
-            return ()
-
-
 def _calls(rules: _Rules, shape: _Shape, refs: _Refs) -> list[Alternative]:
     """The calls of a shape without ``each`` or ``where``; none where a type cannot be had."""
     args = [_argument(rules, kind, refs) for kind in shape.params]
+    calls = _call(rules, shape, args)
+    if shape.variadic:
+        calls += _call(rules, shape, [*args, _series(rules, _argument(rules, "any", refs), _ITEMS)])
+    return calls
+
+
+def _moded_calls(
+    rules: _Rules, shapes: Iterable[_Shape], refs: _Refs, ref: str, kind: Type
+) -> Iterator[tuple[Type, Alternative]]:
+    """The calls with one argument taken item by item, ``each #2``, and their outputs' types.
+
+    Args:
+        rules: where to add what they are made of.
+        shapes: of the actions.
+        refs: what the other arguments may refer to.
+        ref: what is taken item by item.
+        kind: its type.
+    """
+    for mode, shape in product(_MODES.get(kind, ()), shapes):
+        each = mode.startswith("each")
+        for place, taken in enumerate(
+            shape.params if shape.maps and (each or shape.answers) else ()
+        ):
+            if taken:
+                args = [_argument(rules, other, refs) for other in shape.params]
+                args[place] = _moded(rules, taken, f"{mode} {ref}")
+                for call in _call(rules, shape, args):
+                    yield "pairs" if each else kind, call
+
+
+def _call(rules: _Rules, shape: _Shape, args: Iterable[Item | None]) -> list[Alternative]:
+    """The call of a shape with such arguments; none where there is nothing for one of them."""
     given: list[Item] = []
-    for place, arg in enumerate(args):
+    for arg in args:
         if arg is None:
             return []
-        given += [", ", arg] if place else [arg]
-    name = rules.add("act", [(name,) for name in shape.names])
-    calls: list[Alternative] = [(name, "(", *given, ")")]
-    if shape.variadic:
-        # One argument would be nothing to repeat.
-        calls = [] if len(args) == 1 else calls
-        calls.append((name, "(", *given, _more(rules, refs, _ITEMS), ")"))
-    return calls
-
-
-def _moded_calls(rules: _Rules, shape: _Shape, refs: _Refs, moded: str) -> list[Alternative]:
-    """The calls of a shape with one argument taken item by item, ``each #2``."""
-    calls: list[Alternative] = []
-    for place, kind in enumerate(shape.params if shape.maps else ()):
-        if kind is None:
-            continue
-        own = _moded(rules, kind, moded)
-        args = [
-            own if other == place else _argument(rules, taken, refs)
-            for other, taken in enumerate(shape.params)
-        ]
-        given: list[Item] = []
-        for arg in args:
-            if arg is None:
-                break
-            given += [", ", arg] if given else [arg]
-        else:
-            name = rules.add("act", [(name,) for name in shape.names])
-            calls.append((name, "(", *given, ")"))
-    return calls
+        given += [", ", arg] if given else [arg]
+    return [(rules.add("act", [(name,) for name in shape.names]), "(", *given, ")")]
 
 
 def _moded(rules: _Rules, kind: Type, moded: str) -> Item:
@@ -393,21 +374,16 @@ def _part(rules: _Rules) -> Symbol:
 
 
 def _list(rules: _Rules, refs: _Refs) -> Symbol:
-    item = _item(rules, refs)
-    return rules.add(
-        "list",
-        [("[", item, *((", ", item) * more), "]") for more in range(_ITEMS)],
-    )
+    return rules.add("list", [("[", _series(rules, _item(rules, refs), _ITEMS), "]")])
 
 
-def _more(rules: _Rules, refs: _Refs, most: int) -> Symbol:
-    """So many arguments more, each after a comma."""
-    arg = _argument(rules, "any", refs)
-    assert arg is not None
-    found: list[Alternative] = [(", ", arg)]
+def _series(rules: _Rules, item: Item | None, most: int) -> Symbol:
+    """From one to so many of something, with commas between them."""
+    assert item
+    found: list[Alternative] = [(item,)]
     if most > 1:
-        found.append((", ", arg, _more(rules, refs, most - 1)))
-    return rules.add("more", found)
+        found.append((item, ", ", _series(rules, item, most - 1)))
+    return rules.add("series", found)
 
 
 def _any_ref(rules: _Rules, refs: _Refs) -> Symbol:
@@ -416,25 +392,25 @@ def _any_ref(rules: _Rules, refs: _Refs) -> Symbol:
 
 def _number(rules: _Rules) -> Symbol:
     whole: list[Alternative] = [("0",), (Chars("1-9"), Chars("0-9", 0, 5))]
-    return rules.add(
-        "NUMBER", [*whole, *((*one, ".", Chars("0-9", 1, 3)) for one in whole), ("-", *whole[1])]
-    )
+    parts: Alternative = (".", Chars("0-9", 0, 2), Chars("1-9"))
+    return rules.add("NUMBER", [*whole, *((*one, *parts) for one in whole), ("-", *whole[1])])
 
 
 def _name(rules: _Rules) -> Symbol:
-    """A step's name: any but one that starts with a word that the language keeps."""
-    rest = Chars("a-z0-9_", 0, _NAME - 8)
-    first = "".join(sorted({word[0] for word in _RESERVED}))
-    found: list[Alternative] = [(Chars(_but("abcdefghijklmnopqrstuvwxyz", first)), rest)]
+    """A step's name: any but the words that the language keeps."""
+    rest = Chars("a-z0-9_", 0, _NAME - 7)
+    found: list[Alternative] = [(Chars(_but("".join(word[0] for word in _RESERVED))), rest)]
     for word in _RESERVED:
         for end in range(1, len(word)):
-            follows = _but("abcdefghijklmnopqrstuvwxyz0123456789_", word[end])
-            found += [(word[:end],), (word[:end], Chars(follows), rest)]
+            found += [(word[:end],), (word[:end], Chars(f"{_but(word[end])}0-9_"), rest)]
+        found.append((word, Chars("a-z0-9_"), rest))
     return rules.add("NAME", found)
 
 
-def _but(letters: str, without: str) -> str:
-    return "".join(letter for letter in letters if letter not in without)
+def _but(letters: str) -> str:
+    """The class of all small letters but some."""
+    runs = re.split(f"[{letters}]", "abcdefghijklmnopqrstuvwxyz")
+    return "".join(f"{run[0]}-{run[-1]}" for run in runs if run)
 
 
 def _note(rules: _Rules) -> Symbol:
@@ -536,14 +512,7 @@ class _Plans:
             if any(taken and taken != "any" and kind in ("any", taken) for taken in shape.params)
             for call in _calls(self.rules, shape, refs)
         ]
-        for mode in _modes(kind):
-            each = mode.startswith("each")
-            calls += [
-                ("pairs" if each else kind, call)
-                for shape in self.shapes
-                if each or shape.answers
-                for call in _moded_calls(self.rules, shape, refs, f"{mode} {ref}")
-            ]
+        calls += _moded_calls(self.rules, self.shapes, refs, ref, kind)
         return self._by_type(calls)
 
     def _by_type(

@@ -131,7 +131,8 @@ def _read(
     reply: Reply, run: Run, library: Library, number: int
 ) -> tuple[Steps | Return | None, list[Diagnostic]]:
     """The move that a reply makes, or what is wrong with it."""
-    parsed = parse(Source(f"next/{number}", reply.text))
+    names = [step.name for step in run.plan.steps]
+    parsed = parse(Source(f"next/{number}", reply.text), before=names)
     steps, returns = parsed.plan.steps[:1], parsed.plan.returns
     if not steps and returns:
         unknown = [ref for ref in returns if ref.name not in run.values]
