@@ -1,14 +1,10 @@
-"""``pearl learn commaqa``
-
-``pearl generate``
-"""
+"""``pearl learn commaqa`` and ``pearl generate commaqa``."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,10 +12,7 @@ from pearl.cli import NoAnswer
 from pearl.cli.options import shared
 from pearl.cli.output import check_output, emit, emit_json, write
 from pearl.lang.source import InputError
-from pearl.lang.text import counted
-
-if TYPE_CHECKING:
-    from pearl.commaqa.learning import Kind, Learned
+from pearl.lang.text import counted, printable
 
 
 @click.group(
@@ -50,7 +43,6 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
     from pearl.commaqa.learning import learn_from_answers, learn_from_gold
     from pearl.commaqa.model import write_model
     from pearl.commaqa.world import read_worlds
-    from pearl.lang.source import InputError
 
     if output == "-":
         raise InputError("The model needs a file of its own: name one with -o.")
@@ -60,71 +52,56 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
         learned = learn_from_gold(read_worlds(worlds))
     else:
         quiet = as_json or sys.stderr is None or not sys.stderr.isatty()
-        learned = learn_from_answers(read_worlds(worlds), report=_nothing if quiet else _tell)
+
+        def report(line: str) -> None:
+            if not quiet:
+                click.echo(printable(line), err=True)
+
+        learned = learn_from_answers(read_worlds(worlds), report)
     seconds = time.monotonic() - started
     if not learned.explained:
-        raise NoAnswer(f"{worlds} has no {_LACKING[source]}: nothing was learned.")
+        lacking = "question with a decomposition"
+        if source == "answers":
+            lacking = "kind of question that programs were found for"
+        raise NoAnswer(f"{worlds} has no {lacking}: nothing was learned.")
     write(output, write_model(learned.model))
+    left = [kind for kind in learned.kinds if kind.left]
     if as_json:
-        emit_json(_as_object(learned, output, seconds))
-    else:
-        _show(learned, output, seconds)
-
-
-_LACKING = {
-    "gold": "question with a decomposition",
-    "answers": "kind of question that programs were found for",
-}
-
-
-def _nothing(_: str) -> None:
-    pass
-
-
-def _tell(line: str) -> None:
-    from pearl.lang.text import printable
-
-    click.echo(printable(line), err=True)
-
-
-def _show(learned: Learned, output: str, seconds: float) -> None:
-    from pearl.lang.text import printable
-
+        patterns = [
+            {"question": one.question, "seen": one.seen, "strategies": len(one.strategies)}
+            for one in learned.model.patterns
+        ]
+        unexplained = [
+            {
+                "question": one.pattern,
+                "left": len(one.left),
+                "of": one.questions,
+                "stopped": one.stopped,
+            }
+            for one in left
+        ]
+        emit_json(
+            {
+                "model": output,
+                "questions": learned.questions,
+                "explained": learned.explained,
+                "agent_calls": learned.calls,
+                "seconds": seconds,
+                "patterns": patterns,
+                "left": unexplained,
+            }
+        )
+        return
     click.echo(
         f"{printable(output)}: {counted(len(learned.model.patterns), 'kind')} of question, from "
         f"{learned.explained:,} of {learned.questions:,} questions, {learned.calls:,} calls of "
         f"agents, {seconds:.1f} s"
     )
-    for kind in learned.kinds:
-        if kind.left:
-            click.echo(
-                f"  {printable(kind.pattern)}: {len(kind.left)} of {kind.questions} not "
-                f"explained; {kind.stopped or 'too few to go on'}"
-            )
-
-
-def _as_object(learned: Learned, output: str, seconds: float) -> dict[str, Any]:
-    return {
-        "model": output,
-        "questions": learned.questions,
-        "explained": learned.explained,
-        "agent_calls": learned.calls,
-        "seconds": seconds,
-        "patterns": [
-            {"question": one.question, "seen": one.seen, "strategies": len(one.strategies)}
-            for one in learned.model.patterns
-        ],
-        "left": [_left(kind) for kind in learned.kinds if kind.left],
-    }
-
-
-def _left(kind: Kind) -> dict[str, Any]:
-    return {
-        "question": kind.pattern,
-        "left": len(kind.left),
-        "of": kind.questions,
-        "stopped": kind.stopped,
-    }
+    for kind in left:
+        click.echo(
+            f"  {printable(kind.pattern)}: {len(kind.left)} of {kind.questions} not explained; "
+            f"{kind.stopped or 'too few to go on'}"
+        )
 
 
 @click.command(
@@ -179,34 +156,26 @@ def generate_command(
         emit(text)
     else:
         write(output, text)
-    told = _told(rows, questions, seconds) | {"form": form, "output": output}
-    if as_json:
-        emit_json(told)
-    else:
-        _say(told, to_screen=to_screen)
-
-
-def _told(rows: list[dict[str, Any]], questions: int, seconds: float) -> dict[str, Any]:
-    """What was made, and how fast."""
     asked = [question for row in rows for question in row["qa_pairs"]]
-    return {
-        **rows[0]["generated"],
-        "questions": len(asked),
-        "worlds": len(rows),
-        "kinds": len({question["theory"] for question in asked}),
-        "seconds": round(seconds, 3),
-        "questions_a_minute": round(questions / seconds * 60),
-    }
-
-
-def _say(told: dict[str, Any], *, to_screen: bool) -> None:
-    from pearl.lang.text import printable
-
-    place = "" if to_screen else f"{printable(told['output'])}: "
+    kinds = {question["theory"] for question in asked}
+    speed = round(questions / seconds * 60)
+    if as_json:
+        emit_json(
+            {
+                **rows[0]["generated"],
+                "questions": len(asked),
+                "worlds": len(rows),
+                "kinds": len(kinds),
+                "seconds": round(seconds, 3),
+                "questions_a_minute": speed,
+                "form": form,
+                "output": output,
+            }
+        )
+        return
+    place = "" if to_screen else f"{printable(output)}: "
     click.echo(
-        f"{place}{counted(told['questions'], 'question')} of "
-        f"{counted(told['kinds'], 'kind')} in "
-        f"{counted(told['worlds'], 'world')}, {told['seconds']:.2f} s, "
-        f"{told['questions_a_minute']:,} a minute",
-        file=sys.stderr if to_screen else sys.stdout,
+        f"{place}{counted(len(asked), 'question')} of {counted(len(kinds), 'kind')} in "
+        f"{counted(len(rows), 'world')}, {seconds:.2f} s, {speed:,} a minute",
+        err=to_screen,
     )

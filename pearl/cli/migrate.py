@@ -10,11 +10,10 @@ import click
 
 from pearl.cli.options import load, shared
 from pearl.cli.output import check_output, emit, emit_json, write
-from pearl.lang.text import counted
+from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
     from pearl.cli.inputs import Input
-    from pearl.lang.library import Library
     from pearl.mining.migrate import Migrated
 
 
@@ -33,7 +32,11 @@ def migrate_command(
     for standard input. A call of an action that the library replaces becomes a call of the
     action that replaces it; all else stays as it is."""
     from pearl.cli.inputs import Kind, read_inputs
-    from pearl.lang.source import InputError
+    from pearl.lang.diagnostics import Severity
+    from pearl.lang.parser import parse
+    from pearl.lang.source import InputError, Source
+    from pearl.lint.checker import check
+    from pearl.lint.render.json import as_object
     from pearl.mining.migrate import migrate
 
     check_output(output)
@@ -59,13 +62,22 @@ def migrate_command(
                 write(file, text)
     elif output or not as_json:
         emit(texts[files[0]], output)
-    left = _left(done, library)
+    errors: dict[str, list[dict[str, Any]]] = {}
+    for given, migrated in done:
+        source = Source(given.source.name, migrated.text)
+        wrong = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
+        errors[source.name] = [as_object(one, source) for one in wrong]
+    changed = sum(bool(migrated.changes) for _, migrated in done)
+    clean = sum(not left for left in errors.values())
     if as_json:
-        emit_json(_as_object(done, left))
+        emit_json({"plans": _as_objects(done, errors), "changed": changed, "clean": clean})
     else:
-        _tell(done, left)
+        _tell(done, errors)
+        steps = counted(sum(len(migrated.changes) for _, migrated in done), "step")
+        plans = counted(len(done), "plan")
+        click.echo(f"{plans}: {changed:,} changed, in {steps}; {clean:,} without errors.", err=True)
     problems = any(migrated.problems for _, migrated in done)
-    raise click.exceptions.Exit(1 if problems or any(left.values()) else 0)
+    raise click.exceptions.Exit(1 if problems or any(errors.values()) else 0)
 
 
 def _file(given: Input) -> str:
@@ -112,29 +124,9 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _left(
-    done: Sequence[tuple[Input, Migrated]], library: Library
-) -> dict[str, list[dict[str, Any]]]:
-    """The errors that the changed plans still have."""
-    from pearl.lang.diagnostics import Severity
-    from pearl.lang.parser import parse
-    from pearl.lang.source import Source
-    from pearl.lint.checker import check
-    from pearl.lint.render.json import as_object
-
-    found: dict[str, list[dict[str, Any]]] = {}
-    for given, migrated in done:
-        source = Source(given.source.name, migrated.text)
-        errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
-        found[source.name] = [as_object(one, source) for one in errors]
-    return found
-
-
 def _tell(
     done: Sequence[tuple[Input, Migrated]], left: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> None:
-    from pearl.lang.text import printable
-
     for given, migrated in done:
         name = given.source.name
         if migrated.changes:
@@ -149,19 +141,12 @@ def _tell(
         if left[name]:
             errors = counted(len(left[name]), "error")
             click.echo(printable(f"{name}: {errors} left: pearl lint says which."), err=True)
-    changed = sum(bool(migrated.changes) for _, migrated in done)
-    steps = counted(sum(len(migrated.changes) for _, migrated in done), "step")
-    clean = sum(not errors for errors in left.values())
-    click.echo(
-        f"{counted(len(done), 'plan')}: {changed:,} changed, in {steps}; {clean:,} without errors.",
-        err=True,
-    )
 
 
-def _as_object(
+def _as_objects(
     done: Sequence[tuple[Input, Migrated]], left: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> dict[str, Any]:
-    plans = [
+) -> list[dict[str, Any]]:
+    return [
         {
             "plan": given.source.name,
             "text": migrated.text,
@@ -174,8 +159,3 @@ def _as_object(
         }
         for given, migrated in done
     ]
-    return {
-        "plans": plans,
-        "changed": sum(bool(migrated.changes) for _, migrated in done),
-        "clean": sum(not errors for errors in left.values()),
-    }
