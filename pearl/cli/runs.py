@@ -1,16 +1,10 @@
-"""``pearl runs``, ``pearl runs show``, ``pearl runs diff``
-
-``pearl cache stats``, ``pearl cache prune``, ``pearl cache export``
-
-``pearl trace``
-
-``pearl replay``
-"""
+"""``pearl runs``, ``pearl cache``, ``pearl trace`` and ``pearl replay``."""
 
 from __future__ import annotations
 
 import re
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,20 +64,38 @@ def runs_command(ctx: click.Context, limit: int, store: str, as_json: bool) -> N
 @shared("store", "json")
 def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None:
     """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
-    from pearl.store.history import totals
+    from pearl.store.history import read_entries, since_last_start, totals
 
-    _check_page(html, documents)
+    if html == "-":
+        raise InputError("A page is written to a file: name one, as in --html run.html.")
+    if documents and not html:
+        raise InputError("--documents is for the page of a run: give --html FILE with it.")
+    if documents and not Path(documents).is_dir():
+        raise InputError(f"{documents} is no folder: name the one that the document is in.")
+    check_output(html)
     name, _, item = run.partition("/")
-    if html:
-        _write_page(name, item, html, documents, store)
-        if not as_json:
-            return
     with open_run(name, store) as (engine, found):
+        many = found.has_rows and not item
+        if html:
+            from pearl.models.tokens import load_prices
+            from pearl.viewer.page import job_page, run_page
+
+            prices = load_prices()
+            if many:
+                page = job_page(engine, found, prices)
+            else:
+                page = run_page(engine, found, item, prices, documents)
+            write(html, page)
+            if not as_json:
+                return
         total = totals(engine, found.name, item if item else None)
-        rows = _rows(engine, found, item)
-        entries = _entries(engine, found, item) if item or not found.has_rows else []
+        rows = [row for id, row in _rows(engine, found).items() if item in ("", id)]
+        entries = [] if many else since_last_start(list(read_entries(engine, found, item)))
+        if item and not entries:
+            raise InputError(f"The run {found.name} has no question {item}.")
     if as_json:
-        emit_json({**_as_object(found, total), "rows": rows, "entries": entries})
+        data = {"rows": rows, "entries": [asdict(entry) for entry in entries]}
+        emit_json({**_as_object(found, total), **data})
         return
     click.echo(click.style(f"{found.name}  {found.kind}  {_state(found)}", bold=True))
     for key, value in found.head.items():
@@ -92,33 +104,17 @@ def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None
     for key, value in _totals(total):
         click.echo(f"{key:10} {value}")
     if rows and not item:
-        _show_rows(rows)
+        click.echo(f"{'questions':10} {_summary(rows)}")
+        failed = [row for row in rows if row["status"] == "failed"]
+        for row in failed[:20]:
+            click.echo(f"  {printable(row['id'])}: {printable(row['error']['message'])}")
+        if len(failed) > 20:
+            click.echo(f"  and {len(failed) - 20} more: --json has them all")
     for entry in entries:
-        _show_entry(entry)
-
-
-def _check_page(html: str, documents: str) -> None:
-    """Make sure that a page can be written, before it is made."""
-    if html == "-":
-        raise InputError("A page is written to a file: name one, as in --html run.html.")
-    if documents and not html:
-        raise InputError("--documents is for the page of a run: give --html FILE with it.")
-    if documents and not Path(documents).is_dir():
-        raise InputError(f"{documents} is no folder: name the one that the document is in.")
-    check_output(html)
-
-
-def _write_page(name: str, item: str, html: str, documents: str, store: str) -> None:
-    from pearl.models.tokens import load_prices
-    from pearl.viewer.page import job_page, run_page
-
-    prices = load_prices()
-    with open_run(name, store) as (engine, found):
-        if found.has_rows and not item:
-            page = job_page(engine, found, prices)
-        else:
-            page = run_page(engine, found, item, prices, documents)
-    write(html, page)
+        mark = ("kept" if entry.kept else "") if entry.status == "done" else entry.status
+        value = entry.cause or " ".join(str(entry.value).split())
+        head = f"{entry.kind:8} {entry.path:24} {mark:7} {entry.seconds:7.2f} s"
+        click.echo(f"{head}  {printable(value)[:80]}")
 
 
 @runs_command.command("diff", epilog="Example:  pearl runs diff 20261121-101500-ab12cd last")
@@ -127,36 +123,39 @@ def _write_page(name: str, item: str, html: str, documents: str, store: str) -> 
 @shared("store", "json")
 def diff(first: str, second: str, store: str, as_json: bool) -> None:
     """Show where the batches FIRST and SECOND answered differently."""
-    from pearl.store.history import totals
+    from pearl.store.history import find_run, totals
 
     with open_existing(store) as engine:
-        from pearl.store.history import find_run
-
         place = store or "the store"
         runs = [find_run(engine, name, place, time.time()) for name in (first, second)]
         for run in runs:
             if run.kind != "batch":
                 raise InputError(f"{run.name} is no batch: pearl runs show {run.name} shows it.")
-        sides = [{row["id"]: row for row in _rows(engine, run, "")} for run in runs]
+        one, two = sides = [_rows(engine, run) for run in runs]
         sums = [totals(engine, run.name) for run in runs]
-    found = list(_differences(*sides))
+    both = [name for name in one if name in two]
+    outcomes = {name: (_outcome(one[name]), _outcome(two[name])) for name in both}
+    different = {name: pair for name, pair in outcomes.items() if pair[0] != pair[1]}
     if as_json:
         emit_json(
             {
                 "runs": [_as_object(run, total) for run, total in zip(runs, sums, strict=True)],
-                "same": len(sides[0].keys() & sides[1].keys()) - len(found),
-                "only": [sorted(one.keys() - two.keys()) for one, two in (sides, sides[::-1])],
-                "different": found,
+                "same": len(both) - len(different),
+                "only": [sorted(one.keys() - two.keys()), sorted(two.keys() - one.keys())],
+                "different": [
+                    {"id": name, "first": first, "second": second}
+                    for name, (first, second) in different.items()
+                ],
             }
         )
         return
-    _show_differences(runs, sides, sums, found)
-
-
-def _differences(one: dict[str, Any], two: dict[str, Any]) -> Any:  # noqa: ANN401 - an iterator
-    for name in one:
-        if name in two and _outcome(one[name]) != _outcome(two[name]):
-            yield {"id": name, "first": _outcome(one[name]), "second": _outcome(two[name])}
+    for run, side, total in zip(runs, sides, sums, strict=True):
+        click.echo(click.style(run.name, bold=True) + f"  {_summary(list(side.values()))}")
+        for key, value in _totals(total):
+            click.echo(f"  {key:8} {value}")
+    click.echo(f"\n{counted(len(both), 'question')} in both, {len(different)} answered differently")
+    for name, pair in different.items():
+        click.echo(f"{printable(name):20} {' → '.join(map(_told, pair))}")
 
 
 def _outcome(row: dict[str, Any]) -> dict[str, Any]:
@@ -171,24 +170,6 @@ def _outcome(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _show_differences(
-    runs: list[RunRow],
-    sides: list[dict[str, Any]],
-    sums: list[Totals],
-    found: list[dict[str, Any]],
-) -> None:
-    for run, side, total in zip(runs, sides, sums, strict=True):
-        rows = list(side.values())
-        click.echo(click.style(run.name, bold=True) + f"  {_summary(rows)}")
-        for key, value in _totals(total):
-            click.echo(f"  {key:8} {value}")
-    both = len(sides[0].keys() & sides[1].keys())
-    click.echo(f"\n{counted(both, 'question')} in both, {len(found)} answered differently")
-    for one in found:
-        told = [_told(one[side]) for side in ("first", "second")]
-        click.echo(f"{printable(one['id']):20} {told[0]} → {told[1]}")
-
-
 def _told(outcome: dict[str, Any]) -> str:
     if outcome["status"] == "failed":
         return f"failed ({outcome['reason']})"
@@ -197,32 +178,11 @@ def _told(outcome: dict[str, Any]) -> str:
     return printable(f"{said}{mark}")
 
 
-def _rows(engine: Engine, run: RunRow, item: str) -> list[dict[str, Any]]:
+def _rows(engine: Engine, run: RunRow) -> dict[str, dict[str, Any]]:
+    """A job's rows by their ids; none where it is no job."""
     from pearl.store.history import read_rows
 
-    if not run.has_rows:
-        return []
-    return [row for name, row in read_rows(engine, run.name) if not item or name == item]
-
-
-def _entries(engine: Engine, run: RunRow, item: str) -> list[dict[str, Any]]:
-    from dataclasses import asdict
-
-    from pearl.store.history import read_entries, since_last_start
-
-    found = since_last_start(list(read_entries(engine, run, item)))
-    if not found and item:
-        raise InputError(f"The run {run.name} has no question {item}.")
-    return [asdict(entry) for entry in found]
-
-
-def _show_rows(rows: list[dict[str, Any]]) -> None:
-    click.echo(f"{'questions':10} {_summary(rows)}")
-    failed = [row for row in rows if row["status"] == "failed"]
-    for row in failed[:20]:
-        click.echo(f"  {printable(row['id'])}: {printable(row['error']['message'])}")
-    if len(failed) > 20:
-        click.echo(f"  and {len(failed) - 20} more: --json has them all")
+    return dict(read_rows(engine, run.name)) if run.has_rows else {}
 
 
 def _summary(rows: list[dict[str, Any]]) -> str:
@@ -230,13 +190,6 @@ def _summary(rows: list[dict[str, Any]]) -> str:
     judged = [row["correct"] for row in rows if row.get("correct") is not None]
     right = f", {sum(judged)} of {len(judged)} right" if judged else ""
     return f"{done} of {len(rows)} answered{right}"
-
-
-def _show_entry(entry: dict[str, Any]) -> None:
-    mark = {"done": "kept" if entry["kept"] else "", "failed": "failed", "skipped": "skipped"}
-    told = entry["cause"] or " ".join(str(entry["value"]).split())
-    head = f"{entry['kind']:8} {entry['path']:24} {mark[entry['status']]:7}"
-    click.echo(f"{head} {entry['seconds']:7.2f} s  {printable(told)[:80]}")
 
 
 def _totals(total: Totals) -> list[tuple[str, str]]:
@@ -252,8 +205,6 @@ def _totals(total: Totals) -> list[tuple[str, str]]:
 
 
 def _as_object(run: RunRow, total: Totals) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         "run": run.name,
         "kind": run.kind,
@@ -279,9 +230,6 @@ def _about(run: RunRow) -> str:
     return " ".join(str(run.head.get("question", "")).split())
 
 
-_UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
 @click.group(
     "cache", short_help="What is kept of replies: how much, and letting go of it.",
     epilog="Example:  pearl cache stats",
@@ -299,8 +247,6 @@ def stats(store: str, as_json: bool) -> None:
     with open_existing(store) as engine:
         found = cache.stats(engine)
     if as_json:
-        from dataclasses import asdict
-
         emit_json(asdict(found))
         return
     for model in found.models:
@@ -323,7 +269,11 @@ def prune(age: str, store: str, as_json: bool) -> None:
     """Let go of old runs and their replies."""
     from pearl.store import history as cache
 
-    seconds = _seconds(age)
+    parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([mhdw])\s*", age, re.IGNORECASE)
+    if not parts:
+        raise InputError(f"{age} is no age: write it as 12h, 30d or 8w.")
+    units = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
+    seconds = float(parts[1]) * units[parts[2].lower()]
     with open_existing(store) as engine:
         gone = cache.prune(engine, time.time() - seconds)
     if as_json:
@@ -353,13 +303,6 @@ def export(run: str, output: str, store: str, as_json: bool) -> None:
     emit("".join(lines), output)
 
 
-def _seconds(age: str) -> float:
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([mhdw])\s*", age, re.IGNORECASE)
-    if not found:
-        raise InputError(f"{age} is no age: write it as 12h, 30d or 8w.")
-    return float(found[1]) * _UNITS[found[2].lower()]
-
-
 @click.command(
     "trace", short_help="Show a finished run as a plan, with values.",
     epilog="Example:  pearl trace last -o mara.trace.plan",
@@ -373,9 +316,8 @@ def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
 
     The text is a plan: pearl lint checks it, pearl replay runs it again on its values.
     """
-    from pearl.cli.inputs import open_run
     from pearl.lang.printer import print_plan
-    from pearl.lang.source import InputError, Source
+    from pearl.lang.source import Source
     from pearl.runtime.trace import export_trace, last_try, read_trace
     from pearl.store.history import read_entries, read_rows, since_last_start
 
@@ -418,7 +360,6 @@ def replay_command(recorded: str, libraries: tuple[str, ...], as_json: bool) -> 
     """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
     there are any; or a trace. Exits 1 if an answer differs."""
     from pearl.lang.source import read_source
-    from pearl.lang.text import printable
     from pearl.runtime.replay import as_object, read_records, replay
 
     source = read_source(recorded, "recording")
