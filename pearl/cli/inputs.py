@@ -1,9 +1,4 @@
-"""From paths to plans and libraries.
-
-Settings of a project: ``[tool.pearl]`` in the nearest ``pyproject.toml``.
-
-Opening a store that is there, to look at what it holds.
-"""
+"""What commands read: plans and libraries by their paths, a project's settings, and a store."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pearl.lang.source import InputError, Source, plan_rows, read_source
 
@@ -113,11 +108,9 @@ def read_config(start: Path | None = None) -> Config:
     for candidate in (folder, *folder.parents):
         file = candidate / "pyproject.toml"
         if file.is_file():
-            return _read(file)
-    return Config()
-
-
-def _read(file: Path) -> Config:
+            break
+    else:
+        return Config()
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -127,27 +120,18 @@ def _read(file: Path) -> Config:
     if not isinstance(table, dict):
         raise InputError(f"{file}: pearl is to be a table of settings: write [tool.pearl].")
     names = Config.__dataclass_fields__
-    unknown = [name for name in table if name not in names]
-    if unknown:
-        raise InputError(
-            f"{file}: [tool.pearl] has no setting {unknown[0]}: use {', '.join(names)}."
-        )
-    values = {name: _texts(file, name, table[name]) for name in table}
-    if "library" in values:
-        values["library"] = tuple(_beside(file, name) for name in values["library"])
+    for name in (name for name in table if name not in names):
+        raise InputError(f"{file}: [tool.pearl] has no setting {name}: use {', '.join(names)}.")
+    values: dict[str, tuple[str, ...]] = {}
+    for name, texts in table.items():
+        if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+            raise InputError(f'{file}: {name} in [tool.pearl] is a list of texts, as ["PRL4"].')
+        if name == "library":
+            # A library's path is meant from the file that names it.
+            beside = [(one, file.parent / one) for one in texts]
+            texts = [str(path) if path.is_file() else one for one, path in beside]
+        values[name] = tuple(texts)
     return Config(**values)
-
-
-def _texts(file: Path, name: str, value: Any) -> tuple[str, ...]:  # noqa: ANN401 - any TOML
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise InputError(f'{file}: {name} in [tool.pearl] is a list of texts, as ["PRL4"].')
-    return tuple(value)
-
-
-def _beside(file: Path, name: str) -> str:
-    """A library's path is meant from the file that names it."""
-    path = file.parent / name
-    return str(path) if path.is_file() else name
 
 
 def read_selection(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Selection:

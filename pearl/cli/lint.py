@@ -11,13 +11,9 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.options import load, load_for, shared
 from pearl.cli.output import emit, emit_json, on_terminal, write
-from pearl.lang.text import counted
+from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
-    from pearl.cli.inputs import Input
-    from pearl.lang.library import Library
-    from pearl.lang.source import Source
-    from pearl.lint.checker import Selection
     from pearl.lint.render.report import Report
     from pearl.lint.rules.base import Rule
 
@@ -55,74 +51,48 @@ def lint_command(
     """Check PATHS: .plan and .actions files, folders of them, .jsonl files whose rows have a
     "plan", or - for standard input. With --fix, a fixed standard input is printed, and what is
     left to mend is told on standard error."""
-    from pearl.cli.inputs import read_config, read_inputs, read_selection
+    from pearl.cli.inputs import Kind, read_config, read_inputs, read_selection
+    from pearl.lang.parser import parse
+    from pearl.lang.source import InputError
+    from pearl.lint.checker import check, check_library, fix
+    from pearl.lint.render import RENDERERS
+    from pearl.lint.render.report import Report
 
     form = "json" if as_json else form
     config = read_config()
     selection = read_selection(select or config.select, ignore or config.ignore)
     inputs = read_inputs(paths)
     fixing = safe or unsafe
-    if fixing:
-        _fixable(inputs, machine=statistics or form != "terminal")
-    reports: list[Report] = []
-    for given in inputs:
-        library = load_for(given.source, libraries)
-        source = _fixed(given, library, selection, unsafe=unsafe) if fixing else given.source
-        reports.append(_found(given, source, library, selection))
-    if statistics:
-        _statistics(reports, as_json=form == "json")
-    else:
-        _show(reports, form, to_stderr=fixing and any(one.source.name == "-" for one in inputs))
-    raise click.exceptions.Exit(1 if any(report.diagnostics for report in reports) else 0)
-
-
-def _found(given: Input, source: Source, library: Library, selection: Selection) -> Report:
-    from pearl.cli.inputs import Kind
-    from pearl.lang.parser import parse
-    from pearl.lint.checker import check, check_library
-    from pearl.lint.render.report import Report
-
-    if given.kind is Kind.LIBRARY:
-        return Report(source, check_library(source, selection))
-    return Report(source, check(parse(source), library, selection))
-
-
-def _fixable(inputs: Sequence[Input], *, machine: bool) -> None:
-    """Refuse before anything is changed."""
-    from pearl.lang.source import InputError
-
-    for given in inputs:
+    # What cannot be fixed is refused before anything is changed.
+    for given in inputs if fixing else ():
         if given.row:
             raise InputError(f"{given.source.name}: rows of a .jsonl file cannot be fixed.")
-        if machine and given.source.name == "-":
+        if given.source.name == "-" and (statistics or form != "terminal"):
             raise InputError("- with --fix prints the fixed text: leave out the other format.")
-
-
-def _fixed(given: Input, library: Library, selection: Selection, *, unsafe: bool) -> Source:
-    from pearl.cli.inputs import Kind
-    from pearl.lang.text import printable
-    from pearl.lint.checker import fix
-
-    source = given.source
-    if given.kind is Kind.PLAN:
-        source = fix(source, library, selection, unsafe=unsafe)
-    if source.name == "-":
-        emit(source.text)
-    elif source.text != given.source.text:
-        write(source.name, source.text)
-        click.echo(f"fixed {printable(source.name)}", err=True)
-    return source
-
-
-def _show(reports: Sequence[Report], form: str, *, to_stderr: bool) -> None:
-    from pearl.lint.render import RENDERERS
-
-    text = RENDERERS[form](reports)
-    if form == "terminal":
-        click.echo(text, nl=False, err=to_stderr)
+    reports: list[Report] = []
+    for given in inputs:
+        library, source = load_for(given.source, libraries), given.source
+        if fixing and given.kind is Kind.PLAN:
+            source = fix(source, library, selection, unsafe=unsafe)
+        if fixing and source.name == "-":
+            emit(source.text)
+        elif source.text != given.source.text:
+            write(source.name, source.text)
+            click.echo(f"fixed {printable(source.name)}", err=True)
+        if given.kind is Kind.LIBRARY:
+            found = check_library(source, selection)
+        else:
+            found = check(parse(source), library, selection)
+        reports.append(Report(source, found))
+    if statistics:
+        _statistics(reports, as_json=form == "json")
+    elif form == "terminal":
+        to_stderr = fixing and any(one.source.name == "-" for one in inputs)
+        click.echo(RENDERERS[form](reports), nl=False, err=to_stderr)
         _summary(reports)
-    elif text:
+    elif text := RENDERERS[form](reports):
         emit(text)
+    raise click.exceptions.Exit(1 if any(report.diagnostics for report in reports) else 0)
 
 
 def _statistics(reports: Sequence[Report], *, as_json: bool) -> None:
@@ -187,7 +157,6 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_js
     from pearl.cli.inputs import Kind, read_inputs
     from pearl.lang.printer import format_library, format_plan
     from pearl.lang.source import InputError
-    from pearl.lang.text import printable
 
     changed: list[str] = []
     unreadable: list[str] = []
@@ -221,9 +190,14 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_js
                 "text": printed,
             }
         )
-    elif only_diff:
-        _show_diff(diff)
-    elif only_check:
+    elif only_diff and on_terminal():
+        colours = {"+": "green", "-": "red", "@": "cyan"}
+        for line in diff.splitlines():
+            click.echo(click.style(printable(line), fg=colours.get(line[:1])))
+    elif only_diff and diff:
+        # To the letter, as for `patch`.
+        emit(diff)
+    elif only_check and not only_diff:
         for name in changed:
             click.echo(f"would change {printable(name)}")
     elif printed is not None:
@@ -231,18 +205,6 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_js
     for message in unreadable:
         click.echo(f"pearl: {printable(message)}", err=True)
     raise click.exceptions.Exit(1 if unreadable or (changed and dry) else 0)
-
-
-def _show_diff(text: str) -> None:
-    """With colours on a terminal; elsewhere to the letter, as for ``patch``."""
-    from pearl.lang.text import printable
-
-    if on_terminal():
-        colours = {"+": "green", "-": "red", "@": "cyan"}
-        for line in text.splitlines():
-            click.echo(click.style(printable(line), fg=colours.get(line[:1])))
-    elif text:
-        emit(text)
 
 
 @click.command(
@@ -296,7 +258,6 @@ def rule_command(code: str, as_json: bool) -> None:
 def actions_command(search: str, libraries: tuple[str, ...], as_json: bool) -> None:
     """List every action that plans may call, with its definition."""
     from pearl.lang.library import search_actions
-    from pearl.lang.text import printable
 
     library = load(libraries)
     found = search_actions(library, search) if search.strip() else list(library.actions.values())

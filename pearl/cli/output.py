@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pearl.cli import NoAnswer, Stopped
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, replacing
 from pearl.lang.text import json_text, printable_lines
 
 if TYPE_CHECKING:
@@ -87,24 +86,14 @@ def write(path: str, text: str) -> None:
             # A pipe or a device is written to, not replaced; a directory says that it is one.
             given.write_bytes(data)
         else:
-            _replace(given.resolve(), data)
+            with replacing(given) as file:
+                if given.exists():
+                    Path(file.name).chmod(given.stat().st_mode & 0o777)
+                file.write(data)
     except OSError as error:
         raise InputError(
             f"{path} cannot be written ({error.strerror}): name a file in a folder of your own."
         ) from None
-
-
-def _replace(target: Path, data: bytes) -> None:
-    part = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}")
-    try:
-        with part.open("xb") as file:
-            file.write(data)
-        if target.exists():
-            part.chmod(target.stat().st_mode & 0o777)
-        part.replace(target)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> _T:
@@ -191,50 +180,36 @@ def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
     """
     if quiet or sys.stderr is None:
         yield lambda _: None
-    elif sys.stderr.isatty():
-        with _bar() as changed:
-            yield changed
-    else:
-        yield _Lines()
+        return
+    last = time.monotonic()
+    if not sys.stderr.isatty():
 
+        def line(progress: JobProgress) -> None:
+            """A line every half minute, and one when it is over."""
+            nonlocal last
+            over = progress.finished == progress.total and not progress.running
+            if time.monotonic() - last >= LINE_EVERY or over:
+                last = time.monotonic()
+                print(told(progress), file=sys.stderr, flush=True)
 
-@contextmanager
-def _bar() -> Iterator[Callable[[JobProgress], None]]:
+        yield line
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (BarColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading the questions", total=None)
-        shown = 0.0
+        last = 0.0
 
         def changed(progress: JobProgress) -> None:
-            nonlocal shown
-            now = time.monotonic()
-            if now - shown > BAR_EVERY or progress.finished == progress.total:
-                shown = now
-                bar.update(
-                    task,
-                    total=progress.total,
-                    completed=progress.finished,
-                    description=told(progress),
-                )
+            nonlocal last
+            done, total = progress.finished, progress.total
+            if time.monotonic() - last > BAR_EVERY or done == total:
+                last = time.monotonic()
+                bar.update(task, total=total, completed=done, description=told(progress))
 
         yield changed
-
-
-class _Lines:
-    """A line every half minute, and one when it is over."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def __call__(self, progress: JobProgress) -> None:
-        now = time.monotonic()
-        over = progress.finished == progress.total and not progress.running
-        if now - self._last >= LINE_EVERY or over:
-            self._last = now
-            print(told(progress), file=sys.stderr, flush=True)
 
 
 def told(progress: JobProgress) -> str:
