@@ -201,7 +201,7 @@ def exhaustive_search(
                 if agents.calls - before >= calls:
                     spent = agents.calls - before
                     return ExhaustiveResult(spent, tuple(decompositions), finished=False)
-                value = run_hop(hop, answers, agents)
+                value = run_hop(hop, answers, agents.ask)
                 if value is None or is_empty(value):
                     continue
                 longer.append(((*hops, hop), (*answers, value)))

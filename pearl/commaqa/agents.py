@@ -8,7 +8,7 @@ they cannot differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import MappingProxyType
 
@@ -17,7 +17,7 @@ from pearl.commaqa.world import Fact, Lookup, Template, World, calculate
 from pearl.lang.ast import Arg, refs
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
-from pearl.runtime.executor import Handlers, Item, Solve, SolverError, value_of
+from pearl.runtime.executor import Handlers, Item, SolverError, value_of
 
 
 class Agents:
@@ -110,19 +110,16 @@ def handlers(agents: Agents) -> Handlers:
         agents: the agents; the actions that ask them have ``body: solver`` and the agent's name.
     """
 
-    def solver(name: str) -> Solve:
-        async def solve(_: str, given: Sequence[Given]) -> Value:
-            question = as_text(given[0].value)
-            answer = agents.ask(name, question)
-            if answer is None:
-                message = f"The agent {name} has no answer to: {question[:80]}"
-                raise SolverError("no-answer", message)
-            return answer
-
-        return solve
+    async def solve(name: str, _: str, given: Sequence[Given]) -> Value:
+        question = as_text(given[0].value)
+        answer = agents.ask(name, question)
+        if answer is None:
+            message = f"The agent {name} has no answer to: {question[:80]}"
+            raise SolverError("no-answer", message)
+        return answer
 
     names = agents.world.language.agents
-    return Handlers(MappingProxyType({name: solver(name) for name in names}))
+    return Handlers(MappingProxyType({name: partial(solve, name) for name in names}))
 
 
 def run_hops(hops: Iterable[Hop], agents: Agents) -> list[Value]:
@@ -134,15 +131,22 @@ def run_hops(hops: Iterable[Hop], agents: Agents) -> list[Value]:
     """
     answers: list[Value] = []
     for hop in hops:
-        answer = run_hop(hop, answers, agents)
+        answer = run_hop(hop, answers, agents.ask)
         if answer is None:
             break
         answers.append(answer)
     return answers
 
 
-def run_hop(hop: Hop, answers: Sequence[Value], agents: Agents) -> Value | None:
+def run_hop(
+    hop: Hop, answers: Sequence[Value], ask: Callable[[str, str], Value | None]
+) -> Value | None:
     """One hop's answer, given the answers before it; None for "no answer".
+
+    Args:
+        hop: the hop.
+        answers: ``#1`` … ``#n``.
+        ask: puts a question to the agent of a name, as `Agents.ask`.
 
     A hop that cannot be asked has none: an unknown operator, an answer that is not there yet, a
     value of another kind than the operator goes over.
@@ -155,11 +159,11 @@ def run_hop(hop: Hop, answers: Sequence[Value], agents: Agents) -> Value | None:
     if not all(name in values for name in names):
         return None
 
-    def ask(item: Item | None) -> Value | None:
+    def answer(item: Item | None) -> Value | None:
         filled = value_of(question, values, item)
-        return agents.ask(hop.agent, filled) if isinstance(filled, str) else None
+        return ask(hop.agent, filled) if isinstance(filled, str) else None
 
-    return run_operation(operation, values[over] if over else None, ask)
+    return run_operation(operation, values[over] if over else None, answer)
 
 
 @lru_cache(maxsize=65536)

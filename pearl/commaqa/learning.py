@@ -173,7 +173,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
         _model("answers", forms, examples),
         sum(map(len, cases.values())),
         len(examples),
-        sum(one.calls for one in asked),
+        sum(one.agents.calls for one in asked),
         kinds,
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
@@ -23,21 +24,14 @@ from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
 from pearl.runtime.executor import Item
 
 
-class CachingAgents(Agents):
-    """Agents that are asked each question once; `calls` counts what they were really asked."""
+class CachingAgents:
+    """Agents that are asked each question once; theirs is the count of what was really asked."""
 
     def __init__(self, agents: Agents) -> None:
-        super().__init__(agents.world)
         self.agents = agents
         self.forms = forms_of(agents.world.language)
-        self._answers: dict[tuple[str, str], Value | None] = {}
-
-    def ask(self, agent: str, question: str) -> Value | None:
-        key = (agent, question)
-        if key not in self._answers:
-            self.calls += 1
-            self._answers[key] = self.agents.ask(agent, question)
-        return self._answers[key]
+        # By agent and question, as `Agents.ask` takes them.
+        self.ask = cache(agents.ask)
 
     def ask_any(self, form: Form, arguments: Sequence[str]) -> Value | None:
         """What the first agent that answers a form says; None where none does."""
@@ -136,7 +130,7 @@ def run_moves(moves: Sequence[Move], case: Case) -> Value | None:
             return None
         agents = case.agents.forms.get(move.form, ())
         hops = (hop_of(move, agent, case.entities, number) for agent in agents)
-        tried = (run_hop(hop, answers, case.agents) for hop in hops)
+        tried = (run_hop(hop, answers, case.agents.ask) for hop in hops)
         answer = next((one for one in tried if one is not None and not is_empty(one)), None)
         if answer is None:
             return None

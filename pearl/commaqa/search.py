@@ -122,8 +122,14 @@ async def search(
         scorer: who proposes.
         budget: where it ends, whatever is proposed.
     """
-    metered = _Metered(agents, budget.calls)
-    best_only, tried = mode == "greedy", 0
+    best_only, tried, calls = mode == "greedy", 0, 0
+
+    def ask(agent: str, question: str) -> Value | None:
+        nonlocal calls
+        if calls >= budget.calls:
+            raise _SpentError
+        calls += 1
+        return agents.ask(agent, question)
 
     async def propose(state: _State) -> list[Candidate]:
         """The best proposals that can be used: an end needs an answer, and a score is a number."""
@@ -142,14 +148,14 @@ async def search(
         nonlocal tried
         tried += 1
         try:
-            answer = run_hop(hop, state.answers, metered)
+            answer = run_hop(hop, state.answers, ask)
         except _SpentError:
             return None
         return None if answer is None else _State((*state.hops, hop), (*state.answers, answer))
 
     def result(state: _State, *, ended: bool) -> SearchResult:
         answer = state.answers[-1] if ended else None
-        return SearchResult(answer, *state, metered.calls, tried)
+        return SearchResult(answer, *state, calls, tried)
 
     state = _State()
     if best_only:
@@ -180,7 +186,7 @@ async def search(
         cost, _, state, hop = heapq.heappop(waiting)
         if hop is None:
             return result(state, ended=True)
-        if tried >= budget.hops or metered.calls >= budget.calls:
+        if tried >= budget.hops or calls >= budget.calls:
             continue  # What came to an end already may still be taken.
         longer = after(state, hop)
         operation = read_operation(hop.operator)
@@ -199,17 +205,3 @@ class _State(NamedTuple):
 
 class _SpentError(Exception):
     """The budget of calls is used up."""
-
-
-class _Metered(Agents):
-    """Agents that may be asked so many times."""
-
-    def __init__(self, agents: Agents, most: int) -> None:
-        super().__init__(agents.world)
-        self.agents, self.most = agents, most
-
-    def ask(self, agent: str, question: str) -> Value | None:
-        if self.calls >= self.most:
-            raise _SpentError
-        self.calls += 1
-        return self.agents.ask(agent, question)
