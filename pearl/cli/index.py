@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,10 +14,7 @@ from pearl.cli import NoAnswer
 from pearl.cli.options import shared
 from pearl.cli.output import BAR_EVERY, emit_json
 from pearl.lang.source import InputError
-from pearl.lang.text import counted
-
-if TYPE_CHECKING:
-    from pearl.retrieval.index_files import IndexInfo
+from pearl.lang.text import counted, printable, printable_lines
 
 
 @click.command(
@@ -40,47 +37,39 @@ def index_command(path: str, output: str, search: str | None, most: int, as_json
 
     Where CORPUS is an index: search it with --search, or else check every byte of it.
     """
-    from pearl.retrieval.index_files import is_index
+    from pearl.retrieval.index_files import check_index, is_index
 
+    more: dict[str, Any] = {}
     if output:
+        from pearl.retrieval.index import build_index
+
         if search is not None:
             raise InputError("-o and --search exclude each other: build first, then search.")
-        _build(path, output, as_json=as_json)
+        started = time.monotonic()
+        with _progress(quiet=as_json) as told:
+            built = build_index(path, output, told)
+        info, seconds = built.info, time.monotonic() - started
+        more = {"fresh": built.fresh, "seconds": seconds}
+        ending = f", {seconds:.1f} s" if built.fresh else ": it is there already."
     elif not is_index(path):
         raise InputError(f"{path} is no index: build one of a corpus with -o INDEX.")
     elif search is None:
-        _check(path, as_json=as_json)
+        info, ending = check_index(path), ": every byte is as it was written."
     else:
         _search(path, search, most, as_json=as_json)
-
-
-def _build(path: str, output: str, *, as_json: bool) -> None:
-    from pearl.retrieval.index import build_index
-
-    started = time.monotonic()
-    with _progress(quiet=as_json) as told:
-        built = build_index(path, output, told)
-    seconds = time.monotonic() - started
+        return
     if as_json:
-        emit_json(_as_object(output, built.info) | {"fresh": built.fresh, "seconds": seconds})
-    elif built.fresh:
-        click.echo(f"{_told(output, built.info)}, {seconds:.1f} s")
+        corpus = {"name": info.corpus, "bytes": info.size, "sha256": info.digest}
+        size = {"passages": info.passages, "bytes": info.bytes}
+        emit_json({"index": output or path, **size, "corpus": corpus, **more})
     else:
-        click.echo(f"{_told(output, built.info)}: it is there already.")
-
-
-def _check(path: str, *, as_json: bool) -> None:
-    from pearl.retrieval.index_files import check_index
-
-    info = check_index(path)
-    if as_json:
-        emit_json(_as_object(path, info))
-    else:
-        click.echo(f"{_told(path, info)}: every byte is as it was written.")
+        click.echo(
+            f"{printable(output or path)}: {counted(info.passages, 'passage')} of "
+            f"{printable(info.corpus)}, {info.bytes / 1e6:,.1f} MB{ending}"
+        )
 
 
 def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
-    from pearl.lang.text import printable, printable_lines
     from pearl.retrieval.index import open_index
 
     found = open_index(path).search(query, most)
@@ -99,24 +88,6 @@ def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
             click.echo(click.style(printable(f"{one.id}{title}"), bold=True))
             click.echo("    " + printable_lines(one.text).replace("\n", "\n    "))
     raise click.exceptions.Exit(0 if found else 1)
-
-
-def _told(path: str, info: IndexInfo) -> str:
-    from pearl.lang.text import printable
-
-    return (
-        f"{printable(path)}: {counted(info.passages, 'passage')} of {printable(info.corpus)}, "
-        f"{info.bytes / 1e6:,.1f} MB"
-    )
-
-
-def _as_object(path: str, info: IndexInfo) -> dict[str, Any]:
-    return {
-        "index": path,
-        "passages": info.passages,
-        "bytes": info.bytes,
-        "corpus": {"name": info.corpus, "bytes": info.size, "sha256": info.digest},
-    }
 
 
 @contextmanager
