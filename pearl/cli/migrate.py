@@ -54,11 +54,11 @@ def migrate_command(
     done = [(given, migrate(given.source, library)) for given in inputs]
     texts = {file: _text(file, [one for one in done if _file(one[0]) == file]) for file in files}
     if in_place:
-        changed = {_file(given) for given, migrated in done if migrated.changes}
+        rewritten = {_file(given) for given, migrated in done if migrated.changes}
         for file, text in texts.items():
             if file == "-":
                 emit(text)
-            elif file in changed:
+            elif file in rewritten:
                 write(file, text)
     elif output or not as_json:
         emit(texts[files[0]], output)
