@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from pearl.lang.library import Library
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, Source
-from pearl.models.base import Model, ModelError, Usage, env_number
+from pearl.models.base import Measured, Model, ModelError, Usage, env_number
 from pearl.models.middleware.stack import Engine, start_engine
-from pearl.models.tokens import counter, load_prices
+from pearl.models.tokens import counter_of, load_prices
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.calls import Caller, Journal, Watch
 from pearl.runtime.context import REPLY, UNLIMITED, Context, Policy
@@ -58,15 +58,18 @@ def context_for(model: Model, policy: Policy = "auto", window: int | None = None
     Args:
         model: who answers.
         policy: what to do with a document that does not fit.
-        window: tokens; by default ``PEARL_CONTEXT``, or what the table of
-            prices says of the model.
+        window: tokens; by default the model's own where it knows it,
+            ``PEARL_CONTEXT``, or what the table of prices says of the model.
 
     Raises:
         InputError: a setting is wrong, or the window is smaller than a reply.
     """
-    price = None if window else load_prices().get(model.name)
-    known = window or env_number("PEARL_CONTEXT") or (price.window if price else None)
-    return Context(policy, known, env_number("PEARL_MAX_TOKENS") or REPLY, counter(model.name))
+    own = model.window if isinstance(model, Measured) else None
+    if window and own and window > own:
+        raise InputError(f"--window is {window:,}, and {model.name} has {own:,}: set it lower.")
+    price = None if window or own else load_prices().get(model.name)
+    known = window or own or env_number("PEARL_CONTEXT") or (price.window if price else None)
+    return Context(policy, known, env_number("PEARL_MAX_TOKENS") or REPLY, counter_of(model))
 
 
 @asynccontextmanager

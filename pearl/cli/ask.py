@@ -66,7 +66,7 @@ def ask_command(
     source = read_source(document, "document")
     if question == "-":
         question = read_source("-", "question").text
-    with progress(quiet=as_json) as watch:
+    with progress(quiet=as_json, model=chosen) as watch:
         answer = settle(
             lambda began: ask(
                 source,
@@ -120,7 +120,7 @@ def plan_command(
         question = read_source("-", "question").text
     library = load(libraries)
     chosen = choose_model(model)
-    with progress(quiet=as_json) as watch:
+    with progress(quiet=as_json, model=chosen) as watch:
         planned = settle(
             lambda began: write_plan(
                 question,
@@ -204,7 +204,7 @@ def run_command(
             "lint finds.",
             {"findings": [as_object(one, source) for one in errors]},
         )
-    with progress(quiet=as_json) as watch:
+    with progress(quiet=as_json, model=chosen) as watch:
         answer = settle(
             lambda began: run(
                 source.text,

@@ -91,8 +91,8 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 "--model",
                 default="",
                 metavar="NAME",
-                help="A model of the endpoint, offline, or recorded:FILE. Default: PEARL_MODEL, "
-                "or offline where no endpoint is set.",
+                help="A model of the endpoint, local, a GGUF file, offline, or recorded:FILE. "
+                "Default: PEARL_MODEL, or offline where no endpoint is set.",
             ),
         ),
         "context": (

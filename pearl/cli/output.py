@@ -18,6 +18,7 @@ from pearl.lang.text import json_text, printable_lines
 
 if TYPE_CHECKING:
     from pearl.jobs.workers import JobProgress
+    from pearl.models.base import Model
 
 
 _T = TypeVar("_T")
@@ -133,8 +134,14 @@ LINE_EVERY = 30.0
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Callable[[str, bool], None] | None]:
-    """Shows which calls are under way.
+def progress(
+    *, quiet: bool, model: Model | None = None
+) -> Iterator[Callable[[str, bool], None] | None]:
+    """Shows which calls are under way, and how far a model of this process has read.
+
+    Args:
+        quiet: whether to show nothing.
+        model: who is asked.
 
     Yields:
         A function to tell the path of each call when it starts (False) and
@@ -145,6 +152,8 @@ def progress(*, quiet: bool) -> Iterator[Callable[[str, bool], None] | None]:
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from pearl.models.local import Local
 
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -168,6 +177,12 @@ def progress(*, quiet: bool) -> Iterator[Callable[[str, bool], None] | None]:
             shown = ", ".join(under_way) or "finishing"
             bar.update(task, total=counts[0], completed=counts[1], description=shown[:48])
 
+        def told(path: str, share: float) -> None:
+            reading = f"{path[:34]}: {share:.0%} read" if share < 1 else f"{path[:37]}: writing"
+            bar.update(task, description=reading)
+
+        if isinstance(model, Local):
+            model.told = told
         yield watch
 
 

@@ -22,7 +22,7 @@ from pearl.lang.source import InputError
 from pearl.models.base import ModelError, choose_model
 from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
-from pearl.models.tokens import Price, counter
+from pearl.models.tokens import Price, counter_of
 from pearl.runtime.context import Context
 from pearl.store.history import totals
 from pearl.store.store import Store, StoreLedger, open_store
@@ -145,7 +145,7 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
             model, store, order.scope, order.limits, order.price, ledger=ledger
         )
         # A count is remembered for the very function that counts.
-        self._context = replace(order.context, count=counter(order.model))
+        self._context = replace(order.context, count=counter_of(model))
         return self._engine, store
 
     async def _close(self) -> None:

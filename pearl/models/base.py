@@ -7,7 +7,8 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from pathlib import Path
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json
@@ -163,6 +164,17 @@ class Model(Protocol):
         ...
 
 
+@runtime_checkable
+class Measured(Protocol):
+    """A model that knows how much fits it, and counts in its own vocabulary."""
+
+    window: int
+
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
+        ...
+
+
 def call_key(identity: str, messages: tuple[Message, ...], sample: int = 0, stable: int = 0) -> str:
     """The hash of everything that decides an answer (docs/design.md).
 
@@ -195,9 +207,9 @@ def choose_model(name: str = "") -> Model:
     """The model a person means.
 
     Args:
-        name: ``offline``, ``recorded:FILE``, ``azure:DEPLOYMENT``, a model of the endpoint
-            (``responses:NAME`` for its Responses API), or nothing: then ``PEARL_MODEL``, and
-            with no key and no endpoint set, the offline reader.
+        name: ``offline``, ``recorded:FILE``, ``local``, a GGUF file, ``azure:DEPLOYMENT``, a
+            model of the endpoint (``responses:NAME`` for its Responses API), or nothing: then
+            ``PEARL_MODEL``, and with no key and no endpoint set, the offline reader.
 
     Raises:
         InputError: a setting is missing or wrong; the message says which.
@@ -212,6 +224,12 @@ def choose_model(name: str = "") -> Model:
         from pearl.models.recorded import load_recording
 
         return load_recording(name.removeprefix("recorded:"))
+    # Servers of llama.cpp's call their models by the names of files, which need not be here.
+    gguf = name.lower().endswith(".gguf") and (Path(name).is_file() or not (key or url))
+    if name == "local" or gguf:
+        from pearl.models.local import local_model
+
+        return local_model(name)
     if not name:
         raise InputError(
             "An endpoint is set and no model is named: add --model NAME, set PEARL_MODEL, "

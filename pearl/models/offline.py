@@ -41,7 +41,10 @@ NOTICE = (
     "step. For a model, set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME."
 )
 
-NEEDED = "This needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME."
+NEEDED = (
+    "This needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME, or "
+    "use --model local."
+)
 
 
 class Offline:

@@ -136,7 +136,7 @@ def read_settings(name: str) -> Settings:
     if not any(os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL")):
         raise InputError(
             f"The model {name} needs an endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "
-            "server of your own, or use --model offline."
+            "server of your own, or use --model local or --model offline."
         )
     return make_settings()
 

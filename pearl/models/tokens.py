@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import InputError, replacing
-from pearl.models.base import Request, Usage
+from pearl.models.base import Measured, Model, Request, Usage
 from pearl.prompts.calls import WritePlan
 
 if TYPE_CHECKING:
@@ -51,6 +51,11 @@ def count_tokens(text: str, model: str = "") -> int:
 def counter(model: str) -> Callable[[str], int]:
     """`count_tokens` for one model; the same function each time, as counts are kept by it."""
     return partial(count_tokens, model=model)
+
+
+def counter_of(model: Model) -> Callable[[str], int]:
+    """What counts the tokens of a model's texts: the model itself where it can."""
+    return model.count if isinstance(model, Measured) else counter(model.name)
 
 
 @lru_cache(maxsize=256)
@@ -205,14 +210,14 @@ class Prices:
 
         A name with a date or a provider in front is looked up without them.
         """
-        if model == "offline" or model == "recorded" or model.startswith("recorded:"):
+        if model in ("offline", "local", "recorded") or model.startswith("recorded:"):
             return FREE
         model = plain_name(model)
         for name in (model, model.rpartition("/")[2]):
             for candidate in (name, _DATED.sub("", name)):
                 if candidate in self.models:
                     return self.models[candidate]
-        return None
+        return FREE if model.lower().endswith(".gguf") else None
 
 
 def load_prices(extra: Path | None = None) -> Prices:

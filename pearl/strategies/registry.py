@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 OFFLINE = "offline"
 """The name of the reader that is no language model."""
 
-NEEDS_MODEL = "needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME."
+NEEDS_MODEL = (
+    "needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME, or use "
+    "--model local."
+)
 """What is said, behind a name, where the offline reader would have to be a language model."""
 
 PLANNED = 10_000

