@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import struct
 import sys
@@ -43,8 +44,8 @@ class Local:
     """A model whose weights are a GGUF file, run by llama.cpp in this process.
 
     Calls are made one at a time, in the order of asking, and each continues what it shares with a
-    prompt read before: a document is read once for all steps. Decoding is greedy where
-    ``PEARL_TEMPERATURE`` says nothing. Weights stay loaded for the next run of this process.
+    prompt read before: a document is read once for all steps. Weights stay loaded for the next
+    run of this process.
 
     Args:
         name: what a person called it.
@@ -73,14 +74,14 @@ class Local:
                 "it lower, or not at all."
             )
         _check_memory(name, self._path, self.window, head)
-        settings = sampling_settings()
-        self._timeout = settings.timeout
+        self._settings = settings = sampling_settings()
+        self._limit = settings.max_tokens or REPLY
+        # An endpoint may have died; a model of this process is slow at most.
+        self._timeout = settings.timeout if "timeout" in settings.model_fields_set else math.inf
         self._threads = env_number("PEARL_THREADS") or _processors()
-        self._sampling = {
-            "temperature": settings.temperature or 0.0,
-            "max_tokens": settings.max_tokens or REPLY,
-        }
-        self.identity = canonical_json(["local", file_hash(self._path), self._sampling])
+        self.sampling = settings.sampling
+        sampling = [settings.temperature or 0, settings.seed, self._limit]
+        self.identity = canonical_json(["local", file_hash(self._path), sampling])
 
     async def answer(self, request: Request) -> Reply:
         import asyncio
@@ -148,9 +149,8 @@ class Local:
             ) from None
         return {
             "messages": request.messages,
-            **self._sampling,
-            # The same call is the same sample, and another one of the same prompt is not.
-            "seed": int(request.key[:8] or "0", 16),
+            **self._settings.sampling_fields(request.sample),
+            "max_tokens": self._limit,
             "stream": True,
             "stream_options": {"include_usage": True},
             "return_progress": True,
