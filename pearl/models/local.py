@@ -207,7 +207,7 @@ def _status(error: Any) -> int:  # noqa: ANN401 - any JSON
 
 def _processors() -> int:
     """Processors that this process may use; more threads than these would wait for each other."""
-    if sys.platform == "linux":
+    if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
