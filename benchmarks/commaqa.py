@@ -3,7 +3,7 @@
     python -m benchmarks.commaqa [--data FOLDER] [--brute N] [--generated]
 
 For each set: exact match and F1 of greedy (TMN-G) and best-first search (TMN-S) on the dev file,
-the calls of agents that training and test took, and the seconds. ``--brute`` tries the paper's
+the calls of agents that training and test took, and the seconds. ``--brute`` tries an
 exhaustive search on so many training questions of each set; ``--generated`` learns from files of
 Pearl's own generator, and tests on what their compositional splits hold out.
 """
@@ -135,7 +135,7 @@ def _generated(name: str, split: str) -> None:
 
 
 def _brute(name: str, worlds: Sequence[World], chosen: argparse.Namespace) -> None:
-    """The paper's exhaustive search on the first question of some worlds."""
+    """An exhaustive search (the paper samples) on the first question of some worlds."""
     started = time.perf_counter()
     for world in worlds[: chosen.brute]:
         question = world.without_gold().questions[0]

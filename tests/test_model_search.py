@@ -92,7 +92,9 @@ def run(model: Any, question: str = QUESTION, **options: Any) -> tuple[Any, Agen
     async def work() -> Any:
         caller = Caller(model.answer, model.identity, journal)
         searching = HopSearch(**options)
-        proposer = LanguageModelScorer(caller, LIBRARY, (SHOWN,), searching.budget.width)
+        proposer = LanguageModelScorer(
+            caller, LIBRARY, (SHOWN,), searching.budget.width, asked.world.language
+        )
         try:
             return await run_strategy(
                 Tmn(asked, partial(searching.by, proposer), journal), question,
@@ -118,6 +120,8 @@ def test_a_model_proposes_and_the_search_goes_on_where_agents_answer(model: Any)
     assert "What did those born in 1911 win?" in first
     assert "ASK_TEXT(Q) -> any" in first
     assert "none yet" in first
+    asks = "ASK_TEXT:\n- Who was born in ___?\n- What did ___ win?"
+    assert f"<questions>\n{asks}\n</questions>" in first
     assert f'{FIRST}\n# value a1 = ["Ines","Ada"]' in second
     assert '# value a2 = ["Cup","Medal"]' in third
     [found] = [one.value for one in journal.entries if one.path == "search"]

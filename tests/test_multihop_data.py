@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -188,13 +189,18 @@ def test_a_claim_is_a_question_without_a_document():
 @pytest.mark.parametrize(
     ("answer", "score"),
     [("SUPPORTS", 1), ("It supports the claim.", 1), ("REFUTES", 0), ("supports or refutes", 0),
-     ("", 0), ("unsupports", 0), ("NOT ENOUGH INFO", 0)],
+     ("", 0), ("unsupports", 0), ("NOT ENOUGH INFO", 0), ("Yes.", 1), ("true", 1), ("no", 0),
+     ("False", 0), ("The claim is true.", 1), ("It is false", 0), ("Yes and no", 0),
+     ("It is not true", 0), ("True, but it REFUTES", 0)],
 )  # fmt: skip
 def test_a_claims_answer_names_one_label(answer: str, score: float):
     [example] = read("fever", CLAIM)
     fever = find_dataset("fever")
     assert fever.score(example, answer) == score
     assert fever.measures(example, answer) == {"exact_match": score}
+    refuted = replace(example, gold="REFUTES")
+    wrong = answer.rstrip(".") in ("REFUTES", "no", "False", "It is false", "True, but it REFUTES")
+    assert fever.score(refuted, answer) == wrong
 
 
 @pytest.mark.parametrize(
@@ -214,8 +220,15 @@ def test_celebrities_as_published():
     celebrities = find_dataset("celebrities")
     assert celebrities.score(second, "in 1948") == 1
     assert celebrities.measures(second, "in 1948") == {
-        "exact_match": 0.0, "f1": pytest.approx(2 / 3),
+        "exact_match": 0.0, "f1": pytest.approx(2 / 3), "contains": 1.0,
     }  # fmt: skip
+
+
+def test_an_answer_that_contains_the_right_one_is_counted_beside_exact_match():
+    [example] = read("hotpotqa", ROW)
+    found = find_dataset("hotpotqa").measures(example, f"It was {example.gold}, I think")
+    assert (found["exact_match"], found["contains"]) == (0.0, 1.0)
+    assert find_dataset("hotpotqa").measures(example, "elsewhere")["contains"] == 0.0
 
 
 def without(row: dict[str, Any], key: str) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def test_musiques_words_have_no_rule_for_yes_and_no(answer, gold, exact, f1):
 def test_each_data_set_has_its_scripts_way():
     for unit, f1 in (("sentence", 0.0), ("paragraph", 1 / 2)):
         found = measures(example("yes", unit=unit), "yes they are")
-        assert found == {"exact_match": 0, "f1": pytest.approx(f1)}
+        assert found == {"exact_match": 0, "f1": pytest.approx(f1), "contains": 1}
 
 
 def test_two_answers_without_words_are_equal_and_share_nothing():
@@ -102,9 +102,10 @@ def test_two_answers_without_words_are_equal_and_share_nothing():
 def test_any_form_of_the_answer_will_do():
     asked = example("Richland County", aliases=("Richland County, South Carolina", "Richland"))
     assert score(asked, "Richland") == 1
-    assert measures(asked, "South Carolina") == {"exact_match": 0, "f1": pytest.approx(2 / 3)}
+    found = {"exact_match": 0, "f1": pytest.approx(2 / 3), "contains": 0}
+    assert measures(asked, "South Carolina") == found
     assert best(asked, "Richland County, South Carolina") == (1, 1, 1)
-    assert measures(asked, "Oslo") == {"exact_match": 0, "f1": 0}
+    assert measures(asked, "Oslo") == {"exact_match": 0, "f1": 0, "contains": 0}
 
 
 @pytest.mark.parametrize(

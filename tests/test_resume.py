@@ -133,7 +133,9 @@ def searching(caller: Caller) -> Runnable:
     ).hops
     shown = to_plan(hops, "What did those born in 1911 win?")
     library = load_library("commaqa")
-    search = partial(HopSearch().by, LanguageModelScorer(caller, library, (shown,), 5))
+    search = partial(
+        HopSearch().by, LanguageModelScorer(caller, library, (shown,), 5, agents.world.language)
+    )
     strategy = Tmn(agents, search, caller.journal)
     return Runnable(strategy, RunInputs(caller, NOTHING), library, handlers(agents))
 

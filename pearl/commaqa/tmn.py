@@ -12,13 +12,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from pearl.commaqa.agents import Agents
-from pearl.commaqa.decomposition import Hop, HopError, print_hops, to_hops, to_plan
+from pearl.commaqa.decomposition import (
+    Hop,
+    HopError,
+    action_of,
+    print_hops,
+    to_hops,
+    to_plan,
+)
+from pearl.commaqa.model import BLANK, forms_of
 from pearl.commaqa.search import Candidate, SearchResult
+from pearl.commaqa.world import Language
 from pearl.lang.ast import Plan, Ref
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
@@ -77,12 +86,15 @@ class LanguageModelScorer:
         library: the actions that ask agents.
         decompositions: of other questions, as examples.
         width: hops that a reply may propose.
+        language: what the agents of this world can be asked. They answer nothing else, and
+            decompositions of another world ask in other words.
     """
 
     caller: Caller
     library: Library
     decompositions: tuple[Plan, ...]
     width: int
+    language: Language
 
     async def choices(
         self, question: str, hops: tuple[Hop, ...], answers: tuple[Value, ...]
@@ -103,6 +115,7 @@ class LanguageModelScorer:
         )
         inputs: tuple[tuple[str, Value], ...] = (
             ("actions", "\n".join(actions)),
+            ("questions", "\n".join(_questions(self.language))),
             ("decompositions", "\n".join(map(print_plan, self.decompositions))),
             ("question", question),
             ("steps", _steps_so_far(hops, answers)),
@@ -124,6 +137,17 @@ class LanguageModelScorer:
             if one["score"] > 0:
                 candidates.append(Candidate(math.log(one["score"]), hop))
         return candidates
+
+
+def _questions(language: Language) -> Iterator[str]:
+    """Each question that agents answer, with a gap for each blank, below the action that asks."""
+    asked: dict[str, list[str]] = {}
+    for form, agents in forms_of(language).items():
+        for agent in agents:
+            asked.setdefault(agent, []).append(form.phrasings[0].replace(BLANK, "___"))
+    for agent, questions in sorted(asked.items()):
+        yield f"{action_of(agent)}:"
+        yield from (f"- {question}" for question in questions)
 
 
 def _steps_so_far(hops: Sequence[Hop], answers: Sequence[Value]) -> str:

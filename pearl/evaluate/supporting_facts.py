@@ -213,6 +213,7 @@ def _bare(triples: Iterable[Sequence[str]]) -> frozenset[tuple[str, ...]]:
 _EVIDENCE_TITLES = {
     "exact_match": "exact match",
     "f1": "F1",
+    "contains": "contains",
     "sp_em": "facts EM",
     "sp_f1": "facts F1",
     "triples_em": "triples EM",
@@ -225,7 +226,7 @@ _EVIDENCE_TITLES = {
 }
 _EVIDENCE = r"(?:sp|triples|joint)_\w+"
 _MEASURED = re.compile(
-    rf".* (?:exact_match|f1)|(?:.*-evidence|fsm2) {_EVIDENCE}"
+    rf".* (?:exact_match|f1|contains)|(?:.*-evidence|fsm2) {_EVIDENCE}"
     r"|fsm1 (?:sp|joint)_\w+|fsm\d recall_at_\d"
 )
 """Methods and their measures: one that answered nothing has 0 of these, and of others none."""
@@ -261,7 +262,8 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
     note = (
         "Means over all questions; one without a result counts as 0. Facts: the sentences, or "
         "paragraphs, that support the answer. Joint: all of it together. Recall: the share of the "
-        "supporting paragraphs among the first that searches named. Format: the share of demands "
-        "whose first reply had the demanded form."
+        "supporting paragraphs among the first that searches named. Contains: the answer "
+        "holds a right one, letter for letter but for case. Format: the share of demands whose "
+        "first reply had the demanded form."
     )
     return build("Answers and their evidence", [words("called", "method"), *fields], rows, note)

@@ -23,7 +23,8 @@ from pearl.evaluate.datasets.base import (
     reader,
     text_of,
 )
-from pearl.evaluate.datasets.multihop import MultiHop, golds, measures
+from pearl.evaluate.datasets.multihop import MultiHop, contains, measures
+from pearl.evaluate.metrics import normalise
 from pearl.lang.source import InputError
 
 LABELS = ("SUPPORTS", "REFUTES")
@@ -31,11 +32,21 @@ UNKNOWN = "NOT ENOUGH INFO"
 """The label of claims that are left out."""
 
 _SAID = re.compile(rf"\b(?:{'|'.join(LABELS)})\b", re.IGNORECASE)
+_SYNONYMS = {
+    **dict.fromkeys(("yes", "true", "correct", "supported"), LABELS[0]),
+    **dict.fromkeys(("no", "false", "incorrect", "refuted"), LABELS[1]),
+}
+_ABOUT = re.compile(r"(?:(?:this )?claim|it|that) is ")
 
 
 def score_claim(example: Example, answer: str) -> float:
-    """1 where the answer names the right label and not the other one; else 0."""
-    return float({found.upper() for found in _SAID.findall(answer)} == {example.gold})
+    """1 where the answer names the right label and not the other one; else 0.
+
+    A label's plain synonym counts where it is the whole answer: ``True.``, ``The claim is false``.
+    """
+    labels = {found.upper() for found in _SAID.findall(answer)}
+    said = _ABOUT.sub("", normalise(answer), count=1)
+    return float((labels or {_SYNONYMS.get(said)}) == {example.gold})
 
 
 def _claim(row: dict[str, Any], where: str) -> Example | None:
@@ -95,8 +106,7 @@ def score_celebrity(example: Example, answer: str) -> float:
     Plain containment is the paper's rule; it also finds 48 in 1948. Exact match
     and F1, beside it, do not count what an answer holds by the way.
     """
-    said = one_line(answer).casefold()
-    return float(any(gold.casefold() in said for gold in golds(example) if gold))
+    return contains(example, answer)
 
 
 def _celebrity(row: dict[str, Any], name: str, where: str) -> Example:

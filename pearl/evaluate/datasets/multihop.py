@@ -160,10 +160,20 @@ def score(example: Example, answer: str) -> float:
     return best(example, answer).exact_match
 
 
+def contains(example: Example, answer: str) -> float:
+    """1 where the answer contains a right one, whatever their case; else 0 (REBEL, section 4)."""
+    said = one_line(answer).casefold()
+    return float(any(gold.casefold() in said for gold in golds(example) if gold))
+
+
 def measures(example: Example, answer: str) -> Mapping[str, float]:
-    """Exact match and F1 of an answer."""
+    """Exact match and F1 of an answer, and whether it contains a right one."""
     nearest = best(example, answer)
-    return {"exact_match": nearest.exact_match, "f1": nearest.f1}
+    return {
+        "exact_match": nearest.exact_match,
+        "f1": nearest.f1,
+        "contains": contains(example, answer),
+    }
 
 
 def _hotpotqa(row: dict[str, Any], where: str) -> Example:

@@ -45,12 +45,18 @@ async def by_model(example: Example, shared: EvaluationContext, session: Session
         RunError: no decomposition came to an end.
     """
     lacking = lacks_decompositions(shared, example)
-    if lacking:
+    if lacking or not isinstance(example.data, World):
         raise InputError(f"tmn-model {lacking}")
     decompositions = shown_plans(shared.setups[LIBRARY].demonstrations)
     search = shared.search or HopSearch()
     caller = at_most(session.caller(), shared.limits.calls)
-    scorer = LanguageModelScorer(caller, load_library(AGENTS), decompositions, search.budget.width)
+    scorer = LanguageModelScorer(
+        caller,
+        load_library(AGENTS),
+        decompositions,
+        search.budget.width,
+        example.data.language,
+    )
     return await _answered(partial(search.by, scorer), example, session)
 
 
