@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from pearl.lang.ast import Ref, step_refs
 from pearl.lang.library import Library
-from pearl.lang.printer import print_plan
+from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import InputError, Source
+from pearl.lang.values import as_text
 from pearl.models.base import Measured, Model, ModelError, Usage, env_number
 from pearl.models.middleware.stack import Engine, start_engine
 from pearl.models.tokens import counter_of, load_prices
@@ -24,7 +26,8 @@ from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.calls import Caller, Journal, Watch
 from pearl.runtime.context import REPLY, UNLIMITED, Context, Policy
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
-from pearl.runtime.loop import RunError
+from pearl.runtime.executor import value_of
+from pearl.runtime.loop import Finished, RunError
 from pearl.strategies.registry import Prepared, RunInputs, Runnable
 
 if TYPE_CHECKING:
@@ -125,32 +128,50 @@ async def open_session(
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The option an answer was mapped to."""
+    """The option an answer was mapped to.
+
+    Args:
+        letter: A for the first.
+        text: the option's words.
+        fits: False where the model said that none does, and was asked for the best.
+    """
 
     letter: str
     text: str
+    fits: bool = True
 
 
-async def map_answer(question: str, text: str, options: Sequence[str], caller: Caller) -> Option:
-    """Ask which option an answer means.
+NONE_FITS = "option/none"
+"""The path of the decision that no option fits what was found."""
+
+
+async def map_answer(call: MapAnswer, caller: Caller) -> Option:
+    """Ask which option answers a question, given an open answer.
+
+    Where the model says that none fits, the journal is told ``option/none``, and the best is asked
+    for.
 
     Args:
-        question: what was asked.
-        text: the open answer.
-        options: 2 to 26 answers to choose from.
+        call: what is asked.
         caller: asks the model and keeps the journal.
 
     Raises:
         ModelError: the model gave no usable answer.
         RunError: its reply names no option.
     """
-    reply = await caller(MapAnswer(question, text, tuple(options)), "map")
+    options = call.options
+    reply = await caller(call, "map")
     chosen = read_option(reply.text, options)
+    fits = chosen is not None or not re.fullmatch(r"(?i)\W*none\b.*", reply.text.strip(), re.DOTALL)
+    if not fits:
+        caller.journal.decide(NONE_FITS, True)
+        reply = await caller(replace(call, best=True), "map/best")
+        chosen = read_option(reply.text, options)
     caller.journal.decide("option", letter(chosen) if chosen is not None else None)
     if chosen is None:
         said = " ".join(reply.text.split())[:80]
         raise RunError(f"The model named no option: it said {said!r}. Run it again.")
-    return Option(letter(chosen), options[chosen])
+    return Option(letter(chosen), options[chosen], fits)
 
 
 def read_option(reply: str, options: Sequence[str]) -> int | None:
@@ -227,6 +248,8 @@ def start(
     session: Session,
     watch: Watch | None = None,
     tools: Tools | None = None,
+    *,
+    options: bool = False,
 ) -> Runnable:
     """Put a strategy together for one question of a session.
 
@@ -236,10 +259,31 @@ def start(
         session: the model in its layers, and the journal.
         watch: told of each call.
         tools: what may be asked beside the document.
+        options: whether an option is chosen from the answer.
     """
     caller = session.caller(watch)
     replies = session.engine.replies
-    return prepared.start(RunInputs(caller, document, session.context, tools, replies))
+    return prepared.start(RunInputs(caller, document, session.context, tools, replies, options))
+
+
+def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
+    """What an answer was put together from: what each part is, and its text.
+
+    The outputs of several steps are parts, and so are the inputs of a ``CONCAT``; one output by
+    itself has none.
+    """
+    steps = {step.name: step for step in finished.plan.steps}
+    parts: list[tuple[str, str]] = []
+    for name in finished.outputs:
+        step = steps.get(name)
+        joins = step and step.action == "CONCAT" and not any(ref.maps for ref in step_refs(step))
+        joined = step.args if step and joins else (Ref(name),)
+        for arg in joined:
+            text = as_text(value_of(arg, finished.values, None))
+            made = steps.get(arg.name) if isinstance(arg, Ref) else None
+            about = (made.note or print_call(made)) if made else "The plan says"
+            parts.append((about.rstrip(".:"), text))
+    return tuple(parts) if len(parts) > 1 else ()
 
 
 async def answer(
@@ -268,12 +312,13 @@ async def answer(
         RunError: a step has no output, or no option was named.
     """
     journal, model = session.journal, session.engine.model
-    runnable = start(prepared, document, session, watch, tools)
+    runnable = start(prepared, document, session, watch, tools, options=bool(options))
     try:
         finished = await runnable.run(question)
         option = None
         if options:
-            option = await map_answer(question, finished.text, options, session.caller(watch))
+            call = MapAnswer(question, finished.text, tuple(options), answer_parts(finished))
+            option = await map_answer(call, session.caller(watch))
     except (RunError, ModelError) as error:
         journal.decide("failed", str(error))
         raise

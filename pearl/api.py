@@ -29,7 +29,7 @@ from pearl.lint.checker import DEFAULT, Selection
 from pearl.lint.checker import check as _check
 from pearl.lint.checker import fix as _fix
 from pearl.models.base import Model, choose_model
-from pearl.prompts.calls import Demonstration
+from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
 from pearl.strategies.pearl import Planned
@@ -112,7 +112,7 @@ async def write_plan(
     head = heading(question, None, library, model)
     async with open_session(model, head, "plan", store, cache=cache, began=began) as session:
         journal, caller = session.journal, session.caller(watch)
-        planned = await _write_plan(question, library, caller, shown)
+        planned = await _write_plan(WritePlan(question, library, shown), caller)
         if planned.plan:
             journal.decide("plan", print_plan(planned.plan))
         return planned

@@ -82,7 +82,9 @@ class Reader:
         words = sum(count(message["content"]) for message in request.messages)
         assert self.limit is None or words + 100 <= self.limit
         prompt = request.messages[-1]["content"]
-        read = "".join(re.findall(r"<(document|FINDINGS)>\n(.*?)\n</\1>", prompt, re.DOTALL)[0][1:])
+        start = r"\A" if prompt.startswith("<document>") else "(?:found|Arguments):\n"
+        blocks = re.findall(rf"{start}<(\w+)>\n(.*?)\n</\1>", prompt, re.DOTALL)
+        read = "\n".join(text for _, text in blocks)
         asked = re.findall(r"<(X|Y|LIST)>\n(.*?)\n</\1>", prompt, re.DOTALL)
         wanted = asked[-1][1].split() if asked else []
         lines = re.findall(r"[A-Z]\w* keeps [^.\n]*\.", read)
@@ -101,7 +103,7 @@ def _first(prompt: str, found: list[str]) -> str:
         return str(len(found)) if found else "unknown"
     if "Answer with a JSON array" in prompt:
         return "[" + ", ".join(f'"{one.split()[0]}"' for one in found) + "]"
-    return f"It tells of {len(found)}." if found else "It does not say."
+    return " ".join(found) or "It does not say."
 
 
 def run(

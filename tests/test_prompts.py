@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -71,10 +72,9 @@ def test_a_correction_follows_the_question_it_is_about():
 def test_a_step_has_document_action_call_values_and_note():
     shown = text(EXECUTE)
     assert f"<document>\n{STORY.text}\n</document>" in shown
-    assert f"Action: {REASON.signature}\nWhat it does: {REASON.doc}" in shown
-    assert "Step: why = FIND_REASON(CTX, who)" in shown
+    assert f"Action: {REASON.signature} : {REASON.doc}" in shown
     assert "<X>\nAda\nand Bo\n</X>" in shown
-    assert "What is wanted here: Find why she left" in shown
+    assert "What is wanted: Find why she left" in shown
 
 
 def test_a_step_without_a_document_says_nothing_of_one():
@@ -83,7 +83,7 @@ def test_a_step_without_a_document_says_nothing_of_one():
     (_, user) = render(call)
     assert "document" not in user["content"]
     assert "<X>\none\ntwo\n</X>" in user["content"]
-    assert "What is wanted here" not in user["content"]
+    assert "What is wanted" not in user["content"]
 
 
 @pytest.mark.parametrize("returns", TYPES)
@@ -165,7 +165,7 @@ def test_a_document_cannot_close_its_block(content: str):
     tag = user["content"].splitlines()[0].strip("<>")
     body, _, rest = user["content"].partition(f"\n</{tag}>")
     assert body == f"<{tag}>\nbefore {content} after"
-    assert "Carry out this step on the document above." in rest
+    assert "Carry out one step of a plan on the document above." in rest
     assert not rest.startswith(" after")
 
 
@@ -238,3 +238,42 @@ def test_templates_are_read_as_they_stand(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "map_answer.jinja").write_text("not this one", encoding="utf-8")
     assert "not this one" not in text(MAP)
+
+
+# --- the words themselves, to be read in a review ---
+
+BRIEF = load_library("core")
+PLOT = 'FIND_EVENT(CTX, "the fire")'
+OUTPUTS = (("plot", "It burned down.\nNobody saw who lit it.", PLOT),)
+GOLDEN = {
+    "write_plan": replace(WRITE, library=BRIEF, options=True),
+    "execute_step": replace(
+        EXECUTE,
+        arguments=(("X", "Ada's part in It burned down.\nNobody saw who lit it."),),
+        written=("Ada's part in [plot]",),
+        outputs=OUTPUTS,
+    ),
+    "execute_step_of_outputs": ExecuteStep(
+        None,
+        LIBRARY.actions["COMPARE"],
+        Step("both", "COMPARE", (Ref("plot"), Literal("the log")), "Compare the two accounts"),
+        (("X", "It burned down.\nNobody saw who lit it."), ("Y", "the log")),
+        0,
+        ("[plot]", "the log"),
+        OUTPUTS,
+    ),
+    "execute_step_list": replace(EXECUTE, action=LIBRARY.actions["FIND_ALL"], omitted=0.25),
+    "map_answer": MAP,
+    "map_answer_parts": replace(MAP, parts=(("Find the fire", "It burned."), (PLOT, "In May."))),
+    "map_answer_best": replace(MAP, best=True),
+}
+"""Calls whose prompts stand in tests/prompts, as they are sent; UPDATE_PROMPTS=1 writes them."""
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_prompt_reads_as_its_golden_file_says(name: str):
+    file = Path(__file__).parent / "prompts" / f"{name}.txt"
+    shown = "\n\n".join(f"[{one['role']}]\n{one['content']}" for one in render(GOLDEN[name]))
+    if os.environ.get("UPDATE_PROMPTS"):
+        file.write_text(shown + "\n", encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == shown + "\n"

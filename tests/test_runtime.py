@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import pearl
 from pearl.answer import read_option
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
@@ -18,6 +19,7 @@ from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import ExecuteStep
 from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.evidence import evidence, evidence_key
 from pearl.runtime.loop import Return, Run, RunError, Steps, Strategy, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace, read_trace
@@ -387,3 +389,90 @@ def test_a_library_that_names_no_builtin_of_ours_is_told_so(tmp_path: Path):
     file.write_text("JOIN(X, ...) : Join X.\n  body: builtin glue\n", encoding="utf-8")
     with pytest.raises(RunError, match="no builtin glue: use concat"):
         run('a = JOIN("x", "y")', {}, library=load_library(str(file)))
+
+
+# --- values, and what was quoted for them ---
+
+HOME = "Ada lives in Ulm."
+LONG = "Ada is the keeper of the lamp\nwho has lived in the town of Ulm for all of her life."
+
+
+def test_a_quotation_is_no_part_of_a_value_and_reaches_no_later_step():
+    plan = """
+    ada = FIND_CHARACTER(CTX, "Ada") : who she is
+    bo = FIND_RELATION(CTX, "the work of {ada}", ada) : what Bo is to her
+    """
+    replies = {"step/ada": f"{LONG}\n> {HOME}", "step/bo": "A friend.\n> Bo lives in Kiel."}
+    finished, model, journal = run(plan, replies)
+    assert (finished.values["ada"], finished.text) == (LONG, "A friend.")
+    second = model.asked[1].messages[-1]["content"]
+    asked = second.partition("</document>")[2]
+    assert HOME not in asked
+    assert "<X>\nthe work of [ada]\n</X>\nY is [ada]." in asked
+    assert asked.count(LONG) == 1
+    assert f'[ada] is what FIND_CHARACTER(CTX, "Ada") found:\n<ada>\n{LONG}\n</ada>' in asked
+    kept = {entry.path: entry.value for entry in journal.entries if entry.kind == "decision"}
+    assert (kept["value/ada"], kept["evidence/ada"]) == (LONG, [HOME])
+    quotes = evidence(finished.plan, finished.values, finished.outputs, DOCUMENT)
+    assert [(quote.text, quote.step) for quote in quotes] == [("Bo lives in Kiel.", "bo")]
+
+
+def test_a_plan_may_ask_for_what_a_step_quoted():
+    plan = """
+    ada = FIND_CHARACTER(CTX, "Ada") : who she is
+    said = CONCAT(evidence ada) : the passage
+    """
+    finished, _, journal = run(plan, {"step/ada": f"She lives there.\n> {HOME}"})
+    assert finished.text == HOME
+    assert "CONCAT(evidence ada)" in print_plan(finished.plan)
+    trace = read_trace(Source("t", export_trace(journal.entries, "t")))
+    assert trace.evidence == {"ada": [HOME]}
+    assert replay([trace], load_library()).exact == 1
+
+
+def test_a_short_value_stands_in_the_text_and_an_item_of_each_too():
+    plan = """
+    who = UNIQUE(["Ada", "Bo"]) : both
+    home = FIND_ELEMENT(CTX, "the home of {each who}", "town") : where each lives
+    """
+    finished, model, _ = run(plan, {"step/home[0]": f"Ulm\n> {HOME}", "step/home[1]": "Kiel"})
+    assert "<X>\nthe home of Ada\n</X>" in model.asked[0].messages[-1]["content"]
+    assert finished.values["home"] == Pairs((("Ada", "Ulm"), ("Bo", "Kiel")))
+    assert finished.values[evidence_key("home")] == [HOME]
+
+
+def test_a_reply_that_only_quotes_says_its_quotations():
+    finished, _, _ = run('ada = FIND_CHARACTER(CTX, "Ada") : who', {"step/ada": f"> {HOME}"})
+    assert finished.text == HOME
+
+
+# --- options, and plans that end in several outputs ---
+
+ENDS = """
+a = FIND_CHARACTER(CTX, "Ada") : Find who Ada is
+b = FIND_CHARACTER(CTX, "Bo") : Find who Bo is"""
+
+
+@pytest.mark.parametrize("end", ["", "\nc = CONCAT(a, b) : both"])
+def test_an_option_is_chosen_from_parts_that_say_what_they_are(end: str):
+    model = Scripted({"plan/1": ENDS + end, "step/a": "A keeper.", "step/b": "A sailor.",
+                      "map": "None of them", "map/best": "B"})  # fmt: skip
+    answer = pearl.ask_sync(DOCUMENT, "Who is NOT here?", options=["Ada", "Bo"], model=model)
+    assert answer.option
+    assert (answer.option.letter, answer.option.fits) == ("B", False)
+    by_path = {request.path: request.messages[-1]["content"] for request in model.asked}
+    assert "Find who Ada is:\n<found>\nA keeper.\n</found>\nFind who Bo is:\n" in by_path["map"]
+    assert 'with "none"' in by_path["map"]
+    assert "comes nearest" in by_path["map/best"]
+    assert "options to choose from, which you are not shown" in by_path["plan/1"]
+
+
+def test_a_plan_that_ends_in_several_outputs_gives_one_answer():
+    model = Scripted({"plan/1": ENDS, "step/a": "A keeper.", "step/b": "A sailor.",
+                      "step/answer": "A keeper and a sailor."})  # fmt: skip
+    answer = pearl.ask_sync(DOCUMENT, "Who are\nAda and Bo?", model=model)
+    assert answer.text == "A keeper and a sailor."
+    last = model.asked[-1].messages[-1]["content"]
+    assert "What is wanted: Who are Ada and Bo?" in last
+    assert "options to choose from" not in model.asked[0].messages[-1]["content"]
+    assert not [one for one in check(parse(answer.plan), load_library()) if one.severity == "error"]

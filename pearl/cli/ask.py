@@ -238,7 +238,11 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
             "No plan passed the checker, so the question was asked directly, in one step.", err=True
         )
     _title("Answer")
-    click.echo(printable_lines(answer.words) or "The passages below are the answer.")
+    passages = {" ".join(quote.text.split()) for quote in answer.evidence}
+    only_quotes = passages.issuperset(" ".join(line.split()) for line in answer.words.splitlines())
+    click.echo(
+        "The passages below are the answer." if only_quotes else printable_lines(answer.words)
+    )
     if answer.option:
         _title("Option")
         click.echo(f"{answer.option.letter}. {printable(answer.option.text)}")

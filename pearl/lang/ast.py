@@ -20,13 +20,14 @@ DOCUMENT = "CTX"
 
 
 class Mode(StrEnum):
-    """How a reference is taken: the whole value, or an item at a time."""
+    """How a reference is taken: the whole value, an item at a time, or what it quotes."""
 
     PLAIN = ""
     EACH = "each"
     WHERE = "where"
     EACH_VALUES = "each values"
     WHERE_VALUES = "where values"
+    EVIDENCE = "evidence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,11 @@ class Ref:
     name: str
     mode: Mode = Mode.PLAIN
     span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def maps(self) -> bool:
+        """Whether the step runs once for each item of it."""
+        return self.mode not in (Mode.PLAIN, Mode.EVIDENCE)
 
 
 @dataclass(frozen=True, slots=True)

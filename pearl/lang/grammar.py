@@ -27,7 +27,8 @@ from pearl.lang.values import TYPES, Type, Value
 _MODES = {str(mode): mode for mode in Mode}
 _INSIDE = re.compile(
     r"\\(?P<escape>u[0-9a-fA-F]{4}|.)"
-    r"|\{\s*(?:(?P<mode>(?i:each|where)(?:\s+(?i:values))?)\s+)?(?P<name>#\d{1,4}|[^\W\d](?:\w|\\_)*)\s*\}"
+    r"|\{\s*(?:(?P<mode>(?i:each|where)(?:\s+(?i:values))?|(?i:evidence))\s+)?"
+    r"(?P<name>#\d{1,4}|[^\W\d](?:\w|\\_)*)\s*\}"
     r"|(?P<wrap>[ \t]*\r?\n\s*)",
     re.DOTALL,
 )

@@ -113,32 +113,45 @@ def as_text(value: Value) -> str:
 
 
 def _pair(key: str, item: str) -> str:
-    # Lines that quote must stay lines of their own.
+    # Lines by which a solver quotes must stay lines of their own.
     return f"{key}:\n{item}" if "\n" in item or item.startswith(">") else f"{key}: {item}"
 
 
 _LINE_END = re.compile("[\x85\u2028\u2029]")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_QUOTE = re.compile(r"[ \t]*>[ \t]?(.*\S)[ \t]*")
 _TRUTH = re.compile(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
 
 
-def decode(reply: str, returns: Type) -> Value:
-    """Read a model's reply as a value of an action's return type.
+def split_evidence(reply: str) -> tuple[str, list[str]]:
+    """What a reply says, and the lines of the document that it quotes, which begin with ``>``.
 
-    Text is kept to the letter. Quoted evidence (lines that start with ``>``)
-    is no part of a list, a number or a truth value.
+    A reply that quotes nothing is kept to the letter; one that does nothing but quote says its
+    quotations.
+    """
+    lines = [(line, _QUOTE.fullmatch(line)) for line in reply.splitlines()]
+    quoted = [quote[1] for _, quote in lines if quote]
+    if not quoted:
+        return reply, []
+    said = "\n".join(line for line, quote in lines if not quote).strip()
+    return said or "\n".join(quoted), quoted
+
+
+def decode(reply: str, returns: Type) -> Value:
+    """Read what a model's reply says, beside what it quotes, as a value of a return type.
 
     Args:
-        reply: what the model wrote.
+        reply: what the model wrote; of a text that quotes nothing every character is kept.
         returns: the type the action declares.
 
     Raises:
         DecodeError: the reply holds no such value.
     """
+    said, _ = split_evidence(reply)
     if returns in ("text", "any"):
-        return reply
-    told = "\n".join(line for line in reply.splitlines() if not line.startswith(">")).strip()
+        return said
+    told = said.strip()
     if returns == "bool":
         found = _TRUTH.match(told)
         if not found:

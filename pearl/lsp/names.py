@@ -31,6 +31,7 @@ _MODES = {
     Mode.WHERE: "Keeps the items of the list for which the answer is yes.",
     Mode.EACH_VALUES: "Runs the step once for every value of the pairs; the keys stay.",
     Mode.WHERE_VALUES: "Keeps the pairs for whose value the answer is yes.",
+    Mode.EVIDENCE: "What the step quoted of the document, as a list.",
 }
 
 

@@ -22,6 +22,7 @@ from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
+from pearl.lang.values import as_text, from_json
 from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, RefinePlan, WritePlan
 from pearl.runtime.loop import RunError
@@ -54,15 +55,14 @@ async def refine(
     head = heading(question, task.what.document, library, session.engine.model)
     session.journal.decide("run", head)
     tries: list[dict[str, Any]] = []
-    write = WritePlan(question, library, setup.prepared.demonstrations)
+    options = bool(task.what.question.options)
+    write = WritePlan(question, library, setup.prepared.demonstrations, options)
     call: Call = write
     earlier: list[Call] = []
     try:
         for number in range(rounds + 1):
             inner = replace(session, journal=session.journal.under(f"try/{number}"))
-            planned = await write_plan(
-                question, library, inner.caller(), write.demonstrations, call, earlier
-            )
+            planned = await write_plan(write, inner.caller(), call, earlier)
             if planned.plan is None:
                 # The checker's corrections are used up, so another round would only repeat them.
                 wrong = "No plan passed the checker."
@@ -76,12 +76,15 @@ async def refine(
             earlier.append(call)
             shown = print_plan(replace(planned.plan, question="")).strip()
             done = [entry for entry in inner.journal.entries if entry.status == "done"]
-            values = {entry.path: str(entry.value) for entry in done if entry.value is not None}
+            values = {entry.path: entry.value for entry in done}
             # Of a long output the model sees the beginning.
-            outputs = tuple(
-                (step.name, text if len(text) <= SHOWN else f"{text[:SHOWN]} …")
+            texts = (
+                (step.name, as_text(from_json(values[f"value/{step.name}"])))
                 for step in planned.plan.steps
-                if (text := values.get(f"step/{step.name}")) is not None
+                if f"value/{step.name}" in values
+            )
+            outputs = tuple(
+                (name, text if len(text) <= SHOWN else f"{text[:SHOWN]} …") for name, text in texts
             )
             call = RefinePlan(write, shown, outputs, judgement)
     except ModelError as error:

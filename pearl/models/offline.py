@@ -157,12 +157,11 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
     query |= dict.fromkeys(words(call.step.note), 0.6)
     for stem in words(_ORDERS):
         query.pop(stem, None)
-    given = [as_text(value) for _, value in call.arguments]
-    for text in given:
-        weight = 0.1 if ">" in text else 1.0
-        for stem in words(text.replace(">", " ")):
+    found = [as_text(value) for _, value, _ in call.outputs]
+    for weight, given in ((1.0, call.texts), (0.1, found)):
+        for stem in words("\n".join(given)):
             query[stem] = max(weight, query.get(stem, 0.0))
-    quoted = {line[2:] for text in given for line in text.splitlines() if line.startswith("> ")}
+    quoted = {line for text in found for line in text.splitlines()}
     scores = [
         score * REPEATED if text in quoted else score
         for score, text in zip(read.scores(query), texts, strict=True)

@@ -46,7 +46,7 @@ def _rewrite(plan: Plan, library: Library) -> Applied:
 def _gives_text(step: Step, library: Library) -> bool:
     action = library.get(step.action)
     returns = action.returns if action else "any"
-    return returns == "text" and not any(ref.mode for ref in step_refs(step))
+    return returns == "text" and not any(ref.maps for ref in step_refs(step))
 
 
 PASS: Pass = Pass("fold-concat-inside", Safety.UNSAFE, _rewrite, __doc__)

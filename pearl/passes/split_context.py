@@ -73,8 +73,7 @@ _MERGE = (
     "FINDINGS holds, in order, what the parts of one document, which the task below calls CTX, "
     "gave when each was read by itself. {act} Put together what they add to each other, say "
     "where they disagree, and pass over a part that only says it does not tell, unless all of "
-    'them do. Below that, copy the lines of FINDINGS that start with "> " and show it best, at '
-    "most six, each on a line of its own. The task: {task}"
+    "them do. The task: {task}"
 )
 _ANSWER = "Carry out the task for the whole document from them."
 _JOIN = "Make one report of them, from which the task can be carried out later."
@@ -133,7 +132,7 @@ class _Split:
             if action is None or place is None:
                 steps.append(step)
                 continue
-            mapped = next((ref for ref in step_refs(step) if ref.mode), None)
+            mapped = next((ref for ref in step_refs(step) if ref.maps), None)
             if mapped:
                 steps += self._unrolled(step, action, place, mapped)
             else:
@@ -245,11 +244,11 @@ def _as_each(ref: Ref) -> Ref:
 def _gives_list(view: PlanView, index: int, arg: Arg) -> bool:
     """Whether an argument is a list, as far as it shows."""
     match arg:
-        case Items():
+        case Items() | Ref(mode=Mode.EVIDENCE):
             return True
         case Literal():
             return isinstance(arg.value, list)
-        case Ref() if not arg.mode:
+        case Ref(mode=Mode.PLAIN):
             return view.type_before(arg.name, index) == "list"
         case _:
             return False

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypedDict
 from pearl.lang.ast import Action, Step
 from pearl.lang.library import Library
 from pearl.lang.source import Source
-from pearl.lang.values import Value
+from pearl.lang.values import Value, as_text
 
 
 class Message(TypedDict):
@@ -28,11 +28,19 @@ class Demonstration:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """Write a plan for a question (PEARL, section 2.2). The document is not shown."""
+    """Write a plan for a question (PEARL, section 2.2). The document is not shown.
+
+    Args:
+        question: what the plan is to answer.
+        library: the actions it may call.
+        demonstrations: example plans.
+        options: whether one of several options is chosen from the answer; they are not shown.
+    """
 
     question: str
     library: Library
     demonstrations: tuple[Demonstration, ...] = ()
+    options: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,9 @@ class ExecuteStep:
             without the document.
         omitted: the share of the document that is left out of ``document``:
             0 where it is whole, 0.75 where it is a quarter of it.
+        written: each argument's text, with longer outputs by name in brackets; by default
+            their values.
+        outputs: those outputs: name, value, and the call that gave it.
     """
 
     document: Source | None
@@ -104,15 +115,36 @@ class ExecuteStep:
     step: Step
     arguments: tuple[tuple[str, Value], ...]
     omitted: float = 0.0
+    written: tuple[str, ...] = ()
+    outputs: tuple[tuple[str, Value, str], ...] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """The arguments' own texts, without what earlier steps found at length."""
+        texts = list(self.written) or [as_text(value) for _, value in self.arguments]
+        for name, _, _ in self.outputs:
+            texts = [text.replace(f"[{name}]", " ") for text in texts]
+        return texts
 
 
 @dataclass(frozen=True, slots=True)
 class MapAnswer:
-    """Choose the option that an open answer means (PEARL, section 3)."""
+    """Answer a question by choosing an option, from an open answer (PEARL, section 3).
+
+    Args:
+        question: what was asked.
+        answer: the open answer.
+        options: 2 to 26 answers to choose from.
+        parts: the outputs that the answer was put together from, each with what it is; empty
+            where it is one output.
+        best: whether the best option is wanted even where none fits.
+    """
 
     question: str
     answer: str
     options: tuple[str, ...]
+    parts: tuple[tuple[str, str], ...] = ()
+    best: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from unicodedata import normalize
 
 from pearl.lang.ast import DOCUMENT, Action, Prompt
 from pearl.lang.library import Library
-from pearl.lang.printer import print_arg, print_call
+from pearl.lang.printer import print_arg
 from pearl.lang.source import Source
 from pearl.lang.values import as_text, from_json
 from pearl.prompts.calls import (
@@ -51,10 +51,11 @@ _UNSEEN = re.compile(
 """Characters that a reader does not see, and a model may pass over."""
 
 RETURNS = {
-    "text": "Answer in a few sentences of plain text. If the sources do not say, say so.",
+    "text": "Answer in plain text, as long as the task needs: in few words where one thing is "
+    "asked, with every item where all of something is. If the sources do not say, say so.",
     "any": "Answer in plain text. If the sources do not say, say so.",
-    "list": "Answer with a JSON array on the first line, one short text an item, and nothing else "
-    "on that line. If there is none, answer [].",
+    "list": "Answer with a JSON array on the first line that has every item, one short text each, "
+    "and nothing else on that line. If there is none, answer [].",
     "number": "Answer with one number on the first line, in digits, and nothing else there. If "
     "the sources do not say, write unknown there.",
     "bool": "Answer with yes or no on the first line, and nothing else there. If the sources do "
@@ -82,8 +83,9 @@ def render(call: Call) -> tuple[Message, ...]:
                 "execute_step",
                 call=call,
                 document=document_block(call.document) if call.document else None,
-                written=print_call(call.step),
-                arguments=[(name, as_text(value)) for name, value in call.arguments],
+                arguments=_written(call),
+                named={name for name, _, _ in call.outputs},
+                outputs=[(name, as_text(value), made) for name, value, made in call.outputs],
                 examples=_examples(call.action),
                 returns=KNOWN if knows else RETURNS[call.action.returns],
                 knows=knows,
@@ -187,6 +189,12 @@ def _examples(action: Action) -> list[tuple[str, str]]:
     return [
         (", ".join(map(print_arg, one.args)), as_text(one.answer)) for one in action.body.examples
     ]
+
+
+def _written(call: ExecuteStep) -> list[tuple[str, str]]:
+    """The names and texts of a step's arguments."""
+    texts = call.written or [as_text(value) for _, value in call.arguments]
+    return [(name, text) for (name, _), text in zip(call.arguments, texts, strict=True)]
 
 
 def _percent(share: float) -> str:

@@ -91,7 +91,8 @@ def read_run(item: Item, engine: Engine, folders: Folders) -> RunView:
             trace = None
     if trace is not None:
         values = [(f"value/{path.removeprefix('step/')}", v) for path, v in trace.values.items()]
-        frame = _frame([("plan", item.text), *values])
+        quotes = [(f"evidence/{name}", lines) for name, lines in trace.evidence.items()]
+        frame = _frame([("plan", item.text), *values, *quotes])
         lines = (line for line in item.text.split("\n") if line.startswith("# document: "))
         return _view("", "", frame, find(next(lines, "").removeprefix("# document: "), folders))
     answer = str(item.about.get("answer") or item.about.get("words") or "")

@@ -16,7 +16,6 @@ from typing import Literal as OneOf
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Plan, Ref, Step, Template, refs
 from pearl.lang.library import Library
-from pearl.lang.printer import print_call
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, as_text
 from pearl.models.tokens import count_tokens
@@ -136,9 +135,11 @@ def most_without_document(call: ExecuteStep) -> int:
 
     A token has at least one byte.
     """
-    texts = [call.action.signature, call.action.doc, call.step.note, print_call(call.step)]
+    texts = [call.action.signature, call.action.doc, call.step.note]
     for name, value in call.arguments:
         texts += [name, name, as_text(value)]
+    for name, value, made_by in call.outputs:
+        texts += [name, name, name, made_by, as_text(value)]
     return _TEMPLATE + sum(len(text.encode("utf-8", "replace")) + 16 for text in texts)
 
 
@@ -379,9 +380,8 @@ def query_of(call: ExecuteStep) -> Mapping[str, float]:
     """What a step looks for: its arguments' terms count most, its action's least."""
     query: dict[str, float] = {}
     asked = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
-    for _, value in call.arguments:
-        text = as_text(value)
-        asked.append((0.3 if len(text.split()) > _LONG else 1.0, text))
+    asked += ((0.3 if len(text.split()) > _LONG else 1.0, text) for text in call.texts)
+    asked += ((0.3, as_text(value)) for _, value, _ in call.outputs)
     for weight, text in asked:
         for term in passage_terms(text):
             query[term] = max(weight, query.get(term, 0.0))

@@ -20,6 +20,7 @@ from pearl.retrieval.terms import sentences
 from pearl.runtime.calls import Entry
 
 _LINE = re.compile(r"^[ \t]*>[ \t]?(.+)$", re.MULTILINE)
+"""A quotation in a value: in runs of before values and evidence were kept apart, and of solvers."""
 _QUOTED = re.compile(r"\"([^\"\n]{24,})\"|“([^”\n]{24,})”")
 
 
@@ -38,53 +39,63 @@ class Quote:
     step: str
 
 
-def evidence(
-    plan: Plan, values: Mapping[str, Value], ends: Sequence[str], document: Source
-) -> list[Quote]:
-    """The quotes behind an answer, in document order; those not found stand last.
+def evidence_key(step: str) -> str:
+    """Under which name a run's values have what a step quotes; no step can have it."""
+    return f"evidence {step}"
 
-    The answer's own quotes count; where it has none, those of the steps it
-    was made from.
+
+def quoted(
+    plan: Plan, values: Mapping[str, Value], ends: Sequence[str], document: Source | None = None
+) -> list[tuple[str, str]]:
+    """The quotations behind some outputs: a step and its quotation, each.
+
+    The outputs' own count; where they have none, those of the steps they were made from.
 
     Args:
         plan: the plan that ran.
-        values: its outputs.
-        ends: the names of the steps that make up the answer.
-        document: where to look the quotes up.
+        values: its outputs, and what they quote under `evidence_key`.
+        ends: the names of the steps that gave the outputs.
+        document: where words in quotation marks are looked up, which may be anybody's; a line
+            after ">" claims to be the document's.
     """
     needs = dependencies(plan.steps)
     wanted = list(ends)
     seen: set[str] = set()
     while wanted:
-        quotes: dict[str, Quote] = {}
+        quotes: list[tuple[str, str]] = []
         for name in wanted:
-            for quote in _quotes(name, values, document):
-                quotes.setdefault(quote.text, quote)
+            text = as_text(values.get(name, ""))
+            lines = as_text(values.get(evidence_key(name), [])).splitlines()
+            lines += [match[1].strip() for match in _LINE.finditer(text)]
+            quotes += ((name, line) for line in lines)
+            for match in _QUOTED.finditer(without_quotes(text)) if document else ():
+                words = (match[1] or match[2]).strip()
+                known = any(words in line for line in lines)
+                if document and not known and _located(words, name, document).span:
+                    quotes.append((name, words))
         if quotes:
-            last = Span(len(document.text), 0)
-            return sorted(quotes.values(), key=lambda quote: quote.span or last)
+            return quotes
         seen.update(wanted)
         inputs = dict.fromkeys(one for name in wanted for one in needs.get(name, ()))
         wanted = [name for name in inputs if name not in seen]
     return []
 
 
+def evidence(
+    plan: Plan, values: Mapping[str, Value], ends: Sequence[str], document: Source
+) -> list[Quote]:
+    """The quotes behind an answer (`quoted`), in document order; those not found stand last."""
+    quotes: dict[str, Quote] = {}
+    for step, words in quoted(plan, values, ends, document):
+        quote = _located(words, step, document)
+        quotes.setdefault(quote.text, quote)
+    last = Span(len(document.text), 0)
+    return sorted(quotes.values(), key=lambda quote: quote.span or last)
+
+
 def without_quotes(text: str) -> str:
     """An answer's own words: its lines that quote nothing."""
     return "\n".join(line for line in text.splitlines() if not _LINE.match(line)).strip()
-
-
-def _quotes(step: str, values: Mapping[str, Value], document: Source) -> Iterable[Quote]:
-    if step not in values:
-        return
-    text = as_text(values[step])
-    for found in _LINE.finditer(text):
-        yield _located(found[1].strip(), step, document)
-    for found in _QUOTED.finditer(without_quotes(text)):
-        quote = _located((found[1] or found[2]).strip(), step, document)
-        # Words in quotation marks may be anybody's; a line after ">" claims to be the document's.
-        if quote.span:
-            yield quote
 
 
 def _located(text: str, step: str, document: Source) -> Quote:

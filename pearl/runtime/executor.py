@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -22,6 +23,7 @@ from pearl.lang.ast import (
     Items,
     Literal,
     Mode,
+    Plan,
     Prompt,
     Ref,
     Solver,
@@ -33,6 +35,7 @@ from pearl.lang.ast import (
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, Label, read_label
 from pearl.lang.graph import dependencies, outputs
 from pearl.lang.library import Library
+from pearl.lang.printer import print_call
 from pearl.lang.source import Source
 from pearl.lang.values import (
     DecodeError,
@@ -41,6 +44,7 @@ from pearl.lang.values import (
     as_text,
     canonical_json,
     decode,
+    split_evidence,
     to_json,
     type_of,
 )
@@ -49,6 +53,7 @@ from pearl.prompts.calls import ExecuteStep
 from pearl.retrieval.retriever import LabelError, part
 from pearl.runtime.calls import Caller, Entry
 from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_call
+from pearl.runtime.evidence import evidence_key, quoted
 
 
 class BindError(Exception):
@@ -64,7 +69,7 @@ class Item(NamedTuple):
 
 def mapped(step: Step) -> Ref | None:
     """The reference whose items the step runs over, if there is one."""
-    return next((ref for ref in step_refs(step) if ref.mode is not Mode.PLAIN), None)
+    return next((ref for ref in step_refs(step) if ref.maps), None)
 
 
 def items_of(ref: Ref, values: Mapping[str, Value]) -> list[Item]:
@@ -105,10 +110,12 @@ def together(mode: Mode, items: Sequence[Item], answers: Sequence[Value]) -> Val
 
 
 def value_of(arg: Arg, values: Mapping[str, Value], item: Item | None) -> Value:
-    """An argument's value; a reference with a mode stands for the item."""
+    """An argument's value; a reference whose items the step runs over stands for the item."""
     match arg:
+        case Ref(mode=Mode.EVIDENCE):
+            return values.get(evidence_key(arg.name), [])
         case Ref():
-            if arg.mode and item is not None:
+            if arg.maps and item is not None:
                 return item.value
             if arg.name not in values:
                 raise BindError(f"{arg.name} stands inside an argument: make it one of its own.")
@@ -124,6 +131,42 @@ def value_of(arg: Arg, values: Mapping[str, Value], item: Item | None) -> Value:
             )
 
 
+SHORT = 12
+"""Words that a value of one line has at most to be put into an argument's text directly."""
+
+
+def as_written(
+    arg: Arg, values: Mapping[str, Value], item: Item | None, long: dict[str, Value]
+) -> str:
+    """An argument as a prompt shows it: short values in place, longer ones by name.
+
+    Args:
+        arg: the argument.
+        values: outputs of steps that ran before.
+        item: the item that the step runs over.
+        long: is given each value that the text names, in brackets, and does not hold.
+    """
+    match arg:
+        case Ref():
+            value = value_of(arg, values, item)
+            text = as_text(value)
+            if "\n" not in text and len(text.split()) <= SHORT and not isinstance(value, Pairs):
+                return text
+            kind = "evidence of " if arg.mode is Mode.EVIDENCE else "item of " if arg.maps else ""
+            name = f"{kind}{arg.name}"
+            long[name] = value
+            return f"[{name}]"
+        case Literal():
+            return as_text(arg.value)
+        case Items():
+            return "\n".join(as_written(inner, values, item, long) for inner in arg.items)
+        case Template():
+            return "".join(
+                part if isinstance(part, str) else as_written(part, values, item, long)
+                for part in arg.parts
+            )
+
+
 class Bound(NamedTuple):
     """A call's arguments.
 
@@ -135,6 +178,13 @@ class Bound(NamedTuple):
 
     arguments: tuple[tuple[str, Given], ...]
     document: str | None
+
+
+class Output(NamedTuple):
+    """What a step found, and the lines of the document that it quotes for it."""
+
+    value: Value
+    evidence: Sequence[str] = ()
 
 
 def bound(step: Step, action: Action, values: Mapping[str, Value], item: Item | None) -> Bound:
@@ -199,7 +249,7 @@ class SolverError(StepError):
 Solve: TypeAlias = Callable[[str, Sequence[Given]], Awaitable[Value]]
 """Answers a call, given its path in the run and its arguments. Raises `SolverError`."""
 
-Decompose: TypeAlias = "Callable[[Action, Sequence[tuple[str, Given]], Frame], Awaitable[Value]]"
+Decompose: TypeAlias = "Callable[[Action, Sequence[tuple[str, Given]], Frame], Awaitable[Output]]"
 """Carries out an action by writing its steps, in a frame of its own. Raises `SolverError`."""
 
 
@@ -235,6 +285,7 @@ class Frame:
         context: the model's window.
         handlers: what is handed in.
         within: what the frames around it were called with, the outermost first.
+        plan: the steps so far, for what is said of an output's origin.
     """
 
     document: Source
@@ -243,6 +294,7 @@ class Frame:
     context: Context = UNLIMITED
     handlers: Handlers = NONE
     within: tuple[str, ...] = ()
+    plan: Plan = field(default_factory=lambda: Plan(()))
 
     def enter(self, action: Action, given: Sequence[tuple[str, Given]], path: str) -> Frame:
         """The frame of a call.
@@ -261,7 +313,7 @@ class Frame:
                 "depth", f"{action.name} is more than {self.handlers.depth} calls deep."
             )
         caller = replace(self.caller, journal=self.caller.journal.under(path))
-        return replace(self, caller=caller, within=(*self.within, called))
+        return replace(self, caller=caller, within=(*self.within, called), plan=Plan(()))
 
 
 SAMPLES = 3
@@ -321,7 +373,12 @@ async def execute(
             frame.caller.journal.record(Entry("decision", path, status="skipped", cause=cause))
             return
         try:
-            known[step.name] = await _value(step, known, frame)
+            value, quotes = await _output(step, known, frame)
+            known[step.name] = value
+            frame.caller.journal.decide(f"value/{step.name}", to_json(value))
+            if quotes:
+                known[evidence_key(step.name)] = list(quotes)
+                frame.caller.journal.decide(f"evidence/{step.name}", list(quotes))
         except (ModelError, StepError) as error:
             fail(step, error.reason, error)
         except DecodeError as error:
@@ -337,36 +394,32 @@ async def execute(
     return known, [failures[step.name] for step in steps if step.name in failures]
 
 
-async def _value(step: Step, values: Mapping[str, Value], frame: Frame) -> Value:
-    """What a step gives: one call's value, or those of a call for each item of a list."""
+async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Output:
+    """What a step gives: one call's output, or those of a call for each item of a list."""
     action = frame.library.get(step.action)
     if action is None:
         raise BindError(f"{step.action} is not in the library.")
     path = f"step/{step.name}"
     ref = mapped(step)
     if ref is None:
-        value = await _called(step, action, values, None, path, frame)
-    else:
-        items, most = items_of(ref, values), frame.handlers.width
-        if most is not None and len(items) > most:
-            raise StepError(
-                "width",
-                f"{ref.name} has {len(items):,} items, and a step runs over {most:,} at most.",
-            )
-        calls = (
-            _called(step, action, values, item, f"{path}[{at}]", frame)
-            for at, item in enumerate(items)
+        return await _called(step, action, values, None, path, frame)
+    items, most = items_of(ref, values), frame.handlers.width
+    if most is not None and len(items) > most:
+        raise StepError(
+            "width", f"{ref.name} has {len(items):,} items, and a step runs over {most:,} at most."
         )
-        # One that fails must not cut the others off, which are paid for.
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        sound: list[Value] = []
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-            sound.append(answer)
-        value = together(ref.mode, items, sound)
-    frame.caller.journal.decide(f"value/{step.name}", to_json(value))
-    return value
+    calls = (
+        _called(step, action, values, item, f"{path}[{at}]", frame) for at, item in enumerate(items)
+    )
+    # One that fails must not cut the others off, which are paid for.
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    sound: list[Output] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        sound.append(answer)
+    quotes = dict.fromkeys(chain.from_iterable(answer.evidence for answer in sound))
+    return Output(together(ref.mode, items, [answer.value for answer in sound]), tuple(quotes))
 
 
 async def _called(
@@ -376,8 +429,8 @@ async def _called(
     item: Item | None,
     path: str,
     frame: Frame,
-) -> Value:
-    """The value of one call: for the whole step, or for one item of its list."""
+) -> Output:
+    """The output of one call: for the whole step, or for one item of its list."""
     given, handlers = bound(step, action, values, item), frame.handlers
     match action.body:
         case Prompt():
@@ -385,38 +438,48 @@ async def _called(
             if item is not None and ref is not None and ref.mode.startswith("where"):
                 # A filter asks yes or no, whatever its action tells elsewhere.
                 action = replace(action, returns="bool")
-            return await _prompted(step, action, given, path, frame)
+            return await _prompted(step, action, given, values, item, path, frame)
         case Builtin(function=name):
             function = FUNCTIONS.get(name)
             if function is None:
                 raise BindError(f"There is no builtin {name}: use {', '.join(FUNCTIONS)}.")
-            return function([argument for _, argument in given.arguments])
+            return Output(function([argument for _, argument in given.arguments]))
         case Solver(name=name):
             solve = handlers.solvers.get(name)
             if solve is None:
                 known = ", ".join(handlers.solvers) or "none"
                 raise BindError(f"{action.name} needs the solver {name}; there is {known}.")
-            value = await solve(path, [argument for _, argument in given.arguments])
+            output = Output(await solve(path, [argument for _, argument in given.arguments]))
         case SubPlan(plan=plan):
             inner = frame.enter(action, given.arguments, path)
             start = {name: argument.value for name, argument in given.arguments}
-            values, failures = await execute(inner, plan.steps, start)
+            values, failures = await execute(replace(inner, plan=plan), plan.steps, start)
             if failures:
                 first = failures[0]
                 raise StepError(first.reason, f"its step {first.step} has no output: {first.cause}")
-            ends = [values[name] for name in outputs(plan)]
+            names = outputs(plan)
+            ends = [values[name] for name in names]
             value = ends[0] if len(ends) == 1 else "\n\n".join(map(as_text, ends))
+            output = Output(value, [quote for _, quote in quoted(plan, values, names)])
         case Decomposed():
             if handlers.decompose is None:
                 raise BindError(f"{action.name} needs a decomposer: run it with one.")
             inner = frame.enter(action, given.arguments, path)
-            value = await handlers.decompose(action, given.arguments, inner)
-    frame.caller.journal.decide(path, to_json(value))
-    return value
+            output = await handlers.decompose(action, given.arguments, inner)
+    frame.caller.journal.decide(path, to_json(output.value))
+    return output
 
 
-async def _prompted(step: Step, action: Action, given: Bound, path: str, frame: Frame) -> Value:
-    """The value of an action that the model carries out; a reply of the wrong kind is asked for
+async def _prompted(
+    step: Step,
+    action: Action,
+    given: Bound,
+    values: Mapping[str, Value],
+    item: Item | None,
+    path: str,
+    frame: Frame,
+) -> Output:
+    """The output of an action that the model carries out; a reply of the wrong kind is asked for
     again."""
     document, omitted = None, 0.0
     if given.document is not None:
@@ -427,8 +490,12 @@ async def _prompted(step: Step, action: Action, given: Bound, path: str, frame: 
             share = len(document.text) / max(len(frame.document.text), 1)
             omitted = round(1 - share, 4)
     arguments = tuple((name, argument.value) for name, argument in given.arguments)
+    long: dict[str, Value] = {}
+    written = tuple(as_written(one.arg, values, item, long) for _, one in given.arguments)
+    made = {earlier.name: print_call(earlier).partition(" = ")[2] for earlier in frame.plan.steps}
+    named = tuple((name, value, made.get(name.split()[-1], "")) for name, value in long.items())
     call, left_out = fit_call(
-        ExecuteStep(document, action, step, arguments, omitted), frame.context
+        ExecuteStep(document, action, step, arguments, omitted, written, named), frame.context
     )
     if left_out:
         frame.caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
@@ -437,7 +504,7 @@ async def _prompted(step: Step, action: Action, given: Bound, path: str, frame: 
         if not reply.complete:
             raise DecodeError("the model stopped at its token limit: raise PEARL_MAX_TOKENS.")
         try:
-            return decode(reply.text, action.returns)
+            return Output(decode(reply.text, action.returns), split_evidence(reply.text)[1])
         except DecodeError as error:
             wrong = error
     raise wrong

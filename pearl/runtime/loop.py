@@ -218,7 +218,7 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
         printed = _checked(plan, library)
         journal.decide("context", decision)
     journal.decide("plan", printed)
-    inner = replace(frame, library=library.with_declared(plan.declares))
+    inner = replace(frame, library=library.with_declared(plan.declares), plan=plan)
     values, failures = await execute(inner, plan.steps[len(kept) :], run.values)
     if failures:
         first = failures[0]

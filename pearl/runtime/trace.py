@@ -131,6 +131,7 @@ _ITEM = re.compile(r"step/([^/]+)\[(\d+)\]")
 """The path of one call of a mapped step, which is not within a frame."""
 _TRY = re.compile(r"try/\d+/")
 _VALUE = re.compile(r"#\s*value\s+(\S+)\s*=\s*(.*)$", re.DOTALL)
+_EVIDENCE = re.compile(r"#\s*evidence\s+(\S+)\s*=\s*(.*)$", re.DOTALL)
 _ANSWER = re.compile(r"#\s*answer\s*=\s*(.*)$", re.DOTALL)
 
 
@@ -143,12 +144,14 @@ class Trace:
         replies: what each call gave, by its path in the run; empty where nothing was recorded.
         answer: the run's answer, or None where the run has none.
         values: what each step gave, and each of its calls, by path, as JSON, where that is known.
+        evidence: what each step quoted, by its name.
     """
 
     source: Source
     replies: dict[str, str]
     answer: str | None
     values: dict[str, Any] = field(default_factory=dict)
+    evidence: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def plan(self) -> Plan:
@@ -209,6 +212,9 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
             lines.append(f"# value {step.name}[{at}] = {one_line_json(value)}")
         if f"value/{step.name}" in done:
             lines.append(f"# value {step.name} = {one_line_json(done[f'value/{step.name}'])}")
+        if f"evidence/{step.name}" in done:
+            quotes = one_line_json(done[f"evidence/{step.name}"])
+            lines.append(f"# evidence {step.name} = {quotes}")
     if plan.returns:
         lines.append(f"return {', '.join(ref.name for ref in plan.returns)}")
     if "answer" in done:
@@ -234,9 +240,10 @@ def read_trace(source: Source) -> Trace:
     """
     replies: dict[str, str] = {}
     values: dict[str, Any] = {}
+    evidence: dict[str, list[str]] = {}
     answer: str | None = None
     for number, line in enumerate(source.text.split("\n"), 1):
-        found = _VALUE.match(line) or _ANSWER.match(line)
+        found = _VALUE.match(line) or _EVIDENCE.match(line) or _ANSWER.match(line)
         if not found:
             continue
         try:
@@ -246,7 +253,13 @@ def read_trace(source: Source) -> Trace:
         text = json_as_text(value)
         if found.re is _ANSWER:
             answer = text
+        elif found.re is _EVIDENCE:
+            evidence[found[1]] = [str(quote) for quote in value] if isinstance(value, list) else []
         else:
             values[f"step/{found[1]}"] = value
             replies[f"step/{found[1]}"] = text
-    return Trace(source, replies, answer, values)
+    for name, quotes in evidence.items():
+        path = f"step/{name}"
+        if path in replies and f"{path}[0]" not in replies:
+            replies[path] = "\n> ".join([replies[path], *quotes])
+    return Trace(source, replies, answer, values, evidence)

@@ -40,7 +40,7 @@ from pearl.lang.library import Library, load_library
 from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json, from_json, to_json
-from pearl.prompts.calls import Demonstration, FillSchema, letter
+from pearl.prompts.calls import Demonstration, FillSchema, WritePlan, letter
 from pearl.prompts.render import load_schema
 from pearl.runtime.calls import Caller, SchemaError, fill
 from pearl.runtime.context import UNLIMITED, Context, fit_fill
@@ -105,7 +105,8 @@ class PlanShown:
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
         decide = self.caller.journal.decide
-        planned = await write_plan(run.question, self.library, self.caller, self.demonstrations)
+        write = WritePlan(run.question, self.library, self.demonstrations)
+        planned = await write_plan(write, self.caller)
         if planned.plan is None:
             decide("plan/fallback", planned.source.text)
             return await GivenPlan(direct_plan(run.question)).next(run)

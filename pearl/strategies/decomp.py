@@ -17,7 +17,7 @@ from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call
 from pearl.lang.source import Source, Span
-from pearl.lang.values import Value, as_text, one_line_json, to_json
+from pearl.lang.values import as_text, one_line_json, to_json
 from pearl.lint.checker import Selection, check
 from pearl.lint.render import prompt
 from pearl.lint.render.report import Report
@@ -25,7 +25,8 @@ from pearl.lint.rules import duplicate_step, no_steps
 from pearl.models.base import Reply
 from pearl.prompts.calls import Call, CorrectPlan, Decomposition, NextStep
 from pearl.runtime.calls import Caller
-from pearl.runtime.executor import STEPS, Frame, SolverError
+from pearl.runtime.evidence import quoted
+from pearl.runtime.executor import STEPS, Frame, Output, SolverError
 from pearl.runtime.loop import Return, Run, RunError, Steps, run_in_frame
 
 CORRECTIONS = 3
@@ -89,7 +90,7 @@ class Decomp:
         )
 
 
-async def decompose(action: Action, given: Sequence[tuple[str, Given]], frame: Frame) -> Value:
+async def decompose(action: Action, given: Sequence[tuple[str, Given]], frame: Frame) -> Output:
     """Carry out an action whose steps are written one at a time.
 
     The question is the action's arguments, a line each; the examples are the
@@ -108,9 +109,10 @@ async def decompose(action: Action, given: Sequence[tuple[str, Given]], frame: F
         # To the step that called, it is a solver without an answer.
         reason = error.failures[0].reason if error.failures else "reply"
         raise SolverError(reason, str(error)) from None
-    if len(finished.outputs) == 1:
-        return finished.values[finished.outputs[0]]
-    return finished.text
+    ends = finished.outputs
+    value = finished.values[ends[0]] if len(ends) == 1 else finished.text
+    quotes = [quote for _, quote in quoted(finished.plan, finished.values, ends)]
+    return Output(value, quotes)
 
 
 def as_decomposition(plan: Plan) -> Decomposition:

@@ -48,27 +48,19 @@ class Planned:
 
 
 async def write_plan(
-    question: str,
-    library: Library,
-    caller: Caller,
-    demonstrations: tuple[Demonstration, ...] = (),
-    first: Call | None = None,
-    earlier: Sequence[Call] = (),
+    write: WritePlan, caller: Caller, first: Call | None = None, earlier: Sequence[Call] = ()
 ) -> Planned:
     """Have a model write a plan. It never sees a document.
 
     Args:
-        question: what the plan is to answer.
-        library: the actions it may call.
+        write: what is asked.
         caller: asks the model; its journal has what was set aside and what was rejected.
-        demonstrations: example plans.
         first: what to ask to begin with; by default for a new plan.
         earlier: calls that were asked before in vain.
 
     Raises:
         ModelError: the model gave no usable answer.
     """
-    write = WritePlan(question, library, demonstrations)
     call: Call = first or write
     seen: frozenset[str] = frozenset()
     asked = list(earlier)
@@ -82,7 +74,7 @@ async def write_plan(
         aside = [source.at(part.span) for part in parsed.aside if part.kind != "wrapping"]
         if aside:
             decide(f"plan/{attempt}/aside", aside)
-        findings = tuple(check(parsed, library))
+        findings = tuple(check(parsed, write.library))
         if not reply.complete:
             # It may lack steps even where it parses.
             end = len(reply.text)
@@ -94,7 +86,8 @@ async def write_plan(
             findings = (*findings, cut)
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if not errors:
-            return Planned(replace(parsed.plan, question=question), attempt, source, findings)
+            plan = replace(parsed.plan, question=write.question)
+            return Planned(plan, attempt, source, findings)
         from pearl.lint.render import prompt
         from pearl.lint.render.report import Report
 
@@ -147,21 +140,26 @@ class Pearl:
         caller: asks the model and keeps the journal.
         demonstrations: example plans for the prompt.
         passes: names of rewrites that the plan goes through.
+        options: whether an option is chosen from the answer.
     """
 
     library: Library
     caller: Caller
     demonstrations: tuple[Demonstration, ...] = ()
     passes: tuple[str, ...] = ()
+    options: bool = False
 
     async def next(self, run: Run) -> Steps | Return:
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
-        planned = await write_plan(run.question, self.library, self.caller, self.demonstrations)
+        write = WritePlan(run.question, self.library, self.demonstrations, self.options)
+        planned = await write_plan(write, self.caller)
         plan = planned.plan
         if plan is None:
             self.caller.journal.decide("plan/fallback", planned.source.text)
             plan = direct_plan(run.question)
+        elif not self.options:
+            plan = with_one_answer(plan)
         plan = rewritten(plan, self.library, self.passes, self.caller.journal)
         return await GivenPlan(plan).next(run)
 
@@ -180,6 +178,31 @@ def direct_plan(question: str) -> Plan:
         "answer", ANSWER.name, (Ref(DOCUMENT), Literal(question)), "Answer the question directly"
     )
     return Plan((step,), question, (ANSWER,))
+
+
+ANSWER_FROM = Action(
+    "ANSWER_FROM",
+    (Param("X"),),
+    doc="Give the answer that is wanted from X and what follows it, which earlier steps found: "
+    "once, and in as few words as it takes.",
+    variadic=True,
+)
+"""What makes one answer of several outputs."""
+
+
+def with_one_answer(plan: Plan) -> Plan:
+    """The plan with a last step that answers the question from its outputs, where it has several.
+
+    The question is the step's note, which its reader sees as what is wanted.
+    """
+    ends = outputs(plan)
+    taken = {step.name for step in plan.steps} | {action.name for action in plan.declares}
+    if len(ends) < 2 or ANSWER_FROM.name in taken:
+        return plan
+    name = next(name for name in ("answer", "final_answer", "the_answer") if name not in taken)
+    last = Step(name, ANSWER_FROM.name, tuple(map(Ref, ends)), " ".join(plan.question.split()))
+    declares = (*plan.declares, ANSWER_FROM)
+    return replace(plan, steps=(*plan.steps, last), declares=declares, returns=())
 
 
 BUDGET = 3000

@@ -24,7 +24,7 @@ from pearl.models.embeddings import Embed, choose_embedding, cosine
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
 from pearl.runtime.calls import Caller, Check, SchemaError, fill
-from pearl.runtime.executor import Frame, Handlers, SolverError
+from pearl.runtime.executor import Frame, Handlers, Output, SolverError
 from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, run_in_frame
 from pearl.strategies.rebel_calls import (
     NO_TOOL,
@@ -431,7 +431,7 @@ class Rebel:
 
     async def _solve(
         self, action: Action, given: Sequence[tuple[str, Given]], frame: Frame
-    ) -> Value:
+    ) -> Output:
         """Carry out ``SOLVE``, or ``LOOK_UP``: the same for a sub-question, knowing the facts."""
         question, facts = (argument.value for _, argument in given)
         # A question holds calls back for itself and for its parts after the one that is asked,
@@ -454,7 +454,7 @@ class Rebel:
         except RunError as error:
             reason = error.failures[0].reason if error.failures else "no-answer"
             raise SolverError(reason, str(error)) from None
-        return finished.text
+        return Output(finished.text)
 
     async def _call_tool(self, path: str, given: Sequence[Given]) -> Value:
         if self.spent.tool_calls >= self.limits.tool_calls:

@@ -93,6 +93,7 @@ class RunInputs:
         context: the model's window, and what to do with a document that is longer.
         tools: what can be asked beside the document; None for a search of it.
         replies: where an endpoint's vectors are kept; None for nowhere.
+        options: whether an option is chosen from the answer.
     """
 
     caller: Caller
@@ -100,6 +101,7 @@ class RunInputs:
     context: Context = UNLIMITED
     tools: Tools | None = None
     replies: ReplyCache | None = None
+    options: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +351,8 @@ def _limited(handlers: Handlers, limits: Limits) -> Handlers:
 
 def _pearl(prepared: Prepared, inputs: RunInputs) -> Runnable:
     inputs, limits, library = _within(inputs, PLANNED), prepared.limits, prepared.library
-    strategy = Pearl(library, inputs.caller, prepared.demonstrations, passes=prepared.passes)
+    shown, passes = prepared.demonstrations, prepared.passes
+    strategy = Pearl(library, inputs.caller, shown, passes, inputs.options)
     handlers = Handlers(depth=limits.depth, width=max(limits.width, MOST_PARTS))
     handlers = with_retriever(handlers, inputs.document, prepared.retriever)
     return Runnable(strategy, inputs, library, handlers)

@@ -237,8 +237,8 @@ def find_passages(
     """
     text = document or Source("", "")
     every = [(quote, True) for quote in evidence(plan, values, ends, text)]
-    for name, value in values.items():
-        every += ((quote, False) for quote in evidence(Plan(), {name: value}, [name], text))
+    for name in [name for name in values if " " not in name]:
+        every += ((quote, False) for quote in evidence(Plan(), values, [name], text))
     merged: dict[tuple[str, Span | None], tuple[Quote, bool, list[str]]] = {}
     for quote, answers in every:
         _, _, steps = merged.setdefault((quote.text, quote.span), (quote, answers, []))

@@ -13,6 +13,7 @@ from pearl.lang.parser import parse
 from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json, from_json, to_json
 from pearl.models.base import Usage
 from pearl.runtime.calls import Entry
+from pearl.runtime.evidence import evidence_key
 
 PLANNING = "planning"
 """The stage of the calls that write a plan."""
@@ -238,7 +239,8 @@ class Frame:
         calls: in the order in which they ended.
         drafts: the replies of planning.
         steps: what the steps of the plan came to.
-        values: what steps came to, by name; also such as the plan no longer has.
+        values: what steps came to, by name; also such as the plan no longer has; and what they
+            quote, under `evidence_key`.
         decided: when they had come to it, where that is known.
         passages: for a step's call, what it was given of the document.
         decisions: the other decisions of the loop, by path: ``answer``, ``option``,
@@ -358,13 +360,14 @@ def _read_frame(name: str, entries: Sequence[Entry]) -> Frame:
             skipped[rest] = entry.cause
         elif head == "step":
             inner.append(entry)
-        elif head == "value":
+        elif head in ("value", "evidence"):
+            key = rest if head == "value" else evidence_key(rest)
             try:
-                values[rest] = from_json(entry.value)
+                values[key] = from_json(entry.value)
             except DecodeError:
                 # A later Pearl may know values that this one does not.
-                values[rest] = str(entry.value)
-            if entry.started is not None:
+                values[key] = str(entry.value)
+            if head == "value" and entry.started is not None:
                 decided[rest] = entry.started
         elif head == "context" and rest and isinstance(entry.value, dict):
             passages[rest] = entry.value

@@ -23,7 +23,7 @@ from pearl.lang.library import Library, load_library
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
 from pearl.lang.values import as_text
-from pearl.prompts.calls import letter
+from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.calls import Caller
 from pearl.runtime.evidence import without_quotes
 from pearl.runtime.executor import NONE, Handlers
@@ -116,7 +116,8 @@ async def _chosen(reply: str, options: Sequence[str], question: str, caller: Cal
         place = read_option(words, options)
     if place is None:
         try:
-            place = options.index((await map_answer(question, reply, options, caller)).text)
+            call = MapAnswer(question, reply, tuple(options))
+            place = options.index((await map_answer(call, caller)).text)
         except RunError:
             return None
     return place
@@ -133,7 +134,8 @@ async def retrieve_and_read(
     words, plan_text = finished.text, print_plan(finished.plan)
     if example.options:
         caller = session.caller()
-        option = await map_answer(example.question, words, example.options, caller)
+        call = MapAnswer(example.question, words, example.options)
+        option = await map_answer(call, caller)
         return Outcome(option.letter, words, plan_text)
     return Outcome(without_quotes(words) or words, words, plan_text)
 

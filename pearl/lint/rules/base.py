@@ -128,7 +128,7 @@ class PlanView:
     def type_of(self, index: int) -> Type:
         """The type of a step's output, as far as it shows; ``any`` where it does not."""
         while True:
-            moded = next((ref for ref in self.step_refs[index] if ref.mode), None)
+            moded = next((ref for ref in self.step_refs[index] if ref.maps), None)
             if moded is None:
                 action = self.action(self.plan.steps[index])
                 return action.returns if action else "any"

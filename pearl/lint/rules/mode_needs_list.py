@@ -30,7 +30,7 @@ from pearl.lint.rules.base import Findings, PlanView, Rule
 def check(view: PlanView) -> Findings:
     for index, used in enumerate(view.step_refs):
         for ref in used:
-            if not ref.mode:
+            if not ref.maps:
                 continue
             kind = "text" if ref.name == DOCUMENT else view.type_before(ref.name, index)
             over_values = ref.mode.endswith("values")

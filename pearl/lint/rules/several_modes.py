@@ -29,7 +29,7 @@ from pearl.lint.rules.base import Findings, PlanView, Rule
 
 def check(view: PlanView) -> Findings:
     for found in view.step_refs:
-        moded = [ref for ref in found if ref.mode]
+        moded = [ref for ref in found if ref.maps]
         if len(moded) < 2:
             continue
         first = moded[0]

@@ -59,6 +59,8 @@ def _kind(view: PlanView, index: int, arg: Arg) -> str:
     match arg:
         case Ref(mode=Mode.PLAIN):
             return view.type_before(arg.name, index)
+        case Ref(mode=Mode.EVIDENCE):
+            return "list"
         case Literal():
             return type_of(arg.value)
         case Template():
