@@ -83,7 +83,7 @@ def _compare(model: ChatOpenAI, at: int, name: str) -> Node:
     x, y = (FINDS[which] for which in COMPARES[at])
 
     async def node(state: State) -> State:
-        instruction = compare_instruction(at, state[x], state[y])  # type: ignore[literal-required]
+        instruction = compare_instruction(state[x], state[y])  # type: ignore[literal-required]
         asked = prompt(state["document"], instruction)
         return {name: (await model.ainvoke(asked)).text}  # type: ignore[misc]
 
