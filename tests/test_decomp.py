@@ -125,6 +125,11 @@ def test_a_wrong_step_is_corrected_with_what_is_wrong_with_it(wrong: str, code: 
     assert finished.text == "2"
     [call] = [one.call for one in model.asked if isinstance(one.call, CorrectPlan)]
     assert f"[{code}" in call.complaint
+    first, *rest = call.complaint.splitlines()
+    assert "corrected step only" in first
+    # It speaks of one step, and of nothing that a step cannot do.
+    assert not any(words in call.complaint for words in ("your plan", "New actions"))
+    assert all(line.startswith(("[PRL", "  ")) for line in rest)
     assert any(one.startswith(code) for one in rejected[0])
 
 

@@ -20,7 +20,6 @@ from pearl.lang.source import Source, Span
 from pearl.lang.values import as_text, one_line_json, to_json
 from pearl.lint.checker import Selection, check
 from pearl.lint.render import prompt
-from pearl.lint.render.report import Report
 from pearl.lint.rules import duplicate_step, no_steps
 from pearl.models.base import Reply
 from pearl.prompts.calls import Call, CorrectPlan, Decomposition, NextStep
@@ -82,8 +81,8 @@ class Decomp:
                 return move
             codes = [finding.code for finding in findings]
             self.caller.journal.decide(f"next/{number}/{attempt}/rejected", codes)
-            report = Report(Source(f"next/{number}", reply.text), findings)
-            call = CorrectPlan(write, reply.text, prompt.render([report]))
+            complaint = prompt.render_step(Source(f"next/{number}", reply.text), findings)
+            call = CorrectPlan(write, reply.text, complaint)
         raise RunError(
             f"Step {number} was rejected {self.corrections + 1} times: {findings[0].message}",
             diagnostics=tuple(findings),

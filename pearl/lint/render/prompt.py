@@ -14,9 +14,13 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lang.text import shorten
 from pearl.lint.render.report import Report
-from pearl.lint.rules import RULES
+from pearl.lint.rules import RULES, unknown_action
 
 HEADING = "The checker rejected your plan. Return the whole corrected plan only."
+STEP_HEADING = (
+    "The checker rejected your step. Reply with the corrected step only, on one line, or with "
+    "return and a name."
+)
 _LONGEST = 200
 
 
@@ -39,6 +43,25 @@ def render(reports: Sequence[Report], seen: Collection[str] = ()) -> str:
     for code in sorted(codes.intersection(seen)):
         lines.extend(_example(code))
     return "\n".join([HEADING, *lines]) + "\n"
+
+
+def render_step(source: Source, findings: Sequence[Diagnostic]) -> str:
+    """What a model is told that writes one step at a time, and cannot declare actions.
+
+    Args:
+        source: its reply.
+        findings: in the step, all of which keep it from being taken.
+    """
+    lines = [STEP_HEADING]
+    for finding in findings:
+        at = source.position(finding.span.start)[0] if source.text else 1
+        lines.append(f"[{finding.code}] {_quoted(source.line(at))}: {finding.message}")
+        text = finding.help
+        if finding.code == unknown_action.RULE.code:
+            close = "; ".join(finding.data["candidates"])
+            text = f"Closest: {close}." if close else "Use one of the actions that are listed."
+        lines += _indent(text)
+    return "\n".join(lines) + "\n"
 
 
 def _described(source: Source, errors: Sequence[Diagnostic]) -> Iterator[str]:
