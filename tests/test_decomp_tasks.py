@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 from pearl.cli import pearl
 from pearl.evaluate.datasets import DATASETS
 from pearl.evaluate.datasets.decomp import COMMAQA_E, GSM8K, MULTIARITH
-from pearl.lang.ast import Literal, Step
+from pearl.lang.ast import Literal, Plan, Step
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.parser import parse
@@ -35,12 +36,14 @@ from pearl.strategies.baselines import (
     blind_plan,
     chain,
     conclusion,
+    reasoning_plan,
     retrieve_read_plan,
     rolled_out_plan,
+    without_document,
 )
 from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 from pearl.strategies.least_to_most import LeastToMost
-from pearl.strategies.pearl import GivenPlan, load_demonstrations
+from pearl.strategies.pearl import GivenPlan, direct_plan, load_demonstrations
 from pearl.strategies.registry import with_retriever
 from tests.conftest import ROOT
 from tests.mind import Reader, Scripted, next_step, record, run
@@ -510,3 +513,24 @@ def test_a_method_that_cannot_begin_says_so_before_anything_is_asked(methods: st
     done = call("eval", "letters", *asked)
     assert done.code == 2
     assert words in done.err
+
+
+@pytest.mark.parametrize("method", ["zero-shot", "cot", "no-context", "cot-rolled-out", "decomp"])
+def test_a_right_reply_of_every_method_scores(method: str):
+    Path("letters.json").write_text(json.dumps(LETTERS_FILE), encoding="utf-8")
+    said = 'The second letters are n and o.\nThe answer is "n-o".'
+    rows = [{"path": "step/answer", "text": said}]
+    Path("said.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    model = recorded(LETTERS_ASKED, "letters") if method == "decomp" else "recorded:said.jsonl"
+    asked = ("eval", "letters", "--data", "letters.json", "--methods", method, "--model", model)
+    assert call(*asked, "--json").json["right"] == 1
+
+
+@pytest.mark.parametrize("plan_of", [direct_plan, reasoning_plan, blind_plan])
+def test_a_question_without_a_document_is_not_told_of_one(plan_of: Callable[[str], Plan]):
+    plan = without_document(plan_of(LETTERS_ASKED))
+    [step], [action] = plan.steps, plan.declares
+    arguments = (("X", LETTERS_ASKED),)
+    words = "".join(one["content"] for one in render(ExecuteStep(None, action, step, arguments)))
+    assert "CTX" not in words
+    assert "only sources" not in words

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -47,14 +47,14 @@ from pearl.runtime.context import UNLIMITED, Context, fit_fill
 from pearl.runtime.executor import Handlers, Solve, SolverError, mapped
 from pearl.runtime.loop import Return, Run, Steps
 from pearl.strategies.decomp import as_decomposition
-from pearl.strategies.pearl import GivenPlan, direct_plan, write_plan
+from pearl.strategies.pearl import ANSWER, GivenPlan, direct_plan, write_plan
 
 REASON = Action(
     "REASON_STEP_BY_STEP",
     (Param(DOCUMENT), Param("X")),
     "any",
     "Answer the question X from CTX. Reason step by step first: say what in CTX bears on X and "
-    "what follows from it. Then state the answer in one sentence.",
+    'what follows from it. Then end with a line that starts with "The answer is".',
 )
 """Zero-shot chain of thought (Kojima et al., 2022), as an action."""
 
@@ -113,6 +113,27 @@ class PlanShown:
         decide("plan/shown", print_plan(planned.plan))
         plan = _plan(run.question, FOLLOW, [[run.question, print_plan(planned.plan)]])
         return await GivenPlan(plan).next(run)
+
+
+_ALONE = {
+    ANSWER.name: "Answer the question X. Reply with the answer only.",
+    REASON.name: "Answer the question X. Reason step by step first, then end with a line that "
+    'starts with "The answer is".',
+    "REASON_AS_SHOWN": "Answer the question X. Take it apart first, say what each part comes to, "
+    'and end with a line that starts with "The answer is".',
+}
+"""The definitions of the actions of one step where there is no document to read."""
+
+
+def without_document(plan: Plan) -> Plan:
+    """A plan of one step for a question that is about no document."""
+    [step], [action] = plan.steps, plan.declares
+    params = tuple(param for param in action.params if param.name != DOCUMENT)
+    args = tuple(arg for arg in step.args if not isinstance(arg, Ref))
+    traits = action.traits | {"knowledge"}
+    doc = _ALONE.get(action.name, action.doc)
+    action = replace(action, params=params, doc=doc, traits=traits)
+    return replace(plan, steps=(replace(step, args=args),), declares=(action,))
 
 
 def reasoning_plan(question: str) -> Plan:
@@ -300,8 +321,7 @@ def chain(plan: Plan, library: Library) -> str:
 
 def conclusion(text: str) -> str:
     """What a chain of thought says its answer is, an item a line; else the text as it stands."""
-    lines = [line for line in text.splitlines() if not line.startswith(">")]
-    said = _SAID.split("\n".join(lines))
+    said = _SAID.split(text)
     if len(said) == 1:
         return text
     last = said[-1].strip()

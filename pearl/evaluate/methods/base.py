@@ -12,6 +12,7 @@ from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import Example
 from pearl.lang.printer import print_plan
 from pearl.runtime.loop import Finished, Strategy
+from pearl.strategies.baselines import conclusion
 from pearl.strategies.registry import Prepared, prepare
 
 if TYPE_CHECKING:
@@ -134,6 +135,5 @@ async def mapped(ready: Prepared, example: Example, session: Session) -> Outcome
     """
     question, document, options = example.question, example.document, example.options
     reply = await answer(ready, question, document, options, session)
-    # An answer may be quotes and nothing else.
-    chosen = reply.option.letter if reply.option else reply.words or reply.text
+    chosen = reply.option.letter if reply.option else conclusion(reply.text)
     return Outcome(chosen, reply.text, reply.plan, fallback=reply.fallback)

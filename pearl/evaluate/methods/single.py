@@ -25,7 +25,6 @@ from pearl.lang.source import InputError
 from pearl.lang.values import as_text
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.calls import Caller
-from pearl.runtime.evidence import without_quotes
 from pearl.runtime.executor import NONE, Handlers
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.strategies import baselines
@@ -49,6 +48,8 @@ def one_step(plan_of: Callable[[str], Plan]) -> AnswerOne:
 async def _one_step(
     plan: Plan, example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
+    if example.document == NO_DOCUMENT:
+        plan = baselines.without_document(plan)
     ready = prepare_own(lambda _: GivenPlan(plan), shared.setups[LIBRARY].library)
     return replace(await mapped(ready, example, session), plan="")
 
@@ -58,10 +59,7 @@ async def rolled_out(example: Example, shared: EvaluationContext, session: Sessi
     setup = shared.setup(STEPWISE)
     demonstrations = shown_plans(setup.demonstrations)
     plan = baselines.rolled_out_plan(example.question, demonstrations, setup.library)
-    outcome = await _one_step(plan, example, shared, session)
-    if example.options:
-        return outcome
-    return replace(outcome, answer=baselines.conclusion(outcome.answer or outcome.words))
+    return await _one_step(plan, example, shared, session)
 
 
 async def multiple_choice(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -109,11 +107,10 @@ def rotations(options: Sequence[str], count: int = 4) -> tuple[tuple[int, ...], 
 
 async def _chosen(reply: str, options: Sequence[str], question: str, caller: Caller) -> int | None:
     """The place of the option that a reply chose, in the order that it was shown."""
-    words = without_quotes(reply)
-    first, _, rest = words.partition("\n")
+    first, _, rest = reply.partition("\n")
     place = read_option(first, options)
     if place is None and rest:
-        place = read_option(words, options)
+        place = read_option(reply, options)
     if place is None:
         try:
             call = MapAnswer(question, reply, tuple(options))
@@ -137,7 +134,7 @@ async def retrieve_and_read(
         call = MapAnswer(example.question, words, example.options)
         option = await map_answer(call, caller)
         return Outcome(option.letter, words, plan_text)
-    return Outcome(without_quotes(words) or words, words, plan_text)
+    return Outcome(baselines.conclusion(words), words, plan_text)
 
 
 def in_form(action: str) -> AnswerOne:
