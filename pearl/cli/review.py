@@ -96,7 +96,13 @@ def review_command(
 
     Everybody gets a link. Verdicts go to the store as they are given; the same command goes on.
     """
-    _installed()
+    from importlib.util import find_spec
+
+    missing = [name for name in ("starlette", "uvicorn", "nltk") if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"pearl review needs {', '.join(missing)}: install it with pip install 'pearl[review]'."
+        )
     from pearl.review.folders import read_folders
     from pearl.review.pages import application
     from pearl.review.people import read_wanted
@@ -161,27 +167,15 @@ def agreement(form: str | None, output: str, store: str, as_json: bool) -> None:
     from pearl.store.database import address
 
     with open_existing(store) as engine:
-        about = (("store", _shown(address(store))),)
+        place = str(Path(address(store)))
+        if "://" in address(store):
+            place = engine.url.render_as_string(hide_password=True)
+        about = (("store", place),)
         report = review_report(read_verdicts(engine), everybody(engine), about)
     show(report, form, output, as_json=as_json)
 
 
 _MORE = {"export": export, "agreement": agreement}
-
-
-def _installed() -> None:
-    """Say at once what is missing.
-
-    Raises:
-        InputError: the extra is not installed.
-    """
-    from importlib.util import find_spec
-
-    missing = [name for name in ("starlette", "uvicorn", "nltk") if find_spec(name) is None]
-    if missing:
-        raise InputError(
-            f"pearl review needs {', '.join(missing)}: install it with pip install 'pearl[review]'."
-        )
 
 
 def _welcome(
@@ -277,20 +271,8 @@ def _csv(rows: list[dict[str, Any]]) -> str:
             "after_others": int(row["after_others"]),
             "versions": "; ".join(row["versions"]),
         }
-        writer.writerow([_cell(flat[head]) for head in heads])
+        writer.writerow(
+            f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+            for cell in map(flat.__getitem__, heads)
+        )
     return text.getvalue()
-
-
-def _cell(value: Any) -> Any:  # noqa: ANN401 - a text or a number
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
-    return value
-
-
-def _shown(place: str) -> str:
-    """A store's address without its password."""
-    if "://" not in place:
-        return str(Path(place))
-    from sqlalchemy import make_url
-
-    return make_url(place).render_as_string(hide_password=True)
