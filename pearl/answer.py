@@ -20,6 +20,7 @@ from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import as_text
 from pearl.models.base import Measured, Model, ModelError, Usage, env_number
+from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import Engine, start_engine
 from pearl.models.tokens import counter_of, load_prices
 from pearl.prompts.calls import MapAnswer, letter
@@ -52,7 +53,9 @@ class Session:
         Args:
             watch: told of each call.
         """
-        return Caller(self.engine.ask, self.engine.identity, self.journal, watch)
+        engine = self.engine
+        always = engine.constrain == "always"
+        return Caller(engine.ask, engine.identity, self.journal, watch, engine.forms, always)
 
 
 def context_for(model: Model, policy: Policy = "auto", window: int | None = None) -> Context:
@@ -85,6 +88,7 @@ async def open_session(
     context: Context = UNLIMITED,
     cache: bool = True,
     began: Began | None = None,
+    constrain: Mode | None = None,
 ) -> AsyncIterator[Session]:
     """Open a session for one run; model and store are let go at the end.
 
@@ -97,15 +101,17 @@ async def open_session(
         context: how much fits a prompt, and what to do with a longer document.
         cache: whether replies of earlier runs count.
         began: told the run's name.
+        constrain: whether replies are held to grammars and schemas; by default as `choose_mode`.
 
     Raises:
-        InputError: the store cannot be used.
+        InputError: the store cannot be used, or a setting is wrong.
     """
+    mode = choose_mode(constrain)
     if store is None:
         journal = Journal()
         journal.decide("run", head)
         try:
-            yield Session(start_engine(model), journal, context)
+            yield Session(start_engine(model, constrain=mode), journal, context)
         finally:
             await model.close()
         return
@@ -119,7 +125,8 @@ async def open_session(
             began(run)
         journal = opened.journal(run)
         journal.decide("run", head)
-        yield Session(start_engine(model, opened, "" if cache else run), journal, context)
+        engine = start_engine(model, opened, "" if cache else run, constrain=mode)
+        yield Session(engine, journal, context)
         opened.end(run)
     finally:
         opened.close()

@@ -29,6 +29,7 @@ from pearl.lint.checker import DEFAULT, Selection
 from pearl.lint.checker import check as _check
 from pearl.lint.checker import fix as _fix
 from pearl.models.base import Model, choose_model
+from pearl.models.constraints import Mode
 from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
@@ -86,6 +87,7 @@ async def write_plan(
     cache: bool = True,
     watch: Watch | None = None,
     began: Began | None = None,
+    constrain: Mode | None = None,
 ) -> Planned:
     """Have a model write a plan. It never sees a document.
 
@@ -100,6 +102,9 @@ async def write_plan(
         cache: whether replies of earlier runs in the store count.
         watch: told the path of each call when it starts and when it ends.
         began: told the run's name.
+        constrain: ``auto`` holds the model's plans to the grammar of those that pass the
+            checker, where it takes one; ``always`` ends with an error where it takes none;
+            ``never`` leaves them free. By default what ``PEARL_CONSTRAIN`` says, or ``auto``.
 
     Raises:
         InputError: an empty question, or a wrong setting.
@@ -110,7 +115,9 @@ async def write_plan(
     prepared = prepare("pearl", model.name, library, demonstrations)
     library, shown = prepared.library, prepared.demonstrations
     head = heading(question, None, library, model)
-    async with open_session(model, head, "plan", store, cache=cache, began=began) as session:
+    async with open_session(
+        model, head, "plan", store, cache=cache, began=began, constrain=constrain
+    ) as session:
         journal, caller = session.journal, session.caller(watch)
         planned = await _write_plan(WritePlan(question, library, shown), caller)
         if planned.plan:
@@ -133,6 +140,7 @@ async def ask(
     began: Began | None = None,
     strategy: str = "pearl",
     tools: str = "",
+    constrain: Mode | None = None,
 ) -> Answer:
     """Answer a question about a document, with evidence; by default with a plan written first.
 
@@ -155,6 +163,7 @@ async def ask(
         strategy: how: ``pearl``, ``decomp``, ``fsm1``, ``fsm2``, ``rebel`` or ``react``.
         tools: for ``rebel``, a ``tools.toml`` with what may be asked beside the
             document, or ``none``; empty for a search of the document.
+        constrain: as `write_plan` takes it; single steps and JSON replies are held alike.
 
     Raises:
         InputError: an empty question, an unreadable document, a wrong setting.
@@ -169,7 +178,16 @@ async def ask(
     context = context or context_for(model)
     async with (
         _opened(tools) as toolbox,
-        open_session(model, head, "ask", store, context=context, cache=cache, began=began) as here,
+        open_session(
+            model,
+            head,
+            "ask",
+            store,
+            context=context,
+            cache=cache,
+            began=began,
+            constrain=constrain,
+        ) as here,
     ):
         asked = kept(toolbox, here, question) if toolbox else None
         return await answer(prepared, question, source, options, here, watch, asked)

@@ -28,6 +28,7 @@ SETTINGS = (
     "PEARL_TRIES",
     "PEARL_THREADS",
     "PEARL_EMBEDDING_MODEL",
+    "PEARL_CONSTRAIN",
 )
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
@@ -43,6 +44,8 @@ settings.load_profile("suite")
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in SETTINGS:
         monkeypatch.delenv(name, raising=False)
+    # A server that records what it is asked is to be asked nothing but what the test is about.
+    monkeypatch.setenv("PEARL_CONSTRAIN", "never")
     monkeypatch.chdir(tmp_path)
 
 

@@ -14,6 +14,7 @@ from pearl.lang.text import counted
 if TYPE_CHECKING:
     from pearl.answer import Answer
     from pearl.lang.source import Source
+    from pearl.models.constraints import Mode
     from pearl.runtime.context import Policy
 
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     "--tools", default="", metavar="FILE",
     help="For rebel: the tools that may be asked in place of a search of the document, or none.",
 )  # fmt: skip
-@shared("library", "demos", "model", "context", "store", "cache", "json")
+@shared("library", "demos", "model", "constrain", "context", "store", "cache", "json")
 def ask_command(
     document: str,
     question: str,
@@ -38,6 +39,7 @@ def ask_command(
     libraries: tuple[str, ...],
     demos: str,
     model: str,
+    constrain: Mode | None,
     context: Policy,
     window: int | None,
     store: str,
@@ -82,6 +84,7 @@ def ask_command(
                 began=began,
                 strategy=strategy,
                 tools=tools,
+                constrain=constrain,
             )
         )
     show(answer, source, as_json=as_json)
@@ -92,13 +95,14 @@ def ask_command(
     epilog='Example:  pearl plan "Why does Mara leave the lighthouse?" -o mara.plan',
 )  # fmt: skip
 @click.argument("question")
-@shared("output", "library", "demos", "model", "store", "cache", "json")
+@shared("output", "library", "demos", "model", "constrain", "store", "cache", "json")
 def plan_command(
     question: str,
     output: str,
     libraries: tuple[str, ...],
     demos: str,
     model: str,
+    constrain: Mode | None,
     store: str,
     no_cache: bool,
     as_json: bool,
@@ -131,6 +135,7 @@ def plan_command(
                 cache=not no_cache,
                 watch=watch,
                 began=began,
+                constrain=constrain,
             )
         )
     text = print_plan(planned.plan) if planned.plan else ""

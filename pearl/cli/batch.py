@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.argument("questions")
 @shared("documents")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file of answers.")
-@shared("strategy", "library", "demos", "context")
+@shared("strategy", "library", "demos", "constrain", "context")
 @click.option(
     "--pass", "passes", multiple=True, metavar="NAME",
     help="A rewrite of plans beside those that never change an answer (docs/passes.md). "

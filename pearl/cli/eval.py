@@ -74,7 +74,7 @@ class Sizes(click.ParamType[tuple[int, ...]]):
 )
 @shared("evaluation")
 @click.option("-o", "--output", default="", metavar="FILE", help="Write all results, one a line.")
-@shared("context", "job")
+@shared("constrain", "context", "job")
 def eval_command(
     dataset: str,
     data: str,

@@ -15,6 +15,7 @@ from pearl.lang.text import counted
 if TYPE_CHECKING:
     from pearl.jobs.job import Job, JobSettings
     from pearl.jobs.workers import JobProgress
+    from pearl.models.constraints import Mode
 
 
 def job_settings(
@@ -25,6 +26,7 @@ def job_settings(
     no_cache: bool,
     restart: bool,
     grace: float,
+    constrain: Mode | None = None,
     **limits: Any,  # noqa: ANN401 - those of `limits_options`
 ) -> JobSettings:
     """What the options of `job_options` come to.
@@ -34,6 +36,7 @@ def job_settings(
     """
     from pearl.jobs.job import JobSettings
     from pearl.models.base import choose_model
+    from pearl.models.constraints import choose_mode
     from pearl.models.middleware.stack import EngineLimits
     from pearl.models.tokens import load_prices
     from pearl.store.database import address
@@ -47,6 +50,7 @@ def job_settings(
         restart=restart,
         scheduler=scheduler,
         grace=grace,
+        constrain=choose_mode(constrain),
     )
 
 

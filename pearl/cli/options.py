@@ -95,6 +95,15 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 "Default: PEARL_MODEL, or offline where no endpoint is set.",
             ),
         ),
+        "constrain": (
+            _option(
+                "--constrain",
+                type=click.Choice(["auto", "always", "never"]),
+                help="Hold plans, steps and JSON replies to a grammar or a schema while the model "
+                "writes them: auto where the endpoint takes that, always with an error where it "
+                "does not. Default: PEARL_CONSTRAIN, or auto.",
+            ),
+        ),
         "context": (
             _option(
                 "--context",

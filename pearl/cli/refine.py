@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--rounds", type=click.IntRange(0), default=3, show_default=True, metavar="N",
     help="How often a plan whose answer is wrong may be refined.",
 )  # fmt: skip
-@shared("library", "demos", "context", "job")
+@shared("library", "demos", "constrain", "context", "job")
 def refine_command(
     questions: str,
     documents: str,

@@ -20,6 +20,7 @@ from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, resume, stored_ro
 from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError, choose_model
+from pearl.models.constraints import Mode
 from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
 from pearl.models.tokens import Price, counter_of
@@ -48,6 +49,7 @@ class Order:
         context: how much fits a prompt.
         limits: one worker's share of them, but for the budget, which is whole.
         price: what the model's tokens cost.
+        constrain: whether replies are held to grammars and schemas.
     """
 
     run: str
@@ -59,6 +61,7 @@ class Order:
     context: Context
     limits: EngineLimits
     price: Price | None
+    constrain: Mode
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,13 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
         ledger = StoreLedger(store, order.run, order.limits.ceiling) if limited else None
         self._store = store
         self._engine = start_engine(
-            model, store, order.scope, order.limits, order.price, ledger=ledger
+            model,
+            store,
+            order.scope,
+            order.limits,
+            order.price,
+            ledger=ledger,
+            constrain=order.constrain,
         )
         # A count is remembered for the very function that counts.
         self._context = replace(order.context, count=counter_of(model))
@@ -217,6 +226,7 @@ def run_on_cluster(
                     tpm=limits.tpm / workers if limits.tpm else None,
                 ),
                 price=price,
+                constrain=settings.constrain,
             )
             client.register_plugin(DaskWorker(order), name=plugin)
             size = max(SMALLEST, min(LARGEST, len(left) // (4 * workers)))

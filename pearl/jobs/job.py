@@ -18,6 +18,7 @@ from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
 from pearl.lang.source import InputError
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError
+from pearl.models.constraints import Mode
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
@@ -64,6 +65,7 @@ class JobSettings:
         restart: whether to begin a new run where there is one to go on with.
         scheduler: a Dask scheduler's address, or ``local``; empty for this process.
         grace: seconds that calls under way get to finish after Ctrl-C.
+        constrain: whether replies are held to grammars and schemas.
     """
 
     model: Model
@@ -74,6 +76,7 @@ class JobSettings:
     restart: bool = False
     scheduler: str = ""
     grace: float = 30.0
+    constrain: Mode = "never"
 
 
 def start(
@@ -98,6 +101,8 @@ def start(
     try:
         model, limits = settings.model, settings.limits
         known = {"kind": job.kind, "model": model.identity, "cache": settings.cache}
+        if settings.constrain != "auto":
+            known["constrain"] = settings.constrain
         fingerprint = digest({**job.known, **known})
         earlier = None if settings.restart else latest(store.engine, fingerprint, time.time())
         if earlier is not None:
@@ -124,7 +129,9 @@ def start(
             run_on_cluster(job, settings, store, scope, progress, changed)
         else:
             spent = totals(store.engine, run).spent
-            engine = start_engine(model, store, scope, limits, price, spent)
+            engine = start_engine(
+                model, store, scope, limits, price, spent, constrain=settings.constrain
+            )
             size = limits.concurrency or CONCURRENT_TASKS
             pool = WorkerPool(job.work, job.context, engine, store, run, size, progress, changed)
             asyncio.run(_run_until_stopped(job, pool, settings))

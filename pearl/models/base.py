@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json
 from pearl.prompts.calls import Call, Message
+
+if TYPE_CHECKING:
+    from pearl.lang.plan_grammar import Grammar
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,36 @@ class Usage:
         )
 
 
+Kind: TypeAlias = Literal["grammar", "schema"]
+"""What a constraint may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What a reply is held to while it is written: a grammar, or a JSON schema.
+
+    Args:
+        grammar: of plans or of steps; None where it is a schema.
+        schema: as JSON text; empty where it is a grammar.
+        form: how the endpoint takes it, by its name in `pearl.models.constraints`; empty where
+            that is not known yet.
+    """
+
+    grammar: Grammar | None = None
+    schema: str = ""
+    form: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        """Which of the two it is."""
+        return "schema" if self.grammar is None else "grammar"
+
+    @property
+    def digest(self) -> str:
+        """The hash of what it lets through, whatever its form."""
+        return _digest(self.schema if self.grammar is None else self.grammar.gbnf)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A call with the words it became.
@@ -49,6 +82,9 @@ class Request:
             the same document, so that an endpoint may keep them; 0 for none.
         document: the hash of the document's text; empty where there is none.
         sample: which of several answers to the same prompt is wanted, from 0.
+        constraint: what the reply is held to, in the form that the endpoint takes; None where
+            it is free.
+        plain: the key of the same call without a constraint; empty where it has none.
     """
 
     call: Call
@@ -58,6 +94,8 @@ class Request:
     stable: int = 0
     document: str = ""
     sample: int = 0
+    constraint: Constraint | None = None
+    plain: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +213,13 @@ class Measured(Protocol):
         ...
 
 
-def call_key(identity: str, messages: tuple[Message, ...], sample: int = 0, stable: int = 0) -> str:
+def call_key(
+    identity: str,
+    messages: tuple[Message, ...],
+    sample: int = 0,
+    stable: int = 0,
+    constraint: Constraint | None = None,
+) -> str:
     """The hash of everything that decides an answer (docs/design.md).
 
     Args:
@@ -184,11 +228,14 @@ def call_key(identity: str, messages: tuple[Message, ...], sample: int = 0, stab
         sample: which of several answers to the same prompt.
         stable: how many characters of the last message many prompts share;
             they are hashed once, and their hash stands for them.
+        constraint: what the reply is held to; None for nothing, which leaves the key as it was
+            before there were any.
     """
     *before, last = messages
     shared = _digest(last["content"][:stable]) if stable else ""
     rest = [last["role"], shared, last["content"][stable:]]
-    return _digest(canonical_json([identity, before, rest, sample]))
+    held = [constraint.digest] if constraint else []
+    return _digest(canonical_json([identity, before, rest, sample, *held]))
 
 
 def _digest(text: str) -> str:

@@ -30,6 +30,7 @@ from pearl.prompts.calls import (
     MapAnswer,
     MineActions,
     NextStep,
+    ProveForm,
     RefinePlan,
     WritePlan,
     letter,
@@ -82,7 +83,7 @@ class Offline:
                 return Reply(planning.write_shortest(call.write))
             case LabelQuestion() as call:
                 return Reply(mining.label(call))
-            case NextStep() | FillSchema() | CorrectPlan() | CorrectFilled():
+            case NextStep() | FillSchema() | CorrectPlan() | CorrectFilled() | ProveForm():
                 raise ModelError("request", NEEDED)
 
     async def close(self) -> None:

@@ -1,9 +1,9 @@
 """Any OpenAI-compatible endpoint, over chat completions or the Responses API.
 
 A call is one request: nothing here tries again, the engine's retry layer is
-the only one that does. The deadline is the whole call's. No request asks for
-a response format: every answer is plain text, so all requests on a document
-open with the same prefix, which endpoints keep (docs/design.md).
+the only one that does. The deadline is the whole call's. What constrains an
+answer stands in fields beside the messages, so all requests on a document open
+with the same prefix, which endpoints keep (docs/design.md).
 
 From top to bottom: the model; how requests are written for an endpoint; a
 completion read with no trust; whether the endpoint read the whole document.
@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from pearl.lang.values import canonical_json
-from pearl.models.base import FINAL, ModelError, Reply, Request, Usage
+from pearl.models.base import FINAL, Constraint, ModelError, Reply, Request, Usage
+from pearl.models.constraints import GRAMMARS, Forms, request_fields
 from pearl.models.tokens import count_tokens, plain_name
 from pearl.models.transport import SHOWN, Redact, Transport, complaint_of, failure, read_complaint
 from pearl.prompts.calls import ExecuteStep
@@ -45,8 +46,6 @@ class OpenAI:
         transport: to the endpoint; by default one with the settings' key.
     """
 
-    notice = ""
-
     def __init__(
         self,
         name: str,
@@ -57,12 +56,18 @@ class OpenAI:
         self.name = name
         self._api = api or CHAT
         self.identity = identity_of(name, settings, self._api)
+        self.forms = forms_of(name, settings, self._api)
         self.sampling = settings.sampling
         self._limit = settings.timeout
         self._final: ModelError | None = None
         self._transport = transport or Transport(settings)
         self._writer = self._api.writer(name, settings)
         self._form = self._api.form(name, settings)
+
+    @property
+    def notice(self) -> str:
+        """That a constraint was refused, where one was."""
+        return self.forms.notice
 
     async def answer(self, request: Request) -> Reply:
         if self._final:
@@ -189,6 +194,24 @@ class Form:
         return form
 
 
+def _is_openai(settings: Settings) -> bool:
+    host = urlsplit(settings.url).hostname or ""
+    return host == "api.openai.com" or host.endswith(".api.openai.com")
+
+
+def forms_of(name: str, settings: Settings, api: Api) -> Forms:
+    """In which forms a model of an endpoint may take constraints.
+
+    Args:
+        name: the model's.
+        settings: where the endpoint is.
+        api: how it is spoken to.
+    """
+    # OpenAI refuses fields that it does not know; others pass over them.
+    grammars = ("custom_tool",) if _is_openai(settings) else GRAMMARS
+    return Forms(canonical_json([name, settings.url, *api.path]), grammars)
+
+
 def first_form(name: str, settings: Settings) -> Form:
     """The form to begin with.
 
@@ -196,8 +219,7 @@ def first_form(name: str, settings: Settings) -> Form:
         name: the model's.
         settings: where the endpoint is, and in which words it is asked to keep a document.
     """
-    host = urlsplit(settings.url).hostname or ""
-    own = host == "api.openai.com" or host.endswith(".api.openai.com")
+    own = _is_openai(settings)
     limit = NEW_LIMIT if own else OLD_LIMIT
     # Reasoning models refuse every temperature but their own; a batch of many is not sent twice.
     greedy = not (own and _REASONING.search(name))
@@ -263,7 +285,13 @@ class Writer:
         fields = {"model": self._name, **sampling, **form.fields(document)}
         if settings.max_tokens is not None:
             fields[form.limit] = settings.max_tokens
+        if request.constraint is not None:
+            fields |= self.held(request.constraint)
         return fields
+
+    def held(self, constraint: Constraint) -> dict[str, Any]:
+        """The fields that hold a reply to a constraint."""
+        return request_fields(constraint)
 
     def _messages(self, request: Request, marker: dict[str, Any]) -> list[bytes]:
         """Pieces of the list of messages; the last one's text is in one part, or in two."""
@@ -365,6 +393,10 @@ def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any 
         raise _error_of(data, redact) or ModelError("reply", INSTEAD.format("something else"))
     message, finished = _get(choice, "message"), _get(choice, "finish_reason")
     text, refusal = _get(message, "content"), _get(message, "refusal")
+    tools = _get(message, "tool_calls")
+    if not text and isinstance(tools, list) and tools:
+        # The one tool that was offered takes the reply, held to a grammar.
+        text = _get(_get(tools[0], "custom"), "input")
     if isinstance(refusal, str) and refusal and not text:
         words = " ".join(redact(refusal).split())[:SHOWN]
         raise ModelError("refusal", f"The model refused: {words}")

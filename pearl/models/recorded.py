@@ -6,10 +6,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from pearl.lang.source import InputError, read_source
 from pearl.lang.values import canonical_json
-from pearl.models.base import ModelError, Reply, Request
+from pearl.models.base import Kind, ModelError, Reply, Request
+from pearl.models.constraints import Forms
+
+_ANY: Mapping[Kind, str] = {"grammar": "recorded", "schema": "recorded"}
+"""Replies were held to whatever they were held to when they were recorded."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class Recorded:
     identity: str = ""
     cut: frozenset[str] = frozenset()
     notice: str = field(default="", init=False)
+    forms: Forms = field(init=False, default_factory=partial(Forms, known=_ANY), compare=False)
 
     def __post_init__(self) -> None:
         if not self.identity:
@@ -38,12 +44,11 @@ class Recorded:
             object.__setattr__(self, "identity", f"recorded {digest}")
 
     async def answer(self, request: Request) -> Reply:
-        text = self.answers.get(request.key)
-        if text is None:
-            text = self.answers.get(request.path)
-        if text is None:
-            raise ModelError("recording", f"{self.name} has no answer for the call {request.path}.")
-        return Reply(text, complete=request.key not in self.cut)
+        # What was recorded may have been constrained or not.
+        for key in (request.key, request.plain, request.path):
+            if key and key in self.answers:
+                return Reply(self.answers[key], complete=key not in self.cut)
+        raise ModelError("recording", f"{self.name} has no answer for the call {request.path}.")
 
     async def close(self) -> None:
         return

@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pearl.models.base import Reply, Request
+from pearl.models.base import Constraint, Reply, Request
 from pearl.models.openai import Api, Form, Writer, first_form, half_a_character, read_json, reply_of
 from pearl.models.transport import Redact
 
@@ -30,6 +30,20 @@ class ResponsesWriter(Writer):
             return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
         except UnicodeEncodeError:
             raise half_a_character() from None
+
+    def held(self, constraint: Constraint) -> dict[str, Any]:
+        fields = super().held(constraint)
+        if "response_format" in fields:
+            named = fields["response_format"]["json_schema"]
+            return {"text": {"format": {"type": "json_schema", **named}}}
+        if "tools" in fields:
+            # What stands a level deeper in a chat completion.
+            [tool] = fields["tools"]
+            custom = tool["custom"]
+            form = {"type": "grammar", **custom["format"]["grammar"]}
+            choice = {"type": "custom", "name": custom["name"]}
+            fields = {"tools": [{"type": "custom", **custom, "format": form}], "tool_choice": choice}
+        return fields
 
 
 def first_responses_form(name: str, settings: Settings) -> Form:

@@ -82,11 +82,19 @@ def _encoding_name(model: str) -> str:
     return name if name in _CARRIED else _CARRIED[-1]
 
 
+def cache_folder() -> Path:
+    """Where Pearl keeps what it can find out again.
+
+    Raises:
+        RuntimeError: the process has no home.
+    """
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pearl"
+
+
 @lru_cache(maxsize=4)
 def _encoding(name: str) -> Encoding:
     try:
-        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        return _loaded(name, Path(home) / "pearl" / "tiktoken")
+        return _loaded(name, cache_folder() / "tiktoken")
     except (OSError, RuntimeError):
         # RuntimeError: a process may have no home at all.
         with tempfile.TemporaryDirectory(prefix="pearl-tiktoken-") as folder:

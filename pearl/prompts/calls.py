@@ -214,11 +214,14 @@ class Field:
         name: its name in the JSON object.
         about: what it holds, for the model.
         schema: the JSON schema of its values, as JSON text.
+        within: a narrower one, for what can be said at this point of a run. A reply that is
+            constrained is held to it; it is not shown. Empty for the same.
     """
 
     name: str
     about: str
     schema: str
+    within: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +271,17 @@ class CorrectFilled:
     complaint: str
 
 
+@dataclass(frozen=True, slots=True)
+class ProveForm:
+    """Say something that only a constraint can make a model say.
+
+    Args:
+        form: how the constraint is written, by its name in `pearl.models.constraints`.
+    """
+
+    form: str
+
+
 Call: TypeAlias = (
     WritePlan
     | NextStep
@@ -280,6 +294,7 @@ Call: TypeAlias = (
     | LabelQuestion
     | FillSchema
     | CorrectFilled
+    | ProveForm
 )
 
 

@@ -35,6 +35,7 @@ from pearl.prompts.calls import (
     Message,
     MineActions,
     NextStep,
+    ProveForm,
     RefinePlan,
     Schema,
     WritePlan,
@@ -111,6 +112,8 @@ def render(call: Call) -> tuple[Message, ...]:
             )
         case CorrectFilled():
             return _follow_up(call.fill, call.reply, "correct_filled", call)
+        case ProveForm():
+            return _messages("prove_form")
 
 
 @lru_cache(maxsize=32)

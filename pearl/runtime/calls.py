@@ -12,8 +12,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from pearl.models.base import Ask, Attempt, ModelError, Reply, Request, Usage, call_key
-from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, Schema
+from pearl.models.base import (
+    Ask,
+    Attempt,
+    Constraint,
+    ModelError,
+    Reply,
+    Request,
+    Usage,
+    call_key,
+)
+from pearl.models.constraints import Forms, constraint_of, noted
+from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, ProveForm, Schema
 from pearl.prompts.render import render, stable_part
 
 
@@ -104,6 +114,13 @@ CALLS = 500
 """Calls of one question, at most, where its steps are written one at a time."""
 
 
+REFUSING = ("request", "server")
+"""Reasons of errors behind which may stand that an endpoint does not take a constraint."""
+
+CONSTRAINED, UNCONSTRAINED = "constrained", "unconstrained"
+"""What ends the path of a decision that says in which form a call is constrained, or why not."""
+
+
 @dataclass(frozen=True)
 class Caller:
     """Asks a model and keeps the journal.
@@ -113,15 +130,22 @@ class Caller:
         identity: everything about the model that decides its answers.
         journal: where it is written.
         watch: told the path of each call when it starts and when it ends.
+        forms: in which forms the model takes constraints; None leaves every reply free.
+        always: whether a call fails that is to be constrained and cannot be.
     """
 
     ask: Ask
     identity: str
     journal: Journal
     watch: Watch | None = None
+    forms: Forms | None = None
+    always: bool = False
 
     async def __call__(self, call: Call, path: str, sample: int = 0) -> Reply:
         """Ask. The reply is in the journal before it is returned.
+
+        A call that expects a plan, a step or a JSON object is constrained where the model takes
+        that. Where it then refuses, it is asked again without.
 
         Args:
             call: what is asked.
@@ -131,12 +155,65 @@ class Caller:
         Raises:
             ModelError: no usable answer; that is in the journal too.
         """
+        constraint = await self._constraint(call)
+        if constraint is None:
+            return await self._asked(call, path, sample)
+        self.journal.decide(f"{path}/{CONSTRAINED}", constraint.form)
+        try:
+            return await self._asked(call, path, sample, constraint)
+        except ModelError as error:
+            if self.always or error.reason not in REFUSING:
+                raise
+            reply = await self._asked(call, path, sample)
+            # Not the call was at fault, but what it was held to.
+            self.journal.decide(f"{path}/{UNCONSTRAINED}", str(error))
+            assert self.forms is not None
+            self.forms.refuse(constraint.kind)
+            return reply
+
+    async def _constraint(self, call: Call) -> Constraint | None:
+        """What a call is held to, in the form that the model takes; None for nothing.
+
+        Raises:
+            ModelError: the model takes none, and it has to.
+        """
+        constraint = constraint_of(call) if self.forms else None
+        if self.forms is None or constraint is None:
+            return None
+        form = await self.forms.form_of(constraint.kind, self._prove, anew=self.always)
+        if form:
+            return replace(constraint, form=form)
+        if self.always:
+            raise ModelError(
+                "request",
+                f"The model takes no {constraint.kind} that replies are held to: use --constrain "
+                "auto, or a server that does.",
+            )
+        return None
+
+    async def _prove(self, form: str) -> str:
+        call = ProveForm(form)
+        try:
+            # A kept reply would prove nothing: each of them is another sample.
+            sample = time.time_ns()
+            return (await self._asked(call, f"prove/{form}", sample, constraint_of(call))).text
+        except ModelError as error:
+            if error.reason in (*REFUSING, "reply", "refusal", "context"):
+                return ""
+            raise
+
+    async def _asked(
+        self, call: Call, path: str, sample: int, constraint: Constraint | None = None
+    ) -> Reply:
         messages = render(call)
         document = call.document if isinstance(call, ExecuteStep | FillSchema) else None
         stable = stable_part(document) if document else 0
-        key = call_key(self.identity, messages, sample, stable)
+        key = plain = call_key(self.identity, messages, sample, stable)
+        if constraint is not None:
+            messages = noted(messages, constraint)
+            key = call_key(self.identity, messages, sample, stable, constraint)
         digest = document.digest if document else ""
-        request = Request(call, messages, path, key, stable, digest, sample)
+        request = Request(call, messages, path, key, stable, digest, sample, constraint, plain)
         began, started = time.time(), time.monotonic()
         if self.watch:
             self.watch(path, False)

@@ -8,7 +8,9 @@ in the next prompt, and not in the plan.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from itertools import count
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +19,7 @@ from pearl.lang.ast import DOCUMENT, Literal, Plan, Ref, Step
 from pearl.lang.builtins import Given
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, as_text
-from pearl.prompts.calls import FillSchema
+from pearl.prompts.calls import FillSchema, Schema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.retrieval.terms import sentences
@@ -117,11 +119,22 @@ class React:
         given: list[tuple[str, Value]] = [("question", self._run.question), ("steps", steps)]
         if refused:
             given.append(("refused", list(refused)))
-        call = FillSchema(load_schema("react_step"), tuple(given))
+        call = FillSchema(self._schema(), tuple(given))
         try:
             return await fill(self.caller, call, f"react/{turn}")
         except SchemaError as error:
             raise RunError(str(error)) from None
+
+    def _schema(self) -> Schema:
+        """What a turn is asked for; a reply that is constrained can only do what can be done."""
+        schema = load_schema("react_step")
+        last = len(self._run.plan.steps) + 1 >= self.most
+        shown = ["Lookup"] if _paragraph(self._run.plan) else []
+        actions = ["Finish"] if last else ["Search", *shown, "Finish"]
+        words = {"type": "string", "minLength": 1, "maxLength": _LONGEST}
+        within = {"thought": words, "action": {"enum": actions}, "input": words}
+        fields = (replace(field, within=json.dumps(within[field.name])) for field in schema.fields)
+        return replace(schema, fields=tuple(fields))
 
 
 def _step(action: str, words: str, plan: Plan) -> Step:

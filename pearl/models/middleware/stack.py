@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage, env_number
+from pearl.models.constraints import Forms, Mode, TakesForms
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
 from pearl.models.middleware.cache import Cached, PrefixWarmup, ReplyCache
 from pearl.models.middleware.rate_limit import (
@@ -63,17 +64,26 @@ class Engine:
         model: the model within.
         limiter: how many calls are under way.
         replies: where replies are kept; None where they are not.
+        constrain: whether replies are held to grammars and schemas.
     """
 
     ask: Ask
     model: Model
     limiter: ConcurrencyLimiter
     replies: ReplyCache | None = None
+    constrain: Mode = "never"
 
     @property
     def identity(self) -> str:
         """Everything about the model that decides its answers."""
         return self.model.identity
+
+    @property
+    def forms(self) -> Forms | None:
+        """In which forms the model takes constraints; None where replies are free."""
+        if self.constrain == "never":
+            return None
+        return self.model.forms if isinstance(self.model, TakesForms) else Forms("", (), ())
 
     @property
     def stopped(self) -> ModelError | None:
@@ -93,6 +103,7 @@ def start_engine(
     price: Price | None = None,
     spent: Usage | None = None,
     ledger: Ledger | None = None,
+    constrain: Mode = "never",
 ) -> Engine:
     """Put a model in its layers, from the model outwards.
 
@@ -104,6 +115,7 @@ def start_engine(
         price: what the model's tokens cost, where it is known.
         spent: what an earlier go of the same run has spent.
         ledger: where spending is added up; by default in this process.
+        constrain: whether replies are held to grammars and schemas.
     """
     limits = limits or EngineLimits()
     limiter = ConcurrencyLimiter(limits.concurrency or CEILING, limits.first)
@@ -133,4 +145,4 @@ def start_engine(
                 limiter.stop(error)
             raise
 
-    return Engine(breaker, model, limiter, replies)
+    return Engine(breaker, model, limiter, replies, constrain)

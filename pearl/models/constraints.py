@@ -1,0 +1,318 @@
+"""Constrained decoding: what a reply is held to while it is written, and who takes that how.
+
+A call that expects a plan or a step is held to a grammar of its library, one that expects a JSON
+object to a schema. Endpoints take these in fields of their own, and pass over fields they do not
+know without a word, so only an answer proves that one was obeyed: an endpoint is asked once for a
+word that nobody would say, in one form after another, and what it takes is remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, cast, get_args, runtime_checkable
+
+from pearl.lang.parser import parse
+from pearl.lang.plan_grammar import Grammar, plan_grammar, step_grammar
+from pearl.lang.source import InputError, replacing
+from pearl.lint.rules.base import PlanView
+from pearl.models.base import Constraint, Kind, ModelError
+from pearl.models.tokens import cache_folder
+from pearl.prompts.calls import (
+    Call,
+    CorrectFilled,
+    CorrectPlan,
+    FillSchema,
+    MapAnswer,
+    Message,
+    NextStep,
+    ProveForm,
+    RefinePlan,
+    WritePlan,
+    letter,
+)
+
+Mode: TypeAlias = Literal["auto", "always", "never"]
+"""``auto`` constrains where the endpoint takes it, ``always`` ends with an error where it does
+not, ``never`` asks for plain text."""
+
+GRAMMARS = ("grammar", "structured_outputs", "guided_grammar", "ebnf", "custom_tool")
+"""Forms of grammars, named after their field: llama.cpp's, vLLM's from 0.12 on and before,
+SGLang's, and OpenAI's custom tool."""
+
+SCHEMAS = ("json_schema", "json_schema_strict")
+"""Forms of JSON schemas: whole, and only with those keywords that OpenAI's strict mode takes."""
+
+KNOWN_FOR = 7 * 86400.0
+"""Seconds for which an endpoint is not asked again what it takes: it may be another by then."""
+
+WORD = "heliotrope-4177"
+"""What an endpoint is asked to say by a constraint alone."""
+
+NOTE = "In this reply, write an earlier step's number for its name: #1 is what step 1 found out."
+"""What ends a prompt whose reply is held to a grammar of plans."""
+
+_LOOSE = frozenset(
+    ("minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minimum", "maximum")
+)
+"""Keywords that OpenAI's strict mode has refused; replies are checked for them all the same."""
+
+
+def choose_mode(given: str | None = None) -> Mode:
+    """The mode a person means.
+
+    Args:
+        given: theirs; None for what ``PEARL_CONSTRAIN`` says, or ``auto``.
+
+    Raises:
+        InputError: it is none.
+    """
+    named = given or os.environ.get("PEARL_CONSTRAIN", "").strip() or "auto"
+    if named in get_args(Mode):
+        return cast(Mode, named)
+    what = "constrain" if given else "PEARL_CONSTRAIN"
+    raise InputError(f"{what} is wrong: it is to be auto, always or never.")
+
+
+# --- what a call is held to ---
+
+
+def constraint_of(call: Call) -> Constraint | None:
+    """What the reply to a call is to be held to; None for a reply in free text."""
+    match call:
+        case WritePlan():
+            return Constraint(plan_grammar(call.library))
+        case NextStep():
+            view = PlanView(parse("\n".join(step for step, _ in call.steps)), call.library)
+            names = {step.name: view.type_of(at) for at, step in enumerate(view.plan.steps)}
+            return Constraint(step_grammar(call.library, names))
+        case CorrectPlan() | RefinePlan():
+            return constraint_of(call.write)
+        case FillSchema():
+            return Constraint(schema=json.dumps(_reply_schema(call), ensure_ascii=False))
+        case CorrectFilled():
+            return constraint_of(call.fill)
+        case MapAnswer():
+            letters = tuple((letter(at),) for at in range(len(call.options)))
+            return Constraint(Grammar((("start", letters),)))
+        case ProveForm():
+            return _proof(call.form)
+        case _:
+            return None
+
+
+def _reply_schema(call: FillSchema) -> dict[str, Any]:
+    """The JSON schema of a reply: objects have the fields that are asked for, and no others."""
+    fields = {field.name: json.loads(field.within or field.schema) for field in call.schema.fields}
+    whole = {"type": "object", "properties": fields, "required": [*fields]}
+    return {name: _closed(one) for name, one in whole.items()} | {"additionalProperties": False}
+
+
+def _closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(schema, list):
+        return [_closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: _closed(one) for name, one in schema.items()}
+    return closed | {"additionalProperties": False} if "properties" in closed else closed
+
+
+def _proof(form: str) -> Constraint:
+    """What only an endpoint that takes a form keeps to."""
+    if form in SCHEMAS:
+        word = {"type": "string", "enum": [WORD], "maxLength": len(WORD)}
+        schema = {"type": "object", "properties": {"word": word}, "required": ["word"]}
+        return Constraint(schema=json.dumps(_closed(schema)), form=form)
+    return Constraint(Grammar((("start", ((WORD,),)),)), form=form)
+
+
+def noted(messages: tuple[Message, ...], constraint: Constraint) -> tuple[Message, ...]:
+    """A prompt with what a model has to know of the constraint, at its end.
+
+    Args:
+        messages: the prompt as it is without one.
+        constraint: what the reply is held to.
+    """
+    if constraint.grammar is None or "#1" not in constraint.grammar.gbnf:
+        return messages
+    *before, last = messages
+    return (*before, {"role": last["role"], "content": f"{last['content']}\n\n{NOTE}"})
+
+
+# --- how chat completions carry it ---
+
+
+def request_fields(constraint: Constraint) -> dict[str, Any]:
+    """The fields of a chat completion that hold its reply to a constraint.
+
+    Args:
+        constraint: with one of the forms of `GRAMMARS` or `SCHEMAS`.
+    """
+    grammar, form = constraint.grammar, constraint.form
+    if grammar is None:
+        schema = json.loads(constraint.schema)
+        schema = _without(schema, _LOOSE) if form == "json_schema_strict" else schema
+        named = {"name": "reply", "strict": True, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": named}}
+    match form:
+        case "structured_outputs":
+            return {form: {"grammar": grammar.ebnf}}
+        case "guided_grammar" | "ebnf":
+            return {form: grammar.ebnf}
+        case "custom_tool":
+            lark = {"syntax": "lark", "definition": grammar.lark}
+            tool = {
+                "name": "reply",
+                "description": "Takes the whole reply.",
+                "format": {"type": "grammar", "grammar": lark},
+            }
+            choice = {"type": "custom", "custom": {"name": "reply"}}
+            return {"tools": [{"type": "custom", "custom": tool}], "tool_choice": choice}
+        case _:
+            return {"grammar": grammar.gbnf}
+
+
+def _without(schema: Any, keywords: frozenset[str]) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(schema, list):
+        return [_without(one, keywords) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    named = schema.get("properties")
+    kept = {name: _without(one, keywords) for name, one in schema.items() if name not in keywords}
+    if isinstance(named, dict):
+        # A field may have the name of a keyword.
+        kept["properties"] = {name: _without(one, keywords) for name, one in named.items()}
+    return kept
+
+
+# --- what an endpoint takes ---
+
+Prove: TypeAlias = Callable[[str], Awaitable[str]]
+"""Asks for `WORD` in a form, and gives the reply; empty where the form was refused."""
+
+
+@runtime_checkable
+class TakesForms(Protocol):
+    """A model that may take constraints."""
+
+    @property
+    def forms(self) -> Forms: ...
+
+
+class Forms:
+    """In which forms a model takes constraints: asked once, and remembered across processes.
+
+    Args:
+        endpoint: all that decides what it takes; kept only as a hash. Empty remembers nothing.
+        grammars: forms of grammars that it may take, in the order to try them in.
+        schemas: forms of schemas.
+        known: forms that need no asking, by kind; an empty one for a kind that is not taken.
+    """
+
+    def __init__(
+        self,
+        endpoint: str = "",
+        grammars: Sequence[str] = GRAMMARS,
+        schemas: Sequence[str] = SCHEMAS,
+        known: Mapping[Kind, str] | None = None,
+    ) -> None:
+        self.notice = ""
+        self._endpoint = hashlib.sha256(endpoint.encode()).hexdigest() if endpoint else ""
+        self._candidates: dict[Kind, Sequence[str]] = {"grammar": grammars, "schema": schemas}
+        self._known: dict[Kind, str] = dict(known or {})
+        self._flights: dict[Kind, asyncio.Future[None]] = {}
+
+    async def form_of(self, kind: Kind, prove: Prove, *, anew: bool = False) -> str:
+        """The form in which constraints of a kind are taken; empty for none.
+
+        Args:
+            kind: of the constraint.
+            prove: asks the endpoint.
+            anew: whether to ask again where it is remembered that none is taken.
+
+        Raises:
+            ModelError: the endpoint cannot be asked anything.
+        """
+        loop = asyncio.get_running_loop()
+        while kind not in self._known:
+            flight = self._flights.get(kind)
+            if flight is not None and flight.get_loop() is loop:
+                await asyncio.wait([flight])
+                if not flight.cancelled() and isinstance(error := flight.exception(), ModelError):
+                    # What it met, everybody would meet one after another.
+                    raise ModelError(error.reason, str(error))
+                continue
+            flight = self._flights[kind] = loop.create_future()
+            try:
+                remembered = self._remembered().get(kind)
+                if remembered is None or (anew and not remembered):
+                    remembered = await self._proven(kind, prove)
+                    self._remember(kind, remembered)
+                self._known[kind] = remembered
+            except ModelError as error:
+                flight.set_exception(error)
+                flight.exception()  # Marked as seen: perhaps nobody else waits for it.
+                raise
+            finally:
+                del self._flights[kind]
+                if not flight.done():
+                    flight.cancel()
+        return self._known[kind]
+
+    def refuse(self, kind: Kind) -> None:
+        """Take note that a form which was taken once is refused."""
+        self.notice = (
+            f"The endpoint refused a {kind} that it was to keep replies to: they were checked and "
+            "corrected instead."
+        )
+        self._known[kind] = ""
+        self._remember(kind, None)
+
+    async def _proven(self, kind: Kind, prove: Prove) -> str:
+        for form in self._candidates[kind]:
+            said = (await prove(form)).strip()
+            with suppress(ValueError, TypeError, KeyError, RecursionError):
+                said = said if kind == "grammar" else json.loads(said)["word"]
+            if said == WORD:
+                return form
+        return ""
+
+    def _remembered(self) -> dict[str, str]:
+        entry = _read(_file()).get(self._endpoint) if self._endpoint else None
+        if not isinstance(entry, dict) or not time.time() - entry.get("asked", 0) < KNOWN_FOR:
+            return {}
+        known = {kind: entry.get(kind, None) for kind in self._candidates}
+        takes = {kind: ("", *forms) for kind, forms in self._candidates.items()}
+        return {kind: str(form) for kind, form in known.items() if form in takes[kind]}
+
+    def _remember(self, kind: Kind, form: str | None) -> None:
+        """Write down what a kind is taken in; None forgets it."""
+        if not self._endpoint:
+            return
+        with suppress(OSError, RuntimeError):
+            # RuntimeError: a process may have no home at all. It asks again then.
+            path = _file()
+            entry = {**self._remembered(), "asked": time.time()}
+            entry = {name: one for name, one in {**entry, kind: form}.items() if one is not None}
+            path.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({**_read(path), self._endpoint: entry}, indent=1)
+            with replacing(path) as file:
+                file.write(text.encode())
+
+
+def _file() -> Path:
+    return cache_folder() / "constraints.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}

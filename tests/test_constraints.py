@@ -1,0 +1,276 @@
+"""Constrained decoding: endpoints that take a form, refuse it, or pass over it without a word."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pearl
+from pearl.lang.source import InputError, Source
+from pearl.models.base import Constraint, ModelError, call_key
+from pearl.models.constraints import GRAMMARS, SCHEMAS, WORD, choose_mode, constraint_of
+from pearl.prompts.calls import CorrectPlan, FillSchema, MapAnswer, NextStep, WritePlan
+from pearl.prompts.render import load_schema
+from tests.server import Answer, Serve, completion, failing, starting
+from tests.shell import call
+
+PLAN = '1. fire = FIND_EVENT(CTX, "the fire") : Find the fire\n'
+FREE = "I would look for the fire first."
+QUESTION = "Who lit the fire?"
+
+REFUSALS = {
+    "llama.cpp": (400, "Failed to parse grammar"),
+    "OpenAI": (400, "Unrecognized request argument supplied: grammar"),
+    "FastAPI": (422, '[{"type":"extra_forbidden","loc":["body","grammar"]}]'),
+    "a proxy": (400, "tools.0.type: Input should be 'function'"),
+}
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Serve]:
+    monkeypatch.setenv("PEARL_CONSTRAIN", "auto")
+    monkeypatch.setenv("PEARL_TRIES", "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield from starting(monkeypatch)
+
+
+def form_in(body: dict[str, Any]) -> str:
+    """The form of a request's constraint; empty where it has none."""
+    if "tools" in body:
+        assert body["tool_choice"] == {"type": "custom", "custom": {"name": "reply"}}
+        return "custom_tool"
+    if "response_format" in body:
+        schema = body["response_format"]["json_schema"]["schema"]
+        return "json_schema" if "Length" in json.dumps(schema) else "json_schema_strict"
+    return next((form for form in GRAMMARS if form in body), "")
+
+
+def grammar_in(body: dict[str, Any]) -> str:
+    """The text that holds a reply."""
+    if "tools" in body:
+        grammar = body["tools"][0]["custom"]["format"]["grammar"]
+        assert grammar["syntax"] == "lark"
+        return str(grammar["definition"])
+    found = body.get(form_in(body), body.get("response_format"))
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+@dataclass
+class Endpoint:
+    """Keeps to the forms that it takes, refuses some, and passes over the others.
+
+    Args:
+        takes: the forms.
+        held: what it says where it keeps to a constraint, and is not asked for `WORD`.
+        free: what it says else.
+        refuses: the forms it answers with an error.
+        words: the error.
+    """
+
+    takes: tuple[str, ...] = ()
+    held: str = PLAN
+    free: str = FREE
+    refuses: tuple[str, ...] = ()
+    words: tuple[int, str] = REFUSALS["llama.cpp"]
+    forms: list[str] = field(default_factory=list)
+
+    def __call__(self, body: dict[str, Any]) -> Answer:
+        form = form_in(body)
+        self.forms.append(form)
+        if form in self.refuses:
+            return failing(*self.words)
+        if form not in self.takes:
+            return self.free
+        held, proving = self.held, WORD in grammar_in(body)
+        if proving:
+            held = json.dumps({"word": WORD}) if form in SCHEMAS else WORD
+        if form != "custom_tool":
+            return held
+        call = {"id": "call_1", "type": "custom", "custom": {"name": "reply", "input": held}}
+        return completion(None, tool_calls=[call], finish="tool_calls")
+
+
+def planned(**options: Any) -> pearl.Planned:
+    return pearl.write_plan_sync(QUESTION, **options)
+
+
+@pytest.mark.parametrize("form", GRAMMARS)
+def test_each_form_is_found_out_once_and_then_holds_the_plan(serve: Serve, form: str):
+    endpoint = Endpoint((form,))
+    server = serve(endpoint)
+    assert planned().attempts == 1
+    tried = [*GRAMMARS[: GRAMMARS.index(form) + 1]]
+    assert endpoint.forms == [*tried, form]
+    assert "FIND_EVENT" in grammar_in(server.asked[-1].body)
+    assert "#1" in server.asked[-1].text
+    # Another process would not ask again.
+    planned()
+    assert endpoint.forms == [*tried, form, form]
+
+
+@pytest.mark.parametrize("words", REFUSALS.values(), ids=REFUSALS)
+def test_what_is_refused_is_not_asked_for_again(serve: Serve, words: tuple[int, str]):
+    endpoint = Endpoint(free=PLAN, refuses=GRAMMARS, words=words)
+    server = serve(endpoint)
+    assert planned().attempts == 1
+    assert endpoint.forms == [*GRAMMARS, ""]
+    assert "#1" not in server.asked[-1].text
+    planned()
+    assert endpoint.forms == [*GRAMMARS, "", ""]
+
+
+def test_a_field_that_is_passed_over_proves_nothing(serve: Serve):
+    endpoint = Endpoint(free=PLAN)
+    serve(endpoint)
+    assert planned().attempts == 1
+    assert endpoint.forms == [*GRAMMARS, ""]
+
+
+def test_always_ends_with_one_line_and_asks_anew(serve: Serve):
+    endpoint = Endpoint(free=PLAN)
+    serve(endpoint)
+    planned()
+    with pytest.raises(ModelError, match="takes no grammar") as raised:
+        planned(constrain="always")
+    assert "\n" not in str(raised.value)
+    assert endpoint.forms == [*GRAMMARS, "", *GRAMMARS]
+    endpoint.takes = ("ebnf",)
+    assert planned(constrain="always").attempts == 1
+
+
+def test_never_sends_what_was_always_sent(serve: Serve):
+    server = serve(Endpoint(GRAMMARS, free=PLAN))
+    planned(constrain="never")
+    [asked] = server.asked
+    assert asked.body.keys() == {"model", "messages"}
+
+
+def test_a_grammar_that_is_refused_falls_back_and_says_so(serve: Serve, tmp_path: Path):
+    class Picky(Endpoint):
+        def __call__(self, body: dict[str, Any]) -> Answer:
+            if form_in(body) and WORD not in grammar_in(body):
+                self.forms.append("refused")
+                return failing(400, "Failed to parse grammar")
+            return super().__call__(body)
+
+    endpoint = Picky(("grammar",), free=PLAN)
+    serve(endpoint)
+    shown = call("plan", QUESTION, "--store", tmp_path / "s.db")
+    assert shown.code == 0
+    assert "refused a grammar" in shown.err
+    assert endpoint.forms == ["grammar", "refused", ""]
+    with sqlite3.connect(tmp_path / "s.db") as store:
+        decided = dict(store.execute("select path, value from entries where kind = 'decision'"))
+    assert "Failed to parse" in decided["plan/1/unconstrained"]
+
+
+def test_the_journal_says_in_which_form(serve: Serve, tmp_path: Path):
+    from pearl.runtime.calls import Caller, Journal
+    from pearl.strategies.pearl import write_plan
+
+    serve(Endpoint(("ebnf",)))
+    model, journal = pearl.choose_model(), Journal()
+    caller = Caller(model.answer, model.identity, journal, forms=model.forms)
+    asyncio.run(write_plan(QUESTION, pearl.load_library(), caller))
+    decided = [(one.path, one.value) for one in journal.entries if one.kind == "decision"]
+    assert decided == [("plan/1/constrained", "ebnf")]
+    paths = [one.path for one in journal.entries if one.kind == "call"]
+    assert paths == [*(f"prove/{form}" for form in GRAMMARS[:4]), "plan/1"]
+
+
+def test_an_endpoint_that_is_down_is_not_asked_by_one_after_another(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
+    from pearl.runtime.calls import Caller, Journal
+    from pearl.strategies.pearl import write_plan
+
+    endpoint = serve(lambda _: failing(429))
+    model = pearl.choose_model()
+    caller = Caller(model.answer, model.identity, Journal(), forms=model.forms)
+
+    async def several() -> list[Any]:
+        plans = (write_plan(f"{QUESTION} {at}", pearl.load_library(), caller) for at in range(5))
+        return await asyncio.gather(*plans, return_exceptions=True)
+
+    assert {getattr(one, "reason", one) for one in asyncio.run(several())} == {"rate"}
+    assert len(endpoint.asked) == 1
+
+
+def test_a_key_is_what_it_was_where_nothing_is_held():
+    messages = ({"role": "user", "content": "hello"},)
+    assert call_key("m", messages).startswith("13b05ded6fe0")
+    constraints = [constraint_of(MapAnswer("q", "a", tuple("xyz"[:most]))) for most in (2, 3)]
+    assert len({call_key("m", messages, constraint=one) for one in (None, *constraints)}) == 3
+
+
+def test_recorded_runs_replay_held_or_not(serve: Serve, tmp_path: Path):
+    serve(Endpoint(("grammar",), free=PLAN))
+    for mode in ("auto", "never"):
+        store, rows = tmp_path / mode, tmp_path / f"{mode}.jsonl"
+        planned(store=str(store), constrain=mode)
+        rows.write_text(call("cache", "export", "last", "--store", store).out)
+        recorded = pearl.choose_model(f"recorded:{rows}")
+        assert planned(model=recorded, constrain="auto").attempts == 1
+
+
+@pytest.mark.parametrize("value", ["sometimes", "AUTO"])
+def test_a_wrong_mode_is_one_line(value: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PEARL_CONSTRAIN", value)
+    with pytest.raises(InputError, match="auto, always or never"):
+        choose_mode()
+
+
+def test_the_offline_reader_takes_none():
+    assert planned(model=pearl.choose_model("offline"), constrain="auto").attempts == 1
+    with pytest.raises(ModelError, match="takes no grammar"):
+        planned(model=pearl.choose_model("offline"), constrain="always")
+
+
+def held(constraint: Constraint | None) -> str:
+    assert constraint is not None
+    assert constraint.grammar is not None
+    return constraint.grammar.gbnf
+
+
+def test_a_step_is_held_to_the_names_there_are():
+    library = pearl.load_library("open_domain")
+    done = (('films = RETRIEVE("films by Lind")', '["Rain","Snow"]'),)
+    call = NextStep(QUESTION, library, (), done)
+    text = held(constraint_of(call))
+    assert "each films" in text
+    assert "return " in text
+    assert held(constraint_of(CorrectPlan(call, "no", "wrong"))) == text
+    assert "films" not in held(constraint_of(NextStep(QUESTION, library)))
+
+
+def test_a_corrected_plan_is_held_as_the_first():
+    call = WritePlan(QUESTION, pearl.load_library())
+    assert constraint_of(CorrectPlan(call, "no", "wrong")) == constraint_of(call)
+
+
+@pytest.mark.parametrize("form", SCHEMAS)
+def test_react_can_only_do_what_can_be_done(serve: Serve, form: str):
+    said = {"thought": "It is known.", "action": "Finish", "input": "Ada"}
+    endpoint = Endpoint((form,), held=json.dumps(said))
+    server = serve(endpoint)
+    document = Source("town.txt", "Ada lit the fire.\n\nBo put it out.\n")
+    assert pearl.ask_sync(document, QUESTION, strategy="react").text == "Ada"
+    schema = server.asked[-1].body["response_format"]["json_schema"]
+    assert schema["strict"] is True
+    assert schema["schema"]["additionalProperties"] is False
+    assert schema["schema"]["properties"]["action"] == {"enum": ["Search", "Finish"]}
+    assert endpoint.forms == [*SCHEMAS[: SCHEMAS.index(form) + 1], form]
+
+
+def test_strict_schemas_lose_keywords_and_no_fields():
+    call = FillSchema(load_schema("next_hops"), ())
+    constraint = constraint_of(call)
+    assert constraint is not None
+    assert "minItems" in constraint.schema
