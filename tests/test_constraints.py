@@ -6,7 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,14 @@ import pytest
 import pearl
 from pearl.lang.source import InputError, Source
 from pearl.models.base import Constraint, ModelError, call_key
-from pearl.models.constraints import GRAMMARS, SCHEMAS, WORD, choose_mode, constraint_of
+from pearl.models.constraints import (
+    GRAMMARS,
+    SCHEMAS,
+    WORD,
+    choose_mode,
+    constraints_of,
+    request_fields,
+)
 from pearl.prompts.calls import CorrectPlan, FillSchema, MapAnswer, NextStep, WritePlan
 from pearl.prompts.render import load_schema
 from tests.server import Answer, Serve, completion, failing, starting
@@ -206,8 +213,11 @@ def test_an_endpoint_that_is_down_is_not_asked_by_one_after_another(
 def test_a_key_is_what_it_was_where_nothing_is_held():
     messages = ({"role": "user", "content": "hello"},)
     assert call_key("m", messages).startswith("13b05ded6fe0")
-    constraints = [constraint_of(MapAnswer("q", "a", tuple("xyz"[:most]))) for most in (2, 3)]
-    assert len({call_key("m", messages, constraint=one) for one in (None, *constraints)}) == 3
+    held = [constraints_of(MapAnswer("q", "a", tuple("xyz"[:most]))) for most in (2, 3)]
+    assert (
+        len({call_key("m", messages, constraint=one) for one in (None, held[0][0], held[1][0])})
+        == 3
+    )
 
 
 def test_recorded_runs_replay_held_or_not(serve: Serve, tmp_path: Path):
@@ -233,8 +243,8 @@ def test_the_offline_reader_takes_none():
         planned(model=pearl.choose_model("offline"), constrain="always")
 
 
-def held(constraint: Constraint | None) -> str:
-    assert constraint is not None
+def held(constraints: tuple[Constraint, ...]) -> str:
+    [constraint] = constraints
     assert constraint.grammar is not None
     return constraint.grammar.gbnf
 
@@ -243,16 +253,16 @@ def test_a_step_is_held_to_the_names_there_are():
     library = pearl.load_library("open_domain")
     done = (('films = RETRIEVE("films by Lind")', '["Rain","Snow"]'),)
     call = NextStep(QUESTION, library, (), done)
-    text = held(constraint_of(call))
+    text = held(constraints_of(call))
     assert "each films" in text
     assert "return " in text
-    assert held(constraint_of(CorrectPlan(call, "no", "wrong"))) == text
-    assert "films" not in held(constraint_of(NextStep(QUESTION, library)))
+    assert held(constraints_of(CorrectPlan(call, "no", "wrong"))) == text
+    assert "films" not in held(constraints_of(NextStep(QUESTION, library)))
 
 
 def test_a_corrected_plan_is_held_as_the_first():
     call = WritePlan(QUESTION, pearl.load_library())
-    assert constraint_of(CorrectPlan(call, "no", "wrong")) == constraint_of(call)
+    assert constraints_of(CorrectPlan(call, "no", "wrong")) == constraints_of(call)
 
 
 @pytest.mark.parametrize("form", SCHEMAS)
@@ -271,6 +281,9 @@ def test_react_can_only_do_what_can_be_done(serve: Serve, form: str):
 
 def test_strict_schemas_lose_keywords_and_no_fields():
     call = FillSchema(load_schema("next_hops"), ())
-    constraint = constraint_of(call)
-    assert constraint is not None
+    [constraint] = constraints_of(call)
     assert "minItems" in constraint.schema
+    strict = request_fields(replace(constraint, form="json_schema_strict"))
+    text = json.dumps(strict)
+    assert "minItems" not in text
+    assert '"required": ["hop", "score"]' in text

@@ -14,10 +14,12 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.decomposition import (
+    CHANGES,
     Hop,
     HopError,
     action_of,
@@ -28,9 +30,10 @@ from pearl.commaqa.decomposition import (
 from pearl.commaqa.model import BLANK, forms_of
 from pearl.commaqa.search import Candidate, SearchResult
 from pearl.commaqa.world import Language
-from pearl.lang.ast import Plan, Ref
+from pearl.lang.ast import Mode, Plan, Ref
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
+from pearl.lang.plan_grammar import Alternative, Chars, Grammar, Item, Symbol
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.values import Value, digest, one_line_json, to_json
 from pearl.prompts.calls import FillSchema
@@ -38,6 +41,9 @@ from pearl.prompts.render import load_schema
 from pearl.runtime.calls import Caller, Journal, SchemaError, fill
 from pearl.runtime.loop import Return, Run, RunError, Steps
 from pearl.strategies.pearl import GivenPlan
+
+MOST_CHANGES = 3
+"""Transformations of one answer, at most: the values of pairs, flat, each once."""
 
 Search: TypeAlias = Callable[[str, Agents], Awaitable[SearchResult]]
 """Finds a decomposition of a question, by asking agents."""
@@ -123,7 +129,10 @@ class LanguageModelScorer:
         path = f"search/{len(hops) + 1}-{digest([[*map(str, hops)]])[:8]}"
         try:
             reply = await fill(
-                self.caller, FillSchema(schema, inputs), path, lambda data: _problems(data, hops)
+                self.caller,
+                FillSchema(schema, inputs, grammar=_replies(self.library, hops, self.width)),
+                path,
+                lambda data: _problems(data, hops),
             )
         except SchemaError:
             # What was tried so far is a dead end; the search goes on elsewhere.
@@ -148,6 +157,52 @@ def _questions(language: Language) -> Iterator[str]:
     for agent, questions in sorted(asked.items()):
         yield f"{action_of(agent)}:"
         yield from (f"- {question}" for question in questions)
+
+
+_WORDS = Chars(r"^\"\\{}#\x00-\x1F\x7F-\x9F", 1, 80)
+"""A part of a question: nothing that ends a text, escapes a character or reads as a reference."""
+
+
+def _replies(library: Library, hops: tuple[Hop, ...], width: int) -> Grammar:
+    """The grammar of replies whose every candidate is a hop after these, or ends with the last.
+
+    Args:
+        library: the actions that ask agents.
+        hops: those so far.
+        width: candidates at most.
+    """
+    words, hop, score = Symbol("WORDS"), Symbol("hop"), Symbol("SCORE")
+    name, ask, change = f"a{len(hops) + 1}", Symbol("ask"), Symbol("change")
+    last = to_plan(hops).steps[-1].name if hops else ""
+    # What a question asks about: any answers as they are, or one in one of the other ways.
+    questions: list[Alternative] = [(words,)]
+    if hops:
+        questions += [(Symbol("ref"),), (Symbol("ref"), words), (words, Symbol("ref"))]
+        questions += [(words, Symbol("ref"), words)]
+    answers = [f"a{number}" for number in range(1, len(hops) + 1)]
+    refs = [(f"{{{mode} {one}}}".replace("{ ", "{"),) for one in answers for mode in Mode]
+    moves: list[Alternative] = [(f"return {last}",)] if last else []
+    for changes in range(MOST_CHANGES + 1):
+        steps = [f"{name}_{at}" for at in range(1, changes + 1)] + [name]
+        move: list[Item] = [f"{steps[0]} = ", ask]
+        for before, after in pairwise(steps):
+            move += [f"\\n{after} = ", change, f"({before})"]
+        moves.append(tuple(move))
+    candidate = Symbol("candidate")
+    several = [(candidate, *((", ", candidate) * more)) for more in range(width)]
+    listed = [one for one in library.actions.values() if "unlisted" not in one.traits]
+    rules: list[tuple[str, tuple[Alternative, ...]]] = [
+        ("start", (('{"candidates": [', Symbol("several"), "]}"),)),
+        ("several", tuple(several)),
+        ("candidate", (('{"hop": "', hop, '", "score": ', score, "}"),)),
+        ("hop", tuple(moves)),
+        ("ask", tuple((f'{one.name}(\\"', Symbol("question"), '\\")') for one in listed)),
+        ("question", tuple(questions)),
+        ("change", tuple((one.upper(),) for one in CHANGES)),
+        ("WORDS", ((_WORDS,),)),
+        ("SCORE", (("1.0",), ("0.", Chars("1-9")))),
+    ]
+    return Grammar((*rules, ("ref", tuple(refs))) if refs else tuple(rules))
 
 
 def _steps_so_far(hops: Sequence[Hop], answers: Sequence[Value]) -> str:

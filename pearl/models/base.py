@@ -7,15 +7,12 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+from pearl.lang.plan_grammar import Grammar
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json
 from pearl.prompts.calls import Call, Message
-
-if TYPE_CHECKING:
-    from pearl.lang.plan_grammar import Grammar
 
 
 @dataclass(frozen=True, slots=True)

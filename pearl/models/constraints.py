@@ -83,28 +83,29 @@ def choose_mode(given: str | None = None) -> Mode:
 # --- what a call is held to ---
 
 
-def constraint_of(call: Call) -> Constraint | None:
-    """What the reply to a call is to be held to; None for a reply in free text."""
+def constraints_of(call: Call) -> tuple[Constraint, ...]:
+    """What the reply to a call may be held to, the narrowest first; nothing for free text."""
     match call:
         case WritePlan():
-            return Constraint(plan_grammar(call.library))
+            return (Constraint(plan_grammar(call.library)),)
         case NextStep():
             view = PlanView(parse("\n".join(step for step, _ in call.steps)), call.library)
             names = {step.name: view.type_of(at) for at, step in enumerate(view.plan.steps)}
-            return Constraint(step_grammar(call.library, names))
+            return (Constraint(step_grammar(call.library, names)),)
         case CorrectPlan() | RefinePlan():
-            return constraint_of(call.write)
-        case FillSchema():
-            return Constraint(schema=json.dumps(_reply_schema(call), ensure_ascii=False))
-        case CorrectFilled():
-            return constraint_of(call.fill)
+            return constraints_of(call.write)
         case MapAnswer():
             letters = tuple((letter(at),) for at in range(len(call.options)))
-            return Constraint(Grammar((("start", letters),)))
+            return (Constraint(Grammar((("start", letters),))),)
+        case FillSchema():
+            schema = Constraint(schema=json.dumps(_reply_schema(call), ensure_ascii=False))
+            return (Constraint(call.grammar), schema) if call.grammar else (schema,)
+        case CorrectFilled():
+            return constraints_of(call.fill)
         case ProveForm():
-            return _proof(call.form)
+            return (_proof(call.form),)
         case _:
-            return None
+            return ()
 
 
 def _reply_schema(call: FillSchema) -> dict[str, Any]:

@@ -42,7 +42,10 @@ class ResponsesWriter(Writer):
             custom = tool["custom"]
             form = {"type": "grammar", **custom["format"]["grammar"]}
             choice = {"type": "custom", "name": custom["name"]}
-            fields = {"tools": [{"type": "custom", **custom, "format": form}], "tool_choice": choice}
+            fields = {
+                "tools": [{"type": "custom", **custom, "format": form}],
+                "tool_choice": choice,
+            }
         return fields
 
 

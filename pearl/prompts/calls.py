@@ -7,6 +7,7 @@ from typing import TypeAlias, TypedDict
 
 from pearl.lang.ast import Action, Step
 from pearl.lang.library import Library
+from pearl.lang.plan_grammar import Grammar
 from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 
@@ -249,11 +250,13 @@ class FillSchema:
         schema: what is asked.
         given: what it is asked of, by name, in order.
         document: what is read for it, or None.
+        grammar: of the replies, where it says more than the schema can; None where it does not.
     """
 
     schema: Schema
     given: tuple[tuple[str, Value], ...]
     document: Source | None = None
+    grammar: Grammar | None = None
 
 
 @dataclass(frozen=True, slots=True)

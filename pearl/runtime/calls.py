@@ -22,7 +22,7 @@ from pearl.models.base import (
     Usage,
     call_key,
 )
-from pearl.models.constraints import Forms, constraint_of, noted
+from pearl.models.constraints import Forms, constraints_of, noted
 from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, ProveForm, Schema
 from pearl.prompts.render import render, stable_part
 
@@ -177,17 +177,17 @@ class Caller:
         Raises:
             ModelError: the model takes none, and it has to.
         """
-        constraint = constraint_of(call) if self.forms else None
-        if self.forms is None or constraint is None:
-            return None
-        form = await self.forms.form_of(constraint.kind, self._prove, anew=self.always)
-        if form:
-            return replace(constraint, form=form)
-        if self.always:
+        constraints = constraints_of(call) if self.forms else ()
+        for constraint in constraints:
+            assert self.forms is not None
+            form = await self.forms.form_of(constraint.kind, self._prove, anew=self.always)
+            if form:
+                return replace(constraint, form=form)
+        if constraints and self.always:
             raise ModelError(
                 "request",
-                f"The model takes no {constraint.kind} that replies are held to: use --constrain "
-                "auto, or a server that does.",
+                f"The model takes no {constraints[-1].kind} that replies are held to: use "
+                "--constrain auto, or a server that does.",
             )
         return None
 
@@ -196,7 +196,8 @@ class Caller:
         try:
             # A kept reply would prove nothing: each of them is another sample.
             sample = time.time_ns()
-            return (await self._asked(call, f"prove/{form}", sample, constraint_of(call))).text
+            [proof] = constraints_of(call)
+            return (await self._asked(call, f"prove/{form}", sample, proof)).text
         except ModelError as error:
             if error.reason in (*REFUSING, "reply", "refusal", "context"):
                 return ""
