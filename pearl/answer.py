@@ -24,7 +24,7 @@ from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import Engine, start_engine
 from pearl.models.tokens import counter_of, load_prices
 from pearl.prompts.calls import MapAnswer, letter
-from pearl.runtime.calls import Caller, Journal, Watch
+from pearl.runtime.calls import Caller, Journal, Watch, calls_made
 from pearl.runtime.context import REPLY, UNLIMITED, Context, Policy
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
 from pearl.runtime.executor import value_of
@@ -329,7 +329,7 @@ async def answer(
     except (RunError, ModelError) as error:
         journal.decide("failed", str(error))
         raise
-    calls = [entry for entry in journal.entries if entry.kind == "call" and entry.status == "done"]
+    calls = calls_made(journal.entries)
     quotes = evidence(finished.plan, finished.values, finished.outputs, document)
     quotes = quotes or passages_given(journal.entries, finished.text, document)
     return Answer(

@@ -100,6 +100,7 @@ class Batch:
             "OPENAI_API_KEY": "sk-stub",
             "PEARL_MODEL": "stub",
             "PEARL_STORE": self.store,
+            "PEARL_CONSTRAIN": "never",
             **settings,
         }
 
@@ -263,6 +264,7 @@ def killed_once(folder: Path, stub: Stub, words: tuple[str, ...], after: int) ->
     """
     own = {name: text for name, text in os.environ.items() if not name.startswith("PEARL_")}
     settings = {**own, "OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "k"}
+    settings["PEARL_CONSTRAIN"] = "never"
     line = command(*words, "--model", "stub", "--json", "--concurrency", "4")
 
     def start() -> subprocess.Popen[bytes]:

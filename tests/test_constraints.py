@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,6 @@ from pearl.models.base import Constraint, ModelError, call_key
 from pearl.models.constraints import (
     GRAMMARS,
     SCHEMAS,
-    WORD,
     choose_mode,
     constraints_of,
     request_fields,
@@ -69,13 +69,19 @@ def grammar_in(body: dict[str, Any]) -> str:
     return found if isinstance(found, str) else json.dumps(found)
 
 
+def proof_in(body: dict[str, Any]) -> str:
+    """The word that only who keeps to the constraint would say; empty where there is none."""
+    found = re.search(r"heliotrope-[0-9a-f]{8}", grammar_in(body))
+    return found[0] if found else ""
+
+
 @dataclass
 class Endpoint:
     """Keeps to the forms that it takes, refuses some, and passes over the others.
 
     Args:
         takes: the forms.
-        held: what it says where it keeps to a constraint, and is not asked for `WORD`.
+        held: what it says where it keeps to a constraint, and is not to say a certain word.
         free: what it says else.
         refuses: the forms it answers with an error.
         words: the error.
@@ -95,9 +101,9 @@ class Endpoint:
             return failing(*self.words)
         if form not in self.takes:
             return self.free
-        held, proving = self.held, WORD in grammar_in(body)
-        if proving:
-            held = json.dumps({"word": WORD}) if form in SCHEMAS else WORD
+        held = self.held
+        if word := proof_in(body):
+            held = json.dumps({"word": word}) if form in SCHEMAS else word
         if form != "custom_tool":
             return held
         call = {"id": "call_1", "type": "custom", "custom": {"name": "reply", "input": held}}
@@ -156,13 +162,13 @@ def test_never_sends_what_was_always_sent(serve: Serve):
     server = serve(Endpoint(GRAMMARS, free=PLAN))
     planned(constrain="never")
     [asked] = server.asked
-    assert asked.body.keys() == {"model", "messages"}
+    assert asked.body.keys() == {"model", "messages", "temperature"}
 
 
 def test_a_grammar_that_is_refused_falls_back_and_says_so(serve: Serve, tmp_path: Path):
     class Picky(Endpoint):
         def __call__(self, body: dict[str, Any]) -> Answer:
-            if form_in(body) and WORD not in grammar_in(body):
+            if form_in(body) and not proof_in(body):
                 self.forms.append("refused")
                 return failing(400, "Failed to parse grammar")
             return super().__call__(body)

@@ -28,7 +28,7 @@ from pearl.models.base import ModelError, Usage
 from pearl.models.tokens import Price, Prices
 from pearl.prompts.calls import FillSchema, LabelQuestion
 from pearl.prompts.render import load_schema
-from pearl.runtime.calls import Journal, SchemaError, fill
+from pearl.runtime.calls import Journal, SchemaError, calls_made, fill
 from pearl.runtime.context import Context
 from pearl.runtime.loop import RunError
 from pearl.store.database import is_there, open_database
@@ -159,7 +159,7 @@ async def _shortened(outcome: Outcome, answer: str, question: str, session: Sess
 
 
 def _result(trial: Trial, outcome: Outcome, score: float, journal: Journal) -> Result:
-    done = [entry for entry in journal.entries if entry.kind == "call" and entry.status == "done"]
+    done = calls_made(journal.entries)
     example = trial.example
     return Result(
         method=trial.method,

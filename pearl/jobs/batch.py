@@ -30,7 +30,7 @@ from pearl.models.embeddings import choose_embedding
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import Call, MapAnswer, WritePlan
 from pearl.prompts.render import render
-from pearl.runtime.calls import Journal
+from pearl.runtime.calls import Journal, calls_made
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
 from pearl.strategies.registry import Known, Prepared, prepare_plan
@@ -110,7 +110,7 @@ def _failed(
         steps = error.failures
         reason = "plan" if error.diagnostics else steps[0].reason if steps else "reply"
     plans = [entry.value for entry in journal.entries if entry.path == "plan"]
-    done = [entry for entry in journal.entries if entry.kind == "call" and entry.status == "done"]
+    done = calls_made(journal.entries)
     return {
         **_row(question, "failed"),
         "error": {

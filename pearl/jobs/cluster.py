@@ -61,7 +61,7 @@ class Order:
     context: Context
     limits: EngineLimits
     price: Price | None
-    constrain: Mode
+    constrain: Mode = "never"
 
 
 @dataclass(frozen=True)

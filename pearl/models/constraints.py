@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import os
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -51,9 +52,6 @@ SCHEMAS = ("json_schema", "json_schema_strict")
 
 KNOWN_FOR = 7 * 86400.0
 """Seconds for which an endpoint is not asked again what it takes: it may be another by then."""
-
-WORD = "heliotrope-4177"
-"""What an endpoint is asked to say by a constraint alone."""
 
 NOTE = "In this reply, write an earlier step's number for its name: #1 is what step 1 found out."
 """What ends a prompt whose reply is held to a grammar of plans."""
@@ -103,7 +101,7 @@ def constraints_of(call: Call) -> tuple[Constraint, ...]:
         case CorrectFilled():
             return constraints_of(call.fill)
         case ProveForm():
-            return (_proof(call.form),)
+            return (_proof(call),)
         case _:
             return ()
 
@@ -124,13 +122,14 @@ def _closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
     return closed | {"additionalProperties": False} if "properties" in closed else closed
 
 
-def _proof(form: str) -> Constraint:
+def _proof(call: ProveForm) -> Constraint:
     """What only an endpoint that takes a form keeps to."""
+    form = call.form
     if form in SCHEMAS:
-        word = {"type": "string", "enum": [WORD], "maxLength": len(WORD)}
+        word = {"type": "string", "enum": [call.word], "maxLength": len(call.word)}
         schema = {"type": "object", "properties": {"word": word}, "required": ["word"]}
         return Constraint(schema=json.dumps(_closed(schema)), form=form)
-    return Constraint(Grammar((("start", ((WORD,),)),)), form=form)
+    return Constraint(Grammar((("start", ((call.word,),)),)), form=form)
 
 
 def noted(messages: tuple[Message, ...], constraint: Constraint) -> tuple[Message, ...]:
@@ -194,8 +193,8 @@ def _without(schema: Any, keywords: frozenset[str]) -> Any:  # noqa: ANN401 - an
 
 # --- what an endpoint takes ---
 
-Prove: TypeAlias = Callable[[str], Awaitable[str]]
-"""Asks for `WORD` in a form, and gives the reply; empty where the form was refused."""
+Prove: TypeAlias = Callable[[ProveForm], Awaitable[str]]
+"""Asks for a word in a form, and gives the reply; empty where the form was refused."""
 
 
 @runtime_checkable
@@ -277,10 +276,12 @@ class Forms:
 
     async def _proven(self, kind: Kind, prove: Prove) -> str:
         for form in self._candidates[kind]:
-            said = (await prove(form)).strip()
+            # A reply that was kept would prove nothing, so each word is a new one.
+            word = f"heliotrope-{secrets.token_hex(4)}"
+            said = (await prove(ProveForm(form, word))).strip()
             with suppress(ValueError, TypeError, KeyError, RecursionError):
                 said = said if kind == "grammar" else json.loads(said)["word"]
-            if said == WORD:
+            if said == word:
                 return form
         return ""
 

@@ -280,9 +280,11 @@ class ProveForm:
 
     Args:
         form: how the constraint is written, by its name in `pearl.models.constraints`.
+        word: what is to be said, which nobody would say.
     """
 
     form: str
+    word: str
 
 
 Call: TypeAlias = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -117,6 +117,9 @@ CALLS = 500
 REFUSING = ("request", "server")
 """Reasons of errors behind which may stand that an endpoint does not take a constraint."""
 
+PROVE = "prove"
+"""What begins the path of a call that finds out what a model takes."""
+
 CONSTRAINED, UNCONSTRAINED = "constrained", "unconstrained"
 """What ends the path of a decision that says in which form a call is constrained, or why not."""
 
@@ -191,13 +194,10 @@ class Caller:
             )
         return None
 
-    async def _prove(self, form: str) -> str:
-        call = ProveForm(form)
+    async def _prove(self, call: ProveForm) -> str:
+        [proof] = constraints_of(call)
         try:
-            # A kept reply would prove nothing: each of them is another sample.
-            sample = time.time_ns()
-            [proof] = constraints_of(call)
-            return (await self._asked(call, f"prove/{form}", sample, proof)).text
+            return (await self._asked(call, f"{PROVE}/{call.form}", 0, proof)).text
         except ModelError as error:
             if error.reason in (*REFUSING, "reply", "refusal", "context"):
                 return ""
@@ -259,6 +259,12 @@ class Caller:
                 started=attempt.started,
             )
             self.journal.record(entry)
+
+
+def calls_made(entries: Iterable[Entry]) -> list[Entry]:
+    """The calls that a run's answer took; what a model takes was not asked for its sake."""
+    done = (entry for entry in entries if entry.kind == "call" and entry.status == "done")
+    return [entry for entry in done if not entry.path.startswith(f"{PROVE}/")]
 
 
 def at_most(caller: Caller, calls: int = CALLS) -> Caller:
