@@ -285,6 +285,20 @@ def test_react_can_only_do_what_can_be_done(serve: Serve, form: str):
     assert endpoint.forms == [*SCHEMAS[: SCHEMAS.index(form) + 1], form]
 
 
+def test_the_responses_api_takes_the_same_in_its_own_words(serve: Serve):
+    def script(body: dict[str, Any]) -> Answer:
+        [tool] = body["tools"]
+        assert body["tool_choice"] == {"type": "custom", "name": "reply"}
+        assert tool.keys() == {"type", "name", "description", "format"}
+        assert tool["format"]["type"] == "grammar"
+        word = re.search(r"heliotrope-\w+", tool["format"]["definition"])
+        return {"output": [{"type": "custom_tool_call", "input": word[0] if word else PLAN}]}
+
+    server = serve(lambda body: script(body) if "tools" in body else {"output": []})
+    assert planned(model=pearl.choose_model("responses:m")).attempts == 1
+    assert len(server.asked) == len(GRAMMARS) + 1
+
+
 def test_strict_schemas_lose_keywords_and_no_fields():
     call = FillSchema(load_schema("next_hops"), ())
     [constraint] = constraints_of(call)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from pearl.lang.plan_grammar import Grammar
