@@ -191,7 +191,7 @@ def test_the_journal_says_in_which_form(serve: Serve, tmp_path: Path):
     serve(Endpoint(("ebnf",)))
     model, journal = pearl.choose_model(), Journal()
     caller = Caller(model.answer, model.identity, journal, forms=model.forms)
-    asyncio.run(write_plan(QUESTION, pearl.load_library(), caller))
+    asyncio.run(write_plan(WritePlan(QUESTION, pearl.load_library()), caller))
     decided = [(one.path, one.value) for one in journal.entries if one.kind == "decision"]
     assert decided == [("plan/1/constrained", "ebnf")]
     paths = [one.path for one in journal.entries if one.kind == "call"]
@@ -209,7 +209,8 @@ def test_an_endpoint_that_is_down_is_not_asked_by_one_after_another(
     caller = Caller(model.answer, model.identity, Journal(), forms=model.forms)
 
     async def several() -> list[Any]:
-        plans = (write_plan(f"{QUESTION} {at}", pearl.load_library(), caller) for at in range(5))
+        writes = [WritePlan(f"{QUESTION} {at}", pearl.load_library()) for at in range(5)]
+        plans = (write_plan(write, caller) for write in writes)
         return await asyncio.gather(*plans, return_exceptions=True)
 
     assert {getattr(one, "reason", one) for one in asyncio.run(several())} == {"rate"}
