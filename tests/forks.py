@@ -24,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 LOADED = (
-    "aiohttp", "alembic.config", "bm25s", "distributed.worker", "jinja2",
+    "aiohttp", "bm25s", "distributed.worker", "jinja2",
     "multiprocessing.synchronize",
     "rich.progress", "snowballstemmer", "sqlite3", "sqlalchemy.dialects.sqlite",
     "pearl.api", "pearl.cli.ask", "pearl.cli.batch", "pearl.cli.lint", "pearl.cli.runs",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -44,6 +44,7 @@ _ID = re.compile(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",]+))\s*(?:,|$)")
 _CALL = "_ = _"
 
 
+@lru_cache(maxsize=32)  # The same few are read again by each question, and by each keystroke.
 def parse_library(text: str | Source, name: str = "<actions>") -> ParsedLibrary:
     """Read an action library, in our form or the paper's ``NAME(ARGS) # definition``.
 
@@ -335,7 +336,7 @@ def load_library(*names: str) -> Library:
             )
         for action in found:
             if action.name not in own:
-                actions[action.name] = replace(action)
+                actions[action.name] = action
     return Library(tuple(chosen), MappingProxyType(actions))
 
 
