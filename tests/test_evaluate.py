@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -531,14 +530,10 @@ def test_failed_questions_count_in_the_form_and_are_timed(tmp_path: Path):
 
 
 def test_the_seconds_of_a_run_are_its_own(tmp_path: Path):
-    def slow(body: dict[str, Any]) -> str:
-        time.sleep(0.05)
-        return json.dumps({"answer": "SUPPORTS"})
-
-    with Server(slow) as server:
+    with Server([json.dumps({"answer": "SUPPORTS"})]) as server:
         told = claims(tmp_path, server, "--json", "--concurrency", "1").json
-    assert told["seconds"] >= 4 * 0.05
     measured = [one.measures["seconds"] for one in results(tmp_path)["normal"]]
+    assert told["seconds"] >= sum(measured) > 0
     assert told["seconds_a_question"] == pytest.approx(sum(measured) / 4)
 
 
