@@ -51,6 +51,7 @@ def rows(shared: Path, name: str, part: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@cache
 def worlds(shared: Path, name: str, part: str) -> list[World]:
     return list(read_worlds(str(shared / "commaqa" / f"{name}_{part}.jsonl")))
 

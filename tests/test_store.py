@@ -48,7 +48,7 @@ from tests.shell import call
 pytest_plugins = ["tests.postgres"]
 
 ROOT = Path(__file__).parent.parent
-KEYS = 200
+KEYS = 60
 ODD = "NUL \0, half of 😀: \ud83d, a line\nand a tab\t"
 STORED = "NUL \ufffd, half of 😀: ?, a line\nand a tab\t"
 
@@ -474,7 +474,7 @@ class TestDatabase:
 
     def test_threads_may_open_a_fresh_store_at_once(self, place: str, tmp_path: Path):
         """Many times over, as the moment in which it goes wrong is short."""
-        places = [place, *(str(tmp_path / f"{at}.db") for at in range(5))]
+        places = [place, *(str(tmp_path / f"{at}.db") for at in range(3))]
         failed: list[InputError] = []
 
         def work(one: str, barrier: threading.Barrier) -> None:
@@ -672,7 +672,7 @@ def told(done: subprocess.CompletedProcess[str], code: int) -> str:
 
 
 class TestDisk:
-    def questions(self, folder: Path, number: int = 30) -> None:
+    def questions(self, folder: Path, number: int = 12) -> None:
         (folder / "a.txt").write_text("Mara left the lighthouse, as the Fund had closed it. " * 50)
         row = {"question": "Why does Mara leave the lighthouse?", "document": "a.txt"}
         lines = [json.dumps({**row, "id": str(at)}) + "\n" for at in range(number)]
@@ -711,7 +711,7 @@ class TestDisk:
         again = pearl(tmp_path, "batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline",
                       "--store", "store.db", limit=1 << 30)  # fmt: skip
         assert again.returncode == 0, again.stderr
-        assert len(answers.read_text().splitlines()) == 30
+        assert len(answers.read_text().splitlines()) == 12
 
     def test_answers_are_whole_lines_where_the_disk_is_full(self, tmp_path: Path):
         done = script(FILL, str(tmp_path / "a.jsonl"), stderr=subprocess.PIPE)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pearl.models.tokens import count_tokens
+from tests.forks import Fork
 
 COUNT = "from pearl.models.tokens import count_tokens; print(count_tokens('hello world', {!r}))"
 
@@ -17,7 +18,7 @@ COUNT = "from pearl.models.tokens import count_tokens; print(count_tokens('hello
 def counting(model: str, **environment: str) -> subprocess.Popen[str]:
     """A process that counts, with no way to the network."""
     blocked = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    return subprocess.Popen(
+    return Fork(
         [sys.executable, "-c", COUNT.format(model)],
         stdout=subprocess.PIPE,
         text=True,
@@ -31,17 +32,11 @@ def told(process: subprocess.Popen[str]) -> str:
     return text
 
 
-@pytest.mark.parametrize("model", ["gpt-4", "gpt-4o"])
-def test_a_fresh_cache(model: str, tmp_path: Path):
-    assert told(counting(model, XDG_CACHE_HOME=str(tmp_path))) == "2\n"
-    (kept,) = (tmp_path / "pearl" / "tiktoken").iterdir()
-    assert kept.stat().st_size > 1_000_000
-
-
 def test_several_processes_at_once(tmp_path: Path):
     processes = [counting("gpt-4o", XDG_CACHE_HOME=str(tmp_path)) for _ in range(3)]
     assert [told(process) for process in processes] == ["2\n"] * 3
-    assert len(list((tmp_path / "pearl" / "tiktoken").iterdir())) == 1
+    (kept,) = (tmp_path / "pearl" / "tiktoken").iterdir()
+    assert kept.stat().st_size > 1_000_000
 
 
 def test_a_home_that_cannot_be_written(tmp_path: Path):
@@ -56,7 +51,7 @@ def test_a_folder_that_is_there_and_cannot_be_written(tmp_path: Path):
 
 
 def test_a_damaged_cache_is_mended(tmp_path: Path):
-    told(counting("gpt-4", XDG_CACHE_HOME=str(tmp_path)))
+    assert told(counting("gpt-4", XDG_CACHE_HOME=str(tmp_path))) == "2\n"
     (kept,) = (tmp_path / "pearl" / "tiktoken").iterdir()
     whole = kept.read_bytes()
     kept.write_bytes(whole[:1000])
