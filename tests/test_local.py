@@ -89,21 +89,33 @@ def ask(model: Local, *requests: Request) -> list[Reply]:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("where", ["in process", "over HTTP"])
-def test_a_plan_runs_on_a_document(where: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_plan_runs_on_a_document(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PEARL_MAX_TOKENS", "200")
-    model = "local"
-    if where == "over HTTP":
-        model, weights = "smollm2", loaded(Local("local", FILE))
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{weights.server.listening_address}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", weights.key)
-    done = call(
-        "run", "one.plan", "story.txt", "--library", "small.actions", "--model", model, "--json"
-    )
+    words = ("run", "one.plan", "story.txt", "--library", "small.actions", "--model", "local")
+    done = call(*words, "--json")
     assert done.code == 0, done
     assert not done.err
     assert done.json["answer"].strip()
     assert done.json["usage"]["prompt_tokens"] > 60
+
+
+def test_over_http_it_says_what_it_says_in_process(monkeypatch: pytest.MonkeyPatch):
+    model, request = Local("local", FILE), step(STORY, "Mara")
+    weights = loaded(model)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{weights.server.listening_address}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", weights.key)
+    served = choose_model("smollm2")
+
+    async def both() -> list[Reply]:
+        try:
+            return [await model.answer(request), await served.answer(request)]
+        finally:
+            await served.close()
+
+    here, there = asyncio.run(both())
+    assert here.text == there.text
+    assert here.usage.total == there.usage.total
+    assert there.usage.cached_tokens > 60
 
 
 @pytest.mark.parametrize("strategy", ["pearl", "decomp", "fsm1", "fsm2", "rebel", "react"])
