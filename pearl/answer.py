@@ -25,7 +25,7 @@ from pearl.models.middleware.stack import Engine, start_engine
 from pearl.models.tokens import counter_of, load_prices
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.calls import Caller, Journal, Watch, calls_made
-from pearl.runtime.context import REPLY, UNLIMITED, Context, Policy
+from pearl.runtime.context import REPLY, UNLIMITED, Context, Policy, learned_window, learning
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
 from pearl.runtime.executor import value_of
 from pearl.runtime.loop import Finished, RunError
@@ -55,7 +55,8 @@ class Session:
         """
         engine = self.engine
         always = engine.constrain == "always"
-        return Caller(engine.ask, engine.identity, self.journal, watch, engine.forms, always)
+        ask = learning(engine.ask, self.context, self.journal)
+        return Caller(ask, engine.identity, self.journal, watch, engine.forms, always)
 
 
 def context_for(model: Model, policy: Policy = "auto", window: int | None = None) -> Context:
@@ -75,7 +76,8 @@ def context_for(model: Model, policy: Policy = "auto", window: int | None = None
         raise InputError(f"--window is {window:,}, and {model.name} has {own:,}: set it lower.")
     price = None if window or own else load_prices().get(model.name)
     known = window or own or env_number("PEARL_CONTEXT") or (price.window if price else None)
-    return Context(policy, known, env_number("PEARL_MAX_TOKENS") or REPLY, counter_of(model))
+    reply, learned = env_number("PEARL_MAX_TOKENS") or REPLY, learned_window(model.identity)
+    return Context(policy, known, reply, counter_of(model), learned)
 
 
 @asynccontextmanager
@@ -107,6 +109,7 @@ async def open_session(
         InputError: the store cannot be used, or a setting is wrong.
     """
     mode = choose_mode(constrain)
+    context = replace(context, learned=learned_window(model.identity))
     if store is None:
         journal = Journal()
         journal.decide("run", head)
@@ -341,7 +344,7 @@ async def answer(
         fallback=any(entry.path == "plan/fallback" for entry in journal.entries),
         run=journal.name,
         model=model.name,
-        notice=model.notice,
+        notice=" ".join(filter(None, (model.notice, learned_window(model.identity).notice))),
         calls=len(calls),
         kept=sum(entry.kept for entry in calls),
         usage=sum((entry.usage for entry in calls), Usage()),

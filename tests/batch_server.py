@@ -100,6 +100,8 @@ class Provider(Loopback):
         }
         for name, (method, path, act) in acts.items():
             app.router.add_route(method, path, self._acting(name, act))
+            # As Azure has it.
+            app.router.add_route(method, path.replace("/v1", "/openai"), self._acting(name, act))
 
     def _acting(self, name: str, act: Act) -> Act:
         async def handle(request: web.Request) -> web.StreamResponse:

@@ -20,7 +20,7 @@ ROOMS = (
 HEAVY = (
     "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy",
     "distributed", "tantivy", "snowballstemmer", "sqlite3", "pygls", "starlette",
-    "uvicorn", "nltk", "scipy", "asyncio", "jsonschema",
+    "uvicorn", "nltk", "scipy", "asyncio", "jsonschema", "openai",
     "xllamacpp",
 )  # fmt: skip
 PACKAGE = ROOT / "pearl"

@@ -74,8 +74,11 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
 
 def tell(progress: JobProgress, settings: JobSettings) -> None:
     """Say what a job came to."""
-    if settings.model.notice:
-        click.echo(settings.model.notice, err=True)
+    from pearl.runtime.context import learned_window
+
+    for notice in (settings.model.notice, learned_window(settings.model.identity).notice):
+        if notice:
+            click.echo(notice, err=True)
     for name, value in progress.table():
         click.echo(f"{name:10} {value}")
     click.echo(click.style(f"\npearl runs show {progress.run}", dim=True))

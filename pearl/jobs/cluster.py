@@ -24,7 +24,7 @@ from pearl.models.constraints import Mode
 from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
 from pearl.models.tokens import Price, counter_of
-from pearl.runtime.context import Context
+from pearl.runtime.context import Context, learned_window
 from pearl.store.history import totals
 from pearl.store.store import Store, StoreLedger, open_store
 
@@ -154,7 +154,8 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
             constrain=order.constrain,
         )
         # A count is remembered for the very function that counts.
-        self._context = replace(order.context, count=counter_of(model))
+        learned = learned_window(order.identity)
+        self._context = replace(order.context, count=counter_of(model), learned=learned)
         return self._engine, store
 
     async def _close(self) -> None:

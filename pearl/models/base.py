@@ -149,6 +149,7 @@ class ModelError(Exception):
         retry_after: seconds that the endpoint asks everybody to wait.
         usage: tokens that were paid for all the same.
         attempts: what was tried before and failed.
+        window: tokens that fit the model, where an endpoint that refuses a longer prompt says so.
     """
 
     def __init__(
@@ -159,12 +160,14 @@ class ModelError(Exception):
         retry_after: float | None = None,
         usage: Usage | None = None,
         attempts: tuple[Attempt, ...] = (),
+        window: int | None = None,
     ) -> None:
         super().__init__(message)
         self.reason = reason
         self.retry_after = retry_after
         self.usage = usage or Usage()
         self.attempts = attempts
+        self.window = window
 
 
 Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]

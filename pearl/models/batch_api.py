@@ -466,4 +466,5 @@ class _Session:
 
 def _again(error: ModelError) -> ModelError:
     """The same for another caller: an exception keeps where it was raised."""
-    return ModelError(error.reason, str(error), retry_after=error.retry_after)
+    reason, wait, window = error.reason, error.retry_after, error.window
+    return ModelError(reason, str(error), retry_after=wait, window=window)

@@ -10,6 +10,7 @@ load, and several times as long a call (benchmarks/engine.py).
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -36,9 +37,6 @@ APIS = {"chat": CHAT, "responses": RESPONSES}
 
 SECRET = re.compile(r"(?i)auth|key|token|secret|cookie|passw|credential")
 """What the names of headers that hold a secret have in them."""
-
-POOLED = 1000
-"""Connections that a client may have left from event loops that have ended."""
 
 AZURE = {"OPENAI_BASE_URL": "AZURE_OPENAI_ENDPOINT", "OPENAI_API_KEY": "AZURE_OPENAI_API_KEY"}
 HANDED_OVER = {
@@ -118,6 +116,7 @@ class ClientTransport(Transport):
     ) -> None:
         self._opens, self._names, self._owned = opens, names, owned
         self._client: AsyncOpenAI | None = opens()
+        self._loop: asyncio.AbstractEventLoop | None = None
         if not iscoroutinefunction(getattr(self._client, "post", None)):
             raise InputError("OpenAIModel needs an asynchronous client of the SDK: AsyncOpenAI.")
         address = _address(str(self._client.base_url))
@@ -175,18 +174,15 @@ class ClientTransport(Transport):
         from openai import APIStatusError
 
         self._client = client = self._client or self._opens()
+        loop, last = asyncio.get_running_loop(), self._loop
+        self._loop = loop
+        if last is not None and last is not loop and last.is_closed():
+            await _forget_connections(client)
         send = client.get if method == "GET" else client.post
-        for _ in range(POOLED):
-            try:
-                response = (await send(path, **sent)).http_response
-                break
-            except APIStatusError as error:
-                response = error.response
-                break
-            except RuntimeError as error:
-                # A connection of a loop that has ended is dropped; nothing was sent over it.
-                if "loop is closed" not in str(error):
-                    raise
+        try:
+            response = (await send(path, **sent)).http_response
+        except APIStatusError as error:
+            response = error.response
         self._note(response.request.headers)
         return response
 
@@ -234,10 +230,26 @@ class ClientTransport(Transport):
                 await client.close()
 
 
+async def _forget_connections(client: AsyncOpenAI) -> None:
+    """Drop what a client has open from an event loop that has ended.
+
+    httpx would send over it, fail to read what comes back, and so pay in vain; it has no public
+    way to say so short of closing the client.
+    """
+    http = getattr(client, "_client", None)
+    mounted = getattr(http, "_mounts", {}).values()
+    for transport in (getattr(http, "_transport", None), *mounted):
+        with suppress(RuntimeError):
+            if transport is not None:
+                await transport.aclose()
+
+
 _KINDS = (
     (("ConnectTimeout", "ConnectError", "PoolTimeout", "ProxyError"), "unreachable"),
     (("InvalidURL", "UnsupportedProtocol", "LocalProtocolError", "ValueError"), "address"),
     (("ReadError", "WriteError", "CloseError", "NetworkError", "OSError"), "broken"),
+    # A connection of an event loop that has ended.
+    (("RuntimeError",), "broken"),
 )
 """Names of the errors of httpx and httpx2, either of which a client may stand on."""
 

@@ -11,6 +11,7 @@ import asyncio
 import io
 import json
 import math
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -53,9 +54,25 @@ QUOTA = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached
 
 TOO_LONG = (
     "context_length_exceeded", "exceed_context_size", "string_above_max_length", "context length",
-    "context window", "context size", "prompt is too long", "input is too long",
+    "context window", "context size", "prompt is too long", "input is too long", "model length",
+    "prompt length", "configured limit", "number of tokens allowed", "too many tokens",
+    "too large for model", "tokens + `max_new_tokens`", "reduce the length of the",
 )  # fmt: skip
 """How endpoints say that a prompt does not fit."""
+
+_TOKENS = r"(\d{1,3}(?:,\d{3})+|\d{3,9})(?!\d|\.\d)"
+_WINDOWS = [
+    re.compile(pattern.replace("N", _TOKENS), re.IGNORECASE)
+    for pattern in (
+        r">\s*N\s*(?:tokens\s*)?maximum",
+        r"(?:context|model|prompt|input)[ _](?:length|size|window|len)\b"
+        r"(?:(?!your|request|exceed)[^\d;:]){0,24}?N",
+        r"N\s+(?:tokens?\s+)?maximum context",
+        r"(?:limit|tokens allowed|max_model_len)\b[^\d;]{0,12}?N",
+        r"(?:must be|less than|cannot exceed|at most)[^\d;]{0,6}?N",
+    )
+]
+"""How endpoints name the tokens that fit a model, each in its own words."""
 
 Redact = Callable[[str], str]
 """Takes the key out of a text."""
@@ -314,15 +331,24 @@ class Complaint:
     Args:
         words: its message, in one line and without the key; empty for none.
         codes: names of the error's kind and of the field it is about.
+        n_ctx: llama.cpp's field of that name, the tokens of its window; 0 where there is none.
     """
 
     words: str = ""
     codes: str = ""
+    n_ctx: int = 0
 
     @property
     def text(self) -> str:
         """All of it, to look things up in."""
         return f"{self.words} {self.codes}"
+
+    @property
+    def window(self) -> int | None:
+        """Tokens that fit the model, where that can be read; the smallest number in question, as
+        the other is the prompt's."""
+        found = [match[1] for pattern in _WINDOWS for match in pattern.finditer(self.words)]
+        return self.n_ctx or min((int(each.replace(",", "")) for each in found), default=None)
 
 
 def read_complaint(body: bytes, redact: Redact) -> Complaint:
@@ -345,7 +371,8 @@ def complaint_of(data: Any, redact: Redact) -> Complaint:  # noqa: ANN401 - any 
     if not isinstance(words, str):
         # What is wrong with which field, as validators list it.
         words = json.dumps(words, ensure_ascii=False)
-    return Complaint(_words(words, redact), codes)
+    n_ctx = error.get("n_ctx")
+    return Complaint(_words(words, redact), codes, n_ctx if type(n_ctx) is int else 0)
 
 
 def _words(text: str, redact: Redact) -> str:
@@ -370,7 +397,10 @@ def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> Mo
             now = _date(headers.get("Date", "")) or datetime.now(UTC)
             seconds = (until - now).total_seconds()
     wait = seconds if seconds is not None and 0 < seconds < math.inf else None
-    return ModelError(reason, message, retry_after=wait)
+    window = complaint.window if reason == "context" else None
+    if reason == "context" and window is None:
+        message += " Say in PEARL_CONTEXT how many tokens fit it."
+    return ModelError(reason, message, retry_after=wait, window=window)
 
 
 def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tuple[str, str]:

@@ -8,19 +8,20 @@ cannot be: `fit_plan` before steps run, `fit_call` and `fit_fill` once a prompt 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from math import ceil
-from typing import Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from typing import Literal as OneOf
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Plan, Ref, Step, Template, refs
 from pearl.lang.library import Library
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, as_text
+from pearl.models.base import Ask, ModelError, Reply, Request
 from pearl.models.tokens import count_tokens
 from pearl.passes.split_context import FINDINGS, reading_place, split_context
-from pearl.prompts.calls import ExecuteStep, FillSchema
+from pearl.prompts.calls import ExecuteStep, FillSchema, Message
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import (
     Chosen,
@@ -29,6 +30,9 @@ from pearl.retrieval.retriever import (
     enough_parts,
     passage_terms,
 )
+
+if TYPE_CHECKING:
+    from pearl.runtime.calls import Journal
 
 Policy: TypeAlias = OneOf["auto", "full", "chunk", "retrieve"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
@@ -46,6 +50,9 @@ _GIVEN, _SHARE = 500, 16
 """Tokens allowed for an argument that is not known before an earlier step has run: so
 many, or one in so many of a large window's."""
 
+SMALLEST = 512
+"""Tokens below which nothing that an endpoint says is a window."""
+
 _MARGIN = 32
 """Tokens that an endpoint puts around messages, and that texts may take more when joined."""
 
@@ -56,6 +63,82 @@ _LONG = 12
 """Words from which an argument is what an earlier step told, and no name of a thing."""
 
 _NOTHING = Source("", "")
+
+
+@dataclass(slots=True)
+class LearnedWindow:
+    """What an endpoint says of a model's window when it refuses a prompt for its length.
+
+    Args:
+        tokens: that a prompt and its reply may have together; None before it said anything.
+    """
+
+    tokens: int | None = None
+
+    def learn(self, said: int, messages: Sequence[Message], context: Context) -> bool:
+        """Take in what a refusal says; whether the limit is smaller now.
+
+        A number that the refused prompt cannot exceed is none of a window. Where the prompt should
+        have fitted, the endpoint's tokens are smaller than those that are counted here, and the
+        limit goes down by a fifth, to half of what was said at the least.
+
+        Args:
+            said: tokens, as the endpoint has it.
+            messages: of the prompt that it refused.
+            context: the window as it was known so far.
+        """
+        limit, texts = context.limit, [message["content"] for message in messages]
+        size = _MARGIN + sum(map(context.count, texts)) + context.reply
+        most = sum(len(text.encode("utf-8", "replace")) for text in texts) + context.reply
+        if said < SMALLEST or said > most or (limit is not None and size > limit):
+            return False
+        smaller = said if limit is None or said < limit else limit * 4 // 5
+        if smaller < said // 2:
+            return False
+        self.tokens = smaller
+        return True
+
+    @property
+    def notice(self) -> str:
+        """What a person should know of a window that was not known from the start."""
+        if not self.tokens:
+            return ""
+        return (
+            f"The endpoint refused a prompt as too long, so {self.tokens:,} tokens count as what "
+            f"fits it: PEARL_CONTEXT={self.tokens} says so from the start."
+        )
+
+
+@cache
+def learned_window(identity: str) -> LearnedWindow:
+    """What is learned of a model in this process: the same object each time.
+
+    Args:
+        identity: the model's, with its endpoint.
+    """
+    del identity
+    return LearnedWindow()
+
+
+def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
+    """An ask that learns the window from an endpoint's refusals, and writes them down.
+
+    Args:
+        ask: who answers.
+        context: learns.
+        journal: is told.
+    """
+
+    async def listening(request: Request) -> Reply:
+        try:
+            return await ask(request)
+        except ModelError as error:
+            said, learned = error.window, context.learned
+            if said and learned and learned.learn(said, request.messages, context):
+                journal.decide("window", {"said": said, "tokens": learned.tokens})
+            raise
+
+    return listening
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +156,8 @@ class Context:
         count: tokens of a text, at most one for each byte of its UTF-8 form.
             What it says of documents is remembered, for this very function.
 
+        learned: what the endpoint has said of its window meanwhile; None where nobody listens.
+
     Raises:
         InputError: an unknown policy, or a window that a reply would fill.
     """
@@ -81,6 +166,7 @@ class Context:
     window: int | None = None
     reply: int = REPLY
     count: Callable[[str], int] = count_tokens
+    learned: LearnedWindow | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -93,9 +179,15 @@ class Context:
             )
 
     @property
+    def limit(self) -> int | None:
+        """Tokens that fit a prompt and its reply, as far as is known by now."""
+        said = self.learned.tokens if self.learned else None
+        return min(filter(None, (self.window, said)), default=None)
+
+    @property
     def room(self) -> int:
         """Tokens that a prompt may have, of a known window."""
-        return (self.window or 0) - self.reply
+        return (self.limit or 0) - self.reply
 
 
 UNLIMITED = Context()
@@ -187,7 +279,7 @@ def _draft(
             unknown += sum(ref.name != DOCUMENT for ref in refs(arg))
     document = _NOTHING if action.params[place].name == DOCUMENT else None
     call = ExecuteStep(document, action, step, tuple(arguments), omitted)
-    return _Draft(call, unknown * max(_GIVEN, (context.window or 0) // _SHARE))
+    return _Draft(call, unknown * max(_GIVEN, (context.limit or 0) // _SHARE))
 
 
 def _known_text(arg: Arg) -> Iterator[str]:
@@ -227,7 +319,7 @@ def fit_plan(
         ContextError: the policy is ``full`` and a step does not fit, or parts
             would not help.
     """
-    if context.window is None or context.policy == "retrieve":
+    if context.limit is None or context.policy == "retrieve":
         return plan, None
     total = size_of(document, context.count)
     known = library.with_declared(plan.declares)
@@ -252,7 +344,7 @@ def fit_plan(
     decision = {
         "policy": context.policy,
         "document": total,
-        "window": context.window,
+        "window": context.limit,
         "reply": context.reply,
         "parts": number,
         "steps": split,
@@ -285,7 +377,7 @@ def _parts(
     merged_at_once = (context.room - merging) // FINDING
     if number is None or (merging and merged_at_once < 2):
         raise ContextError(
-            f"The window of {context.window:,} tokens is too small to read the document in parts: "
+            f"The window of {context.limit:,} tokens is too small to read the document in parts: "
             f"a step itself takes {reading:,}, and {context.reply:,} are kept free for the reply. "
             "Use --context retrieve or a model with a longer window.",
             split[0],
@@ -323,7 +415,7 @@ def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision
     Raises:
         ContextError: it does not fit.
     """
-    if context.window is None:
+    if context.limit is None:
         return call, None
     document = call.document
     total = size_of(document, context.count) if document else 0
@@ -358,7 +450,7 @@ def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision |
     Raises:
         ContextError: it does not fit.
     """
-    if context.window is None:
+    if context.limit is None:
         return call, None
     size = size_without_document(call, context)
     document = call.document
@@ -411,7 +503,7 @@ def _too_long(total: int | None, size: int, context: Context) -> str:
     policies = {"full": "--context chunk, --context retrieve", "retrieve": ""}
     policy = policies.get(context.policy, "--context retrieve")
     use = f"Use {policy} or a" if policy else "Use a"
-    window, reply = context.window or 0, context.reply
+    window, reply = context.limit or 0, context.reply
     if total is None:
         return (
             f"Its prompt has {size:,} tokens, and {context.room:,} fit: the window has "

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from pearl.lang.ast import Action, Parsed, Plan, Ref, Step
+from pearl.lang.ast import DOCUMENT, Action, Parsed, Plan, Ref, Step, step_refs
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
@@ -209,21 +209,43 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
         returns=move.returns or run.plan.returns,
     )
     printed = _checked(plan, library)
+    ran, values = run.plan, dict(run.values)
+    while True:
+        limit = frame.context.limit
+        fitted = _fitted(plan, len(kept), frame)
+        journal.decide("plan", printed if fitted is plan else _checked(fitted, library))
+        # Of what ran before the window was known, what would run again as it did stays.
+        known = dict(run.values)
+        for step in fitted.steps[len(kept) :]:
+            same = step in ran.steps and step.name in values
+            if same and all(ref.name in known or ref.name == DOCUMENT for ref in step_refs(step)):
+                known[step.name] = values[step.name]
+        inner = replace(frame, library=library.with_declared(fitted.declares), plan=fitted)
+        left = [step for step in fitted.steps[len(kept) :] if step.name not in known]
+        values, failures = await execute(inner, left, known)
+        if not failures:
+            return Run(run.question, fitted, MappingProxyType(values))
+        if frame.context.limit == limit or all(one.reason != "context" for one in failures):
+            first = failures[0]
+            raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
+        # The endpoint has said meanwhile how much fits it.
+        ran = fitted
+
+
+def _fitted(plan: Plan, start: int, frame: Frame) -> Plan:
+    """The plan, made to fit the window from a step on.
+
+    Raises:
+        RunError: it cannot be.
+    """
     try:
-        plan, decision = fit_plan(plan, len(kept), frame.document, library, frame.context)
+        fitted, decision = fit_plan(plan, start, frame.document, frame.library, frame.context)
     except ContextError as error:
         failure = StepFailure(error.step, "context", str(error))
         raise RunError(f"Step {error.step} cannot run: {error}", (failure,)) from None
     if decision:
-        printed = _checked(plan, library)
-        journal.decide("context", decision)
-    journal.decide("plan", printed)
-    inner = replace(frame, library=library.with_declared(plan.declares), plan=plan)
-    values, failures = await execute(inner, plan.steps[len(kept) :], run.values)
-    if failures:
-        first = failures[0]
-        raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
-    return Run(run.question, plan, MappingProxyType(values))
+        frame.caller.journal.decide("context", decision)
+    return fitted
 
 
 def _checked(plan: Plan, library: Library) -> str:

