@@ -211,7 +211,7 @@ def test_smaller_tokens_than_ours_are_made_room_for(serve: Serve):
 
 def test_an_endpoint_that_refuses_everything_is_not_asked_for_ever(serve: Serve):
     endpoint = serve(windowed("maximum context length is 4096 tokens", window=0))
-    with pytest.raises(pearl.RunError, match="The window of 2,0.. tokens is too small"):
+    with pytest.raises(pearl.RunError, match="is too small to read|does not fit the model"):
         pearl.run_sync(PLAN, STORY)
     assert len(endpoint.asked) < 60
 
