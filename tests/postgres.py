@@ -37,15 +37,9 @@ class NoServerError(Exception):
 
 @dataclass(frozen=True)
 class Server:
-    """A running server.
-
-    Args:
-        port: on 127.0.0.1.
-        programs: the folder of its programs.
-    """
+    """A running server, on a port of 127.0.0.1."""
 
     port: int
-    programs: Path
 
     def address(self, database: str) -> str:
         """What PEARL_STORE is to be."""
@@ -62,9 +56,11 @@ class Server:
             self._tell(f"DROP DATABASE {name} WITH (FORCE)")
 
     def _tell(self, statement: str) -> None:
-        where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", _user(), "-d", "postgres"]
-        told = [self.programs / "psql", "-X", "-q", *where, "-c", statement]
-        subprocess.run(told, check=True, capture_output=True)
+        import psycopg
+
+        address = self.address("postgres").replace("+psycopg", "")
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(statement)
 
 
 @contextmanager
@@ -95,7 +91,7 @@ def running() -> Iterator[Server]:
                 if server.poll() is not None:
                     raise NoServerError(f"PostgreSQL did not start: {_said(log)}")
                 time.sleep(0.05)
-            yield Server(port, programs)
+            yield Server(port)
         finally:
             # It ends at once: nothing in it is worth keeping.
             server.send_signal(signal.SIGQUIT)
@@ -137,7 +133,7 @@ def _programs() -> Path:
         raise NoServerError("there is no PostgreSQL here: pg_config is not found")
     told = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=True)
     programs = Path(told.stdout.strip())
-    for name in ("initdb", "postgres", "psql"):
+    for name in ("initdb", "postgres", "pg_isready"):
         if not (programs / name).is_file():
             raise NoServerError(
                 f"there is no PostgreSQL server here: {programs / name} is not there"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from benchmarks.stub import Stub
 from tests.batches import Batch, ended, held, until, write_batch
 from tests.forks import Fork
 
-pytest.importorskip("distributed", reason="Dask is not installed: pip install 'pearl[cluster]'")
+if not find_spec("distributed"):
+    pytest.skip("Dask is not installed: pip install 'pearl[cluster]'", allow_module_level=True)
 pytest_plugins = ["tests.postgres"]
 
 QUESTIONS = 20
