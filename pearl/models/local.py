@@ -55,12 +55,12 @@ class Local:
         InputError: it cannot be used, or a setting is wrong; the message says which.
     """
 
-    notice = ""
-
     def __init__(self, name: str, path: Path) -> None:
+        from pearl.models.constraints import Forms
         from pearl.models.settings import make_settings
 
         self.name = name
+        self.forms = Forms(known={"grammar": "grammar", "schema": "json_schema"})
         self.told: Callable[[str, float], None] | None = None
         """Told a call's path, and the share of its prompt that has been read."""
         if find_spec("xllamacpp") is None:
@@ -82,6 +82,11 @@ class Local:
         self.sampling = settings.sampling
         sampling = [settings.temperature or 0, settings.seed, self._limit]
         self.identity = canonical_json(["local", file_hash(self._path), sampling])
+
+    @property
+    def notice(self) -> str:
+        """That a constraint was refused, where one was."""
+        return self.forms.notice
 
     async def answer(self, request: Request) -> Reply:
         import asyncio
@@ -126,7 +131,9 @@ class Local:
                 pieces.append(choice["delta"].get("content") or "")
                 ended["finish_reason"] = choice["finish_reason"]
             ended["usage"] = chunk.get("usage")
-            if len(pieces) % 16 == 0 and (loop := repeated("".join(pieces))):
+            # What is constrained is bounded, and cut off it would not keep to its form.
+            free = request.constraint is None
+            if free and len(pieces) % 16 == 0 and (loop := repeated("".join(pieces))):
                 text = "".join(pieces)[:-loop]
                 ended["usage"] = {
                     "prompt_tokens": read.get("total"),
@@ -152,6 +159,8 @@ class Local:
 
     def _body(self, request: Request) -> dict[str, Any]:
         """A request in the words of llama.cpp's server."""
+        from pearl.models.constraints import request_fields
+
         try:
             "".join(message["content"] for message in request.messages).encode()
         except UnicodeEncodeError:
@@ -160,6 +169,7 @@ class Local:
             ) from None
         return {
             "messages": request.messages,
+            **(request_fields(request.constraint) if request.constraint else {}),
             **self._settings.sampling_fields(request.sample),
             "max_tokens": self._limit,
             "stream": True,
