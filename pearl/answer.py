@@ -41,11 +41,19 @@ Began = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Session:
-    """The model in its layers, the journal of one run or question, and how much fits a prompt."""
+    """The model in its layers, the journal of one run or question, and what fits a prompt.
+
+    Args:
+        engine: the model in its layers.
+        journal: where the run is written down.
+        context: how much fits a prompt.
+        examples: worked examples that a demand for a form shows, at most.
+    """
 
     engine: Engine
     journal: Journal
     context: Context = UNLIMITED
+    examples: int = 0
 
     def caller(self, watch: Watch | None = None) -> Caller:
         """Asks the model, and keeps the journal.
@@ -56,7 +64,8 @@ class Session:
         engine = self.engine
         always = engine.constrain == "always"
         ask = learning(engine.ask, self.context, self.journal)
-        return Caller(ask, engine.identity, self.journal, watch, engine.forms, always)
+        identity, forms, examples = engine.identity, engine.forms, self.examples
+        return Caller(ask, identity, self.journal, watch, forms, always, examples)
 
 
 def context_for(model: Model, policy: Policy = "auto", window: int | None = None) -> Context:

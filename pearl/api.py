@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -141,6 +142,7 @@ async def ask(
     strategy: str = "pearl",
     tools: str = "",
     constrain: Mode | None = None,
+    examples: int = 0,
 ) -> Answer:
     """Answer a question about a document, with evidence; by default with a plan written first.
 
@@ -164,6 +166,7 @@ async def ask(
         tools: for ``rebel``, a ``tools.toml`` with what may be asked beside the
             document, or ``none``; empty for a search of the document.
         constrain: as `write_plan` takes it; single steps and JSON replies are held alike.
+        examples: worked examples that each demand for a form shows, at most.
 
     Raises:
         InputError: an empty question, an unreadable document, a wrong setting.
@@ -190,6 +193,7 @@ async def ask(
         ) as here,
     ):
         asked = kept(toolbox, here, question) if toolbox else None
+        here = replace(here, examples=examples)
         return await answer(prepared, question, source, options, here, watch, asked)
 
 

@@ -590,7 +590,7 @@ def test_every_setup_of_a_method_is_there():
     assert users.keys() == {LIBRARY, UNREFINED, EXECUTE, STEPWISE}
     assert [one.name for one in METHODS if not one.setup] == [
         "retrieve-read", "normal", "normal-evidence", "cot-answer", "cot-evidence", "sp-cot",
-        "react", "fsm1", "fsm2", "rebel", "tmn",
+        "sp-cot-evidence", "react", "react-evidence", "fsm1", "fsm2", "rebel", "tmn",
     ]  # fmt: skip
     alone = setups_in_use(METHODS, make_context(load_library(), Demonstrations(())))
     assert STEPWISE not in alone

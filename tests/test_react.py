@@ -20,6 +20,7 @@ from pearl.evaluate.supporting_facts import evidence_table
 from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan
 from pearl.lang.library import load_library
+from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
 from pearl.models.base import ModelError
 from pearl.models.middleware.stack import start_engine
@@ -29,6 +30,7 @@ from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Finished, RunError
+from pearl.runtime.trace import export_trace
 from pearl.strategies.baselines import asking, asking_plan
 from pearl.strategies.pearl import GivenPlan
 from pearl.strategies.react import React, reacting
@@ -230,7 +232,10 @@ REPLIES: dict[str, dict[str, Any]] = {
     "cot-answer": {"reasoning": "Berg made it.", "answer": "in Lund"},
     "cot-evidence": {"reasoning": "Berg made it.", "answer": "in Lund", **EVIDENCE},
     "sp-cot": {"hops": [{"question": "Who?", "answer": "Berg", "sure": None}], "answer": "in Lund"},
-}
+    "sp-cot-evidence": {
+        "hops": [{"question": "Who?", "answer": "Berg"}], "answer": "in Lund", **EVIDENCE
+    },
+}  # fmt: skip
 KIT = make_context(load_library(), Demonstrations(()))
 
 
@@ -272,6 +277,26 @@ def test_one_reply_gives_the_answer(name: str):
     _, model, _ = answered(name, BARE, json.dumps(REPLIES[name]))
     # Where there is no document, none is shown.
     assert model.asked[0].call.document is None  # type: ignore[union-attr]
+
+
+def test_react_gives_its_evidence_with_the_answer():
+    none: dict[str, Any] = {"supporting_facts": [], "triples": []}
+    acts = [(act("Search", "Berg"), none), (act("Finish", "in Lund"), EVIDENCE)]
+    replies = [json.dumps({**json.loads(one), **more}) for one, more in acts]
+    outcome, model, journal = answered("react-evidence", EXAMPLE, *replies)
+    assert outcome.answer == "in Lund"
+    assert outcome.plan.splitlines()[-2].endswith(
+        'FINISH("in Lund", ["Anna Berg made it.", "Lund is a town by the sea."], '
+        '[["The Mill", "creator", "Anna Berg"]]) : Give it'
+    )
+    assert {**outcome.measures} == {
+        "sp_em": 0, "sp_f1": 1 / 2, "sp_precision": 1 / 2, "sp_recall": 1 / 2,
+        "joint_em": 0, "joint_f1": pytest.approx(1 / 3), "format": 1,
+    }  # fmt: skip
+    assert model.schemas() == ["react_step_with_evidence"] * 2
+    plan = parse(export_trace(journal.entries, "test"))
+    assert not plan.broken
+    assert plan.plan.steps[-1].action == "FINISH"
 
 
 def test_one_reply_leaves_a_trace():
@@ -384,12 +409,23 @@ def test_the_report_has_every_figure():
     table = evidence_table(evaluation_of(rows, head, None))
     assert table is not None
     assert [one.title for one in table.columns] == [
-        "method", "exact match", "F1", "facts EM", "facts F1", "joint EM", "joint F1", "format",
+        "method", "exact match", "F1", "contains", "facts EM", "facts F1", "joint EM",
+        "joint F1", "format",
     ]  # fmt: skip
     assert table.rows == (
-        ("normal", "50.0 %", "50.0 %", "–", "–", "–", "–", "50.0 %"),
-        ("normal-evidence", "0.0 %", "33.3 %", "0.0 %", "25.0 %", "0.0 %", "16.7 %", "50.0 %"),
-        ("react", "0.0 %", "0.0 %", "–", "–", "–", "–", "–"),
+        ("normal", "50.0 %", "50.0 %", "50.0 %", "–", "–", "–", "–", "50.0 %"),
+        (
+            "normal-evidence",
+            "0.0 %",
+            "33.3 %",
+            "50.0 %",
+            "0.0 %",
+            "25.0 %",
+            "0.0 %",
+            "16.7 %",
+            "50.0 %",
+        ),
+        ("react", "0.0 %", "0.0 %", "0.0 %", "–", "–", "–", "–", "–"),
     )
     plain = evaluation_of([tried("questions", "zero-shot", "Lund")[0]], head, None)
     assert evidence_table(plain) is None

@@ -89,7 +89,8 @@ def test_a_strategy_that_needs_a_language_model_says_so_before_anything_is_sent(
 
 @pytest.mark.parametrize("name", [
     "decomp", "cot-rolled-out", "least-to-most", "normal", "normal-evidence", "cot-answer",
-    "cot-evidence", "sp-cot", "react", "fsm1", "fsm2", "rebel", "tmn-model",
+    "cot-evidence", "sp-cot", "sp-cot-evidence", "react", "react-evidence", "fsm1", "fsm2",
+    "rebel", "tmn-model",
 ])  # fmt: skip
 def test_a_method_that_needs_a_language_model_is_refused_before_the_job_begins(name: str):
     data = ROOT / "plans" / "examples" / "lighthouse.questions.jsonl"

@@ -56,7 +56,7 @@ class Saying:
 
 def filled(*texts: str | ModelError, **more: Any) -> tuple[dict[str, Any], Saying, Journal]:
     model, journal = Saying(texts), Journal()
-    caller = Caller(model.answer, "saying", journal)
+    caller = Caller(model.answer, "saying", journal, examples=1)
     return asyncio.run(fill(caller, CALL, "state", **more)), model, journal
 
 
@@ -210,5 +210,32 @@ def test_replies_that_a_language_model_wrote_are_read(asked: str, reply: str):
         found, wrong = read_object(reply, input_schema(tool))
         assert (wrong, list(found or {})) == ((), ["query"])
     else:
-        found, wrong = read_object(reply, load_schema(asked))
+        found, wrong = read_object(reply, load_schema(*asked.split("_with_")))
         assert (found is not None, wrong) == (True, ())
+
+
+SCHEMAS = sorted(file.stem for file in (ROOT / "pearl" / "prompts" / "schemas").glob("*.toml"))
+
+
+@pytest.mark.parametrize("name", sorted({*SCHEMAS} - {"evidence", "short_answer"}))
+def test_every_form_of_a_method_has_examples_that_fit_it(name: str):
+    schema = load_schema(name)
+    assert schema.examples
+    for _, reply in schema.examples:
+        assert read_object(reply, schema)[1] == ()
+    if name in ("answer_question", "reason_answer", "sp_cot", "react_step"):
+        both = load_schema(name, "evidence")
+        assert all(read_object(reply, both)[1] == () for _, reply in both.examples)
+        names = [field.name for field in schema.fields]
+        assert [field.name for field in both.fields] == [*names, "supporting_facts", "triples"]
+
+
+def test_examples_are_shown_where_they_are_asked_for_and_nowhere_else():
+    def prompt(**given: int) -> str:
+        model, journal = Saying([json.dumps(RIGHT)]), Journal()
+        asyncio.run(fill(Caller(model.answer, "saying", journal, **given), CALL, "state"))
+        return model.asked[0].messages[-1]["content"]
+
+    assert "Example" not in prompt()
+    assert prompt(examples=1) == prompt(examples=5)
+    assert prompt(examples=1).count("Example") == 1

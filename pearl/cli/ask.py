@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "--tools", default="", metavar="FILE",
     help="For rebel: the tools that may be asked in place of a search of the document, or none.",
 )  # fmt: skip
-@shared("library", "demos", "model", "constrain", "context", "store", "cache", "json")
+@shared("library", "demos", "examples", "model", "constrain", "context", "store", "cache", "json")
 def ask_command(
     document: str,
     question: str,
@@ -38,6 +38,7 @@ def ask_command(
     tools: str,
     libraries: tuple[str, ...],
     demos: str,
+    examples: int,
     model: str,
     constrain: Mode | None,
     context: Policy,
@@ -85,6 +86,7 @@ def ask_command(
                 strategy=strategy,
                 tools=tools,
                 constrain=constrain,
+                examples=examples,
             )
         )
     show(answer, source, as_json=as_json)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.argument("questions")
 @shared("documents")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file of answers.")
-@shared("strategy", "library", "demos", "constrain", "context")
+@shared("strategy", "library", "demos", "examples", "constrain", "context")
 @click.option(
     "--pass", "passes", multiple=True, metavar="NAME",
     help="A rewrite of plans beside those that never change an answer (docs/passes.md). "
@@ -40,6 +40,7 @@ def batch_command(
     strategy: str,
     libraries: tuple[str, ...],
     demos: str,
+    examples: int,
     context: Policy,
     window: int | None,
     passes: tuple[str, ...],
@@ -73,6 +74,7 @@ def batch_command(
         ),
         context_for(given.model, context, window),
         load(libraries),
+        examples,
     )
     # A cluster's chunks are documents: there is nothing to set out ahead of.
     ahead = 0 if given.scheduler else given.limits.concurrency or CONCURRENT_TASKS

@@ -143,6 +143,17 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 "data set.",
             ),
         ),
+        "examples": (
+            _option(
+                "--examples",
+                type=click.IntRange(0),
+                default=0,
+                show_default=True,
+                metavar="N",
+                help="Worked examples that each demand for a reply in a form shows, at most; every "
+                "method that fills forms has some. Plans are shown demonstrations instead.",
+            ),
+        ),
         "documents": (
             _option(
                 "--documents",
@@ -312,7 +323,7 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "evaluation": ("learned", "budget"),
+        "evaluation": ("learned", "budget", "examples"),
         "job": ("model", "limits", "prices", "scheduler", "store", "cache", "restart", "json"),
     }
 )
@@ -385,6 +396,7 @@ def equipped(
     width: int | None,
     depth: int | None,
     calls: int | None,
+    examples: int,
     **others: Any,  # noqa: ANN401 - options of the same command that are not theirs
 ) -> tuple[EvaluationContext, dict[str, Any]]:
     """What methods share, with what `kit_options` name, and the options that are not theirs.
@@ -406,5 +418,6 @@ def equipped(
         limits=given_of(Limits, depth=depth, calls=calls),
         tools=load_tool_file(tools),
         embed=choose_embedding(),
+        examples=examples,
     )
     return found, others

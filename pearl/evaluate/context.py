@@ -183,6 +183,7 @@ class EvaluationContext:
         limits: where decompositions end that are written a step at a time.
         tools: what REBEL may call; None for a search of the question's own document.
         embed: tells whether two questions are the same.
+        examples: worked examples that a demand for a form shows, at most.
     """
 
     setups: Mapping[str, PlanningSetup]
@@ -192,6 +193,7 @@ class EvaluationContext:
     limits: Limits = DEFAULT_LIMITS
     tools: ToolFile | None = None
     embed: Embed = field(default_factory=TfIdf)
+    examples: int = 0
 
     def setup_name(self, name: str) -> str:
         """The setup that stands for a name: without one for steps, the library's."""
@@ -220,7 +222,7 @@ class EvaluationContext:
         known: Known = {"tools": lambda: tools, "embedding": lambda: self.embed.identity}
         strategy = next((spec for spec in STRATEGIES if spec.name == method), None)
         reached = strategy.decisive(known) if strategy else []
-        decisive = [method, shown, self.passes, searched, retrieved, limits, reached]
+        decisive = [method, shown, self.passes, searched, retrieved, limits, reached, self.examples]
         return digest(decisive)
 
 
@@ -344,6 +346,8 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
         yield ["index", shared.retriever.info.corpus]
     if shared.tools is not None:
         yield ["tools", shared.tools.path]
+    if shared.examples:
+        yield ["examples", f"{shared.examples:,} at most of each form"]
     limits = {one.name: getattr(shared.limits, one.name) for one in fields(Limits)}
     changed = [(name, value) for name, value in limits.items() if value != getattr(Limits(), name)]
     if changed:

@@ -98,6 +98,7 @@ class Trials:
 
     async def __call__(self, task: Task[Trial], session: Session) -> dict[str, Any]:
         """Try one method on one question."""
+        session = replace(session, examples=self.shared.examples)
         example, journal = task.what.example, session.journal
         is_label = task.what.method == REASON_LABELS
         method = None if is_label else find_method(task.what.method)

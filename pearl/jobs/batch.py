@@ -6,7 +6,7 @@ And what a batch will take, before anything is sent: calls, tokens, money, time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,13 @@ class Setup:
         prepared: the strategy.
         context: how much fits a prompt, and what to do with a longer document.
         plans: the actions that a question's own plan may call; None for the strategy's.
+        examples: worked examples that a demand for a form shows, at most.
     """
 
     prepared: Prepared
     context: Context = UNLIMITED
     plans: Library | None = None
+    examples: int = 0
 
     def digest(self) -> str:
         """The hash of all of it that may change an answer.
@@ -64,6 +66,8 @@ class Setup:
         how += spec.decisive(known)
         if self.plans and self.plans.digest != prepared.library.digest:
             how.append(self.plans.digest)
+        if self.examples:
+            how.append(str(self.examples))
         return digest([prepared.library.digest, shown, fitting, prepared.passes, *how])
 
 
@@ -80,6 +84,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
         why, and counts as wrong.
     """
     question, document, prepared = task.what.question, task.what.document, setup.prepared
+    session = replace(session, examples=setup.examples)
     library = (setup.plans or prepared.library) if question.plan else prepared.library
     head = heading(question.question, document, library, session.engine.model)
     session.journal.decide("run", head)

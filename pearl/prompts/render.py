@@ -218,32 +218,36 @@ def _listing(library: Library) -> list[Action]:
 
 
 @cache
-def load_schema(name: str) -> Schema:
-    """A schema that ships with Pearl.
+def load_schema(*names: str) -> Schema:
+    """A schema that ships with Pearl, or several as one.
 
     Its file has ``task``, and ``[fields.NAME]`` with ``about`` and the JSON
     schema of the field's values; ``[[examples]]`` with ``given`` and ``reply``
-    are shown to the model.
+    are shown to the model where it wants any; a reply in them may have more
+    than the fields, for where the schema is put together with another.
 
     Args:
-        name: the file's name without its ending.
+        names: the files' names without their ending; the first one's examples are shown.
 
     Raises:
         FileNotFoundError: there is none.
     """
-    place = files("pearl.prompts") / "schemas" / f"{name}.toml"
-    data = tomllib.loads(place.read_text(encoding="utf-8"))
+    places = [files("pearl.prompts") / "schemas" / f"{name}.toml" for name in names]
+    data, *others = [tomllib.loads(place.read_text(encoding="utf-8")) for place in places]
     fields = tuple(
-        Field(field, schema.pop("about"), _json(schema)) for field, schema in data["fields"].items()
+        Field(field, schema.pop("about"), _json(schema))
+        for each in (data, *others)
+        for field, schema in each["fields"].items()
     )
     examples = tuple(
         (
             tuple((key, as_text(from_json(value))) for key, value in example["given"].items()),
-            _json(example["reply"]),
+            _json({field.name: example["reply"][field.name] for field in fields}),
         )
         for example in data.get("examples", ())
     )
-    return Schema(name, data["task"].strip(), fields, examples)
+    task = " ".join(each["task"].strip() for each in (data, *others))
+    return Schema("_with_".join(names), task, fields, examples)
 
 
 def _json(value: object) -> str:

@@ -135,6 +135,7 @@ class Caller:
         watch: told the path of each call when it starts and when it ends.
         forms: in which forms the model takes constraints; None leaves every reply free.
         always: whether a call fails that is to be constrained and cannot be.
+        examples: worked examples that a demand for a form shows, at most; 0 is zero-shot.
     """
 
     ask: Ask
@@ -143,6 +144,12 @@ class Caller:
     watch: Watch | None = None
     forms: Forms | None = None
     always: bool = False
+    examples: int = 0
+
+    def shown(self, call: FillSchema) -> FillSchema:
+        """The call with no more examples than are wanted."""
+        examples = call.schema.examples[: self.examples]
+        return replace(call, schema=replace(call.schema, examples=examples))
 
     async def __call__(self, call: Call, path: str, sample: int = 0) -> Reply:
         """Ask. The reply is in the journal before it is returned.
@@ -338,6 +345,7 @@ async def fill(
         SchemaError: the last reply does not fit either.
     """
     asked: list[Call] = []
+    call = caller.shown(call)
     current: Call = call
     problems: tuple[str, ...] = ()
     for attempt in range(1, revisions + 2):

@@ -210,10 +210,10 @@ def fields_of(value: Value) -> Mapping[str, Any]:
 
 
 def _solver(name: str, caller: Caller, document: Source | None, context: Context) -> Solve:
-    schema = load_schema(name)
+    schema = load_schema(*name.split("_with_"))
 
     async def solve(path: str, given: Sequence[Given]) -> Value:
-        whole = FillSchema(schema, (("question", given[0].value),), document)
+        whole = caller.shown(FillSchema(schema, (("question", given[0].value),), document))
         call, left_out = fit_fill(whole, context)
         if left_out:
             caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)

@@ -384,7 +384,7 @@ class Fsm:
         """
         whole = {**given, "refused": list(refused)} if refused else given
         schema = load_schema(self.machine.state(state).asks)
-        call = FillSchema(schema, tuple(whole.items()), reads)
+        call = self._caller.shown(FillSchema(schema, tuple(whole.items()), reads))
         if reads is not None:
             call, left_out = fit_fill(call, self.limits.context)
             if left_out:

@@ -47,10 +47,19 @@ class React:
         caller: asks the model and keeps the journal.
         most: steps at most.
         refusals: how often in a row an action may be refused, or come to nothing.
+        evidence: whether the answer comes with the sentences and the triples that show it.
     """
 
-    def __init__(self, caller: Caller, most: int = STEPS, refusals: int = REFUSALS) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        most: int = STEPS,
+        refusals: int = REFUSALS,
+        *,
+        evidence: bool = False,
+    ) -> None:
         self.caller = caller
+        self.evidence = evidence
         self.most = most
         self.refusals = refusals
         self._moves = self._turns()
@@ -89,7 +98,8 @@ class React:
                 refused.append(f"{action}[{words}]: {reason}")
                 self.caller.journal.decide(f"react/{turn}/refused", refused[-1])
             elif action == "Finish":
-                step = Step("answer", "FINISH", (Literal(words),), "Give the answer")
+                shown = [reply["supporting_facts"], reply["triples"]] if self.evidence else []
+                step = Step("answer", "FINISH", tuple(map(Literal, [words, *shown])), "Give it")
                 yield Steps((step,), returns=(Ref(step.name),))
                 yield Return((step.name,))
             else:
@@ -127,13 +137,16 @@ class React:
 
     def _schema(self) -> Schema:
         """What a turn is asked for; a reply that is constrained can only do what can be done."""
-        schema = load_schema("react_step")
+        schema = load_schema("react_step", *["evidence"] * self.evidence)
         last = len(self._run.plan.steps) + 1 >= self.most
         shown = ["Lookup"] if _paragraph(self._run.plan) else []
         actions = ["Finish"] if last else ["Search", *shown, "Finish"]
         words = {"type": "string", "minLength": 1, "maxLength": _LONGEST}
         within = {"thought": words, "action": {"enum": actions}, "input": words}
-        fields = (replace(field, within=json.dumps(within[field.name])) for field in schema.fields)
+        fields = (
+            replace(field, within=json.dumps(within[field.name])) if field.name in within else field
+            for field in schema.fields
+        )
         return replace(schema, fields=tuple(fields))
 
 

@@ -92,9 +92,19 @@ METHODS = (
         single.in_form("ASK_ONESELF"),
     ),
     _BY_MODEL(
+        "sp-cot-evidence",
+        "As sp-cot, and it gives the answer's sentences and its triples.",
+        single.in_form("ASK_ONESELF_WITH_EVIDENCE"),
+    ),
+    _BY_MODEL(
         "react",
         "Paragraphs are searched and read a sentence at a time, as the model chooses.",
         multihop.by_name("react"),
+    ),
+    _BY_MODEL(
+        "react-evidence",
+        "As react, and the answer comes with its sentences and its triples.",
+        multihop.react_with_evidence,
     ),
     _BY_MODEL(
         "fsm1",

@@ -8,17 +8,20 @@ Decomposed prompting (Khot et al., ICLR 2023), least-to-most (Zhou et al., ICLR
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from pearl.answer import Session, kept
+from pearl.answer import Session, kept, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import MultiHop
 from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped, prepared, run, whole_text
 from pearl.evaluate.supporting_facts import supported
+from pearl.lang.ast import Literal
 from pearl.lang.values import as_text
 from pearl.runtime.loop import Finished
 from pearl.strategies.fsm import Fsm, field_of, one_line, sentences
 from pearl.strategies.least_to_most import LeastToMost
+from pearl.strategies.react import React
 from pearl.strategies.rebel import Rebel
 from pearl.strategies.registry import prepare_own
 
@@ -40,6 +43,25 @@ def by_name(name: str, setup: str = "") -> AnswerOne:
         return whole_text(finished)
 
     return answer
+
+
+async def react_with_evidence(
+    example: Example, shared: EvaluationContext, session: Session
+) -> Outcome:
+    """ReAct in setting 2 of FSM's paper: Finish gives what shows the answer, too."""
+    runnable = start(prepared("react", "", shared, session), example.document, session)
+    reacting = React(runnable.inputs.caller, evidence=True)
+    finished = await replace(runnable, strategy=reacting).run(example.question)
+    _, facts, triples = (
+        arg.value if isinstance(arg, Literal) else [] for arg in finished.plan.steps[-1].args
+    )
+    told = [_texts(triple) for triple in triples] if isinstance(triples, list) else []
+    entries = session.journal.entries
+    return whole_text(finished, supported(example, finished.text, _texts(facts), told, entries))
+
+
+def _texts(value: object) -> list[str]:
+    return [as_text(item) for item in value] if isinstance(value, list) else []
 
 
 async def least_to_most(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -76,11 +98,7 @@ def _evidence(example: Example, finished: Finished, session: Session) -> Mapping
     reviews = [finished.values[step.name] for step in steps if step.action == "REVIEW"]
     found = [finished.values[step.name] for step in steps if step.action == "SEARCH"]
     told = field_of(reviews[-1], "triples") if reviews else None
-    triples = [
-        [as_text(part) for part in triple]
-        for triple in (told if isinstance(told, list) else ())
-        if isinstance(triple, list)
-    ]
+    triples = [_texts(triple) for triple in told] if isinstance(told, list) else []
     quotes = (
         [field_of(reviews[-1], "supporting_facts")]
         if reviews
