@@ -82,7 +82,7 @@ class Reader:
         words = sum(count(message["content"]) for message in request.messages)
         assert self.limit is None or words + 100 <= self.limit
         prompt = request.messages[-1]["content"]
-        start = r"\A" if prompt.startswith("<document>") else "(?:found|Arguments):\n"
+        start = r"\A" if prompt.startswith("<document>") else r"(?:\], from [^\n]*|Arguments):\n"
         blocks = re.findall(rf"{start}<(\w+)>\n(.*?)\n</\1>", prompt, re.DOTALL)
         read = "\n".join(text for _, text in blocks)
         asked = re.findall(r"<(X|Y|LIST)>\n(.*?)\n</\1>", prompt, re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -361,6 +362,15 @@ def test_an_answer_of_quotes_alone_counts(tmp_path: Path):
     with Server([PLAN, said]) as server:
         words = ("eval", "questions", "--data", "own.jsonl", "--methods", "pearl", "--json")
         assert asked_of(tmp_path, server, *words).json["right"] == 1
+
+
+def test_an_answer_that_decides_for_no_option_is_counted_as_such(tmp_path: Path):
+    write_articles(tmp_path, official())
+    with Server(["It does not say.", "none", "A"]) as server:
+        done = evaluate(tmp_path, server, "--methods", "zero-shot")
+    row = next(line for line in done.out.splitlines() if line.startswith("zero-shot"))
+    assert row.split()[-4:] == ["1", "3.00", row.split()[-2], "s"]
+    assert re.search(r"no\s.*option\s.*fits", done.out, re.DOTALL)
 
 
 @pytest.mark.parametrize(

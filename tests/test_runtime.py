@@ -410,7 +410,7 @@ def test_a_quotation_is_no_part_of_a_value_and_reaches_no_later_step():
     assert HOME not in asked
     assert "<X>\nthe work of [ada]\n</X>\nY is [ada]." in asked
     assert asked.count(LONG) == 1
-    assert f'[ada] is what FIND_CHARACTER(CTX, "Ada") found:\n<ada>\n{LONG}\n</ada>' in asked
+    assert f'[ada], from FIND_CHARACTER(CTX, "Ada"):\n<ada>\n{LONG}\n</ada>' in asked
     kept = {entry.path: entry.value for entry in journal.entries if entry.kind == "decision"}
     assert (kept["value/ada"], kept["evidence/ada"]) == (LONG, [HOME])
     quotes = evidence(finished.plan, finished.values, finished.outputs, DOCUMENT)

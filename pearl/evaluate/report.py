@@ -121,7 +121,7 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
     """
     total, *by_split = accuracy_tables(evaluation)
     rows = [
-        {**row, **{key: spent[key] for key in _SPENT}}
+        {**row, **{key: spent[key] for key in (*_SPENT, "none_fits")}}
         for row, spent in zip(accuracy_rows(evaluation), spending_rows(evaluation), strict=True)
     ]
     known = {key for key in ("cost", "seconds") if any(row[key] is not None for row in rows)}
@@ -136,6 +136,7 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
         words("called", "method"),
         *counts(right="right", answered="answered"),
         *share_fields("of_asked", f"% of all {asked:,}"),
+        *(counts(none_fits="no option fits") if any(row["none_fits"] for row in rows) else ()),
         *(field for key, field in _SPENT.items() if key in known),
     ]
     note = (
@@ -391,6 +392,7 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
         return {
             **named(evaluation, method),
             "questions": len(results),
+            "none_fits": sum(one.measures.get("none_fits", 0) for one in results),
             "calls": sum(result.calls for result in results) / count,
             "tokens_read": usage.prompt_tokens / count,
             "tokens_cached": usage.cached_tokens / count,

@@ -52,8 +52,8 @@ _UNSEEN = re.compile(
 """Characters that a reader does not see, and a model may pass over."""
 
 RETURNS = {
-    "text": "Answer in plain text, as long as the task needs: in few words where one thing is "
-    "asked, with every item where all of something is. If the sources do not say, say so.",
+    "text": "Answer in plain text: briefly where one thing is asked, with every item where all of "
+    "something is. If the sources do not say, say so.",
     "any": "Answer in plain text. If the sources do not say, say so.",
     "list": "Answer with a JSON array on the first line that has every item, one short text each, "
     "and nothing else on that line. If there is none, answer [].",

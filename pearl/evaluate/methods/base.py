@@ -136,4 +136,6 @@ async def mapped(ready: Prepared, example: Example, session: Session) -> Outcome
     question, document, options = example.question, example.document, example.options
     reply = await answer(ready, question, document, options, session)
     chosen = reply.option.letter if reply.option else conclusion(reply.text)
-    return Outcome(chosen, reply.text, reply.plan, fallback=reply.fallback)
+    # Right or wrong, that what was found decided for no option is a failure of its own.
+    measures = {"none_fits": 1.0} if reply.option and not reply.option.fits else {}
+    return Outcome(chosen, reply.text, reply.plan, fallback=reply.fallback, measures=measures)
