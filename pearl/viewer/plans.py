@@ -20,10 +20,10 @@ _RETURN = re.compile(r"(?P<key>return)\s+(?P<ref>.+)")
 _REMARK = re.compile(r"(?P<remark>\s*#.*)")
 _TOKEN = re.compile(
     r'(?P<text>"(?:\\.|[^"\\])*"?)|(?P<lit>-?\b\d[\d.]*\b|\b(?:true|false)\b)'
-    r"|(?P<key>\b(?:each|where|values)\b)|(?P<ref>\b[^\W\d]\w*\b)|(?P<other>.)",
+    r"|(?P<key>\b(?:each|where|values|evidence)\b)|(?P<ref>\b[^\W\d]\w*\b)|(?P<other>.)",
     re.DOTALL,
 )
-_BRACES = re.compile(r"(?<!\\)\{\s*(?:(?:each|where)\s+(?:values\s+)?)?(\w+)\s*\}")
+_BRACES = re.compile(r"(?<!\\)\{\s*(?:(?:each|where|evidence)\s+(?:values\s+)?)?(\w+)\s*\}")
 
 Kinds = Iterable[tuple[int, int, str]]
 """Stretches of a line, each with the name of its class; later ones over earlier ones."""
