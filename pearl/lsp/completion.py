@@ -28,7 +28,9 @@ _HEAD = re.compile(rf"\s*{splitter.NAME}\s*(?::=|=(?!=)|←|<-(?!-)|＝)\s*")
 _RETURN = re.compile(r"\s*return\b\s*[:：]?\s*(?:\w+\s*,\s*)*\w*$", re.IGNORECASE)
 _CALLED = re.compile(r"([^\W\d]\w*)\s*[(（]")
 _WORD = re.compile(r"[^\W\d]?\w*$")
-_BRACED = re.compile(r"\{\s*(?:(?:(?:each|where)(?:\s+values)?|evidence)\s+)?(?:[^\W\d]\w*)?$", re.IGNORECASE)
+_BRACED = re.compile(
+    r"\{\s*(?:(?:(?:each|where)(?:\s+values)?|evidence)\s+)?(?:[^\W\d]\w*)?$", re.IGNORECASE
+)
 _MODED = re.compile(r"\b(?:each|where)(\s+values)?\s+\w*$", re.IGNORECASE)
 _TYPED = re.compile(r"(?:->|→)\s*\w*$")
 
