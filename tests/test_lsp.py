@@ -511,7 +511,7 @@ return ro, l
         assert item.get("insertTextFormat") is None
 
     def test_variables_above_and_modes(self, one: Editor):
-        modes = ["each", "where", "each values", "where values"]
+        modes = ["each", "where", "each values", "where values", "evidence"]
         found = self.labels(one, "three = FIND_RELATION(CTX, r|")
         assert found == ["two", "half", "ro", "CTX", *modes]
         assert self.labels(one, '"the {r|') == ["three", "two", "half", "ro", *modes]

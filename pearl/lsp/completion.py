@@ -31,7 +31,7 @@ _WORD = re.compile(r"[^\W\d]?\w*$")
 _BRACED = re.compile(
     r"\{\s*(?:(?:(?:each|where)(?:\s+values)?|evidence)\s+)?(?:[^\W\d]\w*)?$", re.IGNORECASE
 )
-_MODED = re.compile(r"\b(?:each|where)(\s+values)?\s+\w*$", re.IGNORECASE)
+_MODED = re.compile(r"\b(?:(?:each|where)(?:\s+values)?|evidence)\s+\w*$", re.IGNORECASE)
 _TYPED = re.compile(r"(?:->|→)\s*\w*$")
 
 
