@@ -59,6 +59,17 @@ def test_each_strategy_answers_and_its_trace_replays_with_the_library_it_names(n
     assert (again["answer"], again["kept"]) == ("Quistholm", found.json["calls"])
 
 
+@pytest.mark.parametrize("name", ["fsm1", "fsm2", "rebel", "react"])
+def test_examples_make_other_prompts_of_every_form(name: str):
+    plain, again, shown = (
+        call(*asked(name, "--examples", str(count), "--json")).json for count in (0, 0, 1)
+    )
+    assert (plain["answer"], shown["answer"]) == ("Quistholm", "Quistholm")
+    assert again["kept"] == plain["calls"]
+    # A tool's input is a form of the tool's own, without examples.
+    assert shown["kept"] == (2 if name == "rebel" else 0)
+
+
 @pytest.mark.parametrize("name", ["decomp", "react", "rebel"])
 def test_the_evidence_is_what_was_looked_up_and_holds_the_answers_words(name: str):
     text = DOCUMENT.read_text(encoding="utf-8")
