@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pearl.lang.source import InputError, Source
     from pearl.models.base import Model, ModelError, choose_model
     from pearl.models.openai_client import OpenAIModel
+    from pearl.models.routing import Models
     from pearl.runtime.evidence import Quote
     from pearl.runtime.loop import RunError
 
@@ -52,6 +53,7 @@ _HOMES = {
     "pearl.lang.source": ("InputError", "Source"),
     "pearl.models.base": ("Model", "ModelError", "choose_model"),
     "pearl.models.openai_client": ("OpenAIModel",),
+    "pearl.models.routing": ("Models",),
     "pearl.runtime.evidence": ("Quote",),
     "pearl.runtime.loop": ("RunError",),
 }
@@ -64,6 +66,7 @@ __all__ = [
     "Library",
     "Model",
     "ModelError",
+    "Models",
     "OpenAIModel",
     "Option",
     "Parsed",

@@ -6,6 +6,7 @@ the open answer is mapped to one of them (PEARL, section 3).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from pearl.lang.values import as_text
 from pearl.models.base import Measured, Model, ModelError, Usage, env_number
 from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import Engine, start_engine
+from pearl.models.routing import Models, readers_of, sampling_of
 from pearl.models.tokens import counter_of, load_prices
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.calls import Caller, Journal, Watch, calls_made
@@ -61,18 +63,20 @@ class Session:
         Args:
             watch: told of each call.
         """
-        engine = self.engine
+        engine, model = self.engine, self.engine.model
+        several = model if isinstance(model, Models) else None
         always = engine.constrain == "always"
         ask = learning(engine.ask, self.context, self.journal)
         identity, forms, examples = engine.identity, engine.forms, self.examples
-        return Caller(ask, identity, self.journal, watch, forms, always, examples)
+        names = (ask, identity, self.journal, watch)
+        return Caller(*names, forms, always, examples, several)
 
 
 def context_for(model: Model, policy: Policy = "auto", window: int | None = None) -> Context:
     """How much fits a model's prompt.
 
     Args:
-        model: who answers.
+        model: who answers; of several, the one with the smallest window that is shown documents.
         policy: what to do with a document that does not fit.
         window: tokens; by default the model's own where it knows it,
             ``PEARL_CONTEXT``, or what the table of prices says of the model.
@@ -80,6 +84,10 @@ def context_for(model: Model, policy: Policy = "auto", window: int | None = None
     Raises:
         InputError: a setting is wrong, or the window is smaller than a reply.
     """
+    if isinstance(model, Models):
+        contexts = [context_for(one, policy, window) for one in readers_of(model)]
+        least = min(contexts, key=lambda one: one.window or math.inf)
+        return replace(least, learned=learned_window(model.identity))
     own = model.window if isinstance(model, Measured) else None
     if window and own and window > own:
         raise InputError(f"--window is {window:,}, and {model.name} has {own:,}: set it lower.")
@@ -393,9 +401,15 @@ def heading(
         size = len(document.text)
         head["document"] = f"{document.name} ({size} characters, sha256 {document.digest})"
     head["library"] = ", ".join(library.names)
-    head["model"] = model.name
+    head |= model_head(model)
     head["pearl"] = _version("pearl")
     return head
+
+
+def model_head(model: Model) -> dict[str, str]:
+    """Who answers in a run, and how replies are sampled where a model says."""
+    sampling = sampling_of(model)
+    return {"model": model.name, **({"sampling": sampling} if sampling else {})}
 
 
 _version = cache(version)  # The package's metadata is read from the disk each time.

@@ -31,6 +31,7 @@ from pearl.lint.checker import check as _check
 from pearl.lint.checker import fix as _fix
 from pearl.models.base import Model, choose_model
 from pearl.models.constraints import Mode
+from pearl.models.routing import planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
@@ -97,7 +98,7 @@ async def write_plan(
         library: the actions it may call; by default those Pearl ships.
         demonstrations: example plans, or the folder they are in; by default those
             Pearl ships that the library can run.
-        model: who writes it; by default what the environment says.
+        model: who writes it; by default what the environment says. Of `Models` the planner.
         store: where the run and its replies are kept, a file's path or a
             database's address; None keeps nothing.
         cache: whether replies of earlier runs in the store count.
@@ -113,7 +114,7 @@ async def write_plan(
     """
     question = _question(question)
     model = model or choose_model()
-    prepared = prepare("pearl", model.name, library, demonstrations)
+    prepared = prepare("pearl", planner_of(model).name, library, demonstrations)
     library, shown = prepared.library, prepared.demonstrations
     head = heading(question, None, library, model)
     async with open_session(
@@ -154,7 +155,7 @@ async def ask(
             strategy.
         demonstrations: example plans for the planner, or the folder they are in; by
             default those Pearl ships for the strategy that the library can run.
-        model: who plans and reads; by default what the environment says.
+        model: who plans and reads; by default what the environment says. `Models` for several.
         context: how much fits a prompt, and what to do with a longer document;
             by default `context_for` the model.
         store: where the run and its replies are kept, a file's path or a
@@ -174,7 +175,8 @@ async def ask(
         RunError: a step has no output.
     """
     model = model or choose_model()
-    prepared = prepare(strategy, model.name, library, demonstrations, tools=tools)
+    prepared = prepare(strategy, planner_of(model).name, library, demonstrations, tools=tools)
+    model = with_library(model, (prepared.library,))
     question, source = _question(question), _document(document)
     check_options(options)
     head = heading(question, source, prepared.library, model)
@@ -217,7 +219,7 @@ async def run(
         document: a `Source`, or the path of a text file.
         options: answers to choose from; the plan then needs a question.
         library: the actions it may call; by default those Pearl ships.
-        model: who reads; by default what the environment says.
+        model: who reads; by default what the environment says. `Models` for several.
         context: how much fits a prompt, and what to do with a longer document;
             by default `context_for` the model.
         store: where the run and its replies are kept, a file's path or a
@@ -236,7 +238,8 @@ async def run(
     prepared = prepare_plan(parsed, library)
     if options and not parsed.plan.question:
         raise InputError("Options need a question: put a line question: … at the plan's head.")
-    question, source, model = parsed.plan.question, _document(document), model or choose_model()
+    model = with_library(model or choose_model(), (library,))
+    question, source = parsed.plan.question, _document(document)
     check_options(options)
     head, context = heading(question, source, library, model), context or context_for(model)
     async with open_session(

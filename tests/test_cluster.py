@@ -137,6 +137,8 @@ def test_keys_do_not_travel(tmp_path: Path):
     from pearl.jobs.cluster import Order
     from pearl.models.base import choose_model
     from pearl.models.middleware.stack import EngineLimits
+    from pearl.models.routing import ModelNames
+    from pearl.models.tokens import NO_PRICES
     from pearl.runtime.context import UNLIMITED
     from pearl.strategies.registry import prepare
 
@@ -146,7 +148,9 @@ def test_keys_do_not_travel(tmp_path: Path):
         model = choose_model("m")
         setup = Setup(prepare("pearl", "m", demonstrations=()), UNLIMITED)
         work = partial(answer_row, setup)
-        order = Order("run", "s.db", "", "m", model.identity, work, UNLIMITED, EngineLimits(), None)
+        names, limits = ModelNames("m", "m"), EngineLimits()
+        known = (model.identity, work, UNLIMITED, limits, NO_PRICES)
+        order = Order("run", "s.db", "", names, *known)
     sent = pickle.dumps(order)
     assert key.encode() not in sent
     (setup_there,) = pickle.loads(sent).work.args

@@ -24,6 +24,7 @@ from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
 from pearl.models.base import ModelError
 from pearl.models.middleware.stack import start_engine
+from pearl.models.tokens import NO_PRICES
 from pearl.prompts.calls import FillSchema
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import Caller, Journal
@@ -406,7 +407,7 @@ def test_the_report_has_every_figure():
     ]
     head = {"title": "t", "about": [], "methods": ["normal", "normal-evidence", "react"],
             "asked": {"": 2}, "notes": []}  # fmt: skip
-    table = evidence_table(evaluation_of(rows, head, None))
+    table = evidence_table(evaluation_of(rows, head, NO_PRICES, ""))
     assert table is not None
     assert [one.title for one in table.columns] == [
         "method", "exact match", "F1", "contains", "facts EM", "facts F1", "joint EM",
@@ -427,7 +428,7 @@ def test_the_report_has_every_figure():
         ),
         ("react", "0.0 %", "0.0 %", "0.0 %", "–", "–", "–", "–", "–"),
     )
-    plain = evaluation_of([tried("questions", "zero-shot", "Lund")[0]], head, None)
+    plain = evaluation_of([tried("questions", "zero-shot", "Lund")[0]], head, NO_PRICES, "")
     assert evidence_table(plain) is None
 
 

@@ -392,6 +392,7 @@ def old_store(place: str) -> None:
 
     open_store(place).close()
     with sqlite3.connect(place) as file:
+        file.execute("ALTER TABLE entries DROP COLUMN model")
         back_to_first_version(file)
         head = json.dumps({"question": QUESTION, "model": "m"})
         file.execute("INSERT INTO runs VALUES ('r', 'run', '', '', '', 1, 1, 9, ?)", (head,))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import library_for, load, shared
+from pearl.cli.options import choose, library_for, load, shared
 from pearl.cli.output import check_output, emit, emit_json
 from pearl.lang.text import counted
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     "--tools", default="", metavar="FILE",
     help="For rebel: the tools that may be asked in place of a search of the document, or none.",
 )  # fmt: skip
-@shared("library", "demos", "examples", "model", "constrain", "context", "store", "cache", "json")
+@shared("library", "demos", "examples", "models", "constrain", "context")
+@shared("store", "cache", "json")
 def ask_command(
     document: str,
     question: str,
@@ -40,6 +41,8 @@ def ask_command(
     demos: str,
     examples: int,
     model: str,
+    planner: str,
+    reader: str,
     constrain: Mode | None,
     context: Policy,
     window: int | None,
@@ -57,7 +60,6 @@ def ask_command(
     from pearl.api import ask
     from pearl.cli.output import progress, settle
     from pearl.lang.source import InputError, read_source
-    from pearl.models.base import choose_model
     from pearl.store.database import address
 
     if document == question == "-":
@@ -65,7 +67,7 @@ def ask_command(
     if not question.strip():
         raise InputError("The question is empty: write it in quotes after the document.")
     library = library_for(strategy, libraries)
-    chosen = choose_model(model)
+    chosen = choose(model, planner, reader)
     source = read_source(document, "document")
     if question == "-":
         question = read_source("-", "question").text
@@ -97,13 +99,14 @@ def ask_command(
     epilog='Example:  pearl plan "Why does Mara leave the lighthouse?" -o mara.plan',
 )  # fmt: skip
 @click.argument("question")
-@shared("output", "library", "demos", "model", "constrain", "store", "cache", "json")
+@shared("output", "library", "demos", "model", "planner", "constrain", "store", "cache", "json")
 def plan_command(
     question: str,
     output: str,
     libraries: tuple[str, ...],
     demos: str,
     model: str,
+    planner: str,
     constrain: Mode | None,
     store: str,
     no_cache: bool,
@@ -118,14 +121,13 @@ def plan_command(
     from pearl.lint.render import terminal
     from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
-    from pearl.models.base import choose_model
     from pearl.store.database import address
 
     check_output(output)
     if question == "-":
         question = read_source("-", "question").text
     library = load(libraries)
-    chosen = choose_model(model)
+    chosen = choose(planner or model)
     with progress(quiet=as_json, model=chosen) as watch:
         planned = settle(
             lambda began: write_plan(
@@ -169,13 +171,14 @@ def plan_command(
 )
 @click.argument("plan")
 @click.argument("document")
-@shared("option", "library", "model", "context", "store", "cache", "json")
+@shared("option", "library", "model", "reader", "context", "store", "cache", "json")
 def run_command(
     plan: str,
     document: str,
     options: tuple[str, ...],
     libraries: tuple[str, ...],
     model: str,
+    reader: str,
     context: Policy,
     window: int | None,
     store: str,
@@ -193,13 +196,12 @@ def run_command(
     from pearl.lint.render import terminal
     from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
-    from pearl.models.base import choose_model
     from pearl.store.database import address
 
     if plan == document == "-":
         raise InputError("Only one of the plan and the document can be standard input.")
     library = load(libraries)
-    chosen = choose_model(model)
+    chosen = choose(reader or model)
     source = read_source(plan, "plan")
     text = read_source(document, "document")
     errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]

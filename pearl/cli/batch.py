@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="A rewrite of plans beside those that never change an answer (docs/passes.md). "
     "Repeatable; none takes out all.",
 )  # fmt: skip
-@shared("job")
+@shared("models", "job")
 def batch_command(
     questions: str,
     documents: str,
@@ -57,6 +57,7 @@ def batch_command(
     from pearl.jobs.batch import Setup, batch_job
     from pearl.jobs.job import CONCURRENT_TASKS
     from pearl.lang.source import InputError
+    from pearl.models.routing import planner_of, with_library
     from pearl.passes import chosen_passes
     from pearl.strategies.registry import prepare
 
@@ -64,18 +65,16 @@ def batch_command(
         raise InputError("The answers need a file of their own: name one with -o.")
     check_output(output)
     given = job_settings(**options)
-    setup = Setup(
-        prepare(
-            strategy,
-            given.model.name,
-            library_for(strategy, libraries),
-            demos,
-            passes=chosen_passes(passes),
-        ),
-        context_for(given.model, context, window),
-        load(libraries),
-        examples,
+    prepared = prepare(
+        strategy,
+        planner_of(given.model).name,
+        library_for(strategy, libraries),
+        demos,
+        passes=chosen_passes(passes),
     )
+    plans = load(libraries)
+    given = replace(given, model=with_library(given.model, (prepared.library, plans)))
+    setup = Setup(prepared, context_for(given.model, context, window), plans, examples)
     # A cluster's chunks are documents: there is nothing to set out ahead of.
     ahead = 0 if given.scheduler else given.limits.concurrency or CONCURRENT_TASKS
     progress = do(batch_job(questions, documents, output, setup, ahead), given, quiet=as_json)
@@ -91,7 +90,7 @@ def batch_command(
     epilog="Example:  pearl estimate questions.jsonl --documents docs/ --model gpt-4o-mini",
 )  # fmt: skip
 @click.argument("questions")
-@shared("documents", "library", "model")
+@shared("documents", "library", "models")
 @click.option(
     "--concurrency", type=Concurrency(), default=32, show_default=True, metavar="N",
     help="Calls at a time, for the time it takes.",
@@ -102,6 +101,8 @@ def estimate_command(
     documents: str,
     libraries: tuple[str, ...],
     model: str,
+    planner: str,
+    reader: str,
     concurrency: int,
     prices: str,
     store: str,
@@ -119,9 +120,11 @@ def estimate_command(
     from pearl.store.history import mean_seconds
     from pearl.strategies.registry import prepare
 
-    name = model or os.environ.get("PEARL_MODEL", "").strip() or "offline"
-    price = load_prices(Path(prices) if prices else None).get(name)
-    setup = Setup(prepare("pearl", name, load(libraries)))
+    usual = model or os.environ.get("PEARL_MODEL", "").strip() or "offline"
+    name, writer = reader or usual, planner or usual
+    table = load_prices(Path(prices) if prices else None)
+    price = table.get(name)
+    setup = Setup(prepare("pearl", writer, load(libraries)))
     estimated = estimate(read_index(questions, documents), setup, name)
     usage, parallel, seconds = estimated.usage, concurrency or 32, None
     place = address(store)
@@ -130,7 +133,14 @@ def estimate_command(
             mean = mean_seconds(engine, name)
         seconds = estimated.calls / parallel * mean if mean else None
     # In millionths of a dollar: without a prefix cache, and with one.
-    costs = [price.cost(each) for each in (replace(usage, cached_tokens=0), usage)] if price else []
+    planning = table.cost({writer: estimated.planning} if estimated.planned else {})
+    costs = []
+    if price and planning is not None:
+        reading = estimated.reading
+        costs = [
+            planning + price.cost(each) for each in (replace(reading, cached_tokens=0), reading)
+        ]
+    unknown = name if price is None else writer
     if as_json:
         emit_json(
             {
@@ -140,13 +150,14 @@ def estimate_command(
                 "calls": round(estimated.calls),
                 **asdict(usage),
                 "model": name,
+                "planner": writer,
                 "cost": costs[0] / 1e6 if costs else None,
                 "cost_with_prefix_cache": costs[1] / 1e6 if costs else None,
                 "seconds": seconds,
             }
         )
         return
-    cost = f"not known: no price for {name}; give one with --prices"
+    cost = f"not known: no price for {unknown}; give one with --prices"
     if costs:
         cost = f"about {dollars(costs[0])}, with a prefix cache {dollars(costs[1])}"
     time = f"not known: no call of {name} is in the store yet"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.evaluate.context import Demonstrations, EvaluationContext
+    from pearl.evaluate.results import Evaluation
+    from pearl.jobs.workers import JobProgress
     from pearl.runtime.context import Policy
 
 
@@ -74,7 +77,7 @@ class Sizes(click.ParamType[tuple[int, ...]]):
 )
 @shared("evaluation")
 @click.option("-o", "--output", default="", metavar="FILE", help="Write all results, one a line.")
-@shared("constrain", "context", "job")
+@shared("constrain", "context", "compared", "planner", "reader", "job")
 def eval_command(
     dataset: str,
     data: str,
@@ -89,6 +92,7 @@ def eval_command(
     output: str,
     context: Policy,
     window: int | None,
+    compared: tuple[str, ...],
     as_json: bool,
     **options: Any,  # noqa: ANN401 - those of `kit_options` and `job_options`
 ) -> None:
@@ -104,9 +108,11 @@ def eval_command(
     from pearl.evaluate.datasets import choose_examples, find_dataset
     from pearl.evaluate.job import evaluation_job, load_run
     from pearl.evaluate.methods.pearl import with_sizes
-    from pearl.evaluate.report import means_of, summarise
-    from pearl.evaluate.results import write_lines
+    from pearl.evaluate.report import summarise
+    from pearl.evaluate.results import side_by_side, write_lines
+    from pearl.jobs.job import spent_in
     from pearl.lang.source import InputError, plan_folders
+    from pearl.models.routing import with_library
     from pearl.report.document import as_object
 
     check_output(output, data)
@@ -125,38 +131,58 @@ def eval_command(
     own = bool(libraries or demos or chosen.libraries)
     stepwise = None if own else without_evaluated(_demonstrations("", "open_domain", ()), examples)
     shared, others = equipped(make_context(library, shown, sizes, stepwise=stepwise), **options)
-    given = job_settings(**others)
-    job = evaluation_job(
-        chosen,
-        data,
-        split,
-        examples,
-        names,
-        shared,
-        context_for(given.model, context, window),
-        model=given.model.name,
-        reasoning=reasoning,
-        notes=[
-            *_notes(shown, stepwise, shared, names, given.model.notice),
-            *changes,
-        ],
-    )
-    progress = do(job, given, quiet=as_json)
-    evaluation = load_run(progress.run, given.store, given.prices)
+    libraries_used = [setup.library for setup in shared.setups.values()]
+    settings = [job_settings(model=model, **others) for model in compared or ("",)]
+    settings = [replace(one, model=with_library(one.model, libraries_used)) for one in settings]
+    jobs = [
+        evaluation_job(
+            chosen,
+            data,
+            split,
+            examples,
+            names,
+            shared,
+            context_for(given.model, context, window),
+            model=given.model,
+            reasoning=reasoning,
+            notes=[*_notes(shown, stepwise, shared, names, given.model.notice), *changes],
+        )
+        for given in settings
+    ]
+    # A run a model, each as it is when the model is evaluated alone; the budget is one.
+    done: list[JobProgress] = []
+    for job, given in zip(jobs, settings, strict=True):
+        limits = given.limits
+        for earlier, other in zip(done, settings, strict=False):
+            limits = limits.less(spent_in(earlier.run, other), given.prices)
+        done.append(do(job, replace(given, limits=limits), quiet=as_json))
+    evaluations = [load_run(one.run, settings[0].store, settings[0].prices) for one in done]
+    evaluation = side_by_side(evaluations)
     if output:
         write(output, "".join(write_lines(evaluation)))
+    runs = " ".join(one.run for one in done)
     if as_json:
-        told = progress.as_object()
-        told = {"trials": told.pop("questions"), **told}
-        # What the run says of itself is never written over by a measure of the same name.
-        found = {name: one for name, one in means_of(evaluation).items() if name not in told}
-        emit_json({**told, **found, "report": as_object(summarise(evaluation))})
+        told = [_told(*pair) for pair in zip(done, evaluations, strict=True)]
+        first = told[0] if len(told) == 1 else {"models": told}
+        emit_json({**first, "report": as_object(summarise(evaluation))})
     else:
         from pearl.cli.report import show
 
         show(summarise(evaluation), "terminal", "", as_json=False)
-        click.echo(click.style(f"\npearl report {progress.run}", dim=True))
-    complain(progress, f"pearl runs show {progress.run}", "trial")
+        click.echo(click.style(f"\npearl report {runs}", dim=True))
+    for progress in done:
+        complain(progress, f"pearl runs show {progress.run}", "trial")
+
+
+def _told(progress: JobProgress, evaluation: Evaluation) -> dict[str, Any]:
+    """What a run says of itself, and the means of its first method's measures."""
+    from pearl.evaluate.report import means_of
+
+    told = progress.as_object()
+    told = {"trials": told.pop("questions"), **told, "model": progress.model}
+    # What the run says of itself is never written over by a measure of the same name.
+    found = {name: one for name, one in means_of(evaluation).items() if name not in told}
+    return {**told, **found}
 
 
 def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import Failure, NoAnswer, Stopped
+from pearl.cli.options import choose
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def job_settings(
     restart: bool,
     grace: float,
     constrain: Mode | None = None,
+    planner: str = "",
+    reader: str = "",
     **limits: Any,  # noqa: ANN401 - those of `limits_options`
 ) -> JobSettings:
     """What the options of `job_options` come to.
@@ -35,14 +38,13 @@ def job_settings(
         InputError: one of them cannot be used.
     """
     from pearl.jobs.job import JobSettings
-    from pearl.models.base import choose_model
     from pearl.models.constraints import choose_mode
     from pearl.models.middleware.stack import EngineLimits
     from pearl.models.tokens import load_prices
     from pearl.store.database import address
 
     return JobSettings(
-        model=choose_model(model),
+        model=choose(model, planner, reader),
         store=address(store),
         prices=load_prices(Path(prices) if prices else None),
         limits=EngineLimits(**limits),

@@ -52,7 +52,7 @@ _KINDS = {
     help="How often a batch is looked at.",
 )  # fmt: skip
 @click.option("--notes", metavar="FILE", default="", help="Write every note, as JSON lines.")
-@shared("job")
+@shared("model", "job")
 def mine_command(
     questions: str,
     output: str,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pearl.evaluate.context import EvaluationContext
     from pearl.lang.library import Library
     from pearl.lang.source import Source
+    from pearl.models.base import Model
 
 _OF_TRACE = re.compile(r"(?:#[^\n]*\n){1,8}?# library: ([^\n]+)")
 """How a trace says which actions it calls."""
@@ -102,6 +103,35 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 help="Hold plans, steps and JSON replies to a grammar or a schema while the model "
                 "writes them: auto where the endpoint takes that, always with an error where it "
                 "does not. Default: PEARL_CONSTRAIN, or auto.",
+            ),
+        ),
+        "compared": (
+            _option(
+                "--model",
+                "compared",
+                multiple=True,
+                metavar="NAME",
+                help="As everywhere; repeatable: each model does all methods, and they stand side "
+                "by side. The first is what the others are compared with.",
+            ),
+        ),
+        "planner": (
+            _option(
+                "--planner-model",
+                "planner",
+                default="",
+                metavar="NAME",
+                help="Who writes plans and decides on steps. Default: as --model.",
+            ),
+        ),
+        "reader": (
+            _option(
+                "--reader-model",
+                "reader",
+                default="",
+                metavar="NAME",
+                help="Who reads the document and answers. Default: as --model; an action of the "
+                "library may name a model of its own (model: NAME).",
             ),
         ),
         "context": (
@@ -324,10 +354,11 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "evaluation": ("learned", "budget", "examples"),
-        "job": ("model", "limits", "prices", "scheduler", "store", "cache", "restart", "json"),
+        "models": ("model", "planner", "reader"),
+        "job": ("limits", "prices", "scheduler", "store", "cache", "restart", "json"),
     }
 )
-"""Options that go together: those of evaluations, and those of commands that do a job."""
+"""Options that go together: of evaluations, of who answers, and of commands that do a job."""
 
 
 def shared(*names: str) -> Callable[[_F], _F]:
@@ -340,6 +371,17 @@ def shared(*names: str) -> Callable[[_F], _F]:
         return command
 
     return decorate
+
+
+def choose(model: str, planner: str = "", reader: str = "") -> Model:
+    """Who answers, as the options of ``models`` say.
+
+    Raises:
+        InputError: a setting is missing or wrong; the message says which.
+    """
+    from pearl.models.routing import ModelNames
+
+    return ModelNames(planner or model, reader or model).choose()
 
 
 def given_of(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - as `make` takes them

@@ -154,6 +154,7 @@ def progress(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from pearl.models.local import Local
+    from pearl.models.routing import members
 
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -181,8 +182,9 @@ def progress(
             reading = f"{path[:34]}: {share:.0%} read" if share < 1 else f"{path[:37]}: writing"
             bar.update(task, description=reading)
 
-        if isinstance(model, Local):
-            model.told = told
+        for one in members(model) if model else ():
+            if isinstance(one, Local):
+                one.told = told
         yield watch
 
 

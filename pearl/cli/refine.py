@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     "--rounds", type=click.IntRange(0), default=3, show_default=True, metavar="N",
     help="How often a plan whose answer is wrong may be refined.",
 )  # fmt: skip
-@shared("library", "demos", "constrain", "context", "job")
+@shared("library", "demos", "constrain", "context", "models", "job")
 def refine_command(
     questions: str,
     documents: str,
@@ -51,6 +52,7 @@ def refine_command(
     from pearl.jobs.questions import read_index
     from pearl.lang.source import InputError
     from pearl.mining.refine import refine_job, write_demonstrations
+    from pearl.models.routing import planner_of, with_library
     from pearl.strategies.registry import prepare
 
     folder = Path(output)
@@ -58,7 +60,8 @@ def refine_command(
         raise InputError(f"{output} is a file: name a folder for the plans.")
     check_output(str(folder / "plan") if folder.is_dir() else output)
     given = job_settings(**options)
-    prepared = prepare("pearl", given.model.name, load(libraries), demos)
+    prepared = prepare("pearl", planner_of(given.model).name, load(libraries), demos)
+    given = replace(given, model=with_library(given.model, (prepared.library,)))
     setup = Setup(prepared, context_for(given.model, context, window))
     job = refine_job(read_index(questions, documents), setup, rounds)
     progress = do(job, given, quiet=as_json)

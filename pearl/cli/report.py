@@ -28,7 +28,7 @@ _ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
     "report", short_help="What an evaluation came to, as text, Markdown, LaTeX or HTML.",
     epilog="Example:  pearl report last -o report.html",
 )  # fmt: skip
-@click.argument("evaluation", required=False, metavar="EVAL")
+@click.argument("evaluations", nargs=-1, metavar="[EVAL]...")
 @shared("form")
 @click.option(
     "--errors", type=click.IntRange(1), metavar="N",
@@ -44,7 +44,7 @@ _ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
 )  # fmt: skip
 @shared("output", "prices", "store", "json")
 def report_command(
-    evaluation: str | None,
+    evaluations: tuple[str, ...],
     form: str | None,
     errors: int | None,
     method: str,
@@ -54,25 +54,28 @@ def report_command(
     store: str,
     as_json: bool,
 ) -> None:
-    """Report on EVAL: a file that pearl eval wrote, the name of a run, or last.
+    """Report on EVAL: a file that pearl eval wrote, the name of a run, or last. Several, of as
+    many models, stand side by side.
 
     Accuracy with 95 % intervals, paired tests, plans, cost. With --labelled alone, only the shares.
     """
     from pearl.evaluate.errors import error_table, read_labelled
     from pearl.evaluate.report import summarise
+    from pearl.evaluate.results import side_by_side
     from pearl.report.document import Report
 
-    check_output(output, evaluation or "", labelled)
-    if evaluation is None and (errors or not labelled):
+    check_output(output, *evaluations, labelled)
+    if not evaluations and (errors or not labelled):
         raise InputError("Name an evaluation: a file, the name of a run, or last.")
     if method and not errors:
         raise InputError("--method says whose wrong answers to draw: give --errors N with it.")
-    if errors and evaluation is not None:
-        _draw(load(evaluation, store, prices), errors, method, output, as_json=as_json)
+    loaded = [load(name, store, prices) for name in evaluations]
+    if errors:
+        _draw(side_by_side(loaded), errors, method, output, as_json=as_json)
         return
     report = Report("Labelled errors", (("file", labelled),))
-    if evaluation is not None:
-        report = summarise(load(evaluation, store, prices))
+    if loaded:
+        report = summarise(side_by_side(loaded))
     if labelled:
         report = replace(report, blocks=(*report.blocks, error_table(read_labelled(labelled))))
     show(report, form, output, as_json=as_json)

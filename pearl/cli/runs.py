@@ -194,14 +194,16 @@ def _summary(rows: list[dict[str, Any]]) -> str:
 
 def _totals(total: Totals) -> list[tuple[str, str]]:
     spent = total.spent
-    return [
-        ("calls", f"{total.made:,} made, {total.kept:,} kept, {total.failed:,} in vain"),
-        (
-            "tokens",
-            f"{spent.prompt_tokens:,} read ({spent.cached_tokens:,} of them from the endpoint's "
-            f"cache), {spent.completion_tokens:,} written",
-        ),
-    ]
+    calls = f"{total.made:,} made, {total.kept:,} kept, {total.failed:,} in vain"
+    tokens = (
+        f"{spent.prompt_tokens:,} read ({spent.cached_tokens:,} of them from the endpoint's "
+        f"cache), {spent.completion_tokens:,} written"
+    )
+    every = [("calls", calls), ("tokens", tokens)]
+    for model, one in total.models.items():
+        if model:
+            every += [(f"{name} of {printable(model)}", text) for name, text in _totals(one)]
+    return every
 
 
 def _as_object(run: RunRow, total: Totals) -> dict[str, Any]:
@@ -214,6 +216,11 @@ def _as_object(run: RunRow, total: Totals) -> dict[str, Any]:
         "head": run.head,
         "calls": {"made": total.made, "kept": total.kept, "in_vain": total.failed},
         "usage": asdict(total.spent),
+        "models": {
+            name: {"made": one.made, "kept": one.kept, "usage": asdict(one.spent)}
+            for name, one in total.models.items()
+            if name
+        },
         "seconds": total.seconds,
     }
 

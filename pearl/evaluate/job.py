@@ -24,11 +24,12 @@ from pearl.jobs.workers import Listed, Task
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import digest
-from pearl.models.base import ModelError, Usage
-from pearl.models.tokens import Price, Prices
+from pearl.models.base import Model, ModelError, Usage
+from pearl.models.routing import Models, planner_of, readers_of
+from pearl.models.tokens import Prices
 from pearl.prompts.calls import FillSchema, LabelQuestion
 from pearl.prompts.render import load_schema
-from pearl.runtime.calls import Journal, SchemaError, calls_made, fill
+from pearl.runtime.calls import SchemaError, calls_made, fill, spent_by_model
 from pearl.runtime.context import Context
 from pearl.runtime.loop import RunError
 from pearl.store.database import is_there, open_database
@@ -131,7 +132,7 @@ class Trials:
             if method is None:
                 return row
             # Every question counts: one without an answer is wrong.
-            result = _result(task.what, Outcome(None), 0.0, journal)
+            result = _result(task.what, Outcome(None), 0.0, session)
             result = replace(result, error=str(error), measures=measured())
             correct = False
         else:
@@ -140,7 +141,7 @@ class Trials:
             if outcome.answer is not None:
                 score = dataset.score(example, outcome.answer)
                 found = dataset.measures(example, outcome.answer)
-            result = _result(task.what, outcome, score, journal)
+            result = _result(task.what, outcome, score, session)
             result = replace(result, measures={**found, **outcome.measures, **measured()})
             row["status"], correct = "answered", score == 1.0
         return {**row, "correct": correct if example.gold else None, "result": as_row(result)}
@@ -159,9 +160,9 @@ async def _shortened(outcome: Outcome, answer: str, question: str, session: Sess
     return replace(outcome, answer=reply["answer"])
 
 
-def _result(trial: Trial, outcome: Outcome, score: float, journal: Journal) -> Result:
-    done = calls_made(journal.entries)
-    example = trial.example
+def _result(trial: Trial, outcome: Outcome, score: float, session: Session) -> Result:
+    done, example = calls_made(session.journal.entries), trial.example
+    spent = spent_by_model(done, session.engine.model.name)
     return Result(
         method=trial.method,
         id=example.id,
@@ -177,7 +178,8 @@ def _result(trial: Trial, outcome: Outcome, score: float, journal: Journal) -> R
         plan=outcome.plan,
         fallback=outcome.fallback,
         calls=len(done),
-        usage=sum((entry.usage for entry in done), Usage()),
+        usage=sum(spent.values(), Usage()),
+        models=spent if isinstance(session.engine.model, Models) else {},
     )
 
 
@@ -228,7 +230,7 @@ def evaluation_job(
     shared: EvaluationContext,
     context: Context,
     *,
-    model: str,
+    model: Model,
     reasoning: bool = False,
     notes: Sequence[str] = (),
 ) -> Job:
@@ -242,7 +244,7 @@ def evaluation_job(
         methods: names; the first is what the others are compared with.
         shared: what the methods share.
         context: how much fits a prompt.
-        model: the name of the model that is to answer.
+        model: who is to answer.
         reasoning: whether the model is to label each question's kind.
         notes: what a reader must know, in whole sentences.
 
@@ -252,8 +254,10 @@ def evaluation_job(
     found = [find_method(name) for name in methods]
     for method in found:
         lacking = method.lacks(shared, examples[0])
-        # An answer in sentences is brought to a short one by a model.
-        if model == OFFLINE and (method.needs_model or (dataset.short and method.prose)):
+        # An answer in sentences is brought to a short one by the reader.
+        asked = [planner_of(model)] if method.needs_model else []
+        asked += readers_of(model)[:1] if dataset.short and method.prose else ()
+        if any(one.name == OFFLINE for one in asked):
             lacking = NEEDS_MODEL
         if lacking:
             raise InputError(f"{method.name} {lacking}")
@@ -290,14 +294,15 @@ def evaluation_job(
 
 
 def evaluation_of(
-    rows: Iterable[dict[str, Any]], head: Mapping[str, Any], price: Price | None
+    rows: Iterable[dict[str, Any]], head: Mapping[str, Any], prices: Prices, model: str
 ) -> Evaluation:
     """What a job's rows come to.
 
     Args:
         rows: as `Trials` gives them.
         head: what the job says of the evaluation.
-        price: what the model's tokens cost.
+        prices: what models' tokens cost.
+        model: the name of the run's model, where it has one.
     """
     results: list[Result] = []
     labels: dict[str, tuple[str, ...]] = {}
@@ -312,7 +317,7 @@ def evaluation_of(
         return replace(
             result,
             labels={**result.labels, **({REASON_LABELS: own} if own else {})},
-            cost=price.cost(result.usage) if price else None,
+            cost=prices.cost(result.models or {model: result.usage}),
         )
 
     return Evaluation(
@@ -352,7 +357,12 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
     finally:
         engine.dispose()
     model = str(run.head.get("model", ""))
-    evaluation = evaluation_of(rows, run.head["evaluation"], prices.get(model))
+    evaluation = evaluation_of(rows, run.head["evaluation"], prices, model)
     began = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.started))
-    made = (("model", model), ("run", f"{run.name}, begun {began} UTC"))
+    sampling = run.head.get("sampling")
+    made = (
+        ("model", model),
+        *((("sampling", str(sampling)),) if sampling else ()),
+        ("run", f"{run.name}, begun {began} UTC"),
+    )
     return replace(evaluation, about=(*made, *evaluation.about))

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from pearl.evaluate.accuracy import (
@@ -75,6 +76,12 @@ def summarise(evaluation: Evaluation) -> Report:
         *others,
         evidence_table(evaluation),
         *comparison_tables(evaluation),
+        *chain.from_iterable(
+            # Each method by one model and by the others.
+            comparison_tables(replace(evaluation, methods=group, groups=()))
+            for group in evaluation.groups
+            if len(evaluation.groups) > 1
+        ),
         recorded_table(evaluation),
         size_chart(evaluation),
         *label_blocks(evaluation),

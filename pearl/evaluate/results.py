@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from pearl.lang.source import InputError, read_rows
@@ -36,6 +36,7 @@ class Result:
         fallback: whether no plan was accepted.
         calls: calls that the answer took.
         usage: the tokens they took when they were made.
+        models: the same by model, where several answered.
         cost: of the same, in millionths of a dollar; None where no price is known.
         measures: more figures on the answer, by name, as ``f1``.
     """
@@ -56,6 +57,7 @@ class Result:
     fallback: bool = False
     calls: int = 0
     usage: Usage = field(default_factory=Usage)
+    models: Mapping[str, Usage] = field(default_factory=dict)
     cost: int | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
 
@@ -77,6 +79,7 @@ class Evaluation:
             recorded them scored them. A share of the rows counts them, and
             nothing else does.
         called: words for methods whose names say little.
+        groups: methods that differ in the model alone, where several models stand side by side.
     """
 
     title: str
@@ -87,6 +90,7 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     strays: tuple[Result, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
+    groups: tuple[tuple[str, ...], ...] = ()
 
     def name_of(self, method: str) -> str:
         """A method's name for a reader."""
@@ -107,6 +111,63 @@ class Evaluation:
         ]
 
 
+def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """Evaluations of the same questions by several models as one, the models of a method together.
+
+    Args:
+        evaluations: each with its ``model`` among its facts.
+
+    Raises:
+        InputError: two are of one model, or they are not of the same questions.
+    """
+    if len(evaluations) == 1:
+        return evaluations[0]
+    by_model: dict[str, Evaluation] = {}
+    for one in evaluations:
+        model = dict(one.about).get("model", "")
+        if not model or model in by_model:
+            raise InputError(
+                f"Two of the evaluations are of {model}: name one of each model."
+                if model
+                else "An evaluation names no model, so it cannot stand beside another."
+            )
+        if one.asked != evaluations[0].asked or one.title != evaluations[0].title:
+            raise InputError("The evaluations are not of the same questions: evaluate them anew.")
+        by_model[model] = one
+    every = dict.fromkeys(method for one in evaluations for method in one.methods)
+    groups = tuple(
+        tuple(f"{method}, {model}" for model, one in by_model.items() if method in one.methods)
+        for method in every
+    )
+    facts = [
+        (
+            name if all((name, text) in one.about for one in evaluations) else f"{name} of {model}",
+            text,
+        )
+        for model, one in by_model.items()
+        for name, text in one.about
+        if name != "model"
+    ]
+    return replace(
+        evaluations[0],
+        about=(("models", ", ".join(by_model)), *dict.fromkeys(facts)),
+        methods=tuple(name for group in groups for name in group),
+        results=tuple(
+            replace(result, method=f"{result.method}, {model}")
+            for model, one in by_model.items()
+            for result in one.results
+        ),
+        notes=tuple(dict.fromkeys(note for one in evaluations for note in one.notes)),
+        strays=(),
+        called={
+            f"{method}, {model}": f"{words}, {model}"
+            for model, one in by_model.items()
+            for method, words in one.called.items()
+        },
+        groups=groups,
+    )
+
+
 def as_row(result: Result) -> dict[str, Any]:
     """A result as a row of JSON."""
     return {
@@ -115,6 +176,7 @@ def as_row(result: Result) -> dict[str, Any]:
         "labels": {kind: list(values) for kind, values in result.labels.items()},
         "options": list(result.options),
         "usage": asdict(result.usage),
+        "models": {model: asdict(usage) for model, usage in result.models.items()},
         "measures": dict(result.measures),
     }
 
@@ -201,7 +263,7 @@ def _head(given: Any, where: str) -> dict[str, Any]:  # noqa: ANN401 - any JSON
             "as pearl eval writes it."
         )
     for key, reader in _HEAD.items():
-        if key not in given and key != "called":
+        if key not in given and key not in ("called", "groups"):
             raise InputError(f"{where}: {key} is missing in the evaluation: give it.")
         if key in given and not reader.fits(given[key]):
             raise InputError(f"{where}: {key} is to be {reader.words}.")
@@ -247,6 +309,12 @@ def _is_count(value: Any) -> bool:  # noqa: ANN401 - any JSON
 
 _TEXT = _Reader("a text", _is(str))
 _TEXTS = _Reader("a list of texts", _list(_is(str)), tuple)
+
+
+def _is_usage(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    return _by_name(_is_count)(value) and value.keys() <= asdict(Usage()).keys()
+
+
 _READ: Mapping[str, _Reader] = {
     **dict.fromkeys(("method", "id", "split", "gold", "question", "words", "plan", "error"), _TEXT),
     "score": _Reader("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1),
@@ -260,10 +328,11 @@ _READ: Mapping[str, _Reader] = {
     "options": _TEXTS,
     "fallback": _Reader("true or false", _is(bool)),
     "calls": _Reader("a whole number from 0", _is_count),
-    "usage": _Reader(
-        "counts of tokens",
-        lambda value: _by_name(_is_count)(value) and value.keys() <= asdict(Usage()).keys(),
-        lambda value: Usage(**value),
+    "usage": _Reader("counts of tokens", _is_usage, lambda value: Usage(**value)),
+    "models": _Reader(
+        "counts of tokens by model",
+        _by_name(_is_usage),
+        lambda value: {model: Usage(**usage) for model, usage in value.items()},
     ),
     "measures": _Reader("numbers by name", _by_name(_is_number), dict),
     "cost": _Reader("a whole number or null", lambda value: value is None or _is_count(value)),
@@ -279,4 +348,9 @@ _HEAD: Mapping[str, _Reader] = {
     "asked": _Reader("counts by split", _by_name(_is_count), dict),
     "notes": _TEXTS,
     "called": _Reader("texts by method", _by_name(_is(str)), dict),
+    "groups": _Reader(
+        "a list of lists of texts",
+        _list(_list(_is(str))),
+        lambda value: tuple(map(tuple, value)),
+    ),
 }

@@ -205,7 +205,8 @@ class Estimate:
         planned: of them, those whose plan is to be written.
         documents: how many different ones.
         calls: to the model.
-        usage: tokens, with those that an endpoint with a prefix cache keeps
+        planning: tokens of writing plans.
+        reading: tokens of all else, with those that an endpoint with a prefix cache keeps
             counted as ``cached_tokens``.
         largest: tokens of the longest document, with its name.
     """
@@ -214,8 +215,14 @@ class Estimate:
     planned: int
     documents: int
     calls: float
-    usage: Usage
+    planning: Usage
+    reading: Usage
     largest: tuple[int, str]
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all calls."""
+        return self.planning + self.reading
 
 
 def estimate(index: QuestionIndex, setup: Setup, model: str) -> Estimate:
@@ -246,7 +253,7 @@ def estimate(index: QuestionIndex, setup: Setup, model: str) -> Estimate:
             steps, reads = len(asked), sum(reads_document(step) for step in asked)
         else:
             planned += 1
-            calls, read, said = calls + 1, read + writing + 30, said + PLANNED
+            calls += 1
         read += reads * size + steps * AROUND
         # Each document is read once in full; after that an endpoint may have its beginning ready.
         if size >= SMALLEST_PREFIX:
@@ -256,8 +263,10 @@ def estimate(index: QuestionIndex, setup: Setup, model: str) -> Estimate:
             choosing = _tokens(MapAnswer(question.question, "", question.options), model)
             calls, read, said = calls + 1, read + choosing + SAID, said + 2
     name = max(sizes, key=lambda document: sizes[document])
-    usage = Usage(round(read), round(said), round(kept))
-    return Estimate(len(index.places), planned, len(sizes), calls, usage, (sizes[name], name))
+    planning = Usage(planned * (writing + 30), planned * PLANNED)
+    reading = Usage(round(read), round(said), round(kept))
+    count = len(index.places)
+    return Estimate(count, planned, len(sizes), calls, planning, reading, (sizes[name], name))
 
 
 def _tokens(call: Call, model: str) -> int:

@@ -19,11 +19,12 @@ from distributed import Client, LocalCluster, Worker, WorkerPlugin, as_completed
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, resume, stored_rows
 from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool
 from pearl.lang.source import InputError
-from pearl.models.base import ModelError, choose_model
+from pearl.models.base import ModelError
 from pearl.models.constraints import Mode
 from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
-from pearl.models.tokens import Price, counter_of
+from pearl.models.routing import ModelNames, readers_of
+from pearl.models.tokens import Prices, counter_of
 from pearl.runtime.context import Context, learned_window
 from pearl.store.history import totals
 from pearl.store.store import Store, StoreLedger, open_store
@@ -43,24 +44,24 @@ class Order:
         run: the run's name.
         store: the store's address, the same for all.
         scope: which of its replies count.
-        model: the model's name.
-        identity: all that decides its answers, as the client sees it.
+        models: who answers.
+        identity: all that decides their answers, as the client sees it.
         work: what is done with each task.
         context: how much fits a prompt.
         limits: one worker's share of them, but for the budget, which is whole.
-        price: what the model's tokens cost.
+        prices: what models' tokens cost.
         constrain: whether replies are held to grammars and schemas.
     """
 
     run: str
     store: str
     scope: str
-    model: str
+    models: ModelNames
     identity: str
     work: Work
     context: Context
     limits: EngineLimits
-    price: Price | None
+    prices: Prices
     constrain: Mode = "never"
 
 
@@ -121,7 +122,7 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
         order = self._order
         engine, store = self._open()
         rows: list[dict[str, Any]] = []
-        progress = JobProgress(order.run, len(tasks))
+        progress = JobProgress(order.run, len(tasks), model=engine.model.name)
         size = min(len(tasks), order.limits.concurrency or CONCURRENT_TASKS)
         pool = WorkerPool(order.work, self._context, engine, store, order.run, size, progress)
         await pool.do_all(iter(tasks), rows.append)
@@ -134,7 +135,7 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
         if self._engine is not None and self._store is not None:
             return self._engine, self._store
         order = self._order
-        model = choose_model(order.model)
+        model = order.models.choose()
         if model.identity != order.identity:
             raise InputError(
                 f"A worker would ask {model.identity} instead of {order.identity}: set "
@@ -149,13 +150,14 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
             store,
             order.scope,
             order.limits,
-            order.price,
+            order.prices,
             ledger=ledger,
             constrain=order.constrain,
         )
         # A count is remembered for the very function that counts.
+        reader = readers_of(model)[0]
         learned = learned_window(order.identity)
-        self._context = replace(order.context, count=counter_of(model), learned=learned)
+        self._context = replace(order.context, count=counter_of(reader), learned=learned)
         return self._engine, store
 
     async def _close(self) -> None:
@@ -199,10 +201,10 @@ def run_on_cluster(
         InputError: there is no such cluster, or a worker cannot do its work.
         ModelError: nothing more can be asked; what was done is kept.
     """
-    run, price, limits = progress.run, progress.price, settings.limits
-    spent = totals(store.engine, run).spent
-    tokens = spent.prompt_tokens + spent.completion_tokens
-    amount = Amount(tokens, price.cost(spent) if price else 0)
+    run, limits = progress.run, settings.limits
+    spent = totals(store.engine, run).spent_by(settings.model.name)
+    tokens = sum(usage.total for usage in spent.values())
+    amount = Amount(tokens, settings.prices.cost(spent) or 0)
     StoreLedger(store, run, limits.ceiling).open(amount)
     left, output = asyncio.run(resume(job, store, progress))
     changed(progress)
@@ -215,7 +217,7 @@ def run_on_cluster(
                 run=run,
                 store=store.place if "://" in store.place else str(Path(store.place).resolve()),
                 scope=scope,
-                model=settings.model.name,
+                models=ModelNames.of(settings.model),
                 identity=settings.model.identity,
                 work=job.work,
                 context=job.context,
@@ -226,7 +228,7 @@ def run_on_cluster(
                     rpm=limits.rpm / workers if limits.rpm else None,
                     tpm=limits.tpm / workers if limits.tpm else None,
                 ),
-                price=price,
+                prices=settings.prices,
                 constrain=settings.constrain,
             )
             client.register_plugin(DaskWorker(order), name=plugin)

@@ -14,12 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from pearl.answer import model_head
 from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
 from pearl.lang.source import InputError
 from pearl.lang.values import digest
-from pearl.models.base import Model, ModelError
+from pearl.models.base import Model, ModelError, Usage
 from pearl.models.constraints import Mode
 from pearl.models.middleware.stack import EngineLimits, start_engine
+from pearl.models.routing import members
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.store.history import latest, read_row_keys, read_rows, totals
@@ -109,15 +111,15 @@ def start(
             run = earlier.name
             store.resume(run)
         else:
-            head = {**job.head, "model": model.name}
+            head = {**job.head, **model_head(model)}
             run = store.start(job.kind, head, fingerprint, own=not settings.cache)
-        price = settings.prices.get(model.name)
-        if limits.max_cost is not None and price is None:
+        unpriced = [one.name for one in members(model) if settings.prices.get(one.name) is None]
+        if limits.max_cost is not None and unpriced:
             raise InputError(
-                f"No price is known for {model.name}, so --max-cost cannot be kept: give one "
+                f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one "
                 "with --prices, or use --max-tokens."
             )
-        progress = JobProgress(run, len(job.tasks.ids), price)
+        progress = JobProgress(run, len(job.tasks.ids), settings.prices, model.name)
         scope = "" if settings.cache else run
         if settings.scheduler:
             try:
@@ -128,9 +130,9 @@ def start(
                 ) from None
             run_on_cluster(job, settings, store, scope, progress, changed)
         else:
-            spent = totals(store.engine, run).spent
+            spent, prices = totals(store.engine, run).spent_by(model.name), settings.prices
             engine = start_engine(
-                model, store, scope, limits, price, spent, constrain=settings.constrain
+                model, store, scope, limits, prices, spent, constrain=settings.constrain
             )
             size = limits.concurrency or CONCURRENT_TASKS
             pool = WorkerPool(job.work, job.context, engine, store, run, size, progress, changed)
@@ -245,6 +247,20 @@ def stored_rows(store: Store, run: str, only: set[str] | None = None) -> Iterato
     """A run's rows in the order of the tasks, all of them or some."""
     rows = read_rows(store.engine, run)
     return (row for name, row in rows if only is None or name in only)
+
+
+def spent_in(run: str, settings: JobSettings) -> dict[str, Usage]:
+    """Tokens that a run has spent in all its goes, by model.
+
+    Args:
+        run: its name.
+        settings: what it was done with.
+    """
+    store = open_store(settings.store)
+    try:
+        return totals(store.engine, run).spent_by(settings.model.name)
+    finally:
+        store.close()
 
 
 def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:

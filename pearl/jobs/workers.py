@@ -18,7 +18,7 @@ from pearl.answer import Session
 from pearl.lang.source import InputError, replacing
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import Engine
-from pearl.models.tokens import Price, dollars
+from pearl.models.tokens import NO_PRICES, Prices, dollars
 from pearl.runtime.calls import Entry
 from pearl.runtime.context import Context
 from pearl.store.store import Store, storable
@@ -31,7 +31,8 @@ class JobProgress:
     Args:
         run: the run's name.
         total: how many tasks there are.
-        price: what the model's tokens cost; None where that is not known.
+        prices: what models' tokens cost.
+        model: the name of the run's model, where it has one.
         before: tasks that an earlier go brought to an end.
         done: rows with an answer, those of earlier goes among them.
         failed: rows without one, by reason.
@@ -41,13 +42,14 @@ class JobProgress:
         calls: calls that were answered in this go, cached ones among them.
         cached: calls that needed no sending.
         failed_calls: tries that got no usable answer.
-        spent: tokens of everything that was sent in this go.
+        spent_by: tokens of everything that was sent in this go, by model.
         started: when this go began, on the monotonic clock.
     """
 
     run: str
     total: int
-    price: Price | None = None
+    prices: Prices = NO_PRICES
+    model: str = ""
     before: int = 0
     done: int = 0
     failed: Counter[str] = field(default_factory=Counter)
@@ -57,7 +59,7 @@ class JobProgress:
     calls: int = 0
     cached: int = 0
     failed_calls: int = 0
-    spent: Usage = field(default_factory=Usage)
+    spent_by: dict[str, Usage] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -66,9 +68,14 @@ class JobProgress:
         return self.done + self.failed.total()
 
     @property
+    def spent(self) -> Usage:
+        """Tokens of everything that was sent in this go."""
+        return sum(self.spent_by.values(), Usage())
+
+    @property
     def cost(self) -> int | None:
         """What this go has cost, in millionths of a dollar; None where prices are not known."""
-        return None if self.price is None else self.price.cost(self.spent)
+        return self.prices.cost(self.spent_by or {self.model: Usage()})
 
     @property
     def seconds(self) -> float:
@@ -101,14 +108,18 @@ class JobProgress:
         else:
             self.failed_calls += 1
         if not entry.kept:
-            self.spent += entry.usage
+            self._spend(entry.model or self.model, entry.usage)
 
     def add_calls(self, other: JobProgress) -> None:
         """Add the calls that a worker elsewhere has made."""
         self.calls += other.calls
         self.cached += other.cached
         self.failed_calls += other.failed_calls
-        self.spent += other.spent
+        for model, usage in other.spent_by.items():
+            self._spend(model, usage)
+
+    def _spend(self, model: str, usage: Usage) -> None:
+        self.spent_by[model] = self.spent_by.get(model, Usage()) + usage
 
     def table(self) -> Iterator[tuple[str, str]]:
         """The result for a person, a line a fact."""

@@ -171,6 +171,7 @@ class Action:
         provenance: ids of the questions that proposed it.
         replaces: older actions whose calls are written otherwise now; one whose
             arguments stay as they are is an alias.
+        model: the name of the model that carries it out; empty for the run's reader.
         span: where its line stands in the library or plan.
     """
 
@@ -184,6 +185,7 @@ class Action:
     traits: frozenset[str] = frozenset()
     provenance: tuple[str, ...] = ()
     replaces: tuple[Replaced, ...] = ()
+    model: str = ""
     span: Span = field(default=NOWHERE, compare=False)
     comments: tuple[str, ...] = ()
 

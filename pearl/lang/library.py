@@ -1,7 +1,8 @@
 """Action libraries: reading them, loading them, and finding an action by name.
 
 Reading never raises, and recovers line by line. A line of an action may be followed by indented
-lines of metadata: aliases, traits, body, example, plan, demonstration, provenance, replaces.
+lines of metadata: aliases, traits, body, model, example, plan, demonstration, provenance,
+replaces.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from pearl.lang.values import digest
 # Any other indented line goes on with the definition.
 _META = re.compile(
     r"\s+(aliases|traits|provenance(?=\s*:\s*\S)|replaces(?=\s*:\s*\w+\s*[(（])"
-    r"|body(?=\s*:\s*(?:builtin|solver)\s+\w+\s*$)|example(?=\s*:\s*[(（])"
+    r"|body(?=\s*:\s*(?:builtin|solver)\s+\w+\s*$)|model(?=\s*:\s*[^\s,]+\s*$)|example(?=\s*:\s*[(（])"
     r"|(?:plan|demonstration)(?=\s*:\s*$))\s*:\s*(.*)$"
 )
 _BLOCKS = ("plan", "demonstration")
@@ -124,6 +125,8 @@ def _with_metadata(action: Action, key: str, text: str, span: Span) -> Action | 
         case "body":
             kind = Solver if words[0] == "solver" else Builtin
             return replace(action, body=kind(words[-1]))
+        case "model":
+            return replace(action, model=words[0])
         case "provenance":
             ids = _ids(text, span)
             return ids if isinstance(ids, Failure) else replace(action, provenance=ids)
@@ -261,6 +264,8 @@ class Library:
                     repr(action.body),
                     sorted(action.aliases),
                     sorted(action.traits),
+                    # Only where there is one: what was done with a library of before still holds.
+                    *([action.model] if action.model else []),
                 ]
                 for action in self.actions.values()
             ]

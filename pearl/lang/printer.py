@@ -119,6 +119,8 @@ def print_library(actions: Iterable[Action]) -> str:
         if action.aliases:
             lines.append(f"  aliases: {', '.join(action.aliases)}")
         lines += _body(action.body)
+        if action.model:
+            lines.append(f"  model: {action.model}")
         if action.traits:
             lines.append(f"  traits: {', '.join(sorted(action.traits))}")
         if action.provenance:

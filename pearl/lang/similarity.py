@@ -123,7 +123,7 @@ def _kind(action: Action) -> tuple[Any, ...]:
     reads = any(param.name == DOCUMENT for param in action.params)
     # A last parameter that repeats can be given to no other.
     own = action.name if action.variadic else ""
-    return action.returns, action.traits, action.body, reads, typed, own
+    return action.returns, action.traits, action.body, action.model, reads, typed, own
 
 
 def _roles(action: Action) -> frozenset[str]:

@@ -83,6 +83,7 @@ class Request:
         constraint: what the reply is held to, in the form that the endpoint takes; None where
             it is free.
         plain: the key of the same call without a constraint; empty where it has none.
+        model: who is to answer, where a run has several models.
     """
 
     call: Call
@@ -94,6 +95,7 @@ class Request:
     sample: int = 0
     constraint: Constraint | None = None
     plain: str = ""
+    model: Model | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,11 @@ class TakesForms(Protocol):
     def forms(self) -> Forms: ...
 
 
+def forms_taken(model: object) -> Forms:
+    """In which forms a model takes constraints; none where it says nothing of it."""
+    return model.forms if isinstance(model, TakesForms) else Forms("", (), ())
+
+
 class Forms:
     """In which forms a model takes constraints: asked once, and remembered across processes.
 

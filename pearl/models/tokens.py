@@ -227,6 +227,26 @@ class Prices:
                     return self.models[candidate]
         return FREE if model.lower().endswith(".gguf") else None
 
+    def cost(self, spent: Mapping[str, Usage]) -> int | None:
+        """What models' tokens cost together, in millionths of a dollar.
+
+        Args:
+            spent: tokens by model.
+
+        Returns:
+            None where the price of one of them is not known.
+        """
+        costs = [
+            price.cost(usage) if (price := self.get(model)) else None
+            for model, usage in spent.items()
+        ]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+
+NO_PRICES = Prices({})
+"""No price of an endpoint's model is known."""
+
 
 def load_prices(extra: Path | None = None) -> Prices:
     """The table that ships with Pearl, and a person's own over it.

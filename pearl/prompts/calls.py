@@ -234,12 +234,14 @@ class Schema:
         task: what is to be done, for the model.
         fields: in the order they are asked for.
         examples: what was given, and the object that was right, as JSON texts.
+        plans: whether the reply decides on steps, and so is the planner's to give.
     """
 
     name: str
     task: str
     fields: tuple[Field, ...]
     examples: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = ()
+    plans: bool = False
 
 
 @dataclass(frozen=True, slots=True)

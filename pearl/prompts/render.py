@@ -224,7 +224,8 @@ def load_schema(*names: str) -> Schema:
     Its file has ``task``, and ``[fields.NAME]`` with ``about`` and the JSON
     schema of the field's values; ``[[examples]]`` with ``given`` and ``reply``
     are shown to the model where it wants any; a reply in them may have more
-    than the fields, for where the schema is put together with another.
+    than the fields, for where the schema is put together with another,
+    and ``plans`` where the planner is to fill it.
 
     Args:
         names: the files' names without their ending; the first one's examples are shown.
@@ -247,7 +248,7 @@ def load_schema(*names: str) -> Schema:
         for example in data.get("examples", ())
     )
     task = " ".join(each["task"].strip() for each in (data, *others))
-    return Schema("_with_".join(names), task, fields, examples)
+    return Schema("_with_".join(names), task, fields, examples, data.get("plans", False))
 
 
 def _json(value: object) -> str:

@@ -16,13 +16,15 @@ from pearl.models.base import (
     Ask,
     Attempt,
     Constraint,
+    Model,
     ModelError,
     Reply,
     Request,
     Usage,
     call_key,
 )
-from pearl.models.constraints import Forms, constraints_of, noted
+from pearl.models.constraints import Forms, constraints_of, forms_taken, noted
+from pearl.models.routing import Models, model_for
 from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, ProveForm, Schema
 from pearl.prompts.render import render, stable_part
 
@@ -44,6 +46,7 @@ class Entry:
         kept: whether nothing was sent, because the reply was there already.
         started: when a call, or a try at it, began, and when a decision was made: seconds
             since 1970; None where that was not written down.
+        model: who was asked, where the run has several models.
     """
 
     kind: Literal["call", "decision"]
@@ -57,6 +60,7 @@ class Entry:
     seconds: float = 0.0
     kept: bool = False
     started: float | None = field(default=None, compare=False)
+    model: str = ""
 
 
 class Journal:
@@ -136,6 +140,9 @@ class Caller:
         forms: in which forms the model takes constraints; None leaves every reply free.
         always: whether a call fails that is to be constrained and cannot be.
         examples: worked examples that a demand for a form shows, at most; 0 is zero-shot.
+        models: who answers which call, where several models do; each call's key has then the
+            identity of the one that answers it.
+        model: the one that answers, once that is known.
     """
 
     ask: Ask
@@ -145,6 +152,8 @@ class Caller:
     forms: Forms | None = None
     always: bool = False
     examples: int = 0
+    models: Models | None = None
+    model: Model | None = None
 
     def shown(self, call: FillSchema) -> FillSchema:
         """The call with no more examples than are wanted."""
@@ -165,6 +174,11 @@ class Caller:
         Raises:
             ModelError: no usable answer; that is in the journal too.
         """
+        if self.models and not self.model:
+            one = model_for(self.models, call)
+            forms = forms_taken(one) if self.forms else None
+            own = replace(self, model=one, identity=one.identity, forms=forms)
+            return await own(call, path, sample)
         constraint = await self._constraint(call)
         if constraint is None:
             return await self._asked(call, path, sample)
@@ -221,7 +235,9 @@ class Caller:
             messages = noted(messages, constraint)
             key = call_key(self.identity, messages, sample, stable, constraint)
         digest = document.digest if document else ""
-        request = Request(call, messages, path, key, stable, digest, sample, constraint, plain)
+        name = self.model.name if self.model else ""
+        how = (sample, constraint, plain, self.model)
+        request = Request(call, messages, path, key, stable, digest, *how)
         began, started = time.time(), time.monotonic()
         if self.watch:
             self.watch(path, False)
@@ -230,12 +246,12 @@ class Caller:
         except ModelError as error:
             spent = time.monotonic() - started
             only = Attempt(error.reason, str(error), error.usage, spent, began)
-            self._record_failed(request, error.attempts or (only,))
+            self._record_failed(request, error.attempts or (only,), name)
             raise
         finally:
             if self.watch:
                 self.watch(path, True)
-        self._record_failed(request, reply.attempts)
+        self._record_failed(request, reply.attempts, name)
         entry = Entry(
             "call",
             path,
@@ -246,12 +262,13 @@ class Caller:
             seconds=round(time.monotonic() - started, 3),
             kept=reply.kept,
             started=began,
+            model=name,
         )
         self.journal.record(entry)
         await self.journal.flush()
         return reply
 
-    def _record_failed(self, request: Request, attempts: Sequence[Attempt]) -> None:
+    def _record_failed(self, request: Request, attempts: Sequence[Attempt], model: str) -> None:
         for number, attempt in enumerate(attempts, 1):
             entry = Entry(
                 "call",
@@ -264,6 +281,7 @@ class Caller:
                 attempt.usage,
                 round(attempt.seconds, 3),
                 started=attempt.started,
+                model=model,
             )
             self.journal.record(entry)
 
@@ -272,6 +290,20 @@ def calls_made(entries: Iterable[Entry]) -> list[Entry]:
     """The calls that a run's answer took; what a model takes was not asked for its sake."""
     done = (entry for entry in entries if entry.kind == "call" and entry.status == "done")
     return [entry for entry in done if not entry.path.startswith(f"{PROVE}/")]
+
+
+def spent_by_model(entries: Iterable[Entry], name: str) -> dict[str, Usage]:
+    """Tokens of answered calls, kept ones among them, by the model that answered.
+
+    Args:
+        entries: of a journal, as `calls_made` has them.
+        name: the run's model, where it has one.
+    """
+    spent: dict[str, Usage] = {}
+    for entry in entries:
+        model = entry.model or name
+        spent[model] = spent.get(model, Usage()) + entry.usage
+    return spent
 
 
 def at_most(caller: Caller, calls: int = CALLS) -> Caller:

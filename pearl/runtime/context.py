@@ -134,7 +134,9 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
             return await ask(request)
         except ModelError as error:
             said, learned = error.window, context.learned
-            if said and learned and learned.learn(said, request.messages, context):
+            # Of several models, those that are shown documents say how long these may be.
+            reads = request.model is None or bool(request.document)
+            if said and reads and learned and learned.learn(said, request.messages, context):
                 journal.decide("window", {"said": said, "tokens": learned.tokens})
             raise
 

@@ -6,8 +6,8 @@ And the cache as a person keeps it: how large, what to let go, what to hand on.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Text, and_, case, cast, delete, func, or_, select, text
@@ -70,14 +70,35 @@ class Totals:
         spent: tokens of everything that was sent.
         saved: tokens that kept replies would have taken.
         seconds: the answered calls' times, added up.
+        models: the same of each model, where the run has several.
     """
 
-    made: int
-    kept: int
-    failed: int
-    spent: Usage
-    saved: Usage
-    seconds: float
+    made: int = 0
+    kept: int = 0
+    failed: int = 0
+    spent: Usage = field(default_factory=Usage)
+    saved: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    models: Mapping[str, Totals] = field(default_factory=dict)
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            self.made + other.made,
+            self.kept + other.kept,
+            self.failed + other.failed,
+            self.spent + other.spent,
+            self.saved + other.saved,
+            self.seconds + other.seconds,
+        )
+
+    def spent_by(self, name: str) -> dict[str, Usage]:
+        """Tokens that were sent, by model.
+
+        Args:
+            name: the run's model, where it has one.
+        """
+        models = {model or name: one.spent for model, one in self.models.items()}
+        return models or {name: self.spent}
 
 
 def list_runs(engine: Engine, now: float, limit: int | None = None) -> list[RunRow]:
@@ -146,7 +167,7 @@ def read_entries(engine: Engine, run: RunRow, item: str | None = "") -> Iterator
             usage = Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens)
             value = value if row.status == "done" else None
             how = (row.call_key, row.attempt, row.status, row.cause, usage, row.seconds)
-            yield Entry(row.kind, row.path, value, *how, row.kept, row.started)
+            yield Entry(row.kind, row.path, value, *how, row.kept, row.started, row.model)
 
 
 def since_last_start(journal: list[Entry]) -> list[Entry]:
@@ -168,13 +189,18 @@ def totals(engine: Engine, run: str, item: str | None = None) -> Totals:
     columns = [
         func.coalesce(func.sum(case((where, column), else_=0)), 0) for column, where in summed
     ]
-    query = select(*columns).where(entries.c.run == run, entries.c.kind == "call")
+    query = select(*columns, entries.c.model).group_by(entries.c.model).order_by(entries.c.model)
+    query = query.where(entries.c.run == run, entries.c.kind == "call")
     if item is not None:
         query = query.where(entries.c.item == item)
+    by_model: dict[str, Totals] = {}
     with reading(engine) as connection:
-        found = connection.execute(query).one()
-    answered, kept, vain, *used = (int(number) for number in found[:9])
-    return Totals(answered, kept, vain, Usage(*used[:3]), Usage(*used[3:]), float(found[9]))
+        for found in connection.execute(query):
+            answered, kept, vain, *used = (int(number) for number in found[:9])
+            usages = Usage(*used[:3]), Usage(*used[3:])
+            by_model[found[10]] = Totals(answered, kept, vain, *usages, float(found[9]))
+    every = sum(by_model.values(), Totals())
+    return replace(every, models=by_model) if any(by_model) else every
 
 
 def mean_seconds(engine: Engine, model: str) -> float | None:

@@ -173,6 +173,7 @@ def _entry_row(run: str, item: str, entry: Entry) -> dict[str, Any]:
         "seconds": entry.seconds,
         "kept": entry.kept,
         "started": entry.started,
+        "model": entry.model,
     }
 
 

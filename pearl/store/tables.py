@@ -32,6 +32,7 @@ CHANGES: Mapping[str, str] = MappingProxyType(
     {
         "0003": "ALTER TABLE entries ADD COLUMN started FLOAT",
         "0004": "",  # the tables of pearl review, which are new
+        "0005": "ALTER TABLE entries ADD COLUMN model TEXT DEFAULT '' NOT NULL",
     }
 )
 """What brings the tables of the version before to a version; in order."""
@@ -64,11 +65,13 @@ entries = Table(
     *_columns(Float, "seconds"),
     *_columns(Boolean, "kept"),
     Column("started", Float),
+    *_columns(Text, "model", server_default=""),
     Index("entries_by_item", "run", "item", "id"),
 )
 """The journal. A call's text is in ``replies`` and not twice; ``value`` holds decisions.
 
 ``started`` is in seconds since 1970, and null in journals of before there was such a column.
+``model`` is empty where the run has one model, which its head names.
 """
 
 replies = Table(

@@ -98,7 +98,7 @@ def input_schema(tool: Tool) -> Schema:
         'reply holds the answer. What the question only describes may be named under "facts": then '
         'write the name. An input under "refused" was not taken: give one that mends what is wrong.'
     )
-    return Schema(INPUT, task, tuple(fields))
+    return Schema(INPUT, task, tuple(fields), plans=True)
 
 
 def wrong_input(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:

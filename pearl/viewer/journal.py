@@ -111,7 +111,7 @@ class Counts:
         made: calls that were sent and answered.
         kept: calls that needed no sending.
         failed: tries that got no usable answer.
-        spent: tokens of everything that was sent.
+        models: tokens of everything that was sent, by model; under no name where the run has one.
         seconds: how long they took; None where that is not known.
         begun: when the first began, in seconds since 1970; None where that is not known.
     """
@@ -119,9 +119,14 @@ class Counts:
     made: int = 0
     kept: int = 0
     failed: int = 0
-    spent: Usage = field(default_factory=Usage)
+    models: Mapping[str, Usage] = field(default_factory=dict)
     seconds: float | None = None
     begun: float | None = None
+
+    @property
+    def spent(self) -> Usage:
+        """Tokens of everything that was sent."""
+        return sum(self.models.values(), Usage())
 
     @property
     def tokens(self) -> int:
@@ -132,11 +137,14 @@ class Counts:
 def count_calls(calls: Iterable[Call]) -> Counts:
     """What some calls came to; the seconds are their times, added up."""
     every = list(calls)
+    models: dict[str, Usage] = {}
+    for call in every:
+        models[call.entry.model] = models.get(call.entry.model, Usage()) + call.spent
     return Counts(
         sum(call.done and not call.kept for call in every),
         sum(call.kept for call in every),
         sum(len(call.tries) for call in every),
-        sum((call.spent for call in every), Usage()),
+        models,
         sum(call.seconds for call in every),
     )
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
 from itertools import chain
@@ -94,7 +95,7 @@ def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str
         span=(entries[0].started, ended) if item else (run.started, run.ended or ended),
         begun=sum(entry.path == "run" for entry in every),
         total=totals(engine, run.name, item),
-        price=prices.get(str(head.get("model", ""))),
+        cost=partial(_cost, prices, str(head.get("model", ""))),
         frames=[pair for pair in zip(frames, quotes, strict=True) if not pair[0].empty],
         stages=[(stage.title, count_calls(stage.calls)) for stage in stages if stage.calls],
         sum=count_calls(call for _, call in calls),
@@ -102,6 +103,11 @@ def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str
         calls=line.calls if line else [(stage, call, None) for stage, call in calls],
         checked=partial(_checked, _find_library(head)),
     )
+
+
+def _cost(prices: Prices, name: str, spent: Mapping[str, Usage]) -> int | None:
+    """What tokens cost; those under no name are of the run's one model."""
+    return prices.cost({model or name: usage for model, usage in spent.items()} or {name: Usage()})
 
 
 def _state(run: RunRow) -> str:
@@ -224,7 +230,7 @@ def job_page(engine: Engine, run: RunRow, prices: Prices) -> str:
         run=run,
         state=_state(run),
         total=totals(engine, run.name),
-        price=prices.get(str(run.head.get("model", ""))),
+        cost=partial(_cost, prices, str(run.head.get("model", ""))),
         **sum_up(items),
     )
 
@@ -289,20 +295,31 @@ def _read_counts(engine: Engine, run: str) -> dict[str, Counts]:
     query: Select[Any] = (
         select(
             columns.item,
+            columns.model,
             *(func.sum(case((where, 1), else_=0)) for where in sorts),
             *(func.sum(case((and_(call, ~columns.kept), sent), else_=0)) for sent in tokens),
             func.max(case((columns.path == "run", columns.started))),
             func.max(columns.started + columns.seconds),
         )
         .where(columns.run == run)
-        .group_by(columns.item)
+        .group_by(columns.item, columns.model)
     )
     counts: dict[str, Counts] = {}
+    ends: dict[str, float] = {}
     with reading(engine) as connection:
-        for item, *numbers, begun, ended in connection.execute(query):
+        for item, model, *numbers, begun, ended in connection.execute(query):
             made, kept, failed, *spent = map(int, numbers)
-            seconds = None if begun is None or ended is None else max(0.0, ended - begun)
-            counts[str(item)] = Counts(made, kept, failed, Usage(*spent), seconds, begun)
+            one = counts.setdefault(str(item), Counts())
+            models = {**one.models, **({model: Usage(*spent)} if made + kept + failed else {})}
+            # Decisions, the first among them, are of no model.
+            begun = one.begun if begun is None else begun
+            ends[str(item)] = max(ends.get(str(item), -math.inf), ended or -math.inf)
+            counts[str(item)] = Counts(
+                one.made + made, one.kept + kept, one.failed + failed, models, None, begun
+            )
+    for item, one in counts.items():
+        if one.begun is not None and ends[item] > -math.inf:
+            counts[item] = replace(one, seconds=max(0.0, ends[item] - one.begun))
     return counts
 
 
@@ -337,6 +354,7 @@ def _environment() -> Environment:
         moment=_moment,
         short=shorten,
         money=_money,
+        cost=lambda models, cost: cost(models),
         plain=_plain,
         own_words=without_quotes,
         call=print_call,

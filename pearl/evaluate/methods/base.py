@@ -11,6 +11,7 @@ from pearl.answer import Session, answer, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import Example
 from pearl.lang.printer import print_plan
+from pearl.models.routing import planner_of
 from pearl.runtime.loop import Finished, Strategy
 from pearl.strategies.baselines import conclusion
 from pearl.strategies.registry import Prepared, prepare
@@ -87,7 +88,7 @@ def prepared(name: str, setup: str, shared: EvaluationContext, session: Session)
     planning = shared.setup(setup) if setup else None
     return prepare(
         name,
-        session.engine.model.name,
+        planner_of(session.engine.model).name,
         planning.library if planning else None,
         planning.demonstrations if planning else None,
         passes=shared.passes,

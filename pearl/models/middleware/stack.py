@@ -1,16 +1,21 @@
-"""A model in its layers.
+"""A run's models, each in its layers.
 
 From the outside in: the circuit breaker, the cache, the budget, the prefix
-warm-up, the retries, the limits of rate and concurrency, the model.
+warm-up, the retries, the limits of rate and concurrency, the model. Several
+models have all but the breaker to themselves, over one store and one ledger:
+what one of them is refused for good, ends the run, as no question could be
+answered without it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 
 from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage, env_number
-from pearl.models.constraints import Forms, Mode, TakesForms
+from pearl.models.constraints import Forms, Mode, forms_taken
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
 from pearl.models.middleware.cache import Cached, PrefixWarmup, ReplyCache
 from pearl.models.middleware.rate_limit import (
@@ -21,7 +26,8 @@ from pearl.models.middleware.rate_limit import (
     Throttled,
 )
 from pearl.models.middleware.retry import TRIES, Retry
-from pearl.models.tokens import REPLY, Price, upper
+from pearl.models.routing import members, model_for
+from pearl.models.tokens import FREE, NO_PRICES, REPLY, Prices, upper
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +60,36 @@ class EngineLimits:
         cost = None if self.max_cost is None else round(1e6 * self.max_cost)
         return Ceiling(self.max_tokens, cost)
 
+    def less(self, spent: Mapping[str, Usage], prices: Prices) -> EngineLimits:
+        """What is left of them when so much of the budget is spent.
+
+        Args:
+            spent: tokens by model.
+            prices: what they cost.
+        """
+        cost, tokens = self.max_cost, self.max_tokens
+        if cost is not None:
+            cost = max(0.0, cost - (prices.cost(spent) or 0) / 1e6)
+        if tokens is not None:
+            tokens = max(0, tokens - sum(usage.total for usage in spent.values()))
+        return replace(self, max_cost=cost, max_tokens=tokens)
+
 
 @dataclass(frozen=True)
 class Engine:
-    """A model in its layers.
+    """A run's models in their layers.
 
     Args:
         ask: the outermost layer.
-        model: the model within.
-        limiter: how many calls are under way.
+        model: the model within, or the several.
+        limiters: how many calls are under way, for each model.
         replies: where replies are kept; None where they are not.
         constrain: whether replies are held to grammars and schemas.
     """
 
     ask: Ask
     model: Model
-    limiter: ConcurrencyLimiter
+    limiters: tuple[ConcurrencyLimiter, ...]
     replies: ReplyCache | None = None
     constrain: Mode = "never"
 
@@ -83,16 +103,17 @@ class Engine:
         """In which forms the model takes constraints; None where replies are free."""
         if self.constrain == "never":
             return None
-        return self.model.forms if isinstance(self.model, TakesForms) else Forms("", (), ())
+        return forms_taken(self.model)
 
     @property
     def stopped(self) -> ModelError | None:
         """Why no further call is made, or None."""
-        return self.limiter.stopped
+        return next((one.stopped for one in self.limiters if one.stopped), None)
 
     def stop(self, error: ModelError) -> None:
         """Make no further call; those under way go on."""
-        self.limiter.stop(error)
+        for limiter in self.limiters:
+            limiter.stop(error)
 
 
 def start_engine(
@@ -100,25 +121,57 @@ def start_engine(
     replies: ReplyCache | None = None,
     scope: str = "",
     limits: EngineLimits | None = None,
-    price: Price | None = None,
-    spent: Usage | None = None,
+    prices: Prices = NO_PRICES,
+    spent: Mapping[str, Usage] = MappingProxyType({}),
     ledger: Ledger | None = None,
     constrain: Mode = "never",
 ) -> Engine:
-    """Put a model in its layers, from the model outwards.
+    """Put models in their layers, from the model outwards.
 
     Args:
-        model: who answers.
+        model: who answers, or the several who do.
         replies: where replies are kept; None keeps none.
         scope: which of its replies count.
-        limits: how fast, and how much of it.
-        price: what the model's tokens cost, where it is known.
-        spent: what an earlier go of the same run has spent.
+        limits: how fast, for each model; and how much of it, for all together.
+        prices: what tokens cost, where that is known.
+        spent: what an earlier go of the same run has spent, by model.
         ledger: where spending is added up; by default in this process.
         constrain: whether replies are held to grammars and schemas.
     """
     limits = limits or EngineLimits()
-    limiter = ConcurrencyLimiter(limits.concurrency or CEILING, limits.first)
+    if ledger is None and limits.ceiling != Ceiling():
+        tokens = sum(usage.total for usage in spent.values())
+        ledger = MemoryLedger(limits.ceiling, Amount(tokens, prices.cost(spent) or 0))
+    layers: dict[int, Ask] = {}
+    limiters: list[ConcurrencyLimiter] = []
+    for one in members(model):
+        limiter = ConcurrencyLimiter(limits.concurrency or CEILING, limits.first)
+        limiters.append(limiter)
+        layers[id(one)] = _layered(one, limiter, replies, scope, limits, prices, ledger)
+
+    async def breaker(request: Request) -> Reply:
+        """Stops everything at an error that every further call would meet again."""
+        try:
+            return await layers[id(request.model or model_for(model, request.call))](request)
+        except ModelError as error:
+            if error.reason in FINAL:
+                engine.stop(error)
+            raise
+
+    engine = Engine(breaker, model, tuple(limiters), replies, constrain)
+    return engine
+
+
+def _layered(
+    model: Model,
+    limiter: ConcurrencyLimiter,
+    replies: ReplyCache | None,
+    scope: str,
+    limits: EngineLimits,
+    prices: Prices,
+    ledger: Ledger | None,
+) -> Ask:
+    """One model in all layers but the breaker."""
     requests = RateLimiter(limits.rpm) if limits.rpm else None
     tokens = RateLimiter(limits.tpm) if limits.tpm else None
     expect = partial(upper, model=model.name, reply=env_number("PEARL_MAX_TOKENS") or REPLY)
@@ -127,22 +180,7 @@ def start_engine(
     )
     ask = Retry(ask, limiter, limits.tries, limits.max_wait)
     ask = PrefixWarmup(ask)
-    ceiling = limits.ceiling
-    if ceiling != Ceiling():
-        cost = price.cost if price else lambda _: 0
-        spent = spent or Usage()
-        ledger = ledger or MemoryLedger(ceiling, Amount(spent.total, cost(spent)))
-        ask = Budget(ask, ledger, ceiling, expect, cost)
-    if replies is not None:
-        ask = Cached(ask, replies, scope, model, limiter.sleep)
-
-    async def breaker(request: Request) -> Reply:
-        """Stops everything at an error that every further call would meet again."""
-        try:
-            return await ask(request)
-        except ModelError as error:
-            if error.reason in FINAL:
-                limiter.stop(error)
-            raise
-
-    return Engine(breaker, model, limiter, replies, constrain)
+    if ledger is not None:
+        cost = (prices.get(model.name) or FREE).cost
+        ask = Budget(ask, ledger, limits.ceiling, expect, cost)
+    return ask if replies is None else Cached(ask, replies, scope, model, limiter.sleep)

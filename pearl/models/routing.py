@@ -1,0 +1,197 @@
+"""Several models in one run, and the one function that says which of them answers a call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from pearl.lang.ast import Prompt
+from pearl.lang.library import Library
+from pearl.lang.source import InputError
+from pearl.lang.values import canonical_json
+from pearl.models.base import Model, Reply, Request, choose_model
+from pearl.prompts.calls import (
+    Call,
+    CondenseActions,
+    CorrectFilled,
+    CorrectPlan,
+    ExecuteStep,
+    FillSchema,
+    MineActions,
+    NextStep,
+    RefinePlan,
+    WritePlan,
+)
+
+
+def model_for(model: Model, call: Call) -> Model:
+    """The model that answers a call.
+
+    What decides on steps, and sees at most the beginning of what they gave, is the planner's: whole
+    plans, next steps, their corrections, actions, and replies in a form whose schema plans.
+    Everything else is the reader's, but for a step whose action names a model.
+
+    Args:
+        model: the run's, or its several.
+        call: what is asked.
+    """
+    if not isinstance(model, Models):
+        return model
+    match call:
+        case WritePlan() | NextStep() | CorrectPlan() | RefinePlan():
+            return model.planner
+        case MineActions() | CondenseActions():
+            return model.planner
+        case CorrectFilled():
+            return model_for(model, call.fill)
+        case FillSchema() if call.schema.plans:
+            return model.planner
+        case ExecuteStep():
+            return model.actions.get(call.action.model, model.reader)
+    return model.reader
+
+
+@dataclass(frozen=True)
+class Models:
+    """A planner, a reader, and models of single actions, in the shape of a model.
+
+    Args:
+        planner: decides on steps.
+        reader: reads documents and answers.
+        actions: models by the name that actions of the library call them by (``model: NAME``).
+    """
+
+    planner: Model
+    reader: Model
+    actions: Mapping[str, Model] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def name(self) -> str:
+        """The names, each with what it is for."""
+        roles = [(self.planner.name, "planner"), (self.reader.name, "reader")]
+        roles += [(name, "by action") for name in self.actions]
+        return ", ".join(f"{name} ({role})" for name, role in roles)
+
+    @property
+    def identity(self) -> str:
+        """That of all of them, by which a job is known again; a call's key has only its own."""
+        actions = {name: one.identity for name, one in self.actions.items()}
+        return canonical_json([self.planner.identity, self.reader.identity, actions])
+
+    @property
+    def notice(self) -> str:
+        """What a person should know about any of them."""
+        return " ".join(dict.fromkeys(one.notice for one in members(self) if one.notice))
+
+    @property
+    def sampling(self) -> str:
+        """How each samples, as far as it says."""
+        told = {one.name: sampling_of(one) for one in members(self)}
+        return "; ".join(f"{name}: {text}" for name, text in told.items() if text)
+
+    async def answer(self, request: Request) -> Reply:
+        """Have the model answer that the call is for.
+
+        Raises:
+            ModelError: as that model.
+        """
+        one = request.model or model_for(self, request.call)
+        return await one.answer(request)
+
+    async def close(self) -> None:
+        """Close all of them."""
+        await asyncio.gather(*(one.close() for one in members(self)))
+
+
+def members(model: Model) -> tuple[Model, ...]:
+    """The models of a run, each once: the planner, the reader, those of actions."""
+    if not isinstance(model, Models):
+        return (model,)
+    every = (model.planner, model.reader, *model.actions.values())
+    return tuple({id(one): one for one in every}.values())
+
+
+def planner_of(model: Model) -> Model:
+    """Who decides on steps."""
+    return model.planner if isinstance(model, Models) else model
+
+
+def readers_of(model: Model) -> tuple[Model, ...]:
+    """Who is shown documents: the reader, then the models of actions."""
+    return (model.reader, *model.actions.values()) if isinstance(model, Models) else (model,)
+
+
+def sampling_of(model: Model) -> str:
+    """How a model samples, in words; empty for one that does not say."""
+    return str(getattr(model, "sampling", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNames:
+    """The models of a run by name, as a person gives them, or as they travel to a worker.
+
+    Args:
+        planner: as `choose_model` takes it.
+        reader: likewise.
+        actions: names that actions of the library give.
+    """
+
+    planner: str = ""
+    reader: str = ""
+    actions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, model: Model) -> ModelNames:
+        """The names of a run's models."""
+        actions = tuple(model.actions) if isinstance(model, Models) else ()
+        return cls(planner_of(model).name, readers_of(model)[0].name, actions)
+
+    def choose(self) -> Model:
+        """The models; one model where they are all the same.
+
+        Raises:
+            InputError: a setting is missing or wrong; the message says which.
+        """
+        names = dict.fromkeys((self.planner, self.reader, *self.actions))
+        made = {name: choose_model(name) for name in names}
+        if len(made) == 1 and not self.actions:
+            return made[self.planner]
+        actions = {name: made[name] for name in self.actions}
+        return Models(made[self.planner], made[self.reader], MappingProxyType(actions))
+
+
+def with_library(model: Model, libraries: Iterable[Library]) -> Model:
+    """A run's models, and beside them those that actions name.
+
+    Args:
+        model: the run's, or its several.
+        libraries: the actions that steps may call.
+
+    Raises:
+        InputError: there is no such model, or the action that names it asks none.
+    """
+    known = {one.name: one for one in members(model)}
+    named: dict[str, Model] = {}
+    if isinstance(model, Models):
+        named.update(model.actions)
+    before = len(named)
+    for library in libraries:
+        for action in library.actions.values():
+            if not action.model:
+                continue
+            if not isinstance(action.body, Prompt):
+                raise InputError(
+                    f"{action.name} has a model of its own and asks none: take the line model: "
+                    f"{action.model} out."
+                )
+            if action.model in named:
+                continue
+            try:
+                named[action.model] = known.get(action.model) or choose_model(action.model)
+            except InputError as error:
+                raise InputError(f"{action.name} has a model of its own. {error}") from None
+    if len(named) == before:
+        return model
+    return Models(planner_of(model), readers_of(model)[0], MappingProxyType(named))
