@@ -75,7 +75,7 @@ class Loopback:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
         self._thread.start()
-        assert started.wait(10)
+        assert started.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -325,7 +325,7 @@ class Meeting:
         if self.came >= self.count:
             self.whole.set()
         try:
-            await asyncio.wait_for(self.whole.wait(), 5)
+            await asyncio.wait_for(self.whole.wait(), 30)
         except TimeoutError:
             return web.json_response({"error": {"message": "nobody else came"}}, status=400)
         return web.json_response(completion(self.text))

@@ -47,7 +47,7 @@ class Services:
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
         self._thread.start()
-        assert started.wait(10)
+        assert started.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:

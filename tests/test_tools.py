@@ -939,7 +939,7 @@ def test_a_tool_as_a_solver(arguments: Value):
         (("sums", "1 + 1"), "as pairs"),
         (("sums", ["a"]), "as pairs"),
         (("sums", [["expression", "1 / 0"]]), "divides by zero"),
-        (("other", []), "There is no tool other: use sums"),
+        (("other", []), "^There is no tool other: use sums"),
     ],
 )
 def test_a_solver_that_fails(values: tuple[Value, ...], told: str):
