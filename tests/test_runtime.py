@@ -476,3 +476,28 @@ def test_a_plan_that_ends_in_several_outputs_gives_one_answer():
     assert "What is wanted: Who are Ada and Bo?" in last
     assert "options to choose from" not in model.asked[0].messages[-1]["content"]
     assert not [one for one in check(parse(answer.plan), load_library()) if one.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "quotes"),
+    [
+        # Words in quotation marks count where the document has them, and once.
+        ({"b": 'He: "Bo  lives in Kiel. Nobody" so.'}, [("Bo lives in Kiel. Nobody", "b")]),
+        ({"b": "He: “Bo lives in Kiel. Nobody” so."}, [("Bo lives in Kiel. Nobody", "b")]),
+        ({"b": 'He: "Bo lives in Rest, all alone" so.', "a": f"> {HOME}"}, [(HOME, "a")]),
+        ({"b": '"Bo lives in Kiel. Nobody"\n> Bo lives in Kiel. Nobody lives'},
+         [("Bo lives in Kiel. Nobody lives", "b")]),
+        # What an output quotes stands before what its inputs do; what nobody has stands last.
+        ({"b": "> Bo lives in Kiel.", "a": f"> {HOME}"}, [("Bo lives in Kiel.", "b")]),
+        ({"b": "> Bo swims.\n> Bo lives in Kiel."},
+         [("Bo lives in Kiel.", "b"), ("Bo swims.", "b")]),
+        ({"b": "nothing", "a": "nothing"}, []),
+    ],
+)  # fmt: skip
+def test_what_an_answer_rests_on(outputs: dict[str, str], quotes: list[tuple[str, str]]):
+    plan = parse('a = FIND_CHARACTER(CTX, "Ada")\nb = CONCAT(a)').plan
+    found = evidence(plan, outputs, ["b"], DOCUMENT)
+    assert [(quote.text, quote.step) for quote in found] == quotes
+    for quote in found:
+        assert (quote.span is None) == (quote.text == "Bo swims.")
+        assert quote.span is None or DOCUMENT.at(quote.span) == quote.text
