@@ -243,7 +243,7 @@ class Answer:
             directly.
         run: the run's name, for ``pearl trace``; empty where nothing was kept.
         model: who answered.
-        notice: what a person should know about the model.
+        notice: what a person should know about the model and what it was shown.
         calls: how many calls the answer took.
         kept: how many of them needed no sending, as their replies were kept.
         usage: the tokens they took when they were made, as far as the
@@ -350,6 +350,7 @@ async def answer(
         journal.decide("failed", str(error))
         raise
     calls = calls_made(journal.entries)
+    notices = (model.notice, learned_window(model.identity).notice, prepared.notice)
     quotes = evidence(finished.plan, finished.values, finished.outputs, document)
     quotes = quotes or passages_given(journal.entries, finished.text, document)
     return Answer(
@@ -361,7 +362,7 @@ async def answer(
         fallback=any(entry.path == "plan/fallback" for entry in journal.entries),
         run=journal.name,
         model=model.name,
-        notice=" ".join(filter(None, (model.notice, learned_window(model.identity).notice))),
+        notice=" ".join(filter(None, notices)),
         calls=len(calls),
         kept=sum(entry.kept for entry in calls),
         usage=sum((entry.usage for entry in calls), Usage()),
@@ -393,14 +394,28 @@ def check_options(options: Sequence[str]) -> None:
 
 
 def heading(
-    question: str, document: Source | None, library: Library, model: Model
+    question: str,
+    document: Source | None,
+    library: Library,
+    model: Model,
+    shown: int | None = None,
 ) -> dict[str, Any]:
-    """What a journal says first: enough to know later what was run on what."""
+    """What a journal says first: enough to know later what was run on what.
+
+    Args:
+        question: what is asked.
+        document: of what, if of any.
+        library: the actions that may be called.
+        model: who answers.
+        shown: how many demonstrations are shown; None where none are meant to be.
+    """
     head: dict[str, Any] = {"question": question}
     if document:
         size = len(document.text)
         head["document"] = f"{document.name} ({size} characters, sha256 {document.digest})"
     head["library"] = ", ".join(library.names)
+    if shown is not None:
+        head["demonstrations"] = shown
     head |= model_head(model)
     head["pearl"] = _version("pearl")
     return head

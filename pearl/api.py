@@ -116,7 +116,7 @@ async def write_plan(
     model = model or choose_model()
     prepared = prepare("pearl", planner_of(model).name, library, demonstrations)
     library, shown = prepared.library, prepared.demonstrations
-    head = heading(question, None, library, model)
+    head = heading(question, None, library, model, len(shown))
     async with open_session(
         model, head, "plan", store, cache=cache, began=began, constrain=constrain
     ) as session:
@@ -179,7 +179,7 @@ async def ask(
     model = with_library(model, (prepared.library,))
     question, source = _question(question), _document(document)
     check_options(options)
-    head = heading(question, source, prepared.library, model)
+    head = heading(question, source, prepared.library, model, prepared.shown)
     context = context or context_for(model)
     async with (
         _opened(tools) as toolbox,

@@ -450,6 +450,13 @@ def test_offline_the_report_says_that_there_is_no_model(tmp_path: Path):
     assert done.code == 0, done.err
     assert "No language model" in done.out
     assert "pearl@5" in done.out
+    [table] = [one for one in done.out.split("\n\n") if one.startswith("What methods plan with")]
+    rows = [line.split() for line in table.splitlines() if line.startswith("pearl")]
+    assert [(row[0], row[-3:]) for row in rows] == [
+        ("pearl", ["92", "5", "model"]),
+        ("pearl@1", ["1", "5", "model"]),
+        ("pearl@5", ["5", "5", "model"]),
+    ]
 
 
 def key(example: Example, shared: EvaluationContext | None = None, dataset: str = "2wiki") -> str:
@@ -599,8 +606,9 @@ def test_every_setup_of_a_method_is_there():
     users = setups_in_use(METHODS, shared)
     assert users.keys() == {LIBRARY, UNREFINED, EXECUTE, STEPWISE}
     assert [one.name for one in METHODS if not one.setup] == [
-        "retrieve-read", "normal", "normal-evidence", "cot-answer", "cot-evidence", "sp-cot",
-        "sp-cot-evidence", "react", "react-evidence", "fsm1", "fsm2", "rebel", "tmn",
+        "zero-shot", "cot", "mcq", "least-to-most", "no-context", "retrieve-read", "normal",
+        "normal-evidence", "cot-answer", "cot-evidence", "sp-cot", "sp-cot-evidence", "react",
+        "react-evidence", "fsm1", "fsm2", "rebel", "tmn",
     ]  # fmt: skip
     alone = setups_in_use(METHODS, make_context(load_library(), Demonstrations(())))
     assert STEPWISE not in alone

@@ -12,10 +12,11 @@ import pearl
 from pearl.answer import read_option
 from pearl.evaluate.job import read_labels
 from pearl.lang.ast import Plan
-from pearl.lang.library import load_library
+from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.values import decode
+from pearl.lint.checker import check
 from pearl.mining.mine import read_proposals
 from pearl.mining.rounds import read_reply
 from pearl.models.base import Reply, Request
@@ -23,8 +24,10 @@ from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import CorrectPlan, ExecuteStep, WritePlan
 from pearl.runtime.evidence import evidence
 from pearl.strategies.pearl import choose_demonstrations, load_demonstrations
+from pearl.strategies.registry import prepare
 from tests.conftest import ROOT
 from tests.runs import entries
+from tests.shell import STORY, call
 
 GOOD = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
 WRONG = '1. a = FIND_REASONS_OF(CTX, "Mara leaves") : Find why she leaves'
@@ -175,10 +178,64 @@ def test_demonstrations_fit_the_library_and_the_budget():
     chosen = choose_demonstrations(sources, load_library())
     assert len(chosen) == len(sources) == 5
     assert choose_demonstrations(sources, load_library("core")) == ()
+    assert choose_demonstrations(sources, load_library(), seed=load_demonstrations("", "seed")) == (
+        chosen
+    )
     few = choose_demonstrations(sources, load_library(), budget=400)
     assert 0 < len(few) < len(chosen)
     assert set(few) < set(chosen)
     assert sum(count_tokens(f"{one.question}\n{one.plan}") for one in few) <= 400
+
+
+OWN = "FIND_FOO(CTX, X) : Find X in CTX.\n"
+OLD_NAMES = """FIND_OUT(CTX, X) : Find X in CTX.
+  replaces: FIND_EVENT(CTX, X) = (CTX, "the event {X}")
+  replaces: FIND_CHARACTER(CTX, X) = (CTX, "who {X} is")
+  replaces: FIND_REASON(CTX, X) = (CTX, "the reason for {X}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("libraries", "count"),
+    [((), 5), (("core",), 5), (("seed",), 6), (("execute",), 5), ((OWN,), 1),
+     (("core", OWN), 5), ((OLD_NAMES,), 2)],
+)  # fmt: skip
+def test_every_library_gets_demonstrations_that_it_can_run(
+    tmp_path: Path, libraries: tuple[str, ...], count: int
+):
+    own = tmp_path / "own.actions"
+    own.write_text(next((one for one in libraries if ":" in one), ""), encoding="utf-8")
+    library = load_library(*(str(own) if ":" in one else one for one in libraries))
+    prepared = prepare("pearl", "offline", library)
+    assert prepared.shown == count
+    assert prepared.notice == ""
+    for shown in prepared.demonstrations:
+        assert not check(parse(f"question: {shown.question}\n\n{shown.plan}"), library)
+
+
+def test_demonstrations_are_migrated_to_the_actions_that_replace_theirs():
+    library = Library(("own",), {**builtins(), **{
+        action.name: action for action in parse_library(OLD_NAMES).actions
+    }})  # fmt: skip
+    [why] = choose_demonstrations(load_demonstrations(), library)
+    assert why.question == "Why does the gardener lie to the police about the key?"
+    assert 'lie = FIND_OUT(CTX, "the event the gardener tells the police' in why.plan
+    assert 'reason = FIND_OUT(CTX, "the reason for {lie}") : Find why' in why.plan
+
+
+def test_it_is_said_where_no_demonstration_can_be_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    (tmp_path / "a.plan").write_text("question: Q?\n\n1. a = FIND_FOO(CTX, 1) : Find it\n")
+    result = call("plan", "Why?", "--model", "offline", "--demos", str(tmp_path))
+    assert "No demonstration is shown, as none calls only what the library has" in result.err
+    told = call("plan", "Why?", "--model", "offline", "--json").json
+    assert told["demonstrations"] == 5
+    asked = call("ask", "story.txt", "Why?", "--model", "offline", "--demos", str(tmp_path))
+    assert "No demonstration is shown" in asked.err
+    assert "# demonstrations: 0" in call("trace", "last").out
 
 
 def _mined(text: str, stem: str) -> None:

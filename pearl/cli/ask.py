@@ -122,6 +122,7 @@ def plan_command(
     from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
     from pearl.store.database import address
+    from pearl.strategies.registry import NONE_SHOWN
 
     check_output(output)
     if question == "-":
@@ -146,12 +147,14 @@ def plan_command(
     result = {
         "plan": text,
         "attempts": planned.attempts,
+        "demonstrations": planned.demonstrations,
         "findings": [as_object(one, planned.source) for one in planned.diagnostics],
         "model": chosen.name,
         "notice": chosen.notice,
     }
-    if chosen.notice and not as_json:
-        click.echo(chosen.notice, err=True)
+    for notice in (chosen.notice, "" if planned.demonstrations else NONE_SHOWN):
+        if notice and not as_json:
+            click.echo(notice, err=True)
     if not text:
         if not as_json:
             click.echo(terminal.render([Report(planned.source, planned.diagnostics)]), err=True)

@@ -78,6 +78,8 @@ def batch_command(
     # A cluster's chunks are documents: there is nothing to set out ahead of.
     ahead = 0 if given.scheduler else given.limits.concurrency or CONCURRENT_TASKS
     progress = do(batch_job(questions, documents, output, setup, ahead), given, quiet=as_json)
+    if setup.prepared.notice:
+        click.echo(setup.prepared.notice, err=True)
     if as_json:
         emit_json({**progress.as_object(), "output": output})
     else:

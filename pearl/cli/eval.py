@@ -111,9 +111,10 @@ def eval_command(
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import side_by_side, write_lines
     from pearl.jobs.job import spent_in
-    from pearl.lang.source import InputError, plan_folders
+    from pearl.lang.source import InputError
     from pearl.models.routing import with_library
     from pearl.report.document import as_object
+    from pearl.strategies.pearl import shipped_folder
 
     check_output(output, data)
     chosen = find_dataset(dataset)
@@ -122,11 +123,8 @@ def eval_command(
     library = load(libraries or chosen.libraries)
     names, sizes, changes = with_sizes(methods or chosen.methods, sizes, library)
     examples = choose_examples(chosen, data, split, limit or 0, documents)
-    # A shipped library that has plans of its own name is shown those.
-    shipped = next((one for one in libraries if one in plan_folders()), "")
-    shown = without_evaluated(
-        _demonstrations(demos, shipped or chosen.demonstrations, names), examples
-    )
+    shipped = shipped_folder(libraries, chosen.demonstrations)
+    shown = without_evaluated(_demonstrations(demos, shipped, names), examples)
     # A library or plans that somebody names, or that the data set has, are for every method.
     own = bool(libraries or demos or chosen.libraries)
     stepwise = None if own else without_evaluated(_demonstrations("", "open_domain", ()), examples)
@@ -187,21 +185,23 @@ def _told(progress: JobProgress, evaluation: Evaluation) -> dict[str, Any]:
 
 def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:
     """Those of a folder, and as they were before refinement where a method asks for it."""
-    from pearl.evaluate.context import Demonstrations
+    from pearl.evaluate.context import EXECUTE, Demonstrations
     from pearl.evaluate.methods.pearl import NO_REFINEMENT
     from pearl.lang.source import InputError
     from pearl.mining.refine import UNREFINED
-    from pearl.strategies.pearl import load_demonstrations
+    from pearl.strategies.pearl import load_demonstrations, seed_demonstrations
 
     refined = load_demonstrations(folder, shipped)
+    seed, execute = seed_demonstrations(folder, shipped), load_demonstrations("", EXECUTE)
     if NO_REFINEMENT not in methods:
-        return Demonstrations(refined)
+        return Demonstrations(refined, seed=seed, execute=execute)
     if not folder:
         raise InputError(
             f"{NO_REFINEMENT} needs demonstrations that were refined: make some with pearl "
             "refine, and name their folder with --demos."
         )
-    return Demonstrations(refined, load_demonstrations(str(Path(folder) / UNREFINED)))
+    unrefined = load_demonstrations(str(Path(folder) / UNREFINED))
+    return Demonstrations(refined, unrefined, seed=seed, execute=execute)
 
 
 def _notes(
@@ -240,8 +240,13 @@ def _left_out(given: Demonstrations, of: str) -> Iterator[str]:
 
 
 def _unused(given: Demonstrations, shared: EvaluationContext, setup: str, of: str) -> Iterator[str]:
-    unused = len(given.refined) - len(shared.setups[setup].demonstrations)
-    if unused:
+    from pearl.lang.parser import parse
+    from pearl.strategies.registry import NONE_SHOWN
+
+    shown = {one.question for one in shared.setups[setup].demonstrations}
+    if not shown:
+        yield NONE_SHOWN
+    elif unused := sum(parse(one).plan.question not in shown for one in given.refined):
         yield (
             f"{counted(unused, 'demonstration')}{of} not shown: the library lacks their actions, "
             "or they do not fit the prompt."

@@ -14,7 +14,7 @@ from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
     from pearl.cli.inputs import Input
-    from pearl.mining.migrate import Migrated
+    from pearl.lang.migrate import Migrated
 
 
 @click.command(
@@ -33,11 +33,11 @@ def migrate_command(
     action that replaces it; all else stays as it is."""
     from pearl.cli.inputs import Kind, read_inputs
     from pearl.lang.diagnostics import Severity
+    from pearl.lang.migrate import migrate
     from pearl.lang.parser import parse
     from pearl.lang.source import InputError, Source
     from pearl.lint.checker import check
     from pearl.lint.render.json import as_object
-    from pearl.mining.migrate import migrate
 
     check_output(output)
     library = load(libraries)

@@ -65,6 +65,8 @@ def refine_command(
     setup = Setup(prepared, context_for(given.model, context, window))
     job = refine_job(read_index(questions, documents), setup, rounds)
     progress = do(job, given, quiet=as_json)
+    if prepared.notice:
+        click.echo(prepared.notice, err=True)
     rows = list(read_results(given.store, progress.run))
     written = list(write_demonstrations(rows, folder))
     refined = sum(bool(row.get("correct")) and len(row["tries"]) > 1 for row in rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,8 @@ from pearl.commaqa.search import (
     search,
 )
 from pearl.evaluate.datasets.base import Example
-from pearl.lang.library import Library, load_library
+from pearl.lang.ast import Prompt
+from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted
@@ -236,11 +237,15 @@ class Demonstrations:
             not known.
         left_out: questions that are evaluated, so that their plans are not
             shown.
+        seed: what is shown too where a library can run few of them.
+        execute: what is shown with nothing but EXECUTE and CONCAT.
     """
 
     refined: tuple[Source, ...]
     unrefined: tuple[Source, ...] = ()
     left_out: tuple[str, ...] = ()
+    seed: tuple[Source, ...] = ()
+    execute: tuple[Source, ...] = ()
 
 
 def without_evaluated(
@@ -268,7 +273,9 @@ def without_evaluated(
         return others, tuple(text for _, text in questions if comparable(text) in asked)
 
     refined, left_out = split(demonstrations.refined)
-    return Demonstrations(refined, split(demonstrations.unrefined)[0], left_out)
+    others = (demonstrations.unrefined, demonstrations.seed, demonstrations.execute)
+    unrefined, seed, execute = (split(sources)[0] for sources in others)
+    return Demonstrations(refined, unrefined, left_out, seed, execute)
 
 
 def make_context(
@@ -279,6 +286,9 @@ def make_context(
 ) -> EvaluationContext:
     """What methods share.
 
+    Libraries of several sizes are shown the same demonstrations: those that all of them can run,
+    where there are any.
+
     Args:
         library: the actions that plans may call.
         demonstrations: none of an evaluated question (`without_evaluated`).
@@ -288,19 +298,27 @@ def make_context(
     """
 
     def setup(library: Library, sources: Sequence[Source]) -> PlanningSetup:
-        return PlanningSetup(library, choose_demonstrations(sources, library))
+        shown = choose_demonstrations(sources, library, seed=demonstrations.seed)
+        return PlanningSetup(library, shown)
 
     setups = {
         LIBRARY: setup(library, demonstrations.refined),
         UNREFINED: setup(library, demonstrations.unrefined),
-        EXECUTE: setup(load_library("execute"), demonstrations.refined),
+        EXECUTE: setup(load_library(EXECUTE), demonstrations.execute),
     }
-    builtins = {name: one for name, one in library.actions.items() if one.is_builtin}
+    own = {name: one for name, one in library.actions.items() if one.is_builtin}
     others = [action for action in library.actions.values() if not action.is_builtin]
     for size in sizes:
         small = {action.name: action for action in condense(others, size).actions}
         names = (*library.names, f"condensed to {size:,}")
-        setups[f"@{size}"] = setup(Library(names, {**builtins, **small}), demonstrations.refined)
+        setups[f"@{size}"] = setup(Library(names, {**own, **small}), demonstrations.refined)
+    sized = [setups[name] for name in (LIBRARY, *(f"@{size}" for size in sizes))]
+    asked = [{shown.question for shown in one.demonstrations} for one in sized]
+    if common := set.intersection(*asked):
+        for name in (LIBRARY, *(f"@{size}" for size in sizes)):
+            shown = setups[name].demonstrations
+            same = tuple(one for one in shown if one.question in common)
+            setups[name] = replace(setups[name], demonstrations=same)
     if stepwise is not None:
         setups[STEPWISE] = setup(load_library("open_domain"), stepwise.refined)
     return EvaluationContext(setups)
@@ -321,6 +339,34 @@ def setups_in_use(methods: Sequence[Method], shared: EvaluationContext) -> dict[
         if name := shared.setup_name(method.setup):
             users.setdefault(name, []).append(method.name)
     return dict(sorted(users.items(), key=lambda item: item[0] != LIBRARY))
+
+
+def planned_with(
+    methods: Sequence[Method], shared: EvaluationContext
+) -> dict[str, tuple[str, ...]]:
+    """What each method that is shown a library works with, as a table of a report says it.
+
+    Returns:
+        By method: its library, how many actions it has beside the builtins, how many
+        demonstrations are shown, and who carries out its handlers.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for name, names in setups_in_use(methods, shared).items():
+        setup = shared.setups[name]
+        own, shown = own_actions(setup.library), len(setup.demonstrations)
+        row = (", ".join(setup.library.names), f"{own:,}", f"{shown:,}", handled_by(setup.library))
+        found |= dict.fromkeys(names, row)
+    return {method.name: found[method.name] for method in methods if method.name in found}
+
+
+def handled_by(library: Library) -> str:
+    """Who carries out a library's actions: ``builtin``, ``by example``, both, or the model."""
+    common, actions = builtins(), library.actions.values()
+    kinds = {
+        "builtin": any(one.is_builtin and one.name not in common for one in actions),
+        "by example": any(isinstance(one.body, Prompt) and one.body.examples for one in actions),
+    }
+    return " and ".join(kind for kind, there in kinds.items() if there) or "model"
 
 
 def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[list[str]]:

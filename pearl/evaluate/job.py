@@ -12,7 +12,7 @@ from typing import Any
 
 from pearl.answer import Session, heading
 from pearl.commaqa.world import World
-from pearl.evaluate.context import LIBRARY, EvaluationContext, describe
+from pearl.evaluate.context import LIBRARY, EvaluationContext, describe, planned_with
 from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
@@ -104,8 +104,10 @@ class Trials:
         is_label = task.what.method == REASON_LABELS
         method = None if is_label else find_method(task.what.method)
         setup = (method.setup if method else "") or LIBRARY
-        library = self.shared.setup(setup).library
-        head = heading(example.question, example.document, library, session.engine.model)
+        working = self.shared.setup(setup)
+        shown = len(working.demonstrations) if method and method.setup else None
+        document, model = example.document, session.engine.model
+        head = heading(example.question, document, working.library, model, shown)
         journal.decide("run", {**head, "method": task.what.method})
         row: dict[str, Any] = {"id": task.id, "example": example.id}
         dataset, started = find_dataset(self.dataset), time.monotonic()
@@ -271,6 +273,7 @@ def evaluation_job(
         "methods": list(methods),
         "asked": dict(Counter(example.split for example in examples)),
         "notes": list(notes),
+        "planned_with": planned_with(found, shared),
     }
     head = {
         "questions": path,
@@ -320,6 +323,8 @@ def evaluation_of(
             cost=prices.cost(result.models or {model: result.usage}),
         )
 
+    # Runs that were kept by an earlier version have none.
+    planned = head.get("planned_with", {})
     return Evaluation(
         title=head["title"],
         about=tuple((name, text) for name, text in head["about"]),
@@ -327,6 +332,7 @@ def evaluation_of(
         asked=dict(head["asked"]),
         results=tuple(map(completed, results)),
         notes=tuple(head["notes"]),
+        planned_with={name: tuple(texts) for name, texts in planned.items()},
     )
 
 

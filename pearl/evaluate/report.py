@@ -73,6 +73,7 @@ def summarise(evaluation: Evaluation) -> Report:
         Text(evaluation.notes) if evaluation.notes else None,
         total,
         accuracy_chart(evaluation),
+        planning_table(evaluation),
         *others,
         evidence_table(evaluation),
         *comparison_tables(evaluation),
@@ -158,6 +159,20 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
         return [first, *by_split]
     title = f"Accuracy counted in three ways ({counted(asked, 'question')})"
     return [first, replace(total, title=title), *by_split]
+
+
+def planning_table(evaluation: Evaluation) -> Table | None:
+    """The library and the demonstrations of each method that plans; None where none does."""
+    keys = ("library", "actions", "demonstrations", "handlers")
+    rows = [
+        {**named(evaluation, method), **dict(zip(keys, texts, strict=True))}
+        for method, texts in evaluation.planned_with.items()
+    ]
+    if not rows:
+        return None
+    fields = [words("called", "method"), *(words(key, key) for key in keys)]
+    note = "Actions: those beside the builtins of every library. Demonstrations: as shown."
+    return build("What methods plan with", fields, rows, note)
 
 
 def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:

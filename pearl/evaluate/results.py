@@ -80,6 +80,7 @@ class Evaluation:
             nothing else does.
         called: words for methods whose names say little.
         groups: methods that differ in the model alone, where several models stand side by side.
+        planned_with: as `pearl.evaluate.context.planned_with` has it.
     """
 
     title: str
@@ -91,6 +92,7 @@ class Evaluation:
     strays: tuple[Result, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[tuple[str, ...], ...] = ()
+    planned_with: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def name_of(self, method: str) -> str:
         """A method's name for a reader."""
@@ -165,6 +167,11 @@ def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
             for method, words in one.called.items()
         },
         groups=groups,
+        planned_with={
+            f"{method}, {model}": texts
+            for model, one in by_model.items()
+            for method, texts in one.planned_with.items()
+        },
     )
 
 
@@ -263,7 +270,7 @@ def _head(given: Any, where: str) -> dict[str, Any]:  # noqa: ANN401 - any JSON
             "as pearl eval writes it."
         )
     for key, reader in _HEAD.items():
-        if key not in given and key not in ("called", "groups"):
+        if key not in given and key not in ("called", "groups", "planned_with"):
             raise InputError(f"{where}: {key} is missing in the evaluation: give it.")
         if key in given and not reader.fits(given[key]):
             raise InputError(f"{where}: {key} is to be {reader.words}.")
@@ -352,5 +359,10 @@ _HEAD: Mapping[str, _Reader] = {
         "a list of lists of texts",
         _list(_list(_is(str))),
         lambda value: tuple(map(tuple, value)),
+    ),
+    "planned_with": _Reader(
+        "library, actions, demonstrations and handlers by method",
+        _by_name(lambda value: _list(_is(str))(value) and len(value) == 4),
+        lambda value: {method: tuple(texts) for method, texts in value.items()},
     ),
 }

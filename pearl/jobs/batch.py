@@ -86,7 +86,8 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     question, document, prepared = task.what.question, task.what.document, setup.prepared
     session = replace(session, examples=setup.examples)
     library = (setup.plans or prepared.library) if question.plan else prepared.library
-    head = heading(question.question, document, library, session.engine.model)
+    count = None if question.plan else prepared.shown
+    head = heading(question.question, document, library, session.engine.model, count)
     session.journal.decide("run", head)
     try:
         if question.plan:

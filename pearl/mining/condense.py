@@ -14,11 +14,12 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pearl.lang.ast import DOCUMENT, Action, Arg, Items, Literal, Param, Ref, Replaced, Template
+from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Ref, Replaced
 from pearl.lang.definitions import arguments, made_up, narrow, phrase, read_action, widened
 from pearl.lang.library import builtins
+from pearl.lang.migrate import as_arg, substituted
 from pearl.lang.similarity import FLOOR, clearest, group
-from pearl.lang.values import Type, Value, as_text
+from pearl.lang.values import Type
 
 if TYPE_CHECKING:
     from pearl.lint.render.report import Report
@@ -108,67 +109,6 @@ def straight(call: Mapped | Replaced) -> bool:
     """Whether an older call needs nothing but the new name."""
     params = [param.name for param in call.old.params] if isinstance(call, Mapped) else call.params
     return list(call.args) == [Ref(name) for name in params]
-
-
-def substituted(arg: Arg, values: Mapping[str, Arg]) -> Arg:
-    """An argument with values for the names in it.
-
-    A literal becomes part of the text it is put into, a list with commas between
-    its items.
-
-    Args:
-        arg: refers to parameters.
-        values: what each parameter is; a name that is not among them stays.
-    """
-    match arg:
-        case Ref():
-            value = values.get(arg.name, arg)
-            return replace(value, mode=arg.mode) if arg.mode and type(value) is Ref else value
-        case Template():
-            parts: list[str | Ref] = []
-            for part in arg.parts:
-                parts += [part] if isinstance(part, str) else _flat(substituted(part, values))
-            return as_arg(parts)
-        case Items():
-            items = tuple(substituted(item, values) for item in arg.items)
-            literals = [item.value for item in items if isinstance(item, Literal)]
-            return Literal(literals) if len(literals) == len(items) else Items(items)
-        case _:
-            return arg
-
-
-def _flat(arg: Arg) -> Iterable[str | Ref]:
-    """An argument as parts of a text."""
-    match arg:
-        case Ref():
-            return [arg]
-        case Template():
-            return arg.parts
-        case Literal():
-            return [_listed_text(arg.value)]
-        case Items():
-            parts: list[str | Ref] = []
-            for item in arg.items:
-                parts += [", "] if parts else []
-                parts += _flat(item)
-            return parts
-
-
-def _listed_text(value: Value) -> str:
-    return ", ".join(map(_listed_text, value)) if isinstance(value, list) else as_text(value)
-
-
-def as_arg(parts: Sequence[str | Ref]) -> Literal | Template:
-    """A text of parts as an argument: a template where it refers to anything."""
-    joint: list[str | Ref] = []
-    for part in parts:
-        if isinstance(part, str) and joint and isinstance(joint[-1], str):
-            joint[-1] += part
-        elif part != "":
-            joint.append(part)
-    if any(isinstance(part, Ref) for part in joint):
-        return Template(tuple(joint))
-    return Literal("".join(part for part in joint if isinstance(part, str)))
 
 
 def _substituted(

@@ -52,7 +52,8 @@ async def refine(
     """
     question, library = task.what.question.question, setup.prepared.library
     asked = {"id": task.id, "question": question}
-    head = heading(question, task.what.document, library, session.engine.model)
+    count = setup.prepared.shown
+    head = heading(question, task.what.document, library, session.engine.model, count)
     session.journal.decide("run", head)
     tries: list[dict[str, Any]] = []
     options = bool(task.what.question.options)

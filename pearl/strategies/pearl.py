@@ -15,6 +15,7 @@ from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
 from pearl.lang.diagnostics import Diagnostic, Severity, has_errors
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
+from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, Source, Span, plan_folders, read_source, shipped_plans
@@ -39,12 +40,14 @@ class Planned:
         attempts: how many replies were read.
         source: the last reply.
         diagnostics: what was found in it.
+        demonstrations: how many were shown.
     """
 
     plan: Plan | None
     attempts: int
     source: Source
     diagnostics: tuple[Diagnostic, ...]
+    demonstrations: int
 
 
 async def write_plan(
@@ -87,7 +90,7 @@ async def write_plan(
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if not errors:
             plan = replace(parsed.plan, question=write.question)
-            return Planned(plan, attempt, source, findings)
+            return Planned(plan, attempt, source, findings, len(write.demonstrations))
         from pearl.lint.render import prompt
         from pearl.lint.render.report import Report
 
@@ -95,7 +98,7 @@ async def write_plan(
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
         call = CorrectPlan(write, reply.text, complaint)
         seen = frozenset(error.code for error in errors)
-    return Planned(None, attempt, source, findings)
+    return Planned(None, attempt, source, findings, len(write.demonstrations))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +211,36 @@ def with_one_answer(plan: Plan) -> Plan:
 BUDGET = 3000
 """Tokens that demonstrations may take in a prompt."""
 
+SHIPPED = "demos"
+SEED = "seed"
+"""Folders in ``plans/``: for the library that ships; with no actions but those that mining starts
+from, or the plan's own, so that every library gets some."""
 
-def load_demonstrations(folder: str = "", shipped: str = "demos") -> tuple[Source, ...]:
+FEWEST = 5
+"""Demonstrations below which those of `SEED` are shown too."""
+
+
+def shipped_folder(libraries: Iterable[str], otherwise: str = SHIPPED) -> str:
+    """The folder in ``plans/`` that has a library's name, else another.
+
+    Args:
+        libraries: their names.
+        otherwise: where none of them has one.
+    """
+    return next((name for name in libraries if name in plan_folders()), otherwise)
+
+
+def seed_demonstrations(folder: str, shipped: str) -> tuple[Source, ...]:
+    """What is shown beside demonstrations that a library can run too few of.
+
+    Args:
+        folder: the one that somebody named; empty for none.
+        shipped: the one that is shown without a name.
+    """
+    return load_demonstrations("", SEED) if not folder and shipped == SHIPPED else ()
+
+
+def load_demonstrations(folder: str = "", shipped: str = SHIPPED) -> tuple[Source, ...]:
     """Demonstration plans.
 
     Args:
@@ -242,28 +273,25 @@ def choose_demonstrations(
     library: Library,
     budget: int = BUDGET,
     count: Callable[[str], int] = count_tokens,
+    seed: Iterable[Source] = (),
 ) -> tuple[Demonstration, ...]:
     """The demonstrations that a library can run, as many as fit a budget.
 
-    A plan that the checker rejects with this library would teach the model
-    actions it does not have. One that is too long for what is left of the
-    budget makes room for the next.
+    One that calls actions which the library replaces is migrated. A plan that
+    the checker rejects with this library would teach the model actions it does
+    not have. One that is too long for what is left of the budget makes room
+    for the next.
 
     Args:
         sources: plans with their question in the head.
         library: the actions the new plan may call.
         budget: tokens in all.
         count: tokens of a text.
+        seed: more plans, with which fewer than `FEWEST` are made up to as many.
     """
-    fitting: list[Demonstration] = []
-    for source in sources:
-        parsed = parse(source)
-        if not parsed.plan.question or has_errors(check(parsed, library)):
-            continue
-        # What the last step gave stands after it, among the plan's own comments.
-        values = tuple(line for line in parsed.plan.comments if line.startswith("# value "))
-        plan = replace(parsed.plan, question="", comments=values)
-        fitting.append(Demonstration(parsed.plan.question, print_plan(plan).strip()))
+    fitting = _runnable(sources, library)
+    if len(fitting) < FEWEST:
+        fitting += _runnable(seed, library)[: FEWEST - len(fitting)]
     texts = [f"{shown.question}\n{shown.plan}" for shown in fitting]
     # No token is shorter than a byte, and a vocabulary takes a quarter of a second to load.
     if sum(len(text.encode("utf-8", "replace")) for text in texts) <= budget:
@@ -275,3 +303,21 @@ def choose_demonstrations(
             budget -= size
             chosen.append(shown)
     return tuple(chosen)
+
+
+def _runnable(sources: Iterable[Source], library: Library) -> list[Demonstration]:
+    """The demonstrations that a library can run as they are, or migrated."""
+    found: list[Demonstration] = []
+    for source in sources:
+        parsed = parse(source)
+        if has_errors(check(parsed, library)):
+            parsed = parse(migrate(source, library).text)
+            if has_errors(check(parsed, library)):
+                continue
+        if not parsed.plan.question:
+            continue
+        # What the last step gave stands after it, among the plan's own comments.
+        values = tuple(line for line in parsed.plan.comments if line.startswith("# value "))
+        plan = replace(parsed.plan, question="", comments=values)
+        found.append(Demonstration(parsed.plan.question, print_plan(plan).strip()))
+    return found

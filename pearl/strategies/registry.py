@@ -35,6 +35,8 @@ from pearl.strategies.pearl import (
     choose_demonstrations,
     load_demonstrations,
     rewritten,
+    seed_demonstrations,
+    shipped_folder,
     shown_plans,
 )
 
@@ -51,6 +53,12 @@ NEEDS_MODEL = (
     "--model local."
 )
 """What is said, behind a name, where the offline reader would have to be a language model."""
+
+NONE_SHOWN = (
+    "No demonstration is shown, as none calls only what the library has: name a folder with "
+    "--demos; pearl refine makes one."
+)
+"""What is said where a strategy that is shown demonstrations gets none."""
 
 PLANNED = 10_000
 """Calls of a question whose plan is written first, at most: its steps are known before they run,
@@ -143,7 +151,8 @@ class StrategySpec:
         make: puts it together for one question, within the prepared limits.
         libraries: names of the action libraries it works with; none leaves the choice.
         demonstrations: the folder in ``plans/`` whose plans are shown where no other is named;
-            empty for a strategy that is shown none, and has actions of its own.
+            empty for a strategy that is shown none, and has actions of its own. Plans in a folder
+            with the name of a chosen library go before them.
         uses: what else decides its answers.
         needs_model: whether it asks for next steps, or for replies in a demanded form, which
             the offline reader does not write.
@@ -187,6 +196,16 @@ class Prepared:
     limits: Limits = DEFAULT_LIMITS
     retriever: Retriever | None = None
     embed: Embed | None = None
+
+    @property
+    def shown(self) -> int | None:
+        """How many demonstrations are shown; None for a strategy that is shown none."""
+        return len(self.demonstrations) if self.spec.demonstrations else None
+
+    @property
+    def notice(self) -> str:
+        """What a person should know of it; empty where there is nothing."""
+        return NONE_SHOWN if self.shown == 0 else ""
 
     def start(self, inputs: RunInputs) -> Runnable:
         """Put the strategy together for one question about one document."""
@@ -236,8 +255,9 @@ def prepare(
     if not spec.demonstrations:
         shown: tuple[Demonstration, ...] = ()
     elif demonstrations is None or isinstance(demonstrations, str):
-        plans = load_demonstrations(demonstrations or "", spec.demonstrations)
-        shown = choose_demonstrations(plans, library)
+        folder, shipped = demonstrations or "", shipped_folder(library.names, spec.demonstrations)
+        plans, seed = load_demonstrations(folder, shipped), seed_demonstrations(folder, shipped)
+        shown = choose_demonstrations(plans, library, seed=seed)
     else:
         shown = tuple(demonstrations)
     return Prepared(spec, library, shown, passes, limits, retriever, embed)

@@ -12,16 +12,21 @@ from pearl.strategies.pearl import direct_plan
 __all__ = ["METHODS", "Method", "Outcome", "find_method"]
 
 _PROSE = partial(Method, prose=True)
+_ONE_STEP = partial(Method, setup="", prose=True)
 _BY_MODEL = partial(Method, setup="", needs_model=True)
-"""Methods that answer in sentences, and those with actions of their own for a language model."""
+"""Methods that answer in sentences, of these the ones that plan nothing, and those with actions of
+their own for a language model."""
 
 METHODS = (
-    _PROSE("zero-shot", "The question is asked in one step.", single.one_step(direct_plan)),
-    _PROSE(
+    _ONE_STEP("zero-shot", "The question is asked in one step.", single.one_step(direct_plan)),
+    _ONE_STEP(
         "cot", "One step, which is to reason before it answers.", single.one_step(reasoning_plan)
     ),
     Method(
-        "mcq", "The options are shown, in four orders, and one is chosen.", single.multiple_choice
+        "mcq",
+        "The options are shown, in four orders, and one is chosen.",
+        single.multiple_choice,
+        "",
     ),
     _PROSE("pearl", "A plan is written, checked and executed.", pearl.planned(LIBRARY)),
     _PROSE(
@@ -55,20 +60,19 @@ METHODS = (
         STEPWISE,
         needs_model=True,
     ),
-    _PROSE(
+    _ONE_STEP(
         "least-to-most",
         "Sub-questions are listed first, then answered one after another.",
         multihop.least_to_most,
         needs_model=True,
     ),
-    _PROSE(
+    _ONE_STEP(
         "no-context", "The question is asked without the document.", single.one_step(blind_plan)
     ),
-    _PROSE(
+    _ONE_STEP(
         "retrieve-read",
         "Passages for the question are looked up and read once.",
         single.retrieve_and_read,
-        "",
     ),
     _BY_MODEL("normal", "One reply gives the answer alone.", single.in_form("ANSWER_SHORT")),
     _BY_MODEL(

@@ -42,7 +42,7 @@ async def plan_shown(example: Example, shared: EvaluationContext, session: Sessi
 def with_size(size: int) -> Method:
     """PEARL with a library that was condensed to so many actions."""
     about = f"PEARL with {size:,} actions."
-    return Method(f"{_SIZED}{size}", about, planned(f"@{size}"), prose=True)
+    return Method(f"{_SIZED}{size}", about, planned(f"@{size}"), f"@{size}", prose=True)
 
 
 def size_of(name: str) -> int:

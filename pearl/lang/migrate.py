@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from pearl.lang.ast import Action, Ref, Replaced, Step, Template, refs
+from pearl.lang.ast import Action, Arg, Items, Literal, Ref, Replaced, Step, Template, refs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_arg
 from pearl.lang.source import Source
-from pearl.mining.condense import substituted
+from pearl.lang.values import Value, as_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +107,64 @@ def _end(text: str, step: Step) -> int:
     at = step.args[-1].span.end if step.args else step.action_span.end
     ends = [place for mark in ")）" if (place := text.find(mark, at, step.span.end)) >= 0]
     return min(ends, default=-2) + 1
+
+
+def substituted(arg: Arg, values: Mapping[str, Arg]) -> Arg:
+    """An argument with values for the names in it.
+
+    A literal becomes part of the text it is put into, a list with commas between
+    its items.
+
+    Args:
+        arg: refers to parameters.
+        values: what each parameter is; a name that is not among them stays.
+    """
+    match arg:
+        case Ref():
+            value = values.get(arg.name, arg)
+            return replace(value, mode=arg.mode) if arg.mode and type(value) is Ref else value
+        case Template():
+            parts: list[str | Ref] = []
+            for part in arg.parts:
+                parts += [part] if isinstance(part, str) else _flat(substituted(part, values))
+            return as_arg(parts)
+        case Items():
+            items = tuple(substituted(item, values) for item in arg.items)
+            literals = [item.value for item in items if isinstance(item, Literal)]
+            return Literal(literals) if len(literals) == len(items) else Items(items)
+        case _:
+            return arg
+
+
+def _flat(arg: Arg) -> Iterable[str | Ref]:
+    """An argument as parts of a text."""
+    match arg:
+        case Ref():
+            return [arg]
+        case Template():
+            return arg.parts
+        case Literal():
+            return [_listed_text(arg.value)]
+        case Items():
+            parts: list[str | Ref] = []
+            for item in arg.items:
+                parts += [", "] if parts else []
+                parts += _flat(item)
+            return parts
+
+
+def _listed_text(value: Value) -> str:
+    return ", ".join(map(_listed_text, value)) if isinstance(value, list) else as_text(value)
+
+
+def as_arg(parts: Sequence[str | Ref]) -> Literal | Template:
+    """A text of parts as an argument: a template where it refers to anything."""
+    joint: list[str | Ref] = []
+    for part in parts:
+        if isinstance(part, str) and joint and isinstance(joint[-1], str):
+            joint[-1] += part
+        elif part != "":
+            joint.append(part)
+    if any(isinstance(part, Ref) for part in joint):
+        return Template(tuple(joint))
+    return Literal("".join(part for part in joint if isinstance(part, str)))
