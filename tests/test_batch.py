@@ -146,11 +146,9 @@ def test_no_cache_makes_calls_anew_and_still_goes_on(serve: Any):
 
 def test_a_failed_step_fails_its_question_and_no_other(serve: Any):
     def answer(body: dict[str, Any]) -> Any:
-        return (
-            failing(400, "no")
-            if 'FIND_EVENT(CTX, "bad")' in str(body).replace("\\", "")
-            else "Yes."
-        )
+        prompt = body["messages"][-1]["content"]
+        bad = "Action: FIND_EVENT" in prompt and "<X>\nbad\n</X>" in prompt
+        return failing(400, "no") if bad else "Yes."
 
     server = serve(answer)
     write(question("good"), question("bad"), question("fine"))
@@ -174,7 +172,7 @@ def test_a_failed_step_fails_its_question_and_no_other(serve: Any):
 
 def test_a_failed_question_counts_as_wrong(serve: Any):
     def answer(body: dict[str, Any]) -> Any:
-        text = str(body)
+        text = body["messages"][-1]["content"]
         if "option's letter" in text:
             return "A"
         return failing(400, "no") if "bad" in text else "Yes."

@@ -113,7 +113,8 @@ class TestAsk:
         options = ["--option", "She was ill.", "--option", "The Fund closed the lighthouse."]
         question = "Why did Mara leave the lighthouse?"
         result = call("ask", story, question, *options, "--json")
-        assert result.json["option"] == {"letter": "B", "text": "The Fund closed the lighthouse."}
+        text = "The Fund closed the lighthouse."
+        assert result.json["option"] == {"letter": "B", "text": text, "fits": True}
         assert "\nOption\nB. The Fund closed" in call("ask", story, question, *options).out
 
     def test_the_document_from_standard_input(self) -> None:

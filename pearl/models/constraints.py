@@ -96,8 +96,9 @@ def constraints_of(call: Call) -> tuple[Constraint, ...]:
         case CorrectPlan() | RefinePlan():
             return constraints_of(call.write)
         case MapAnswer():
-            letters = tuple((letter(at),) for at in range(len(call.options)))
-            return (Constraint(Grammar((("start", letters),))),)
+            named = [letter(at) for at in range(len(call.options))]
+            named += [] if call.best else ["none"]
+            return (Constraint(Grammar((("start", tuple((name,) for name in named)),))),)
         case FillSchema():
             schema = Constraint(schema=json.dumps(_reply_schema(call), ensure_ascii=False))
             return (Constraint(call.grammar), schema) if call.grammar else (schema,)
