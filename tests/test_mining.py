@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.stub import Stub
+from pearl.jobs.questions import read_index
 from pearl.lang.library import load_library, parse_library
 from pearl.lang.source import InputError
 from pearl.mining.mine import gather, read_examples, read_proposals
@@ -201,6 +202,51 @@ def test_a_question_without_a_reply_is_named_and_tried_again(tmp_path: Path):
     assert again.code == 0
     assert again.json["actions"][0]["questions"] == ["0", "1"]
     assert len(server.asked) == 3
+
+
+def article(number: int, *questions: str) -> dict[str, Any]:
+    """A line of QuALITY's own files."""
+    rows = [
+        {"question": text, "question_unique_id": f"{number}_{at}", "gold_label": 2,
+         "options": ["rain", "snow", "hail", "fog"]}
+        for at, text in enumerate(questions)
+    ]  # fmt: skip
+    return {"article_id": str(number), "article": f"Article {number}. It snows.", "questions": rows}
+
+
+def write_lines(file: Path, *rows: dict[str, Any]) -> Path:
+    file.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
+    return file
+
+
+def test_quality_s_own_file_is_mined_without_the_questions_of_another(tmp_path: Path):
+    write_lines(
+        tmp_path / "q.jsonl", article(1, "Does Ann trust Bo?", "Who rows?"), article(2, "Why?")
+    )
+    write_lines(tmp_path / "dev.jsonl", article(7, "who  rows"), {"question": "Where?"})
+    with Server([ACTION]) as server:
+        assert mine(tmp_path, server).code == 0
+        [every] = parse_library((tmp_path / "m.actions").read_text()).actions
+        done = mine(tmp_path, server, "--exclude", "dev.jsonl")
+        [fewer] = parse_library((tmp_path / "m.actions").read_text()).actions
+    assert done.code == 0, done.err
+    assert every.provenance == ("1_0", "1_1", "2_0")
+    assert fewer.provenance == ("1_0", "2_0")
+    # What was asked before is not asked again, and no article is shown.
+    assert len(server.asked) == 3
+    assert not any("Article" in one.text for one in server.asked)
+    with pytest.raises(InputError, match=r"All questions of \S+ are left out"):
+        read_examples(str(tmp_path / "q.jsonl"), {"does ann trust bo", "who rows", "why"})
+
+
+def test_quality_s_own_file_is_a_file_of_questions(tmp_path: Path):
+    rows = article(1, "Does Ann trust Bo?", "Who rows?"), article(2, "Why?")
+    index = read_index(str(write_lines(tmp_path / "q.jsonl", *rows)), without={"who rows"})
+    found = [(one.id, one.gold, index.document(one).text) for _, one in index.questions(index.ids)]
+    assert found == [("1_0", "B", "Article 1. It snows."), ("2_0", "B", "Article 2. It snows.")]
+    rows[0]["questions"][1]["gold_label"] = 0
+    with pytest.raises(InputError, match=r":1, question 2: gold_label is to be"):
+        read_index(str(write_lines(tmp_path / "q.jsonl", *rows)))
 
 
 def test_a_killed_run_goes_on_without_repeating_a_call(tmp_path: Path):

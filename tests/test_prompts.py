@@ -19,7 +19,15 @@ from pearl.lang.library import load_library
 from pearl.lang.source import Source
 from pearl.lang.values import TYPES, Pairs
 from pearl.models.base import call_key
-from pearl.prompts.calls import Call, CorrectPlan, Demonstration, ExecuteStep, MapAnswer, WritePlan
+from pearl.prompts.calls import (
+    Call,
+    CorrectPlan,
+    Demonstration,
+    ExecuteStep,
+    MapAnswer,
+    MineActions,
+    WritePlan,
+)
 from pearl.prompts.render import RETURNS, _block, fenced, render
 
 LIBRARY = load_library()
@@ -245,6 +253,7 @@ PLOT = 'FIND_EVENT(CTX, "the fire")'
 OUTPUTS = (("plot", "It burned down.\nNobody saw who lit it.", PLOT),)
 GOLDEN = {
     "write_plan": replace(WRITE, library=BRIEF, options=True),
+    "mine_actions": MineActions("Why does Ada leave the ship?", load_library("seed")),
     "execute_step": replace(
         EXECUTE,
         arguments=(("X", "Ada's part in It burned down.\nNobody saw who lit it."),),

@@ -57,6 +57,16 @@ def refined(folder: Path, script: Any, *options: str, **row: Any) -> tuple[Resul
         return refine(folder, server, *options), server
 
 
+def test_questions_that_are_to_be_evaluated_are_left_out(tmp_path: Path):
+    write_questions(tmp_path, 2)
+    (tmp_path / "dev.jsonl").write_text('{"question": "why does Mara leave, for the 0. time"}\n')
+    with Server(scripted(FIRST, right="FIND_EVENT")) as server:
+        done = refine(tmp_path, server, "--exclude", "dev.jsonl")
+    assert done.code == 0, done.err
+    assert [row["id"] for row in done.json["rows"]] == ["q1"]
+    assert [Path(one).name for one in done.json["plans"]] == ["q1.plan"]
+
+
 def scripted(*plans: str, right: str = "") -> Callable[[dict[str, Any]], str]:
     """Plans in order, the last of which repeats; the right option only for an output of ``right``.
 

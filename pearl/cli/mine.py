@@ -52,7 +52,7 @@ _KINDS = {
     help="How often a batch is looked at.",
 )  # fmt: skip
 @click.option("--notes", metavar="FILE", default="", help="Write every note, as JSON lines.")
-@shared("model", "job")
+@shared("exclude", "model", "job")
 def mine_command(
     questions: str,
     output: str,
@@ -60,15 +60,18 @@ def mine_command(
     mode: str,
     poll: float,
     notes: str,
+    exclude: str,
     as_json: bool,
     **options: Any,  # noqa: ANN401 - those of `job_options`
 ) -> None:
     """Ask, for each of QUESTIONS, which new actions it needs; write them as one library.
 
-    QUESTIONS is a file with one JSON object a line: question, and id or qid. Every finished call
+    QUESTIONS is a file with one JSON object a line: question, and id or qid; or an article of
+    QuALITY with its questions. Every finished call
     is kept, and the same command goes on where it stopped.
     """
     from pearl.jobs.job import read_results
+    from pearl.jobs.questions import questions_in
     from pearl.lang.library import load_library
     from pearl.lang.printer import print_library
     from pearl.lang.source import InputError
@@ -80,11 +83,12 @@ def mine_command(
     for path in (output, notes):
         check_output(path, questions)
     library = load_library(*seeds)
-    examples = read_examples(questions)
+    left_out = questions_in(exclude) if exclude else frozenset()
+    examples = read_examples(questions, left_out)
     given = job_settings(**options)
     if mode == "batch-api":
         given = _in_batches(given, Path(f"{output}.batches"), len(examples), poll, quiet=as_json)
-    progress = do(mine_job(examples, questions, library), given, quiet=as_json)
+    progress = do(mine_job(examples, questions, library, left_out), given, quiet=as_json)
     mined = gather(read_results(given.store, progress.run), library)
     write(output, print_library(mined.actions) if mined.actions else "# No action was proposed.\n")
     if notes:

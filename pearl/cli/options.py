@@ -184,6 +184,14 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 "method that fills forms has some. Plans are shown demonstrations instead.",
             ),
         ),
+        "exclude": (
+            _option(
+                "--exclude",
+                default="",
+                metavar="FILE",
+                help="Leave out the questions that this file holds too, as those to be evaluated.",
+            ),
+        ),
         "documents": (
             _option(
                 "--documents",

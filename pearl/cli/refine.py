@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     "--rounds", type=click.IntRange(0), default=3, show_default=True, metavar="N",
     help="How often a plan whose answer is wrong may be refined.",
 )  # fmt: skip
-@shared("library", "demos", "constrain", "context", "models", "job")
+@shared("exclude", "library", "demos", "constrain", "context", "models", "job")
 def refine_command(
     questions: str,
     documents: str,
     output: str,
     rounds: int,
+    exclude: str,
     libraries: tuple[str, ...],
     demos: str,
     context: Policy,
@@ -43,13 +44,13 @@ def refine_command(
 ) -> None:
     """Write a plan for each of QUESTIONS, execute it, and keep it if its answer is the gold one.
 
-    A plan whose answer is wrong is refined by the model. QUESTIONS is as for pearl batch, with
-    gold in every row. Plans as they were written first go to DIR/unrefined.
+    A plan whose answer is wrong is refined by the model. QUESTIONS is as for pearl batch, or a
+    file of QuALITY, with gold in every row. Plans as they were written first go to DIR/unrefined.
     """
     from pearl.answer import context_for
     from pearl.jobs.batch import Setup
     from pearl.jobs.job import read_results
-    from pearl.jobs.questions import read_index
+    from pearl.jobs.questions import questions_in, read_index
     from pearl.lang.source import InputError
     from pearl.mining.refine import refine_job, write_demonstrations
     from pearl.models.routing import planner_of, with_library
@@ -63,7 +64,9 @@ def refine_command(
     prepared = prepare("pearl", planner_of(given.model).name, load(libraries), demos)
     given = replace(given, model=with_library(given.model, (prepared.library,)))
     setup = Setup(prepared, context_for(given.model, context, window))
-    job = refine_job(read_index(questions, documents), setup, rounds)
+    left_out = questions_in(exclude) if exclude else frozenset()
+    index = read_index(questions, documents, without=left_out)
+    job = refine_job(index, setup, rounds, left_out)
     progress = do(job, given, quiet=as_json)
     if prepared.notice:
         click.echo(prepared.notice, err=True)

@@ -24,6 +24,7 @@ from pearl.commaqa.search import (
     search,
 )
 from pearl.evaluate.datasets.base import Example
+from pearl.jobs.questions import comparable
 from pearl.lang.ast import Prompt
 from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.parser import parse
@@ -260,11 +261,6 @@ def without_evaluated(
         demonstrations: all there are.
         examples: the questions to be evaluated.
     """
-
-    def comparable(question: str) -> str:
-        # Case, spaces and the last mark do not count.
-        return " ".join(question.split()).casefold().rstrip("?.! ")
-
     asked = {comparable(example.question) for example in examples}
 
     def split(sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[str, ...]]:

@@ -1,24 +1,30 @@
 """A file of questions: checked as a whole before anything is asked, read again a row at a time.
 
 A row is one JSON object a line: ``id``, ``question``, ``document`` (a path, or
-the text itself), and optionally ``options``, ``gold`` and ``plan``.
+the text itself), and optionally ``options``, ``gold`` and ``plan``; or an article
+with its ``questions``, as QuALITY publishes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pearl.answer import check_options
 from pearl.jobs.workers import Task
-from pearl.lang.source import InputError, Source, read_row, read_source, row_id
+from pearl.lang.source import InputError, Source, read_row, read_rows, read_source, row_id
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter
 
 LONGEST_PATH = 300
 """Characters above which a document is taken to be the text itself."""
+
+MOST_OPTIONS = 26
+"""Options that have letters."""
 
 DOCUMENTS = 16
 """Documents held in memory beside those that are being read."""
@@ -58,12 +64,16 @@ class Place:
         position: counted from 0.
         offset: bytes before its line.
         document: what its document is filed under: the path, or its row.
+        name: its file and line, for messages.
+        at: its place among the questions of its line.
     """
 
     id: str
     position: int
     offset: int
     document: str
+    name: str
+    at: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,8 @@ class QuestionIndex:
             for place in map(self.by_document.__getitem__, ids):
                 file.seek(place.offset)
                 line = file.readline().decode("utf-8-sig")
-                yield place, parse_question(line, f"{self.path}:{place.position + 1}")
+                name, row = question_rows(line, place.name)[place.at]
+                yield place, parse_question(row, name)
 
     def document(self, question: Question) -> Source:
         """The document of a question.
@@ -148,13 +159,16 @@ class QuestionIndex:
             yield Task(place.id, place.position, key, place.document, what)
 
 
-def read_index(path: str, folder: str = "", ahead: int = 0) -> QuestionIndex:
+def read_index(
+    path: str, folder: str = "", ahead: int = 0, without: Collection[str] = ()
+) -> QuestionIndex:
     """Check a file of questions and every document it names.
 
     Args:
         path: the file.
         folder: where documents are; by default where the file is.
         ahead: as `QuestionIndex` takes it.
+        without: questions that are passed over, as `comparable` has them.
 
     Raises:
         InputError: a row or a document cannot be used; the message names the
@@ -168,34 +182,102 @@ def read_index(path: str, folder: str = "", ahead: int = 0) -> QuestionIndex:
     wrong: list[InputError] = []
     lines: dict[str, int] = {}
     problems: dict[str, str] = {}
+
+    def place(name: str, row: dict[str, Any], number: int, offset: int, at: int) -> Place | None:
+        question = parse_question(row, name)
+        if question.id in lines:
+            first = lines[question.id]
+            raise InputError(f"{name} has the id of line {first}: give each its own.")
+        lines[question.id] = number
+        if question.plan == "" and not question.question:
+            raise InputError(f"{name} has neither a question nor a plan: give one.")
+        document = f"inline:{number}" if question.text else question.document
+        if not question.text:
+            if document not in problems:
+                problems[document] = ""
+                try:
+                    read_source(str(_inside(document, home)), "document")
+                except InputError as error:
+                    problems[document] = str(error)
+            if problems[document]:
+                raise InputError(f"{name}: {problems[document]}")
+        if comparable(question.question) in without:
+            return None
+        return Place(question.id, len(places), offset, document, f"{path}:{number}", at)
+
     for number, offset, line in _lines(file):
-        name = f"{path}:{number}"
         try:
-            question = parse_question(line, name)
-            if question.id in lines:
-                first = lines[question.id]
-                raise InputError(f"{name} has the id of line {first}: give each its own.")
-            lines[question.id] = number
-            if question.plan == "" and not question.question:
-                raise InputError(f"{name} has neither a question nor a plan: give one.")
-            document = f"inline:{number}" if question.text else question.document
-            if not question.text:
-                if document not in problems:
-                    problems[document] = ""
-                    try:
-                        read_source(str(_inside(document, home)), "document")
-                    except InputError as error:
-                        problems[document] = str(error)
-                if problems[document]:
-                    raise InputError(f"{name}: {problems[document]}")
+            for at, (name, row) in enumerate(question_rows(line, f"{path}:{number}")):
+                if found := place(name, row, number, offset, at):
+                    places.append(found)
         except InputError as error:
             wrong.append(error)
-            continue
-        places.append(Place(question.id, len(places), offset, document))
     refuse(wrong)
     if not places:
-        raise InputError(f"{path} holds no question: give one JSON object a line.")
+        left = ", as all of its questions are left out" if lines else ""
+        raise InputError(f"{path} holds no question{left}: give one JSON object a line.")
     return QuestionIndex(file, home, tuple(places), ahead)
+
+
+def question_rows(line: str, name: str) -> list[tuple[str, dict[str, Any]]]:
+    """The questions of a line: its own, or those of an article of QuALITY (Pang et al., 2022).
+
+    Args:
+        line: its JSON.
+        name: its file and line, for messages.
+
+    Returns:
+        For each question its place for messages, and its row as `parse_question` takes it.
+
+    Raises:
+        InputError: it is no JSON object, or holds a question that is none.
+    """
+    row = read_row(line, name)
+    article, questions = row.get("article"), row.get("questions")
+    if not isinstance(article, str) or not isinstance(questions, list):
+        return [(name, row)]
+    found: list[tuple[str, dict[str, Any]]] = []
+    for number, one in enumerate(questions, 1):
+        where = f"{name}, question {number}"
+        if not isinstance(one, dict):
+            raise InputError(f"{where} is no object.")
+        label = one.get("gold_label")
+        if label is not None and (type(label) is not int or not 1 <= label <= MOST_OPTIONS):
+            raise InputError(f"{where}: gold_label is to be an option's number, counted from 1.")
+        ids = (one.get("question_unique_id"), one.get("qid"), f"{row.get('article_id')}-{number}")
+        known = {
+            "id": next(id for id in ids if id is not None),
+            "question": one.get("question"),
+            "document": {"text": article},
+            "options": one.get("options"),
+            "gold": None if label is None else letter(label - 1),
+        }
+        found.append((where, known))
+    return found
+
+
+def comparable(question: str) -> str:
+    """A question as it is compared: case, spaces and the last mark do not count."""
+    return " ".join(question.split()).casefold().rstrip("?.! ")
+
+
+def questions_in(path: str) -> frozenset[str]:
+    """The questions of a file, as `comparable` has them.
+
+    Args:
+        path: JSON lines as `question_rows` takes them; nothing but ``question`` is read.
+
+    Raises:
+        InputError: it cannot be read, or holds none.
+    """
+    lines = ((where, json.dumps(row)) for where, row in read_rows(path, "file of questions"))
+    rows = (row for where, line in lines for _, row in question_rows(line, where))
+    found = frozenset(
+        comparable(row["question"]) for row in rows if isinstance(row.get("question"), str)
+    )
+    if not found:
+        raise InputError(f"{path} holds no question: give rows with one.")
+    return found
 
 
 def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
@@ -240,17 +322,16 @@ def _inside(document: str, folder: Path) -> Path:
     return path
 
 
-def parse_question(line: str, name: str) -> Question:
+def parse_question(row: dict[str, Any], name: str) -> Question:
     """One row.
 
     Args:
-        line: its JSON.
+        row: its JSON object.
         name: its file and line, for messages.
 
     Raises:
         InputError: it cannot be used.
     """
-    row = read_row(line, name)
     options = row.get("options") or []
     if not isinstance(options, list) or not all(isinstance(text, str) for text in options):
         raise InputError(f"{name}: options is to be a list of texts.")

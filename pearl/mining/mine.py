@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pearl.answer import Session, heading
 from pearl.jobs.job import Job
-from pearl.jobs.questions import refuse
+from pearl.jobs.questions import comparable, question_rows, refuse
 from pearl.jobs.workers import Listed, Task
 from pearl.lang.ast import Action
 from pearl.lang.library import Library, parse_library
 from pearl.lang.printer import print_action
 from pearl.lang.similarity import SURE, likeness
-from pearl.lang.source import InputError, Source, read_row, read_source
+from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.values import digest
 from pearl.lint.checker import check_library
 from pearl.mining.condense import free_name
@@ -137,11 +137,12 @@ class Example:
     question: str
 
 
-def read_examples(path: str) -> tuple[Example, ...]:
+def read_examples(path: str, without: Collection[str] = ()) -> tuple[Example, ...]:
     """Read example questions.
 
     Args:
-        path: JSON lines with ``question``, and ``id`` or ``qid``.
+        path: JSON lines with ``question``, and ``id`` or ``qid``; or articles of QuALITY.
+        without: questions that are passed over, as `comparable` has them.
 
     Raises:
         InputError: a line cannot be used; the message names the first, and
@@ -152,26 +153,33 @@ def read_examples(path: str) -> tuple[Example, ...]:
     for number, line in enumerate(read_source(path, "file of questions").text.split("\n"), 1):
         if not line.strip():
             continue
-        name = f"{path}:{number}"
         try:
-            row = read_row(line, name)
-            question = row.get("question")
-            if not isinstance(question, str) or not question.strip():
-                raise InputError(f"{name} has no question: give one as text.")
-            id = row.get("id", row.get("qid", number))
-            if isinstance(id, bool) or not isinstance(id, int | str) or not str(id).strip():
-                raise InputError(f"{name}: its id is to be a text or a whole number.")
-            if not str(id).isprintable():
-                raise InputError(f"{name}: its id holds characters that cannot be printed.")
-            if str(id) in found:
-                raise InputError(f"{name} has the id {id} again: give each its own.")
-            found[str(id)] = Example(str(id), " ".join(question.split()))
+            for name, row in question_rows(line, f"{path}:{number}"):
+                example = _example(row, name, number)
+                if example.id in found:
+                    raise InputError(f"{name} has the id {example.id} again: give each its own.")
+                found[example.id] = example
         except InputError as error:
             wrong.append(error)
     refuse(wrong)
+    kept = tuple(one for one in found.values() if comparable(one.question) not in without)
+    if found and not kept:
+        raise InputError(f"All questions of {path} are left out: name others.")
     if not found:
         raise InputError(f'{path} holds no question: give rows such as {{"question": "Why …?"}}.')
-    return tuple(found.values())
+    return kept
+
+
+def _example(row: dict[str, Any], name: str, number: int) -> Example:
+    question = row.get("question")
+    if not isinstance(question, str) or not question.strip():
+        raise InputError(f"{name} has no question: give one as text.")
+    id = row.get("id", row.get("qid", number))
+    if isinstance(id, bool) or not isinstance(id, int | str) or not str(id).strip():
+        raise InputError(f"{name}: its id is to be a text or a whole number.")
+    if not str(id).isprintable():
+        raise InputError(f"{name}: its id holds characters that cannot be printed.")
+    return Example(str(id), " ".join(question.split()))
 
 
 _NOTHING = re.compile(
@@ -222,19 +230,26 @@ def read_proposals(reply: str) -> dict[str, Any]:
     return {"actions": actions, "findings": findings}
 
 
-def mine_job(examples: Sequence[Example], path: str, seeds: Library) -> Job:
+def mine_job(
+    examples: Sequence[Example], path: str, seeds: Library, without: Collection[str] = ()
+) -> Job:
     """Mining a file of questions.
 
     Args:
         examples: what it holds.
         path: the file.
         seeds: the actions that are there already.
+        without: the questions of the file that were passed over.
     """
     tasks = [Task(one.id, at, digest(one.question), "", one) for at, one in enumerate(examples)]
     return Job(
         "mine",
         {"questions": path, "count": len(examples), "library": ", ".join(seeds.names)},
-        {"questions": path, "seeds": seeds.digest},
+        {
+            "questions": path,
+            "seeds": seeds.digest,
+            **({"without": digest(sorted(without))} if without else {}),
+        },
         Listed(tasks),
         partial(mine_question, seeds),
     )

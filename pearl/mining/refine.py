@@ -8,7 +8,7 @@ written anew, with what its steps came to in view.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from pearl.jobs.workers import Task
 from pearl.lang.ast import Plan
 from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError
-from pearl.lang.values import as_text, from_json
+from pearl.lang.values import as_text, digest, from_json
 from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, RefinePlan, WritePlan
 from pearl.runtime.loop import RunError
@@ -96,13 +96,16 @@ async def refine(
     return {**asked, "status": "answered", "correct": accepted, "tries": tries}
 
 
-def refine_job(index: QuestionIndex, setup: Setup, rounds: int = ROUNDS) -> Job:
+def refine_job(
+    index: QuestionIndex, setup: Setup, rounds: int = ROUNDS, without: Collection[str] = ()
+) -> Job:
     """Refining demonstrations for a file of questions.
 
     Args:
         index: questions with their documents, each with its right answer.
         setup: how they are answered.
         rounds: how often a plan may be refined.
+        without: the questions of the file that were passed over.
 
     Raises:
         InputError: a question has no right answer to be scored by.
@@ -120,7 +123,12 @@ def refine_job(index: QuestionIndex, setup: Setup, rounds: int = ROUNDS) -> Job:
             "count": len(index.places),
             "library": ", ".join(setup.prepared.library.names),
         },
-        {"questions": str(index.path.resolve()), "setup": setup.digest(), "rounds": rounds},
+        {
+            "questions": str(index.path.resolve()),
+            "setup": setup.digest(),
+            "rounds": rounds,
+            **({"without": digest(sorted(without))} if without else {}),
+        },
         replace(index, ahead=CONCURRENT_TASKS),
         partial(refine, setup, rounds),
         setup.context,

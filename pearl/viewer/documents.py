@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pearl.evaluate.datasets import DATASETS
-from pearl.jobs.questions import parse_question
+from pearl.jobs.questions import parse_question, question_rows
 from pearl.lang.ast import Plan
 from pearl.lang.source import InputError, Source, Span, read_source
 from pearl.lang.values import Value
@@ -175,11 +175,11 @@ def _of_questions(file: Path, item: str) -> Iterator[str]:
         return
     for line in lines:
         try:
-            question = parse_question(line.decode("utf-8-sig"), file.name)
+            rows = question_rows(line.decode("utf-8-sig"), file.name)
+            found = [parse_question(row, name) for name, row in rows]
         except (InputError, ValueError):
             continue
-        if question.id == item and question.text:
-            yield question.text
+        yield from (one.text for one in found if one.id == item and one.text)
 
 
 @dataclass(frozen=True, slots=True)
