@@ -127,12 +127,13 @@ HARBOUR = (
 
 
 def test_the_recording_of_the_documentation_is_of_todays_prompts():
-    """``UPDATE_DOCS=1`` makes it anew; the replies are what a language model wrote."""
+    """``UPDATE_DOCS=1`` makes it anew, with the replies of the scripted reader."""
     file = ROOT / "docs" / "recorded" / "rebel.jsonl"
     document = Source("harbour", (ROOT / "plans" / "examples" / "harbour.txt").read_text("utf-8"))
     recorded(document_tools(document), Reader(hops=HARBOUR))
     rows = Path("replies.jsonl").read_text(encoding="utf-8")
-    note = {"note": "A language model wrote these replies, once, for docs/rebel.md."}
+    about = "Written by the reader that the tests are run with (tests/mind.py), "
+    note = {"note": f"{about}after replies of a language model."}
     text = f"{json.dumps(note)}\n{rows}"
     if os.environ.get("UPDATE_DOCS"):
         file.write_text(text, encoding="utf-8")
