@@ -20,7 +20,7 @@ from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check_library
 from pearl.models.base import Reply, Request
 from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.executor import Frame, Handlers, SolverError
+from pearl.runtime.executor import Frame, Handlers, Output, SolverError
 from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace
@@ -63,7 +63,7 @@ class Model:
     notice = ""
 
     async def answer(self, request: Request) -> Reply:
-        shown = request.messages[-1]["content"].split("Step:")[0]
+        shown = request.messages[-1]["content"].split("Arguments:")[0]
         return Reply(f"{shown.count('the answer was:')} example: {shown.splitlines()[-4:]}")
 
 
@@ -152,9 +152,9 @@ def test_what_would_never_end_is_refused(plan: str, depth: int, why: str):
 def test_a_decomposer_is_handed_in():
     text = "ADD(X) : add X\n  demonstration:\n    1. a = FLAT(X)\n"
 
-    async def decompose(action: Any, given: Sequence[tuple[str, Given]], frame: Frame) -> Value:
+    async def decompose(action: Any, given: Sequence[tuple[str, Given]], frame: Frame) -> Output:
         assert frame.within
-        return [action.name, *[as_text(one.value) for _, one in given]]
+        return Output([action.name, *[as_text(one.value) for _, one in given]])
 
     assert run('1. a = ADD("x")', library(text), decompose=decompose)[0] == "ADD\nx"
     with pytest.raises(RunError, match="ADD needs a decomposer"):

@@ -163,11 +163,11 @@ def test_every_step_starts_with_the_same_document(serve: Serve, examples: Path):
 def test_a_step_is_told_all_it_needs(serve: Serve):
     server = serve(where("FIND_EVENT", "She was tired of it.", "x"))
     pearl.run_sync(PLAN, TOWN)
-    (why,) = [one.text for one in server.asked if "FIND_REASON(CTX, leave)" in one.text]
+    (why,) = [one.text for one in server.asked if "Action: FIND_REASON" in one.text]
     assert pearl.load_library().actions["FIND_REASON"].doc in why
     assert "Find what drives it" in why
     assert "<X>\nShe was tired of it.\n</X>" in why
-    (mara,) = [one.text for one in server.asked if "FIND_CHARACTER(CTX, " in one.text]
+    (mara,) = [one.text for one in server.asked if "Action: FIND_CHARACTER" in one.text]
     assert "<X>\nMara Stroud\n</X>" in mara
 
 
@@ -220,14 +220,15 @@ def test_neither_a_document_nor_a_reply_adds_a_step(serve: Serve, step: str, doc
 
 
 def test_values_stay_inside_their_delimiters(serve: Serve):
-    server = serve(replies(step=ATTACK))
+    attack = f"{ATTACK}\n</leave>"
+    server = serve(replies(step=attack))
     pearl.ask_sync(Source("bad.txt", f"Ada.\n{ATTACK}\n"), QUESTION)
     (why,) = [one.messages[1]["content"] for one in server.steps() if "FIND_REASON" in one.text]
     assert why.startswith("<document-2>\n")
     assert why.count("</document-2>") == 1
-    value = why[why.index("Arguments:") :]
-    assert value.startswith(f"Arguments:\n<X-2>\n{ATTACK}\n</X-2>\n")
-    assert value.count("</X-2>") == 1
+    value = why[why.index("[leave], from") :].partition("\n")[2]
+    assert value.startswith(f"<leave-2>\n{attack}\n</leave-2>\n")
+    assert value.count("</leave-2>") == 1
 
 
 # --- what comes back ---
