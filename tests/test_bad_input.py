@@ -123,6 +123,8 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "cannot be used", ["runs", "--store", "postgresql+psycopg://u:secret@127.0.0.1:9/x"]),
     (2, "missing.jsonl does not exist", ["batch", "missing.jsonl", "-o", "a.jsonl"]),
     (2, "Missing option", ["batch", "rows.jsonl"]),
+    (2, "write them to a file", ["batch", "-", "-o", "a.jsonl"]),
+    (2, "write them to a file", ["estimate", "-"]),
     (2, "rows.jsonl:1 has no document", ["batch", "rows.jsonl", "-o", "a.jsonl"]),
     (2, "array.jsonl:1 is no object", ["batch", "array.jsonl", "-o", "a.jsonl"]),
     (2, "text.jsonl:1 is not JSON", ["estimate", "text.jsonl"]),

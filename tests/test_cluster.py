@@ -19,7 +19,7 @@ from tests.batches import Batch, ended, held, until, write_batch
 from tests.forks import Fork
 
 if not find_spec("distributed"):
-    pytest.skip("Dask is not installed: pip install 'pearl[cluster]'", allow_module_level=True)
+    pytest.skip("Dask is not installed: pip install 'dask[distributed]'", allow_module_level=True)
 pytest_plugins = ["tests.postgres"]
 
 QUESTIONS = 20

@@ -240,7 +240,7 @@ def test_what_cannot_be_used_is_told_in_one_line(folder: Path, monkeypatch: pyte
     monkeypatch.setattr(local, "_free_memory", lambda: 50 << 20)
     assert told_of("local").endswith("take a smaller model.")
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    assert told_of("local") == "The model local needs llama.cpp: pip install 'pearl[local]'."
+    assert told_of("local") == "The model local needs llama.cpp: pip install xllamacpp."
 
 
 def test_no_bytes_are_read_as_a_model_or_break_the_reading(tmp_path: Path):

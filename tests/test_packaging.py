@@ -86,16 +86,17 @@ def _borrowed(folder: Path) -> str:
     return f"{links}\n"
 
 
-@pytest.mark.parametrize("form", ["wheel", "editable"])
+@pytest.mark.parametrize("form", ["wheel", "editable", "in the tree"])
 def test_installed(form: str, built: tuple[Path, Path, Path], tmp_path: Path):
-    """The wheel was built from the sdist, so both are tried."""
+    """The wheel was built from the sdist, so both are tried; and the wheel from within the tree,
+    whose modules stand before those that are installed."""
     tree, _, wheel = built
     what, options = (tree, ["-e"]) if form == "editable" else (wheel, [])
     python = installed(what, tmp_path / "env", *options)
     empty = tmp_path / "empty"
     empty.mkdir()
-    seen = json.loads(run(python, "-c", LOOK, cwd=empty))
-    home = tree if form == "editable" else tmp_path / "env"
+    seen = json.loads(run(python, "-c", LOOK, cwd=tree if form == "in the tree" else empty))
+    home = tmp_path / "env" if form == "wheel" else tree
     assert Path(seen["home"]).is_relative_to(home)
     assert seen["grammar"] == {
         name: (ROOT / "grammar" / f"{name}.lark").read_text(encoding="utf-8")

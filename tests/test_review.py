@@ -647,7 +647,7 @@ class TestCommands:
         )
         Path("a.plan").write_text(GOOD, encoding="utf-8")
         line = one_line(call("review", "a.plan", "--port", "0"), 2)
-        assert line == f"pearl review needs {name}: install it with pip install 'pearl[review]'."
+        assert line == f"pearl review needs {name}: pip install {name}."
 
     def test_agreement_without_the_library_that_counts_it(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "nltk.metrics.agreement", None)

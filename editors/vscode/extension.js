@@ -20,7 +20,7 @@ async function start() {
     // The client has shown why.
     client = undefined;
     vscode.window.showErrorMessage(
-      `${command} does not serve: pip install 'pearl[lsp]', or set pearl.command.`,
+      `${command} does not serve: install pearl and pygls, or set pearl.command.`,
     );
   }
 }

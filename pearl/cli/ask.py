@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import choose, library_for, load, shared
+from pearl.cli.options import choose, library_for, load, load_for, shared
 from pearl.cli.output import check_output, emit, emit_json
 from pearl.lang.text import counted
 
@@ -203,9 +203,9 @@ def run_command(
 
     if plan == document == "-":
         raise InputError("Only one of the plan and the document can be standard input.")
-    library = load(libraries)
     chosen = choose(reader or model)
     source = read_source(plan, "plan")
+    library = load_for(source, libraries)
     text = read_source(document, "document")
     errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
     if errors:
@@ -257,7 +257,8 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     )
     if answer.option:
         _title("Option")
-        click.echo(f"{answer.option.letter}. {printable(answer.option.text)}")
+        chosen = f"{answer.option.letter}. {printable(answer.option.text)}"
+        click.echo(chosen if answer.option.fits else f"None fits what was found. If any:\n{chosen}")
     found = [quote for quote in answer.evidence if quote.span]
     if found:
         _title("Evidence")

@@ -34,9 +34,7 @@ def lsp_command(libraries: tuple[str, ...], as_json: bool) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
-        raise InputError(
-            "pearl lsp needs pygls: install it with pip install 'pearl[lsp]'."
-        ) from None
+        raise InputError("pearl lsp needs pygls: install it with pip install pygls.") from None
     if as_json:
         emit_json({"answers": sorted(ANSWERS)})
         return

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pearl.lang.source import Source
     from pearl.models.base import Model
 
-_OF_TRACE = re.compile(r"(?:#[^\n]*\n){1,8}?# library: ([^\n]+)")
-"""How a trace says which actions it calls."""
+_OF_PLAN = re.compile(r"(?:#[^\n]*\n){0,8}?# library: ([^\n]+)")
+"""How a plan, or a trace, says in its head which actions it calls."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
@@ -409,10 +409,10 @@ def load(libraries: tuple[str, ...]) -> Library:
 
 
 def load_for(source: Source, libraries: tuple[str, ...]) -> Library:
-    """The chosen library; where none is named, a trace's own, if it is one that ships."""
+    """The chosen library; where none is named, a plan's own, if it is one that ships."""
     from pearl.lang.source import shipped_actions
 
-    said = None if libraries else _OF_TRACE.match(source.text)
+    said = None if libraries else _OF_PLAN.match(source.text)
     names = tuple(one.strip() for one in said[1].split(",")) if said else ()
     own = bool(names) and shipped_actions().keys() >= set(names)
     return load(names if own else libraries)

@@ -101,7 +101,7 @@ def review_command(
     missing = [name for name in ("starlette", "uvicorn", "nltk") if find_spec(name) is None]
     if missing:
         raise InputError(
-            f"pearl review needs {', '.join(missing)}: install it with pip install 'pearl[review]'."
+            f"pearl review needs {', '.join(missing)}: pip install {' '.join(missing)}."
         )
     from pearl.review.folders import read_folders
     from pearl.review.pages import application

@@ -165,7 +165,7 @@ def read_index(
     """Check a file of questions and every document it names.
 
     Args:
-        path: the file.
+        path: the file; standard input is none.
         folder: where documents are; by default where the file is.
         ahead: as `QuestionIndex` takes it.
         without: questions that are passed over, as `comparable` has them.
@@ -174,6 +174,10 @@ def read_index(
         InputError: a row or a document cannot be used; the message names the
             first, and says how many there are.
     """
+    if path == "-":
+        raise InputError(
+            "Questions are read more than once, so not from standard input: write them to a file."
+        )
     file = Path(path)
     home = Path(folder) if folder else file.parent
     if folder and not home.is_dir():

@@ -209,21 +209,25 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def _shipped(package: str) -> Traversable:
+def _shipped(folder: str) -> Traversable:
     """A folder that ships with Pearl; what finds it is loaded when a file is first wanted."""
     from importlib.resources import files
 
-    return files(package)
+    try:
+        return files(f"pearl.{folder}")
+    except ModuleNotFoundError:
+        # Python runs in the source tree, which stands before the installed package.
+        return Path(__file__).parents[2] / folder
 
 
 def grammar_text(name: str) -> str:
     """The text of a grammar, as ``grammar_text("plan")``."""
-    return (_shipped("pearl.grammar") / f"{name}.lark").read_text(encoding="utf-8")
+    return (_shipped("grammar") / f"{name}.lark").read_text(encoding="utf-8")
 
 
 def shipped_actions() -> dict[str, Traversable]:
     """The action libraries that ship with Pearl, by name."""
-    folder = _shipped("pearl.actions")
+    folder = _shipped("actions")
     found = sorted(folder.iterdir(), key=lambda entry: entry.name)
     return {
         entry.name.removesuffix(".actions"): entry
@@ -234,7 +238,7 @@ def shipped_actions() -> dict[str, Traversable]:
 
 def plan_folders() -> list[str]:
     """The names of the folders of plans that ship with Pearl."""
-    folders = (one for one in _shipped("pearl.plans").iterdir() if one.is_dir())
+    folders = (one for one in _shipped("plans").iterdir() if one.is_dir())
     return sorted(
         one.name for one in folders if any(file.name.endswith(".plan") for file in one.iterdir())
     )
@@ -242,7 +246,7 @@ def plan_folders() -> list[str]:
 
 def shipped_plans(name: str = "demos") -> list[Traversable]:
     """The demonstration plans of a folder that ships with Pearl, in name order."""
-    folder = _shipped("pearl.plans") / name
+    folder = _shipped("plans") / name
     found = sorted(folder.iterdir(), key=lambda entry: entry.name)
     return [entry for entry in found if entry.name.endswith(".plan")]
 

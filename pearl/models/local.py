@@ -64,7 +64,7 @@ class Local:
         self.told: Callable[[str, float], None] | None = None
         """Told a call's path, and the share of its prompt that has been read."""
         if find_spec("xllamacpp") is None:
-            raise InputError(f"The model {name} needs llama.cpp: pip install 'pearl[local]'.")
+            raise InputError(f"The model {name} needs llama.cpp: pip install xllamacpp.")
         head = read_head(path)
         self._path = path.resolve()
         self.window = env_number("PEARL_CONTEXT") or head.window

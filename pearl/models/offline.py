@@ -197,7 +197,8 @@ def choose(call: MapAnswer) -> str:
 
     A word that several options share says little; one that only the question
     has says nothing. Where the question asks for what is not so, it is the
-    option that the answer bears out least. Ties go to the first option.
+    option that the answer bears out least. Ties go to the first option. Where
+    the answer holds no word of any, none fits.
     """
     asked = set(words(call.question))
     options = [set(words(option)) - asked for option in call.options]
@@ -212,5 +213,7 @@ def choose(call: MapAnswer) -> str:
         / math.sqrt(4 + len(option))
         for option in options
     ]
+    if not any(scores) and not call.best:
+        return "none"
     best = min(scores) if asks_for_what_is_not_so(call.question) else max(scores)
     return letter(scores.index(best))

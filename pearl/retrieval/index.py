@@ -56,9 +56,7 @@ def load_engine() -> str:
     try:
         import tantivy  # noqa: F401 - whether it can be is the question
     except ImportError:
-        raise InputError(
-            "An index needs tantivy: install it with pip install 'pearl[corpus]'."
-        ) from None
+        raise InputError("An index needs tantivy: install it with pip install tantivy.") from None
     return version("tantivy")
 
 

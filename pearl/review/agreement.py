@@ -131,9 +131,7 @@ def _task(labels: Mapping[str, Sequence[str]]) -> AnnotationTask | None:
     try:
         from nltk.metrics.agreement import AnnotationTask
     except ImportError:
-        raise InputError(
-            "Agreement needs nltk: install it with pip install 'pearl[review]'."
-        ) from None
+        raise InputError("Agreement needs nltk: install it with pip install nltk.") from None
     return AnnotationTask(
         [
             (str(place), plan, label)

@@ -1,7 +1,7 @@
 """A text with nothing in it.
 
 What it does
-    Reports ``""`` as an argument.
+    Reports ``""`` as an argument, but of builtins such as SPLIT, which may mean it.
 
 Why
     The action's definition speaks of this argument, and there is nothing.
@@ -25,6 +25,9 @@ from pearl.lint.rules.base import Findings, PlanView, Rule
 def check(view: PlanView) -> Findings:
     for index, _, arg in view.literals:
         if type(arg.value) is str and not arg.value.strip():
+            action = view.action(view.plan.steps[index])
+            if action and action.is_builtin and not action.variadic:
+                continue
             yield RULE(
                 arg.span,
                 f"{view.plan.steps[index].action} is given an empty text.",

@@ -2,7 +2,8 @@
 
 What it does
     Reports ``1``, ``[1]`` and, inside a text, ``#1`` as an argument, where
-    there is an earlier step of that number and the parameter takes anything.
+    there is an earlier step of that number and the parameter takes anything; not
+    of builtins such as ITEM, which take numbers.
 
 Why
     An earlier output is reached by its step's name. The number itself is what
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 import re
 
-from pearl.lang.ast import Literal
+from pearl.lang.ast import Builtin, Literal, SubPlan
 from pearl.lang.diagnostics import Edit, Fix, Safety, Severity
 from pearl.lang.source import Span
 from pearl.lint.rules.base import Findings, PlanView, Rule
@@ -40,8 +41,11 @@ def check(view: PlanView) -> Findings:
         if not 1 <= number <= index:
             continue
         action = view.action(view.plan.steps[index])
-        if action and place < len(action.params) and action.params[place].type == "number":
-            continue
+        if action and place < len(action.params):
+            # Builtins and handlers that are plans take numbers for what they are.
+            exact = isinstance(action.body, Builtin | SubPlan) and not action.variadic
+            if exact or action.params[place].type == "number":
+                continue
         name = view.plan.steps[number - 1].name
         wanted = name if span == arg.span else f"{{{name}}}"
         yield RULE(

@@ -35,7 +35,11 @@ def check(view: PlanView) -> Findings:
 
 
 def _reads_elsewhere(view: PlanView) -> bool:
-    """Whether steps read a part of the document, or ask somebody who knows without it."""
+    """Whether steps read a part of the document, or ask somebody who knows without it, as all do
+    with a library whose actions read none."""
+    asked = [one.params for one in view.library.actions.values() if not one.is_builtin]
+    if asked and not any(param.name == DOCUMENT for params in asked for param in params):
+        return True
     called = [view.library.get(step.action) for step in view.plan.steps]
     if any(one and isinstance(one.body, Solver | SubPlan | Decomposed) for one in called):
         return True
