@@ -29,12 +29,21 @@ SETS = ("explicit", "implicit", "numeric")
 def runs(data: Path, folder: Path) -> Iterator[tuple[str, list[str]]]:
     """Each row's name, and what ``pearl eval`` is asked for it."""
     for file in sorted((data / "decomp" / "letter_cat").glob("*.json")):
-        yield f"letters, {file.stem}", ["letters", "--data", str(file)]
+        asked = ["letters", "--data", str(file)]
+        yield f"letters, {file.stem}", asked
+        taught = [*asked, "--library", "letters_by_example"]
+        yield f"letters by example, {file.stem}", taught
+        yield f"letters by example, flat, {file.stem}", [
+            *taught, "--demonstrations", "letters_flat",
+        ]  # fmt: skip
     for file in sorted((data / "decomp" / "reverse").glob("*.json")):
         yield f"reversal by halves, {file.stem}", ["reversal", "--data", str(file)]
         yield f"reversal by the tail, {file.stem}", [
             "reversal", "--data", str(file), "--library", "reversal_tail",
             "--demonstrations", "plans/reversal_tail",
+        ]  # fmt: skip
+        yield f"reversal by example, {file.stem}", [
+            "reversal", "--data", str(file), "--library", "reversal_by_example",
         ]  # fmt: skip
     file = data / "decomp" / "commaqa_e" / "iid_test_eg100.json"
     for name in ("fine", "coarse"):

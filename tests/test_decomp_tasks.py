@@ -18,13 +18,13 @@ from click.testing import CliRunner
 from pearl.cli import pearl
 from pearl.evaluate.datasets import DATASETS
 from pearl.evaluate.datasets.decomp import COMMAQA_E, GSM8K, MULTIARITH
-from pearl.lang.ast import Literal, Plan, Step
+from pearl.lang.ast import Literal, Plan, Prompt, Step
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import format_library
 from pearl.lang.source import InputError, Source
-from pearl.lang.values import Value, last_number
+from pearl.lang.values import Value, last_number, to_json
 from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, Decomposition, ExecuteStep, FillSchema, NextStep
 from pearl.prompts.render import render
@@ -367,6 +367,142 @@ def test_retrieve_and_read_looks_the_question_itself_up(retriever: Any):
     wanted = "Shelf: Who made Ashfall? 5" if retriever else "One: Vell made Ashfall."
     assert finished.values["found"] == [wanted]
     assert len(model.asked) == 1
+
+
+# --- Handlers by example ---
+
+CALLED = {"space": " ", "dash": "-", "comma": ",", "semi-colon": ";"}
+
+
+def taught(call: Call) -> str:
+    """Decomposes, and does what the examples of an action teach; those are in the prompt."""
+    if isinstance(call, NextStep):
+        return decomposed(call)
+    assert isinstance(call, ExecuteStep)
+    assert isinstance(call.action.body, Prompt)
+    assert call.action.body.examples
+    assert render(call)[-1]["content"].count("the answer was:") == len(call.action.body.examples)
+    given: dict[str, Any] = dict(call.arguments)
+    items = re.findall(r"\d+\. ([^,:]+)", given.get("TEXT", ""))
+    half = len(items) // 2
+    match call.action.name, given:
+        case "SPLIT", {"TEXT": text, "BY": by}:
+            return json.dumps(text.split(by) if by else [*text])
+        case "NUMBERED", {"WORD": word}:
+            return ", ".join(f"({one}, {at})" for at, one in enumerate(word, 1))
+        case "ITEM", {"LIST": letters, "N": place}:
+            found = re.findall(r"\((\w), ", letters) if isinstance(letters, str) else letters
+            return str(found[-1] if place == "last" else found[place - 1])
+        case "MERGE", {"LIST": letters, "BY": by}:
+            return CALLED[by].join(letters)
+        case "NUMBERED", {"TEXT": text}:
+            numbered = [f"{at}. {one}" for at, one in enumerate(text.split(", "), 1)]
+            return f"{', '.join(numbered)}: {len(numbered)} items"
+        case "HALF", {"WHICH": which}:
+            return ", ".join(items[:half] if which == "first" else items[half:])
+        case "TURN", {"TEXT": text}:
+            return f"Turned about. The answer is {', '.join(text.split(', ')[::-1])}."
+        case "CONCLUDE", {"TEXT": text}:
+            return str(conclusion(text))
+        case "MERGE", {"ONE": one, "TWO": two}:
+            return f"{one}, {two}"
+    raise AssertionError(call.action.name)
+
+
+def decomposed(call: NextStep) -> str:
+    """The next step, written after the demonstrations that are shown."""
+    done = len(call.steps)
+    if match := re.fullmatch(r'Reverse the sequence "(.*)"\.', call.question):
+        short = not done or call.steps[0][1].count(",") < 3
+        steps = ['items = NUMBERED("$")']
+        steps += ['thought = TURN("$")', "answer = CONCLUDE(thought)"] if short else [
+            'left = HALF(items, "first")', 'right = HALF(items, "second")',
+            'last = REVERSE("Reverse the sequence \\"{right}\\".")',
+            'first = REVERSE("Reverse the sequence \\"{left}\\".")',
+            "answer = MERGE(last, first)",
+        ]  # fmt: skip
+        return [*steps, "return answer"][done].replace("$", match[1])
+    match = re.fullmatch(
+        r'Take the (?:letters at position (\d)|last letters) of the words in "(.*)" and '
+        r"concatenate them using a (.*)\.", call.question,
+    )  # fmt: skip
+    assert match
+    place = match[1] or '"last"'
+    flat = any("SPLIT(each words" in step for step, _ in call.demonstrations[0].steps)
+    taken = (
+        ['spelled = SPLIT(each words, "")', f"letters = ITEM(each values spelled, {place})"]
+        if flat else [f"letters = LETTER_AT(each words, {place})"]
+    )  # fmt: skip
+    merged = (
+        [f'answer = MERGE(found, "{match[3]}")']
+        if call.library.get("MERGE")
+        else [f'sign = SIGN("{match[3]}")', "answer = JOIN(found, sign)"]
+    )
+    steps = [f'words = SPLIT("{match[2]}", " ")', *taken, "found = VALUES(letters)", *merged]
+    return [*steps, "return answer"][done]
+
+
+LAST = 'Take the last letters of the words in "Ann Bob Cy" and concatenate them using a space.'
+SECOND = LAST.replace("last letters", "letters at position 2")
+SEQUENCE = 'Reverse the sequence "sea, wind, rope, sail, oar, key, tea cup"'
+
+
+@pytest.mark.parametrize(
+    ("library", "folder", "question", "answer", "asked"),
+    [
+        ("letters", "letters", LAST, "n b y", 0),
+        ("letters", "letters_flat", SECOND, "n o y", 0),
+        ("letters_by_example", "letters_by_example", LAST, "n b y", 1 + 3 * 2 + 1),
+        ("letters_by_example", "letters_by_example", SECOND, "n o y", 1 + 3 * 2 + 1),
+        ("letters_by_example", "letters_flat", SECOND, "n o y", 1 + 3 + 3 + 1),
+        ("reversal_by_example", "reversal_by_example", f"{SEQUENCE}.",
+         "tea cup, key, oar, sail, rope, wind, sea", 2 * (3 + 1) + 3 * 3),
+    ],
+)  # fmt: skip
+def test_the_same_questions_with_builtins_and_with_handlers_by_example(
+    library: str, folder: str, question: str, answer: str, asked: int
+):
+    chosen = load_library(library)
+    shown = demonstrations(folder, chosen)
+    model, handed = Scripted(taught), Handlers(decompose=decompose)
+    finished, _, _ = run(
+        model, lambda caller: Decomp(chosen, caller, shown), question, chosen, handlers=handed
+    )
+    assert finished.text == answer
+    assert sum(isinstance(one.call, ExecuteStep) for one in model.asked) == asked
+
+
+@pytest.mark.parametrize("folder", ["letters", "letters_flat", "letters_by_example"])
+def test_what_demonstrations_say_of_letters_is_so(folder: str):
+    library = load_library("letters" if folder == "letters" else "letters_by_example")
+    for source in load_demonstrations("", folder):
+        plan = parse(source).plan
+        if not all(library.get(step.action) for step in plan.steps):
+            continue
+        given = GivenPlan(plan)
+        finished, _, _ = run(Scripted(taught), lambda _, one=given: one, plan.question, library)
+        shown = as_decomposition(plan).steps
+        assert [json.dumps(to_json(finished.values[one.name]), separators=(",", ":"))
+                for one in plan.steps] == [value for _, value in shown]  # fmt: skip
+
+
+def test_who_carries_handlers_out_stands_in_the_table():
+    Path("letters.json").write_text(json.dumps(LETTERS_FILE), encoding="utf-8")
+    rows = {}
+    for library in ("letters", "letters_by_example"):
+        asked = ("--data", "letters.json", "--library", library)
+        asked += ("--model", recorded(LETTERS_ASKED, library, model=Scripted(taught)))
+        done = call("eval", "letters", *asked)
+        table = done.out.split("What methods plan with")[1].split("\n\n")[0]
+        rows[library] = next(line for line in table.splitlines() if line.startswith("decomp"))
+    assert rows["letters"].split()[1:] == ["letters", "1", "4", "builtin"]
+    assert rows["letters_by_example"].split()[1:] == [
+        "letters_by_example",
+        "5",
+        "3",
+        "by",
+        "example",
+    ]
 
 
 # --- Limits ---

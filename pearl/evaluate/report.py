@@ -171,7 +171,7 @@ def planning_table(evaluation: Evaluation) -> Table | None:
     if not rows:
         return None
     fields = [words("called", "method"), *(words(key, key) for key in keys)]
-    note = "Actions: those beside the builtins of every library. Demonstrations: as shown."
+    note = "Actions: those that are no builtins. Demonstrations: as shown."
     return build("What methods plan with", fields, rows, note)
 
 

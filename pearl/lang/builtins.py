@@ -109,10 +109,12 @@ def join(given: Sequence[Given]) -> Value:
 
 
 def item(given: Sequence[Given]) -> Value:
-    """The item of a list, or the character of a text, at a place counted from 1."""
-    value, place = given[0].value, _number(given[1].value, "ITEM")
+    """The item of a list, or the character of a text, at a place counted from 1, or the last."""
+    value = given[0].value
     if not isinstance(value, list | str):
         raise _mistaken("ITEM", "a list or a text", value)
+    last = given[1].value == "last" and len(value) > 0
+    place = len(value) if last else _number(given[1].value, "ITEM")
     if place > len(value):
         raise BuiltinError(f"ITEM was asked for number {place} of {len(value)}.")
     return value[place - 1]

@@ -19,7 +19,7 @@ from unicodedata import normalize
 
 from pearl.lang.ast import DOCUMENT, Action, Prompt
 from pearl.lang.library import Library
-from pearl.lang.printer import print_arg
+from pearl.lang.printer import print_arg, print_value
 from pearl.lang.source import Source
 from pearl.lang.values import as_text, from_json
 from pearl.prompts.calls import (
@@ -186,11 +186,15 @@ def _environment() -> Environment:
 
 
 def _examples(action: Action) -> list[tuple[str, str]]:
-    """An action's examples: the arguments as written, and the answer."""
+    """An action's examples: the arguments as written, and the answer in the form that is wanted."""
     if not isinstance(action.body, Prompt):
         return []
     return [
-        (", ".join(map(print_arg, one.args)), as_text(one.answer)) for one in action.body.examples
+        (
+            ", ".join(map(print_arg, one.args)),
+            print_value(one.answer) if isinstance(one.answer, list) else as_text(one.answer),
+        )
+        for one in action.body.examples
     ]
 
 
