@@ -387,7 +387,7 @@ def test_a_number_is_the_best_sentences():
     [
         ("Why did she leave?", "> The log showed her father's lie.", "B"),
         ("Which of these did she NOT leave for?", "> Her aunt was ill; the log told a lie.", "C"),
-        ("Why did she leave?", "nothing at all", "A"),
+        ("Why did she leave?", "nothing at all", "none"),
     ],
 )
 def test_an_option_is_chosen_by_its_own_words(question: str, answer: str, letter: str):

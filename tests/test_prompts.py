@@ -81,7 +81,7 @@ def test_a_step_has_document_action_call_values_and_note():
     assert f"<document>\n{STORY.text}\n</document>" in shown
     assert f"Action: {REASON.signature} : {REASON.doc}" in shown
     assert "<X>\nAda\nand Bo\n</X>" in shown
-    assert "What is wanted: Find why she left" in shown
+    assert "What is wanted above all: Find why she left" in shown
 
 
 def test_a_step_without_a_document_says_nothing_of_one():

@@ -473,7 +473,7 @@ def test_a_plan_that_ends_in_several_outputs_gives_one_answer():
     answer = pearl.ask_sync(DOCUMENT, "Who are\nAda and Bo?", model=model)
     assert answer.text == "A keeper and a sailor."
     last = model.asked[-1].messages[-1]["content"]
-    assert "What is wanted: Who are Ada and Bo?" in last
+    assert "What is wanted above all: Who are Ada and Bo?" in last
     assert "options to choose from" not in model.asked[0].messages[-1]["content"]
     assert not [one for one in check(parse(answer.plan), load_library()) if one.severity == "error"]
 

@@ -152,7 +152,7 @@ def as_written(
             text = as_text(value)
             if "\n" not in text and len(text.split()) <= SHORT and not isinstance(value, Pairs):
                 return text
-            kind = "evidence of " if arg.mode is Mode.EVIDENCE else "item of " if arg.maps else ""
+            kind = "evidence of " if arg.mode is Mode.EVIDENCE else "one of " if arg.maps else ""
             name = f"{kind}{arg.name}"
             long[name] = value
             return f"[{name}]"
