@@ -288,7 +288,13 @@ def test_the_journal_of_a_question_is_its_own(serve: Any):
     assert paths[0] == "run"
     assert paths.count("step/a") == 1
     assert call("trace", "last/b").out.startswith("# trace of run ")
-    assert "name one of them, as in pearl trace" in one_line(call("trace", "last"), 2)
+    for command in ("trace", "replay"):
+        assert "name one of them, as 20" in one_line(call(command, "last"), 2)
+    assert call("replay", "last/b", "--json").json["exact"] == 1
+    head, *lines = call("runs", "show", "last/b").out.splitlines()
+    assert "/b  batch  ended" in head
+    assert [line for line in lines if line.startswith(("question ", "document "))]
+    assert not [line for line in lines if "{" in line]
     assert "has no question zz" in one_line(call("runs", "show", "last/zz"), 2)
 
 

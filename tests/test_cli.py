@@ -567,6 +567,8 @@ class TestTraceAndReplay:
             "findings", "seconds",
         }  # fmt: skip
         assert (replayed["executed"], replayed["exact"]) == (1, 1)
+        by_name = [call("replay", name, "--json").json for name in ("last", answer["run"])]
+        assert [one | {"seconds": 0} for one in by_name] == [replayed | {"seconds": 0}] * 2
         told = call("trace", "last", "--json").json
         assert set(told) == {"run", "plan", "values", "answer"}
         assert told["answer"] == answer["answer"]

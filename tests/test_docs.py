@@ -7,6 +7,7 @@ below them. ``UPDATE_DOCS=1 python -m pytest tests/test_docs.py`` writes it.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -16,9 +17,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 import pearl
+from pearl.cli import COMMANDS, Commands
 from pearl.lint.rules import RULES
 from tests.conftest import ROOT
 from tests.shell import call
@@ -108,6 +111,52 @@ def test_the_python_example_runs(folder: Path):
     )
     assert "Span(start=" in done.stdout
     assert "question: Why does Mara leave the lighthouse?" in done.stdout
+
+
+def options_of(command: click.Command) -> set[str]:
+    """Every option of a command and of those below it."""
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    own = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+    return own.union(*map(options_of, below))
+
+
+def test_the_table_of_commands_names_options_there_are_and_those_that_are_needed():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `pearl (\w+)(.*?)` \|", text, re.MULTILINE)
+    assert {name for name, _ in rows} == COMMANDS.keys()
+    for name, words in rows:
+        command = Commands().get_command(click.Context(click.Command("pearl")), name)
+        assert command
+        named = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", words))
+        assert named <= options_of(command), name
+        below = command.commands if isinstance(command, click.Group) else {}
+        asked = [command, *(one for key, one in below.items() if f" {key} " in f"{words} ")]
+        needed = [param for one in asked for param in one.params if param.required]
+        options = [param for param in needed if isinstance(param, click.Option)]
+        assert all(named.intersection(param.opts) for param in options), name
+
+
+def signature(name: str) -> str:
+    """What a name of the package is called with, without types."""
+    parts: list[str] = []
+    for param in inspect.signature(getattr(pearl, name)).parameters.values():
+        mark = {param.VAR_POSITIONAL: "*", param.VAR_KEYWORD: "**"}.get(param.kind, "")
+        if param.kind is param.KEYWORD_ONLY and not any(part[0] == "*" for part in parts):
+            parts.append("*")
+        default = param.default
+        plain = default is None or isinstance(default, str | bool | int | tuple)
+        said = "" if default is param.empty else f"={default!r}" if plain else "=…"
+        parts.append(f"{mark}{param.name}{said}".replace("'", '"'))
+    return f"{name}({', '.join(parts)})"
+
+
+def test_calls_are_documented_as_they_are():
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    called = [name for name in pearl.__all__ if name[0].islower()] + ["Models", "OpenAIModel"]
+    headings = re.findall(r"^### `pearl\.(.+\))`$", text, re.MULTILINE)
+    assert sorted(headings) == sorted(map(signature, called))
+    for name in inspect.signature(pearl.ask).parameters:
+        assert f"| `{name}` |" in text, name
 
 
 def test_every_exported_name_is_documented():

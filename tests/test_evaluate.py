@@ -422,7 +422,7 @@ def test_an_evaluation_can_be_shown_again_and_last_is_the_last_one(tmp_path: Pat
         (("--library-sizes", "0"), "no list of numbers above 0"),
         (("--methods", "pearl-no-refinement"), "--demos"),
         (("--demos", "gone"), "gone is no folder"),
-        (("--data", ""), "with --data: it is at https://github.com/nyu-mll/quality"),
+        (("--data", ""), "QuALITY: name the file with --data (https://github.com/nyu-mll/quality"),
     ],
 )
 def test_wrong_use_is_told_before_anything_is_sent(tmp_path: Path, options, words: str):

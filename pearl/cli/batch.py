@@ -92,7 +92,7 @@ def batch_command(
     epilog="Example:  pearl estimate questions.jsonl --documents docs/ --model gpt-4o-mini",
 )  # fmt: skip
 @click.argument("questions")
-@shared("documents", "library", "models")
+@shared("documents", "strategy", "library", "models")
 @click.option(
     "--concurrency", type=Concurrency(), default=32, show_default=True, metavar="N",
     help="Calls at a time, for the time it takes.",
@@ -101,6 +101,7 @@ def batch_command(
 def estimate_command(
     questions: str,
     documents: str,
+    strategy: str,
     libraries: tuple[str, ...],
     model: str,
     planner: str,
@@ -117,11 +118,17 @@ def estimate_command(
     """
     from pearl.jobs.batch import Setup, estimate
     from pearl.jobs.questions import read_index
+    from pearl.lang.source import InputError
     from pearl.models.tokens import dollars, load_prices
     from pearl.store.database import address, is_there
     from pearl.store.history import mean_seconds
-    from pearl.strategies.registry import prepare
+    from pearl.strategies.registry import find_strategy, prepare
 
+    if find_strategy(strategy).name != "pearl":
+        raise InputError(
+            f"pearl estimate counts no calls of {strategy}, as they depend on what is found: batch "
+            "a few questions; pearl runs show last has their calls and tokens."
+        )
     usual = model or os.environ.get("PEARL_MODEL", "").strip() or "offline"
     name, writer = reader or usual, planner or usual
     table = load_prices(Path(prices) if prices else None)

@@ -119,7 +119,7 @@ def eval_command(
     check_output(output, data)
     chosen = find_dataset(dataset)
     if not data:
-        raise InputError(f"Name the file of {chosen.title} with --data: it is at {chosen.where}.")
+        raise InputError(f"{chosen.title}: name the file with --data ({chosen.where}).")
     library = load(libraries or chosen.libraries)
     names, sizes, changes = with_sizes(methods or chosen.methods, sizes, library)
     examples = choose_examples(chosen, data, split, limit or 0, documents)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from pearl.store.history import RunRow, Totals
 
+_RUN = re.compile(r"(?:last|20\d{6}-\d{6}-[0-9a-f]{6})(?:/.+)?")
+"""The name of a run, or of a question of one."""
+
 
 @click.group(
     "runs", invoke_without_command=True, short_help="What was run, what it came to, what differs.",
@@ -97,8 +100,11 @@ def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None
         data = {"rows": rows, "entries": [asdict(entry) for entry in entries]}
         emit_json({**_as_object(found, total), **data})
         return
-    click.echo(click.style(f"{found.name}  {found.kind}  {_state(found)}", bold=True))
-    for key, value in found.head.items():
+    title = f"{found.name}/{printable(item)}" if item else found.name
+    click.echo(click.style(f"{title}  {found.kind}  {_state(found)}", bold=True))
+    # A question of a job says itself what was asked of which document.
+    asked = next((entry.value for entry in entries if entry.path == "run"), None)
+    for key, value in (asked if item and isinstance(asked, dict) else found.head).items():
         if not isinstance(value, dict):
             click.echo(f"{key:10} {printable(str(value))}")
     for key, value in _totals(total):
@@ -111,8 +117,10 @@ def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None
         if len(failed) > 20:
             click.echo(f"  and {len(failed) - 20} more: --json has them all")
     for entry in entries:
+        if entry.path == "run":
+            continue
         mark = ("kept" if entry.kept else "") if entry.status == "done" else entry.status
-        value = entry.cause or " ".join(str(entry.value).split())
+        value = entry.cause or " ".join(_in_words(entry.value).split())
         head = f"{entry.kind:8} {entry.path:24} {mark:7} {entry.seconds:7.2f} s"
         click.echo(f"{head}  {printable(value)[:80]}")
 
@@ -156,6 +164,15 @@ def diff(first: str, second: str, store: str, as_json: bool) -> None:
     click.echo(f"\n{counted(len(both), 'question')} in both, {len(different)} answered differently")
     for name, pair in different.items():
         click.echo(f"{printable(name):20} {' → '.join(map(_told, pair))}")
+
+
+def _in_words(value: Any) -> str:  # noqa: ANN401 - a journal holds any JSON
+    """An entry's value for a person."""
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_in_words(one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_in_words, value))
+    return "" if value is None else str(value)
 
 
 def _outcome(row: dict[str, Any]) -> dict[str, Any]:
@@ -325,23 +342,12 @@ def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
     """
     from pearl.lang.printer import print_plan
     from pearl.lang.source import Source
-    from pearl.runtime.trace import export_trace, last_try, read_trace
-    from pearl.store.history import read_entries, read_rows, since_last_start
+    from pearl.runtime.trace import read_trace
 
     if not run.strip():
         raise InputError("Name a run: its name, the start of it, or last.")
     check_output(output)
-    run, _, item = run.partition("/")
-    with open_run(run, store) as (engine, found):
-        entries = last_try(since_last_start(list(read_entries(engine, found, item))))
-        name = f"{found.name}/{item}" if item else found.name
-        if not entries and found.has_rows:
-            first = next((name for name, _ in read_rows(engine, found.name)), "ID")
-            raise InputError(
-                f"The run {found.name} has many parts: name one of them, as in "
-                f"pearl trace {found.name}/{first}; pearl runs show {found.name} --json has all."
-            )
-        text = export_trace(entries, name)
+    name, text = _trace(run, store)
     if output or not as_json:
         emit(text, output)
     if as_json:
@@ -357,19 +363,45 @@ def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
         )
 
 
+def _trace(run: str, store: str) -> tuple[str, str]:
+    """The full name of a run, or of one question of it (``RUN/ID``), and its trace.
+
+    Raises:
+        InputError: there is no such run, or it has many questions.
+    """
+    from pearl.runtime.trace import export_trace, last_try
+    from pearl.store.history import read_entries, read_rows, since_last_start
+
+    run, _, item = run.partition("/")
+    with open_run(run, store) as (engine, found):
+        entries = last_try(since_last_start(list(read_entries(engine, found, item))))
+        name = f"{found.name}/{item}" if item else found.name
+        if not entries and found.has_rows:
+            first = next((name for name, _ in read_rows(engine, found.name)), "ID")
+            raise InputError(
+                f"The run {found.name} has many parts: name one of them, as {found.name}/{first}; "
+                f"pearl runs show {found.name} --json has all."
+            )
+        return name, export_trace(entries, name)
+
+
 @click.command(
     "replay", short_help="Run recorded plans on their recorded step outputs.",
     epilog="Example:  pearl replay recorded.jsonl --library paper.txt --json",
 )  # fmt: skip
 @click.argument("recorded")
-@shared("library", "json")
-def replay_command(recorded: str, libraries: tuple[str, ...], as_json: bool) -> None:
+@shared("library", "store", "json")
+def replay_command(recorded: str, libraries: tuple[str, ...], store: str, as_json: bool) -> None:
     """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
-    there are any; or a trace. Exits 1 if an answer differs."""
-    from pearl.lang.source import read_source
+    there are any; a trace; or a run of the store (RUN, RUN/ID or last). Exits 1 if an answer
+    differs."""
+    from pearl.lang.source import Source, read_source
     from pearl.runtime.replay import as_object, read_records, replay
 
-    source = read_source(recorded, "recording")
+    if _RUN.fullmatch(recorded) and not Path(recorded).exists():
+        source = Source(*_trace(recorded, store))
+    else:
+        source = read_source(recorded, "recording")
     library = load_for(source, libraries)
     records = list(read_records(source))
     started = time.monotonic()

@@ -12,9 +12,10 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 Type: TypeAlias = Literal["any", "text", "number", "bool", "list", "pairs"]
@@ -202,6 +203,9 @@ _WORDS = {
     **{word: at for at, word in enumerate(UNITS)},
     **{word: 10 * at for at, word in enumerate(_TENS, 2)},
 }
+
+NUMBER_WORDS: Mapping[str, int] = MappingProxyType(_WORDS)
+"""The words of the numbers below twenty and of the tens, with what they say."""
 
 _SCALE = "|".join(_SCALES)
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))

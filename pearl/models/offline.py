@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from importlib.metadata import version
 
-from pearl.lang.values import UNITS, Pairs, as_text
+from pearl.lang.values import NUMBER_WORDS, Pairs, as_text
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline_planning import asks_for_what_is_not_so
 from pearl.prompts.calls import (
@@ -35,7 +35,7 @@ from pearl.prompts.calls import (
     WritePlan,
     letter,
 )
-from pearl.retrieval.terms import SentenceIndex, index_sentences, words
+from pearl.retrieval.terms import CLAUSE, SentenceIndex, index_sentences, words
 
 NOTICE = (
     "No language model: the embedded offline reader quotes the sentences that bear on each "
@@ -106,10 +106,15 @@ _ORDERS = "find list check answer summarize describe identify explain state name
 """Words by which steps tell a reader what to do, and not what to look for."""
 
 # No "one": it stands for anybody and anything.
-_SPELLED = UNITS[2:11]
+_SPELLED = "|".join(word for word, value in NUMBER_WORDS.items() if value > 1)
 _NUMBER = re.compile(
-    rf"\b(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?\b|\b(?:{'|'.join(_SPELLED)})\b", re.IGNORECASE
+    rf"\b(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?\b|\b(?:{_SPELLED})\b", re.IGNORECASE
 )
+_LABEL = re.compile(
+    rf"^(?:{CLAUSE}|\d{{1,3}}[^\S\n]+(?=[^\W\da-z_]))"
+    r"|\b(?i:article|chapter|clause|figure|page|paragraph|section|table)s? [\d.]+"
+)
+"""Numbers that name a place in the document, and count nothing."""
 
 
 def carry_out(call: ExecuteStep) -> str:
@@ -135,7 +140,7 @@ def carry_out(call: ExecuteStep) -> str:
         lines = [texts[at] for at in sorted(best, key=lambda at: read.spans[at])]
         text = "\n".join(f"> {line}" for line in lines)
         below = f"\n{text}"
-        true, number = _borne_out(call, read), _number([texts[at] for at in best])
+        true, number = _borne_out(call, read), _number([texts[at] for at in best], call)
         text = text or "The document has no sentence that bears on this."
     match call.action.returns:
         case "bool":
@@ -183,13 +188,23 @@ def _borne_out(call: ExecuteStep, read: SentenceIndex) -> bool:
     return bool(asked) and most >= HELD * len(asked)
 
 
-def _number(quotes: list[str]) -> str:
-    """The first number of the best sentence that has one, or else how many sentences there are."""
+def _number(quotes: list[str], call: ExecuteStep) -> str:
+    """The number that counts something the step asks for, or else the first one of the best
+    sentence that has one, or else how many sentences there are."""
+    asked = set(words(call.step.note)).union(*map(words, call.texts))
+    first = ""
     for quote in quotes:
-        if match := _NUMBER.search(quote):
+        text = _LABEL.sub("", quote)
+        for match in _NUMBER.finditer(text):
             word = match[0].lower()
-            return str(UNITS.index(word)) if word in _SPELLED else word
-    return str(len(quotes))
+            number = str(NUMBER_WORDS.get(word, word))
+            first = first or number
+            after = text[match.end() :].split(maxsplit=2)[:2]
+            # "In 1904 the ships", "in 1904 forty ships": the year counts none.
+            counts = after and words(after[0]) and not _NUMBER.match(after[0])
+            if counts and asked.intersection(words(" ".join(after))):
+                return number
+    return first or str(len(quotes))
 
 
 def choose(call: MapAnswer) -> str:

@@ -38,7 +38,8 @@ _AUXILIARY = (
 _LIKELY = r"(?:,? (?:is it |it is )?(?:most )?(?:likely|probably|best),?)?"
 _ASKING = re.compile(
     r"^(?:(?:with|in|to|from|for|by|of|at|on|about) )?"
-    r"(?P<word>why|how|what|who|whom|whose|when|where|which)\b(?: of (?:these|the following|the))?"
+    r"(?P<word>why|how|what|who|whom|whose|when|where|which)\b"
+    r"(?P<much>(?<=how) (?:many|much|often|long|far)\b)?(?: of (?:these|the following|the))?"
     r"(?: (?:best )?(?:statement|option|answer|choice|sentence|phrase|word|one|reason|question)s?\b"
     rf")?{_LIKELY} ?",
     re.IGNORECASE,
@@ -122,7 +123,7 @@ def read_question(question: str) -> Question:
     noun, word, rest, verb = "", "", asked, ""
     if asking := _ASKING.match(asked):
         word, rest = asking["word"].lower(), asked[asking.end() :]
-        if word in ("what", "which", "whose") and (led := _NOUN.match(rest)):
+        if (asking["much"] or word in ("what", "which", "whose")) and (led := _NOUN.match(rest)):
             noun, rest = led["noun"], rest[led.end() :]
         if led := _VERB.match(rest):
             verb, rest = (led["verb"] or "").lower(), rest[led.end() :]

@@ -144,8 +144,14 @@ def stem(word: str) -> str:
     return str(EnglishStemmer().stemWord(word)) or word
 
 
-_PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*[-*•]\s)")
-_HEADING = re.compile(r"[^\S\n]*[^\n]{0,59}[^\n\s.!?,;:…\"”’)—-][^\S\n]*\n(?=\s*[\"“‘(]?[^\W_])")
+CLAUSE = r"(?:\d{1,3}(?:\.\d{1,3})+\.?|\d{1,3}[.)])[^\S\n]+(?=[^\W\da-z_])"
+"""What stands before a numbered clause, a list's item or a heading: *3.2*, *3.* or *3)*."""
+
+_PARAGRAPH = re.compile(rf"\n[^\S\n]*\n\s*|\n(?=[^\S\n]*(?:[-*•]\s|#{{1,6}}[^\S\n]|{CLAUSE}))")
+_HEADING = re.compile(
+    r"[^\S\n]*(?:#{1,6}[^\S\n][^\n]*|[^\n]{0,59}[^\n\s.!?,;:…\"”’)—-])[^\S\n]*\n"
+    r"(?=\s*[\"“‘(]?[^\W_])"
+)
 _END = re.compile(
     r"[.!?…؟।](?P<close>[\"'”’»)\]]*)\s+(?=[\"'“‘«„(\[]*(?P<next>[^\W_]))|[。！？]+[」』”’）]*"
 )
@@ -205,6 +211,8 @@ def _abbreviated(text: str, start: int, stop: re.Match[str]) -> bool:
     if text[at] != ".":
         return False
     word = text[max(start, at - 8) : at]
+    if text[start:at].strip().isdigit():
+        return True  # The number of a clause belongs to it.
     numbered = stop["next"].isdigit() and _NUMBERED.search(word)
     return bool(numbered or _ABBREVIATED.search(word))
 

@@ -47,6 +47,6 @@ DATASET = Dataset(
     "Own questions",
     read,
     score,
-    "docs/batch.md, as its first table",
+    "one of yours: docs/batch.md says what a row has",
     ("zero-shot", "cot", "pearl"),
 )
