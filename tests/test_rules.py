@@ -99,6 +99,25 @@ def said(text: str) -> list[str]:
 TWO = '1. a = FIND_CHARACTER(CTX, "Ross") : x{}\n2. b = FIND_CHARACTER(CTX, "Mara") : y\n'
 
 
+def test_a_quote_that_is_missing_at_the_end_is_no_cut() -> None:
+    assert said('1. a = FIND_CHARACTER(CTX, "Ross)\n') == ["PRL102"]
+    (cut,) = check(parse('1. a = FIND_CHARACTER(CTX, "Ross and'), library())
+    assert (cut.code, cut.message) == ("PRL106", "The last line stops in the middle of a text.")
+    assert cut.help.startswith("Close the text")
+
+
+def test_a_slip_of_the_pen_is_told_the_name_first() -> None:
+    text = '1. clear = FIND_CHARACTER(CTX, "Ross")\n2. b = FIND_REASON(CTX, {})\n'
+    (slip,) = check(parse(text.format("celar")), library(), Selection(("PRL202",)))
+    assert slip.help.startswith("Closest: clear. Defined: CTX, clear. If you mean the word")
+    assert slip.fix
+    assert slip.fix.edits[0].text == "clear"
+    (other,) = check(parse(text.format("cellar")), library(), Selection(("PRL202",)))
+    assert other.help.startswith("Closest: ") is False
+    assert other.fix
+    assert other.fix.edits[0].text == '"cellar"'
+
+
 def test_noqa() -> None:
     assert said(TWO.format("")) == ["PRL401"]
     assert said(TWO.format("  # noqa")) == []

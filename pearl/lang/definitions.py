@@ -185,10 +185,13 @@ _LINK = re.compile(
 )
 _CLAUSE = re.compile(r"\s*(?:that|which|what|who|whom|whose|where|when|how|why|if|whether)\b")
 _FROM = r"(?:based (?:up)?on|given|as given by|in|from|within|throughout|according to|of|across)"
-_OF_DOCUMENT = re.compile(
-    rf",?\s*\b(?:{_FROM} )?(?:the )?(?:information provided in )?(?:the )?"
-    rf"(?:(?:given|provided) )?(?:input )?{DOCUMENT}\b(?!['’])",
+_DOCUMENT = (
+    r"(?:the )?(?:information provided in )?(?:the )?(?:(?:given|provided) )?(?:input )?"
+    rf"{DOCUMENT}\b"
 )
+_OF_DOCUMENT = re.compile(rf",?\s*\b(?:{_FROM} )?{_DOCUMENT}(?!['’])")
+# Where the sentence goes on without them: "the end of CTX" and "what CTX says" do not.
+_IN_DOCUMENT = re.compile(rf",?\s*\b(?!of |across ){_FROM} {_DOCUMENT}(?!['’])")
 # "given the input CTX and a list of X" is given a list of X.
 _AND_MORE = re.compile(rf"(?<=\bgiven )(?:the )?(?:input )?{DOCUMENT} and ")
 _LOOSE = re.compile(r"[\s,]+(?:or|and|of|in|from|for|by|about|on)$")
@@ -399,15 +402,17 @@ def phrase(action: Action) -> tuple[str | Ref, ...]:
     """What an action asks for, as the parts of a text: ``greatest flaw of {X}``.
 
     Each parameter stands in it where the definition mentions it; one that is not
-    mentioned stands at the end, so that none is lost.
+    mentioned stands at the end, so that none is lost. The document is left out where
+    the definition only says to look in it.
     """
-    doc = without_document(action.doc or made_up(action))
+    doc = _IN_DOCUMENT.sub("", _AND_MORE.sub("", action.doc or made_up(action))).strip(" .")
+    doc = re.sub(rf"\b{_DOCUMENT}", "the document", doc)
     lead, region, rest = split_definition(doc, given(action))
     told = f"{region}{rest}" if is_plain(lead) else doc
     parts: list[str | Ref] = []
     names = given(action)
     mention = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    first, *more = sentences_of(" ".join((told or doc).replace("CTX", "the document").split()))
+    first, *more = sentences_of(" ".join((told or doc).split()))
     # Further sentences about the action in general are no part of what it asks for.
     told = ". ".join([first, *(one for one in more if names and re.search(mention, one))])
     if names:

@@ -1,8 +1,8 @@
 """Two actions with nearly the same definition.
 
 What it does
-    Reports pairs of actions with as many parameters each, whose definitions
-    are at least 95 % the same words in any order, parameters aside.
+    Reports pairs of actions with as many parameters each and outputs of one type,
+    whose definitions are at least 95 % the same words in any order, parameters aside.
 
 Why
     The model picks one of them by chance, and plans for like questions stop
@@ -21,7 +21,9 @@ Fix
 
 from __future__ import annotations
 
+from pearl.lang.ast import Action
 from pearl.lang.diagnostics import Label, Severity
+from pearl.lang.values import Type
 from pearl.lint.rules.base import Findings, LibraryView, Rule
 
 CUTOFF = 95.0
@@ -33,10 +35,11 @@ def check(view: LibraryView) -> Findings:
     actions = [action for action in view.actions if action.doc]
     docs = [utils.default_process(action.doc) for action in actions]
     for index, action in enumerate(actions):
+        like = {at: docs[at] for at in range(index) if _used(actions[at]) == _used(action)}
         near = process.extractOne(
-            docs[index], docs[:index], scorer=fuzz.token_sort_ratio, score_cutoff=CUTOFF
+            docs[index], like, scorer=fuzz.token_sort_ratio, score_cutoff=CUTOFF
         )
-        if not near or len(actions[near[2]].params) != len(action.params):
+        if not near:
             continue
         first = actions[near[2]]
         yield RULE(
@@ -46,6 +49,11 @@ def check(view: LibraryView) -> Findings:
             labels=(Label(first.span, "the other one"),),
             data={"action": action.name, "other": first.name},
         )
+
+
+def _used(action: Action) -> tuple[int, Type]:
+    """Actions that differ in this are not taken for each other."""
+    return len(action.params), action.returns
 
 
 RULE = Rule("PRL504", "similar-definitions", Severity.WARNING, __doc__, library=check)

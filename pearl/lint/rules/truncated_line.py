@@ -30,7 +30,8 @@ from pearl.lint.rules.base import Rule
 
 # A number alone, or the first letters of a name.
 _STUMP = re.compile(r"\W*(?:step\s*)?\d{1,3}\W*|[^\W\d]\w*\s*", re.IGNORECASE)
-_NOTED = re.compile(r"[)）]\s*[:：#]")
+# A call that goes on behind the text: a quote is missing, and no more.
+_ENDED = re.compile(r"[)）]\s*(?:[:：#]|$)")
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -39,20 +40,20 @@ def explain(broken: Broken) -> Diagnostic | None:
     if _STUMP.fullmatch(broken.source.text, *broken.span):
         return _finding(broken)
     opened = not broken.got and broken.source.text[broken.at.start : broken.at.start + 1] in QUOTES
-    noted = opened and _NOTED.search(broken.source.text, broken.at.start, broken.span.end)
-    if broken.got != "$END" and (not opened or noted):
+    ended = opened and _ENDED.search(broken.source.text, broken.at.start, broken.span.end)
+    if broken.got != "$END" and (not opened or ended):
         return None
     if "_ASSIGN" in broken.accepts and not broken.name:
         return None
-    return _finding(broken)
+    return _finding(broken, " of a text" if opened else "")
 
 
-def _finding(broken: Broken) -> Diagnostic:
+def _finding(broken: Broken, where: str = "") -> Diagnostic:
     return RULE(
         broken.span,
-        "The last line stops in the middle.",
-        help="Write this step to its end, and the steps after it. A model may need a higher "
-        "token limit.",
+        f"The last line stops in the middle{where}.",
+        help=f"{'Close the text, write' if where else 'Write'} this step to its end, and the steps "
+        "after it. A model may need a higher token limit.",
     )
 
 

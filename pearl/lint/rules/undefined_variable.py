@@ -14,10 +14,13 @@ Use instead
     1. tie = FIND_RELATION(CTX, "Ross", "mother") : Find how they stand to each other
 
 Fix
-    Safe for ``ctx`` (``CTX``); unsafe: quotes the word.
+    Safe for ``ctx`` (``CTX``); unsafe: writes the name that it nearly is, or else
+    quotes the word.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pearl.lang.ast import DOCUMENT, Ref
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
@@ -43,8 +46,11 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     returned = index == len(steps)
     known = [DOCUMENT, *(step.name for step in steps[max(0, index - _MOST) : index])]
     same = {name for name in known if name.casefold() == ref.name.casefold()}
+    near = _nearest(ref.name, known)
     fix = None
-    if len(same) == 1:
+    if near and not same:
+        fix = Fix(f"write {near}", (Edit(ref.span, near),), Safety.UNSAFE)
+    elif len(same) == 1:
         name = same.pop()
         safety = Safety.SAFE if name == DOCUMENT else Safety.UNSAFE
         fix = Fix(f"write {name}", (Edit(ref.span, name),), safety)
@@ -55,10 +61,19 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     return RULE(
         ref.span,
         f"{ref.name} is not defined {where}.",
-        help=f"Defined: {', '.join(known)}.{word}",
+        help=f"{f'Closest: {near}. ' if near else ''}Defined: {', '.join(known)}.{word}",
         data={"name": ref.name, "candidates": known},
         fix=fix,
     )
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    """The one name that a slip of the pen turns into another, or nothing."""
+    from rapidfuzz.distance import OSA
+
+    slips = 1 + len(name) // 8
+    near = [one for one in known if 0 < OSA.distance(name, one, score_cutoff=slips) <= slips]
+    return near[0] if len(near) == 1 and len(name) > 3 else ""
 
 
 RULE = Rule("PRL202", "undefined-variable", Severity.ERROR, __doc__, plan=check)
