@@ -35,7 +35,7 @@ from pearl.models.routing import planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
-from pearl.strategies.pearl import Planned
+from pearl.strategies.pearl import Planned, narrowed
 from pearl.strategies.pearl import write_plan as _write_plan
 from pearl.strategies.registry import prepare, prepare_plan
 
@@ -90,6 +90,7 @@ async def write_plan(
     watch: Watch | None = None,
     began: Began | None = None,
     constrain: Mode | None = None,
+    shown: int = 0,
 ) -> Planned:
     """Have a model write a plan. It never sees a document.
 
@@ -107,6 +108,8 @@ async def write_plan(
         constrain: ``auto`` holds the model's plans to the grammar of those that pass the
             checker, where it takes one; ``always`` ends with an error where it takes none;
             ``never`` leaves them free. By default what ``PEARL_CONSTRAIN`` says, or ``auto``.
+        shown: actions that the model is shown beside the builtins, at most: those likeliest to
+            serve the question. 0 for all.
 
     Raises:
         InputError: an empty question, or a wrong setting.
@@ -115,13 +118,14 @@ async def write_plan(
     question = _question(question)
     model = model or choose_model()
     prepared = prepare("pearl", planner_of(model).name, library, demonstrations)
-    library, shown = prepared.library, prepared.demonstrations
-    head = heading(question, None, library, model, len(shown))
+    library = prepared.library
+    write = narrowed(WritePlan(question, library, prepared.demonstrations), shown)
+    head = heading(question, None, library, model, prepared.demonstrated)
     async with open_session(
         model, head, "plan", store, cache=cache, began=began, constrain=constrain
     ) as session:
         journal, caller = session.journal, session.caller(watch)
-        planned = await _write_plan(WritePlan(question, library, shown), caller)
+        planned = await _write_plan(write, caller)
         if planned.plan:
             journal.decide("plan", print_plan(planned.plan))
         return planned
@@ -144,6 +148,7 @@ async def ask(
     tools: str = "",
     constrain: Mode | None = None,
     examples: int = 0,
+    shown: int = 0,
 ) -> Answer:
     """Answer a question about a document, with evidence; by default with a plan written first.
 
@@ -168,6 +173,7 @@ async def ask(
             document, or ``none``; empty for a search of the document.
         constrain: as `write_plan` takes it; single steps and JSON replies are held alike.
         examples: worked examples that each demand for a form shows, at most.
+        shown: as `write_plan` takes it; for ``pearl``.
 
     Raises:
         InputError: an empty question, an unreadable document, a wrong setting.
@@ -175,11 +181,13 @@ async def ask(
         RunError: a step has no output.
     """
     model = model or choose_model()
-    prepared = prepare(strategy, planner_of(model).name, library, demonstrations, tools=tools)
+    prepared = prepare(
+        strategy, planner_of(model).name, library, demonstrations, tools=tools, shown=shown
+    )
     model = with_library(model, (prepared.library,))
     question, source = _question(question), _document(document)
     check_options(options)
-    head = heading(question, source, prepared.library, model, prepared.shown)
+    head = heading(question, source, prepared.library, model, prepared.demonstrated)
     context = context or context_for(model)
     async with (
         _opened(tools) as toolbox,

@@ -450,6 +450,9 @@ def test_offline_the_report_says_that_there_is_no_model(tmp_path: Path):
     assert done.code == 0, done.err
     assert "No language model" in done.out
     assert "pearl@5" in done.out
+    fewer = asked_of(tmp_path, None, "eval", "quality", *words, "--shown", "4")
+    assert "shown 4 of a library's actions" in " ".join(fewer.out.split())
+    assert "shown" not in done.out.split("Accuracy")[0]
     [table] = [one for one in done.out.split("\n\n") if one.startswith("What methods plan with")]
     rows = [line.split() for line in table.splitlines() if line.startswith("pearl")]
     assert [(row[0], row[-3:]) for row in rows] == [

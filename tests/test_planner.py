@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,12 +22,19 @@ from pearl.mining.mine import read_proposals
 from pearl.mining.rounds import read_reply
 from pearl.models.base import Reply, Request
 from pearl.models.tokens import count_tokens
-from pearl.prompts.calls import CorrectPlan, ExecuteStep, WritePlan
+from pearl.prompts.calls import CorrectPlan, Demonstration, ExecuteStep, WritePlan
+from pearl.prompts.render import render
 from pearl.runtime.evidence import evidence
-from pearl.strategies.pearl import choose_demonstrations, load_demonstrations
+from pearl.strategies.pearl import (
+    choose_demonstrations,
+    likely_actions,
+    load_demonstrations,
+    narrowed,
+)
 from pearl.strategies.registry import prepare
 from tests.conftest import ROOT
 from tests.runs import entries
+from tests.server import Server
 from tests.shell import STORY, call
 
 GOOD = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
@@ -207,7 +215,7 @@ def test_every_library_gets_demonstrations_that_it_can_run(
     own.write_text(next((one for one in libraries if ":" in one), ""), encoding="utf-8")
     library = load_library(*(str(own) if ":" in one else one for one in libraries))
     prepared = prepare("pearl", "offline", library)
-    assert prepared.shown == count
+    assert prepared.demonstrated == count
     assert prepared.notice == ""
     for shown in prepared.demonstrations:
         assert not check(parse(f"question: {shown.question}\n\n{shown.plan}"), library)
@@ -236,6 +244,68 @@ def test_it_is_said_where_no_demonstration_can_be_shown(
     asked = call("ask", "story.txt", "Why?", "--model", "offline", "--demos", str(tmp_path))
     assert "No demonstration is shown" in asked.err
     assert "# demonstrations: 0" in call("trace", "last").out
+
+
+def test_the_likeliest_actions_share_words_with_the_question_or_were_often_used():
+    library = load_library()
+    asked = "Is there irony in it?"
+    by_words = likely_actions(asked, library, 3, {})
+    assert by_words[0] == "FIND_IRONY"
+    both = likely_actions(asked, library, 3, {"FIND_EVENT": 9, "FIND_GOAL": 2, "CONCAT": 99})
+    assert set(both[:2]) == {"FIND_EVENT", "FIND_IRONY"}
+    by_use = likely_actions("zzz", library, 2, {"FIND_GOAL": 2, "FIND_EVENT": 9})
+    assert by_use == ("FIND_EVENT", "FIND_GOAL")
+    every = likely_actions(asked, library, 1000, {})
+    assert len(set(every)) == sum(not one.is_builtin for one in library.actions.values())
+
+
+def test_provenance_and_demonstrations_say_how_often_an_action_was_used():
+    actions = parse_library(
+        "FIND_A(CTX, X) : Find X in CTX.\nFIND_B(CTX, X) : Find X in CTX.\n  provenance: q1, q2\n"
+        "FIND_C(CTX, X) : Find X in CTX.\n"
+    ).actions
+    library = Library(("own",), {**builtins(), **{one.name: one for one in actions}})
+    write = WritePlan("zzz", library)
+    assert narrowed(write, 0) == write
+    assert narrowed(write, 1).listed == {"FIND_B", *builtins()}
+    shown = Demonstration("q", "\n".join(f'{at}. a{at} = FIND_C(CTX, "x")' for at in (1, 2, 3)))
+    again = WritePlan("zzz", library, (shown,))
+    assert narrowed(again, 1).listed == {"FIND_C", *builtins()}
+    prompt = render(narrowed(again, 1))[-1]["content"]
+    assert "- FIND_C(CTX, X) : Find" in prompt
+    assert "- CONCAT(S1, ...)" in prompt
+    assert "- FIND_A" not in prompt
+
+
+def test_a_planner_is_shown_few_actions_and_may_call_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    with Server([GOOD]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        asked = ("Is there irony in it?", "--model", "m", "--json")
+        few, every = (call("plan", *asked, *more).json for more in (("--shown", "3"), ()))
+        one = call("ask", "story.txt", *asked, "--shown", "3")
+    assert few["plan"] == every["plan"]
+    assert "FIND_REASON" in few["plan"]
+    assert one.code == 0, one.err
+    prompts = [prompt.text for prompt in server.asked if prompt.kind == "plan"]
+    # What was asked with --shown before is not asked again.
+    assert len(prompts) == 2
+    listed = [re.findall(r"^- ([A-Z_]+)\(", text.split("Actions\n")[1].split("Example")[0], re.M)
+              for text in prompts]  # fmt: skip
+    names = {name for name in builtins() if name not in ("PARTS", "GROUPS")}
+    assert len(set(listed[0]) - names) == 3
+    assert names <= set(listed[0])
+    assert "FIND_IRONY" in listed[0]
+    # The plan calls it all the same.
+    assert "FIND_REASON" not in listed[0]
+    assert len(set(listed[1]) - names) == 92
+    refused = call(
+        "ask", "story.txt", "Why?", "--strategy", "decomp", "--model", "m", "--shown", "3"
+    )
+    assert "decomp writes no whole plan: leave --shown out." in refused.err
 
 
 def _mined(text: str, stem: str) -> None:

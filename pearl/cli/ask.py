@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "--tools", default="", metavar="FILE",
     help="For rebel: the tools that may be asked in place of a search of the document, or none.",
 )  # fmt: skip
-@shared("library", "demos", "examples", "models", "constrain", "context")
+@shared("library", "demos", "shown", "examples", "models", "constrain", "context")
 @shared("store", "cache", "json")
 def ask_command(
     document: str,
@@ -39,6 +39,7 @@ def ask_command(
     tools: str,
     libraries: tuple[str, ...],
     demos: str,
+    shown: int,
     examples: int,
     model: str,
     planner: str,
@@ -79,6 +80,7 @@ def ask_command(
                 options=options,
                 library=library,
                 demonstrations=demos,
+                shown=shown,
                 model=chosen,
                 context=context_for(chosen, context, window),
                 store=address(store),
@@ -99,12 +101,15 @@ def ask_command(
     epilog='Example:  pearl plan "Why does Mara leave the lighthouse?" -o mara.plan',
 )  # fmt: skip
 @click.argument("question")
-@shared("output", "library", "demos", "model", "planner", "constrain", "store", "cache", "json")
+@shared(
+    "output", "library", "demos", "shown", "model", "planner", "constrain", "store", "cache", "json"
+)
 def plan_command(
     question: str,
     output: str,
     libraries: tuple[str, ...],
     demos: str,
+    shown: int,
     model: str,
     planner: str,
     constrain: Mode | None,
@@ -135,6 +140,7 @@ def plan_command(
                 question,
                 library=library,
                 demonstrations=demos,
+                shown=shown,
                 model=chosen,
                 store=address(store),
                 cache=not no_cache,

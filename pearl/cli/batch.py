@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.argument("questions")
 @shared("documents")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file of answers.")
-@shared("strategy", "library", "demos", "examples", "constrain", "context")
+@shared("strategy", "library", "demos", "shown", "examples", "constrain", "context")
 @click.option(
     "--pass", "passes", multiple=True, metavar="NAME",
     help="A rewrite of plans beside those that never change an answer (docs/passes.md). "
@@ -40,6 +40,7 @@ def batch_command(
     strategy: str,
     libraries: tuple[str, ...],
     demos: str,
+    shown: int,
     examples: int,
     context: Policy,
     window: int | None,
@@ -71,6 +72,7 @@ def batch_command(
         library_for(strategy, libraries),
         demos,
         passes=chosen_passes(passes),
+        shown=shown,
     )
     plans = load(libraries)
     given = replace(given, model=with_library(given.model, (prepared.library, plans)))

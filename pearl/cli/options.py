@@ -173,6 +173,18 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 "data set.",
             ),
         ),
+        "shown": (
+            _option(
+                "--shown",
+                type=click.IntRange(0),
+                default=0,
+                show_default=True,
+                metavar="N",
+                help="Show the planner only the N actions that are likeliest to serve the "
+                "question, by its words and by how often plans used them, and the builtins; 0 "
+                "shows all (docs/mining.md).",
+            ),
+        ),
         "examples": (
             _option(
                 "--examples",
@@ -361,7 +373,7 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "evaluation": ("learned", "budget", "examples"),
+        "evaluation": ("learned", "budget", "shown", "examples"),
         "models": ("model", "planner", "reader"),
         "job": ("limits", "prices", "scheduler", "store", "cache", "restart", "json"),
     }
@@ -446,6 +458,7 @@ def equipped(
     width: int | None,
     depth: int | None,
     calls: int | None,
+    shown: int,
     examples: int,
     **others: Any,  # noqa: ANN401 - options of the same command that are not theirs
 ) -> tuple[EvaluationContext, dict[str, Any]]:
@@ -468,6 +481,7 @@ def equipped(
         limits=given_of(Limits, depth=depth, calls=calls),
         tools=load_tool_file(tools),
         embed=choose_embedding(),
+        shown=shown,
         examples=examples,
     )
     return found, others

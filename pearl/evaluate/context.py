@@ -186,6 +186,7 @@ class EvaluationContext:
         tools: what REBEL may call; None for a search of the question's own document.
         embed: tells whether two questions are the same.
         examples: worked examples that a demand for a form shows, at most.
+        shown: actions that a planner is shown, at most; 0 for all.
     """
 
     setups: Mapping[str, PlanningSetup]
@@ -196,6 +197,7 @@ class EvaluationContext:
     tools: ToolFile | None = None
     embed: Embed = field(default_factory=TfIdf)
     examples: int = 0
+    shown: int = 0
 
     def setup_name(self, name: str) -> str:
         """The setup that stands for a name: without one for steps, the library's."""
@@ -225,7 +227,7 @@ class EvaluationContext:
         strategy = next((spec for spec in STRATEGIES if spec.name == method), None)
         reached = strategy.decisive(known) if strategy else []
         decisive = [method, shown, self.passes, searched, retrieved, limits, reached, self.examples]
-        return digest(decisive)
+        return digest([*decisive, self.shown] if self.shown else decisive)
 
 
 @dataclass(frozen=True)
@@ -388,6 +390,8 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
         yield ["index", shared.retriever.info.corpus]
     if shared.tools is not None:
         yield ["tools", shared.tools.path]
+    if shared.shown:
+        yield ["shown", f"{shared.shown:,} of a library's actions, beside its builtins"]
     if shared.examples:
         yield ["examples", f"{shared.examples:,} at most of each form"]
     limits = {one.name: getattr(shared.limits, one.name) for one in fields(Limits)}

@@ -33,6 +33,7 @@ from pearl.prompts.render import render
 from pearl.runtime.calls import Journal, calls_made
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
+from pearl.strategies.pearl import narrowed
 from pearl.strategies.registry import Known, Prepared, prepare_plan
 
 
@@ -68,6 +69,8 @@ class Setup:
             how.append(self.plans.digest)
         if self.examples:
             how.append(str(self.examples))
+        if prepared.shown:
+            how.append(f"{prepared.shown} shown")
         return digest([prepared.library.digest, shown, fitting, prepared.passes, *how])
 
 
@@ -86,7 +89,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     question, document, prepared = task.what.question, task.what.document, setup.prepared
     session = replace(session, examples=setup.examples)
     library = (setup.plans or prepared.library) if question.plan else prepared.library
-    count = None if question.plan else prepared.shown
+    count = None if question.plan else prepared.demonstrated
     head = heading(question.question, document, library, session.engine.model, count)
     session.journal.decide("run", head)
     try:
@@ -237,7 +240,8 @@ def estimate(index: QuestionIndex, setup: Setup, model: str) -> Estimate:
     Raises:
         InputError: a document cannot be read.
     """
-    writing = _tokens(WritePlan("?", setup.prepared.library, setup.prepared.demonstrations), model)
+    write = WritePlan("?", setup.prepared.library, setup.prepared.demonstrations)
+    writing = _tokens(narrowed(write, setup.prepared.shown), model)
     calls = read = kept = said = 0.0
     planned, sizes = 0, dict[str, int]()
     for place, question in index.questions(index.ids):

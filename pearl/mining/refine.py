@@ -52,7 +52,7 @@ async def refine(
     """
     question, library = task.what.question.question, setup.prepared.library
     asked = {"id": task.id, "question": question}
-    count = setup.prepared.shown
+    count = setup.prepared.demonstrated
     head = heading(question, task.what.document, library, session.engine.model, count)
     session.journal.decide("run", head)
     tries: list[dict[str, Any]] = []

@@ -36,12 +36,14 @@ class WritePlan:
         library: the actions it may call.
         demonstrations: example plans.
         options: whether one of several options is chosen from the answer; they are not shown.
+        listed: names of the actions that are shown; empty for all. The others may be called too.
     """
 
     question: str
     library: Library
     demonstrations: tuple[Demonstration, ...] = ()
     options: bool = False
+    listed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

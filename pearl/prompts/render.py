@@ -73,7 +73,8 @@ def render(call: Call) -> tuple[Message, ...]:
     """The messages of a call; equal calls give equal messages."""
     match call:
         case WritePlan():
-            return _messages("write_plan", call=call, actions=_listing(call.library))
+            listed = [one for one in _listing(call.library) if one.name in call.listed]
+            return _messages("write_plan", call=call, actions=listed or _listing(call.library))
         case NextStep():
             return _messages("next_step", call=call, actions=_listing(call.library))
         case CorrectPlan():

@@ -47,7 +47,7 @@ from pearl.runtime.context import UNLIMITED, Context, fit_fill
 from pearl.runtime.executor import Handlers, Solve, SolverError, mapped
 from pearl.runtime.loop import Return, Run, Steps
 from pearl.strategies.decomp import as_decomposition
-from pearl.strategies.pearl import ANSWER, GivenPlan, direct_plan, write_plan
+from pearl.strategies.pearl import ANSWER, GivenPlan, direct_plan, narrowed, write_plan
 
 REASON = Action(
     "REASON_STEP_BY_STEP",
@@ -95,18 +95,20 @@ class PlanShown:
         library: the actions a plan may call.
         caller: asks the model and keeps the journal.
         demonstrations: example plans for the prompt.
+        shown: actions that the planner is shown, at most; 0 for all.
     """
 
     library: Library
     caller: Caller
     demonstrations: tuple[Demonstration, ...] = ()
+    shown: int = 0
 
     async def next(self, run: Run) -> Steps | Return:
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
         decide = self.caller.journal.decide
         write = WritePlan(run.question, self.library, self.demonstrations)
-        planned = await write_plan(write, self.caller)
+        planned = await write_plan(narrowed(write, self.shown), self.caller)
         if planned.plan is None:
             decide("plan/fallback", planned.source.text)
             return await GivenPlan(direct_plan(run.question)).next(run)

@@ -7,14 +7,15 @@ corrected, up to a limit. Demonstrations, and plans that somebody wrote, stand h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
 from pearl.lang.diagnostics import Diagnostic, Severity, has_errors
 from pearl.lang.graph import outputs
-from pearl.lang.library import Library
+from pearl.lang.library import Library, builtins
 from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
@@ -144,6 +145,7 @@ class Pearl:
         demonstrations: example plans for the prompt.
         passes: names of rewrites that the plan goes through.
         options: whether an option is chosen from the answer.
+        shown: as `narrowed` takes it.
     """
 
     library: Library
@@ -151,12 +153,13 @@ class Pearl:
     demonstrations: tuple[Demonstration, ...] = ()
     passes: tuple[str, ...] = ()
     options: bool = False
+    shown: int = 0
 
     async def next(self, run: Run) -> Steps | Return:
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
         write = WritePlan(run.question, self.library, self.demonstrations, self.options)
-        planned = await write_plan(write, self.caller)
+        planned = await write_plan(narrowed(write, self.shown), self.caller)
         plan = planned.plan
         if plan is None:
             self.caller.journal.decide("plan/fallback", planned.source.text)
@@ -206,6 +209,62 @@ def with_one_answer(plan: Plan) -> Plan:
     last = Step(name, ANSWER_FROM.name, tuple(map(Ref, ends)), " ".join(plan.question.split()))
     declares = (*plan.declares, ANSWER_FROM)
     return replace(plan, steps=(*plan.steps, last), declares=declares, returns=())
+
+
+FUSION = 60
+"""What a first place is worth beside later ones where two rankings become one (Cormack, Clarke and
+Büttcher, "Reciprocal Rank Fusion", SIGIR 2009)."""
+
+
+def narrowed(write: WritePlan, most: int) -> WritePlan:
+    """A call for a plan that shows the actions which are likeliest to serve its question.
+
+    How often a plan that was accepted used an action is known from the action's provenance (the
+    questions that proposed it) and from the demonstrations.
+
+    Args:
+        write: what is asked.
+        most: actions that are shown beside the builtins, at most; 0 for all.
+    """
+    if not most:
+        return write
+    used: Counter[str] = Counter()
+    for plan in shown_plans(write.demonstrations):
+        used.update(step.action for step in plan.steps)
+    for action in write.library.actions.values():
+        used[action.name] += len(action.provenance)
+    likely = likely_actions(write.question, write.library, most, used)
+    return replace(write, listed=frozenset((*likely, *builtins())))
+
+
+def likely_actions(
+    question: str, library: Library, most: int, used: Mapping[str, float]
+) -> tuple[str, ...]:
+    """The actions that are likeliest to serve a question, best first.
+
+    Two rankings are made one: by the words that a name and a definition share with the question
+    (BM25), and by how often accepted plans used an action.
+
+    Args:
+        question: what is asked.
+        library: the actions; builtins are passed over.
+        most: how many are wanted.
+        used: how often each action was used, by name, as far as that is known.
+    """
+    from pearl.retrieval.terms import weigh, words
+
+    names = [action.name for action in library.actions.values() if not action.is_builtin]
+    actions = [library.actions[name] for name in names]
+    texts = [words(f"{one.name.replace('_', ' ').lower()} {one.doc}") for one in actions]
+    alike = weigh(texts, 1.5, 0.75).scores(dict.fromkeys(words(question), 1.0)).tolist()
+    worth = dict.fromkeys(names, 0.0)
+    counts = [used.get(name, 0) for name in names]
+    for scores in (dict(zip(names, found, strict=True)) for found in (alike, counts)):
+        ordered = sorted(scores.values(), reverse=True)
+        for name, score in scores.items():
+            # Equal scores are one place, and none at all is no place.
+            worth[name] += 1 / (FUSION + ordered.index(score)) if score > 0 else 0
+    return tuple(sorted(names, key=lambda name: -worth[name])[:most])
 
 
 BUDGET = 3000

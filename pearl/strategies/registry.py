@@ -187,6 +187,7 @@ class Prepared:
         limits: how far it goes, where its steps are written one at a time.
         retriever: where passages come from; None for the document.
         embed: tells whether two questions are the same; None for `choose_embedding`.
+        shown: actions that a planner is shown, at most; 0 for all.
     """
 
     spec: StrategySpec
@@ -196,16 +197,17 @@ class Prepared:
     limits: Limits = DEFAULT_LIMITS
     retriever: Retriever | None = None
     embed: Embed | None = None
+    shown: int = 0
 
     @property
-    def shown(self) -> int | None:
+    def demonstrated(self) -> int | None:
         """How many demonstrations are shown; None for a strategy that is shown none."""
         return len(self.demonstrations) if self.spec.demonstrations else None
 
     @property
     def notice(self) -> str:
         """What a person should know of it; empty where there is nothing."""
-        return NONE_SHOWN if self.shown == 0 else ""
+        return NONE_SHOWN if self.demonstrated == 0 else ""
 
     def start(self, inputs: RunInputs) -> Runnable:
         """Put the strategy together for one question about one document."""
@@ -223,6 +225,7 @@ def prepare(
     limits: Limits = DEFAULT_LIMITS,
     retriever: Retriever | None = None,
     embed: Embed | None = None,
+    shown: int = 0,
 ) -> Prepared:
     """Prepare a strategy by its name.
 
@@ -237,6 +240,7 @@ def prepare(
         limits: as `Prepared` has them.
         retriever: as `Prepared` has it.
         embed: as `Prepared` has it.
+        shown: as `Prepared` has it.
 
     Raises:
         InputError: there is no such strategy, it would pass over what it is given, it needs a
@@ -247,20 +251,22 @@ def prepare(
         raise InputError(f"{name} has actions of its own: leave the library out.")
     if demonstrations and not spec.demonstrations:
         raise InputError(f"{name} is shown no plans: leave the demonstrations out.")
+    if shown and spec.name != "pearl":
+        raise InputError(f"{name} writes no whole plan: leave --shown out.")
     if tools and "tools" not in spec.uses:
         raise InputError(f"{name} asks no tools: take the strategy rebel.")
     if spec.needs_model and model == OFFLINE:
         raise InputError(f"{name} {NEEDS_MODEL}")
     library = library or load_library(*spec.libraries)
     if not spec.demonstrations:
-        shown: tuple[Demonstration, ...] = ()
+        plans_shown: tuple[Demonstration, ...] = ()
     elif demonstrations is None or isinstance(demonstrations, str):
         folder, shipped = demonstrations or "", shipped_folder(library.names, spec.demonstrations)
         plans, seed = load_demonstrations(folder, shipped), seed_demonstrations(folder, shipped)
-        shown = choose_demonstrations(plans, library, seed=seed)
+        plans_shown = choose_demonstrations(plans, library, seed=seed)
     else:
-        shown = tuple(demonstrations)
-    return Prepared(spec, library, shown, passes, limits, retriever, embed)
+        plans_shown = tuple(demonstrations)
+    return Prepared(spec, library, plans_shown, passes, limits, retriever, embed, shown)
 
 
 def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -> Prepared:
@@ -371,8 +377,8 @@ def _limited(handlers: Handlers, limits: Limits) -> Handlers:
 
 def _pearl(prepared: Prepared, inputs: RunInputs) -> Runnable:
     inputs, limits, library = _within(inputs, PLANNED), prepared.limits, prepared.library
-    shown, passes = prepared.demonstrations, prepared.passes
-    strategy = Pearl(library, inputs.caller, shown, passes, inputs.options)
+    given = (prepared.demonstrations, prepared.passes, inputs.options, prepared.shown)
+    strategy = Pearl(library, inputs.caller, *given)
     handlers = Handlers(depth=limits.depth, width=max(limits.width, MOST_PARTS))
     handlers = with_retriever(handlers, inputs.document, prepared.retriever)
     return Runnable(strategy, inputs, library, handlers)

@@ -95,6 +95,7 @@ def prepared(name: str, setup: str, shared: EvaluationContext, session: Session)
         limits=shared.limits,
         retriever=shared.retriever,
         embed=shared.embed,
+        shown=shared.shown if name == "pearl" else 0,
     )
 
 

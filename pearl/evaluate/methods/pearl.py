@@ -32,7 +32,8 @@ async def plan_shown(example: Example, shared: EvaluationContext, session: Sessi
     """Plan, show the plan with the question in place of executing it, map."""
     setup = shared.setups[LIBRARY]
     ready = prepare_own(
-        lambda caller: PlanShown(setup.library, caller, setup.demonstrations), setup.library
+        lambda caller: PlanShown(setup.library, caller, setup.demonstrations, shared.shown),
+        setup.library,
     )
     outcome = await mapped(ready, example, session)
     plans = [entry.value for entry in session.journal.entries if entry.path == "plan/shown"]
