@@ -93,11 +93,11 @@ def sampler(lark: str) -> Callable[[random.Random], str]:
             mask = matcher.compute_bitmask()
             allowed = [byte for byte in range(END) if mask[byte >> 3] >> (byte & 7) & 1]
             may_end = bool(mask[END >> 3] >> (END & 7) & 1)
-            steps = [byte for byte in allowed if chr(byte).isdigit()]
-            if may_end and (not allowed or random.random() < 0.1):
+            if may_end and (not allowed or random.random() < 0.03):
                 return drawn.decode()
-            if may_end and steps and random.random() < 0.9:
-                allowed = steps
+            onward = b"0123456789" if drawn.endswith(b"\n") else b"\n"
+            if may_end and random.random() < 0.8:
+                allowed = [byte for byte in allowed if byte in onward] or allowed
             byte = _pick(random, allowed)
             drawn.append(byte)
             if not matcher.consume_token(byte):

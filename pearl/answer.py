@@ -126,6 +126,7 @@ async def open_session(
         InputError: the store cannot be used, or a setting is wrong.
     """
     mode = choose_mode(constrain)
+    head = {**head, **model_head(model, mode)}
     context = replace(context, learned=learned_window(model.identity))
     if store is None:
         journal = Journal()
@@ -421,10 +422,11 @@ def heading(
     return head
 
 
-def model_head(model: Model) -> dict[str, str]:
-    """Who answers in a run, and how replies are sampled where a model says."""
+def model_head(model: Model, constrain: Mode | None = None) -> dict[str, str]:
+    """Who answers in a run, and how replies are sampled and constrained where a model says."""
     sampling = sampling_of(model)
-    return {"model": model.name, **({"sampling": sampling} if sampling else {})}
+    how = {"sampling": sampling, "constrain": constrain or ""} if sampling else {}
+    return {"model": model.name, **{key: told for key, told in how.items() if told}}
 
 
 _version = cache(version)  # The package's metadata is read from the disk each time.

@@ -24,10 +24,11 @@ from pearl.models.constraints import (
     SCHEMAS,
     choose_mode,
     constraints_of,
+    held,
     request_fields,
 )
-from pearl.prompts.calls import CorrectPlan, FillSchema, MapAnswer, NextStep, WritePlan
-from pearl.prompts.render import load_schema
+from pearl.prompts.calls import CorrectPlan, FillSchema, MapAnswer, NextStep, RefinePlan, WritePlan
+from pearl.prompts.render import load_schema, render
 from pearl.runtime.calls import Caller, Journal, fill
 from pearl.strategies.pearl import write_plan
 from tests.server import Answer, Serve, completion, failing, starting
@@ -249,7 +250,7 @@ def test_the_offline_reader_takes_none():
         planned(model=pearl.choose_model("offline"), constrain="always")
 
 
-def held(constraints: tuple[Constraint, ...]) -> str:
+def gbnf(constraints: tuple[Constraint, ...]) -> str:
     [constraint] = constraints
     assert constraint.grammar is not None
     return constraint.grammar.gbnf
@@ -259,16 +260,29 @@ def test_a_step_is_held_to_the_names_there_are():
     library = pearl.load_library("open_domain")
     done = (('films = RETRIEVE("films by Lind")', '["Rain","Snow"]'),)
     call = NextStep(QUESTION, library, (), done)
-    text = held(constraints_of(call))
+    text = gbnf(constraints_of(call))
     assert "each films" in text
     assert "return " in text
-    assert held(constraints_of(CorrectPlan(call, "no", "wrong"))) == text
-    assert "films" not in held(constraints_of(NextStep(QUESTION, library)))
+    assert gbnf(constraints_of(CorrectPlan(call, "no", "wrong"))) == text
+    assert "films" not in gbnf(constraints_of(NextStep(QUESTION, library)))
 
 
 def test_a_corrected_plan_is_held_as_the_first():
     call = WritePlan(QUESTION, pearl.load_library())
     assert constraints_of(CorrectPlan(call, "no", "wrong")) == constraints_of(call)
+
+
+def test_a_prompt_offers_what_the_grammar_admits():
+    call = WritePlan(QUESTION, pearl.load_library())
+    free, bound = render(call)[-1]["content"], render(held(call))[-1]["content"]
+    assert "New actions:" in free
+    assert "#1" not in free
+    assert "New actions:" not in bound
+    assert "#1 is what step 1" in bound
+    for again in (CorrectPlan(call, "no", "wrong"), RefinePlan(call, "no", (), "wrong")):
+        assert render(held(again))[1]["content"] == bound
+    step = NextStep(QUESTION, pearl.load_library("open_domain"))
+    assert held(CorrectPlan(step, "no", "wrong")) == CorrectPlan(step, "no", "wrong")
 
 
 @pytest.mark.parametrize("form", SCHEMAS)

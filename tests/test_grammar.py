@@ -101,7 +101,10 @@ def test_a_step_that_may_not_return_calls_an_action(typed: Library):
         '1. who = FIND_CHARACTER(CTX, "Ro\'s mother") : Find who she is (in "part" one)\n',
         '1. a = UNIQUE(["Ro", "Mara"])\n2. b = FIND_CHARACTER(CTX, each #1)\n3. c = VALUES(#2)\n',
         '1. a = UNIQUE(["Ro"])\n2. b = COMPREHEND(CTX, "is {where #1} a sailor?")\nreturn #2\n',
-        '1. a = SUMMARIZE(CTX)\n2. b = FIND_RELATION(CTX, "{#1} of {#1}", [#1, 3])\n',
+        '1. a = SUMMARIZE(CTX)\n2. b = FIND_RELATION(CTX, "{#1} of {#1}", [#1, "Ro"])\n',
+        '1. a = SUMMARIZE(CTX)\n2. b = FIND_CHARACTER(CTX, "Ross’s 3 sisters (1984)")',
+        '1. a = SUMMARIZE_X(CTX, "3 sailors") : who\n2. b = COUNT(evidence #1)\nreturn #2',
+        '1. a = SUMMARIZE(CTX)\n2. b = COMPREHEND(CTX, "what {evidence #1} says")\n',
         '1. truely = SUMMARIZE(CTX)\n2. returned = CONCAT("x", #1, #1) : 莎士比亚\n',
     ],
 )
@@ -116,6 +119,14 @@ def test_it_admits(plan: str):
     [
         "1. a = FIND_CHARACTER(CTX, #1)\n",
         '1. a = FIND_CHARACTER(CTX, "")\n',
+        '1. a = FIND_CHARACTER(CTX, "1")\n',
+        '1. a = FIND_CHARACTER(CTX, "a")\n',
+        '1. a = FIND_CHARACTER(CTX, "so ;;;; so")\n',
+        "1. a = FIND_CHARACTER(CTX, 1)\n",
+        "1. a = FIND_CHARACTER(CTX, [1, 2])\n",
+        "1. a = FIND_CHARACTER(CTX, true)\n",
+        '1. a = FIND_CHARACTER(CTX, ["Ro"])\n',
+        "New actions:\n- None\n\n1. a = SUMMARIZE(CTX)\n",
         '1. a = FIND_CHARACTER(CTX, "x", "y")\n',
         "1. a = FIND_FATHER(CTX)\n",
         "1. a = SUMMARIZE(CTX)\n2. b = FLAT(#1)\n",
@@ -131,6 +142,14 @@ def test_it_admits(plan: str):
 )
 def test_it_does_not_admit(plan: str):
     assert not takes(matcher_of(plan_grammar(load_library("core"), 2).lark), plan)
+
+
+def test_a_grammar_with_new_actions_takes_a_plan_that_has_none():
+    start = matcher_of(plan_grammar(load_library("core"), new_actions=1).lark)
+    head, step = "New actions:\n- {}\n\n", "1. a = {}(CTX, 'the sale')".replace("'", '"')
+    assert takes(start, head.format("None") + step.format("FIND_EVENT"))
+    assert takes(start, head.format("NEW_1(CTX, X) : what X costs") + step.format("NEW_1"))
+    assert not takes(start, head.format("None") + step.format("NEW_1"))
 
 
 def test_names_that_repeat_are_numbered():

@@ -139,6 +139,7 @@ def test_a_planner_and_a_reader_share_a_run(serve: Serve, tmp_path: Path):
     assert run.head["model"] == "large (planner), right (reader)"
     sampling = "temperature 0 where the endpoint takes it, no seed, replies of any length"
     assert run.head["sampling"] == f"large: {sampling}; right: {sampling}"
+    assert run.head["constrain"] == "never"
     made = [entry for entry in entries("s.db") if entry.kind == "call"]
     assert {(entry.path.partition("/")[0], entry.model) for entry in made} == {
         ("plan", "large"), ("step", "right"), ("map", "right"),
@@ -361,6 +362,7 @@ def test_an_evaluation_compares_models_as_it_compares_methods(serve: Serve, tmp_
     assert about["models"] == "wrong, right"
     assert about["run of wrong"].startswith(alone.json["run"])
     assert about["sampling"].startswith("temperature 0 where")
+    assert about["constrain"] == "never"
     titles = [block["table"] for block in report["blocks"] if "table" in block]
     assert [title for title in titles if title.startswith("Compared with")] == [
         "Compared with zero-shot, wrong, on the questions both have",

@@ -365,10 +365,9 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
     model = str(run.head.get("model", ""))
     evaluation = evaluation_of(rows, run.head["evaluation"], prices, model)
     began = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.started))
-    sampling = run.head.get("sampling")
     made = (
         ("model", model),
-        *((("sampling", str(sampling)),) if sampling else ()),
+        *((key, str(run.head[key])) for key in ("sampling", "constrain") if run.head.get(key)),
         ("run", f"{run.name}, begun {began} UTC"),
     )
     return replace(evaluation, about=(*made, *evaluation.about))

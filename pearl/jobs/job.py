@@ -111,7 +111,7 @@ def start(
             run = earlier.name
             store.resume(run)
         else:
-            head = {**job.head, **model_head(model)}
+            head = {**job.head, **model_head(model, settings.constrain)}
             run = store.start(job.kind, head, fingerprint, own=not settings.cache)
         unpriced = [one.name for one in members(model) if settings.prices.get(one.name) is None]
         if limits.max_cost is not None and unpriced:

@@ -4,9 +4,7 @@ An action library decides which plans are valid: known actions, arguments in the
 of the right types, references to earlier steps only. A context-free grammar of such plans keeps a
 model from writing any other, token by token; docs/grammar.md says what is in it.
 
-- A plan's references are step numbers, ``#2``, which the parser turns into names.
-- Types are followed through the states of a plan: how many steps there are, and one step whose
-  output is held at hand as the list, pairs or other type that a later step asks for.
+References are step numbers, ``#2``, which the parser turns into names.
 """
 
 from __future__ import annotations
@@ -14,11 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
-from types import MappingProxyType
+from itertools import chain, groupby, product
 from typing import NamedTuple, TypeAlias
 
-from pearl.lang.ast import DOCUMENT, Action, Mode, Param
+from pearl.lang.ast import DOCUMENT, Action, Mode, Param, Prompt
 from pearl.lang.library import Library
 from pearl.lang.source import InputError
 from pearl.lang.values import Type
@@ -27,22 +24,13 @@ STEPS = 8
 """The most steps of a plan where nobody says otherwise."""
 
 _NAME, _TEXT, _NOTE = 40, 120, 180
-"""The most characters of a step's name, a text, and a note or definition."""
+"""The most characters of a step's name, a builtin's text, and a note or definition."""
 
-_ITEMS = 5
-"""The most items of a list, and the most arguments that ``...`` stands for."""
+_ITEMS, _WORDS = 5, 15
+"""The most items of a list, or arguments for ``...``, and words of another text after the first."""
 
 _RESERVED = ("true", "false", "return")
 """Words that are no step's name, as the language keeps them."""
-
-_MODES: Mapping[Type, tuple[Mode, ...]] = MappingProxyType(
-    {
-        "list": (Mode.EACH, Mode.WHERE),
-        "pairs": (Mode.EACH_VALUES, Mode.WHERE_VALUES),
-        "any": (Mode.EACH, Mode.WHERE, Mode.EACH_VALUES, Mode.WHERE_VALUES),
-    }
-)
-"""How a reference of a type may be taken item by item."""
 
 _INVISIBLE = r"\x00-\x1F\x7F-\x9F\xAD\u200B-\u200F\u2028-\u202E\u2060\uFEFF"
 _WRAPPING = r"<>`\[\]"
@@ -66,8 +54,21 @@ class Chars(NamedTuple):
     most: int = 1
 
 
-Item: TypeAlias = str | Symbol | Chars
+class Repeated(NamedTuple):
+    """From none to so many times the same items."""
+
+    items: Alternative
+    most: int
+
+
+Item: TypeAlias = "str | Symbol | Chars | Repeated"
 Alternative: TypeAlias = tuple[Item, ...]
+
+# Letters of any script and digits; signs and marks of punctuation, which stand between words.
+_LETTER = Chars(r"^\x00-\x40\x5B-\x60\x7B-\xBF\u2000-\u206F\u3000-\u303F\uFEFF")
+_WORD = Chars(_LETTER.of.replace(r"\x40", r"\x2F\x3A-\x40"), 1, 30)
+_GAP = Chars(r" !#-\x2F:;=?@^_|~\xA1-\xAC\xAE-\xBF\u2010-\u2019\u2026\u3000-\u303F", 1, 3)
+_ENDING, _SIGNS = _WORD._replace(least=0), _GAP._replace(least=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +105,15 @@ class Grammar:
                 case Chars(of, least, most):
                     times = "" if least == most == 1 else f"{{{least},{most}}}"
                     return pattern.format(f"[{of}]{times}")
+                case Repeated(items, most):
+                    return f"({' '.join(map(item, items))}){{0,{most}}}"
                 case _:
                     escaped = one.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
                     return f'"{escaped}"'
 
         lines = []
         for name, alternatives in self.rules:
-            body = " | ".join(" ".join(map(item, one)) for one in alternatives)
+            body = " | ".join(" ".join(map(item, one or ("",))) for one in alternatives)
             lines.append(f"{named(name)}{sign} {body}\n")
         return "".join(lines)
 
@@ -129,14 +132,16 @@ def plan_grammar(library: Library, steps: int = STEPS, new_actions: int = 0) -> 
     if steps < 1:
         raise InputError("A plan has at least one step.")
     rules = _Rules()
-    starts: list[Alternative] = [(_Plans(rules, _callable(library), steps).state(0),)]
+    plan = _Plans(rules, library.actions.values(), steps).state(0)
+    starts: list[Alternative] = [(plan,)]
     if new_actions:
         own = [_new_action(number, library) for number in range(1, new_actions + 1)]
-        head: list[Item] = ["New actions:\n"]
+        head: list[Item] = []
         for action in own:
             head += [f"- {action.signature} : ", _note(rules), "\n"]
-        plans = _Plans(rules, [*_callable(library), *own], steps)
-        starts.append((*head, "\n", plans.state(0)))
+        plans = _Plans(rules, [*library.actions.values(), *own], steps)
+        heads = [("- None\n\n", plan), (*head, "\n", plans.state(0))]
+        starts.append(("New actions:\n", rules.add("own", heads)))
     return rules.grammar(starts)
 
 
@@ -153,7 +158,7 @@ def step_grammar(library: Library, names: Mapping[str, Type], *, returns: bool =
     """
     rules = _Rules()
     refs = _Refs(tuple(names), tuple(names.items()))
-    shapes = _shapes(_callable(library))
+    shapes = _shapes(library.actions.values())
     calls = [call for shape in shapes for call in _calls(rules, shape, refs)]
     for name, kind in names.items():
         calls += [call for _, call in _moded_calls(rules, shapes, refs, name, kind)]
@@ -163,11 +168,6 @@ def step_grammar(library: Library, names: Mapping[str, Type], *, returns: bool =
     if returns and names:
         starts.append(("return ", rules.add("name", [(name,) for name in names])))
     return rules.grammar(starts)
-
-
-def _callable(library: Library) -> list[Action]:
-    """The actions that a plan may call; only Pearl itself puts the others into plans."""
-    return [action for action in library.actions.values() if "unlisted" not in action.traits]
 
 
 def _new_action(number: int, library: Library) -> Action:
@@ -208,13 +208,10 @@ class _Rules:
 
 def _joined(items: Alternative) -> Alternative:
     """The items, neighbouring texts in one."""
-    joined: list[Item] = []
-    for item in items:
-        if isinstance(item, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += item
-        elif item != "":
-            joined.append(item)
-    return tuple(joined)
+    runs = groupby(items, lambda item: isinstance(item, str))
+    return tuple(
+        chain.from_iterable(["".join(map(str, run))] if text else run for text, run in runs)
+    )
 
 
 class _Refs(NamedTuple):
@@ -237,46 +234,50 @@ class _Shape(NamedTuple):
     """Actions that are called alike.
 
     Args:
-        names: of the actions.
         params: the types they take, ``None`` for the document.
         variadic: whether the last argument may repeat.
         returns: the type of their outputs.
         maps: whether they may run over a list with ``each`` or ``where``.
+        words: whether a model carries them out, from words rather than bare numbers.
+        names: of the actions.
     """
 
-    names: tuple[str, ...]
     params: tuple[Type | None, ...]
     variadic: bool
     returns: Type
     maps: bool
+    words: bool
+    names: tuple[str, ...] = ()
 
-    @property
-    def answers(self) -> bool:
-        """Whether the output may be the yes or no that ``where`` asks for."""
-        return self.returns in ("bool", "any", "text")
+    def asks_for(self, kind: Type) -> bool:
+        """Whether a parameter has this type; ``any`` may be all of them."""
+        return any(one and one != "any" and kind in ("any", one) for one in self.params)
 
 
 def _shapes(actions: Iterable[Action]) -> list[_Shape]:
-    """The actions by the shape of their calls.
+    """The actions that a plan may call, by the shape of their calls.
 
-    An action with nothing but ``...`` is left out: the checker knows no place in it for a text.
+    Those that only Pearl itself puts into plans are left out, and those with nothing but ``...``:
+    the checker knows no place in them for a text.
     """
-    found: dict[tuple[tuple[Type | None, ...], bool, Type, bool], list[str]] = {}
+    found: dict[_Shape, list[str]] = {}
     for action in actions:
         params = tuple(None if one.name == DOCUMENT else one.type for one in action.params)
-        maps = not (action.is_builtin or action.variadic)
-        if params or not action.variadic:
-            key = params, action.variadic, action.returns, maps
-            found.setdefault(key, []).append(action.name)
-    return [_Shape(tuple(names), *shape) for shape, names in found.items()]
+        maps, words = not (action.is_builtin or action.variadic), isinstance(action.body, Prompt)
+        if "unlisted" not in action.traits and (params or not action.variadic):
+            shape = _Shape(params, action.variadic, action.returns, maps, words)
+            found.setdefault(shape, []).append(action.name)
+    return [shape._replace(names=tuple(names)) for shape, names in found.items()]
 
 
 def _calls(rules: _Rules, shape: _Shape, refs: _Refs) -> list[Alternative]:
     """The calls of a shape without ``each`` or ``where``; none where a type cannot be had."""
-    args = [_argument(rules, kind, refs) for kind in shape.params]
+    args = [_argument(rules, kind, refs, shape.words) for kind in shape.params]
     calls = _call(rules, shape, args)
     if shape.variadic:
-        calls += _call(rules, shape, [*args, _series(rules, _argument(rules, "any", refs), _ITEMS)])
+        more = _argument(rules, "any", refs, shape.words)
+        assert more
+        calls += _call(rules, shape, [*args, rules.add("series", [_series(more)])])
     return calls
 
 
@@ -292,51 +293,56 @@ def _moded_calls(
         ref: what is taken item by item.
         kind: its type.
     """
-    for mode, shape in product(_MODES.get(kind, ()), shapes):
-        each = mode.startswith("each")
-        for place, taken in enumerate(
-            shape.params if shape.maps and (each or shape.answers) else ()
-        ):
+    for mode, shape in product(Mode, shapes):
+        each, items = mode.startswith("each"), "pairs" if mode.endswith("values") else "list"
+        if mode in (Mode.PLAIN, Mode.EVIDENCE) or kind not in ("any", items):
+            continue
+        answers = each or shape.returns in ("bool", "any", "text")
+        for place, taken in enumerate(shape.params if shape.maps and answers else ()):
             if taken:
-                args = [_argument(rules, other, refs) for other in shape.params]
-                args[place] = _moded(rules, taken, f"{mode} {ref}")
+                args = [_argument(rules, other, refs, shape.words) for other in shape.params]
+                part, args[place] = _part(rules), f"{mode} {ref}"
+                if taken in ("any", "text"):
+                    text = ('"', part, f"{{{mode} {ref}}}", part, '"')
+                    args[place] = rules.add("map", [(f"{mode} {ref}",), text])
                 for call in _call(rules, shape, args):
                     yield "pairs" if each else kind, call
 
 
 def _call(rules: _Rules, shape: _Shape, args: Iterable[Item | None]) -> list[Alternative]:
     """The call of a shape with such arguments; none where there is nothing for one of them."""
-    given: list[Item] = []
-    for arg in args:
-        if arg is None:
-            return []
-        given += [", ", arg] if given else [arg]
-    return [(rules.add("act", [(name,) for name in shape.names]), "(", *given, ")")]
+    given = [item for arg in args for item in (", ", arg)][1:]
+    act = rules.add("act", [(name,) for name in shape.names])
+    return [] if None in given else [(act, "(", *filter(None, given), ")")]
 
 
-def _moded(rules: _Rules, kind: Type, moded: str) -> Item:
-    """A reference with its mode, alone or, where the parameter takes a text, in one."""
-    if kind not in ("any", "text"):
-        return moded
-    part, inside = _part(rules), f"{{{moded}}}"
-    texts: list[Alternative] = [
-        (*before, inside, *after) for before in ((), (part,)) for after in ((), (part,))
-    ]
-    return rules.add("map", [(moded,), *(('"', *text, '"') for text in texts)])
+def _ref(rules: _Rules, refs: _Refs) -> Symbol:
+    return rules.add("ref", [(ref,) for ref in refs.every])
 
 
-def _argument(rules: _Rules, kind: Type | None, refs: _Refs) -> Item | None:
-    """What stands for a parameter of a type; None where there is nothing."""
+def _argument(rules: _Rules, kind: Type | None, refs: _Refs, words: bool) -> Item | None:
+    """What stands for a parameter of a type; None where there is nothing.
+
+    Args:
+        rules: where to add what it is made of.
+        kind: the type; None for the document.
+        refs: what it may refer to.
+        words: whether texts hold letters, and a number is none where no type asks for it.
+    """
     if kind is None:
         return DOCUMENT
     found: list[Alternative] = [(ref,) for ref in refs.of(kind)]
     match kind:
-        case "any":
-            found = [(_item(rules, refs),), (_list(rules, refs),)]
+        case "any" | "list":
+            items = [*_texts(rules, refs, words), *((ref,) for ref in refs.every)]
+            items += [] if words else [(_number(rules),)]
+            found = found if kind == "list" else [*items]
+            # A list of one says no more than what is in it, where a list is not asked for.
+            least = 2 if words and kind == "any" else 1
+            found.append(("[", *_series(rules.add("item", items), least), "]"))
+            found += [("evidence ", _ref(rules, refs))] if refs.every else []
         case "text":
-            found += _texts(rules, refs)
-        case "list":
-            found.append((_list(rules, refs),))
+            found += _texts(rules, refs, words)
         case "number":
             found.append((_number(rules),))
         case "bool":
@@ -346,48 +352,36 @@ def _argument(rules: _Rules, kind: Type | None, refs: _Refs) -> Item | None:
     return rules.add(kind, found) if found else None
 
 
-def _item(rules: _Rules, refs: _Refs) -> Symbol:
-    """A text, a number or a reference."""
-    found = [*_texts(rules, refs), (_number(rules),)]
-    if refs.every:
-        found.append((_any_ref(rules, refs),))
-    return rules.add("item", found)
+def _texts(rules: _Rules, refs: _Refs, words: bool) -> list[Alternative]:
+    """A text, of two letters at least if it is to be words, and one with references in braces.
 
-
-def _texts(rules: _Rules, refs: _Refs) -> list[Alternative]:
-    """A text, and one with references in braces."""
-    text = rules.add(
-        "TEXT", [(Chars(f"^ {_NOT_IN_TEXTS}"), Chars(f"^{_NOT_IN_TEXTS}", 0, _TEXT - 1))]
-    )
+    Words have at most three signs between them, so that a small model comes out of a loop.
+    """
+    if words:
+        rest = _LETTER, _SIGNS, _LETTER, _ENDING, Repeated((_GAP, _WORD), _WORDS), _SIGNS
+        text = rules.add("WORDS", [rest, (Chars("$'(0-9"), Chars("0-9 %',.:-", 0, 10), *rest)])
+    else:
+        both = Chars(f"^ {_NOT_IN_TEXTS}"), Chars(f"^{_NOT_IN_TEXTS}", 0, _TEXT - 1)
+        text = rules.add("TEXT", [both])
     found: list[Alternative] = [('"', text, '"')]
     if refs.every:
-        part, inside = _part(rules), ("{", _any_ref(rules, refs), "}")
-        one = rules.add("brace", [inside, (part, *inside)])
-        two = rules.add("braces", [(one,), (one, one), (one, one, one)])
-        found.append(('"', rules.add("form", [(two,), (two, part)]), '"'))
+        part, ref = _part(rules), _ref(rules, refs)
+        inside = rules.add("brace", [("{", ref, "}"), ("{evidence ", ref, "}")])
+        found.append(('"', part, inside, part, Repeated((inside, part), 2), '"'))
     return found
 
 
 def _part(rules: _Rules) -> Symbol:
-    """The words beside the braces in a text."""
-    return rules.add("PART", [(Chars(f"^{_NOT_IN_TEXTS}", 1, _TEXT // 2),)])
+    """The words beside the braces in a text, or nothing."""
+    first = _WORD, Repeated((_GAP, _WORD), _WORDS), _SIGNS
+    later = _GAP, Repeated((_WORD, _GAP), _WORDS), _ENDING
+    return rules.add("part", [(), (rules.add("PART", [first, later]),)])
 
 
-def _list(rules: _Rules, refs: _Refs) -> Symbol:
-    return rules.add("list", [("[", _series(rules, _item(rules, refs), _ITEMS), "]")])
-
-
-def _series(rules: _Rules, item: Item | None, most: int) -> Symbol:
-    """From one to so many of something, with commas between them."""
-    assert item
-    found: list[Alternative] = [(item,)]
-    if most > 1:
-        found.append((item, ", ", _series(rules, item, most - 1)))
-    return rules.add("series", found)
-
-
-def _any_ref(rules: _Rules, refs: _Refs) -> Symbol:
-    return rules.add("ref", [(ref,) for ref in refs.every])
+def _series(item: Item, least: int = 1) -> Alternative:
+    """From so many to `_ITEMS` of something, with commas between them."""
+    first = (item, ", ") * (least - 1)
+    return (*first, item, Repeated((", ", item), _ITEMS - least))
 
 
 def _number(rules: _Rules) -> Symbol:
@@ -444,9 +438,12 @@ class _Plans:
         self.rules = rules
         self.shapes = _shapes(actions)
         self.steps = steps
-        self.wanted = {kind for shape in self.shapes for kind in shape.params if kind} - {"any"}
-        if any(shape.maps for shape in self.shapes):
-            self.wanted |= {"list", "pairs"}
+        self.wanted = {
+            "any",
+            "list",
+            "pairs",
+            *(kind for one in self.shapes for kind in one.params),
+        }
         self._states: dict[tuple[int, _Held | None], Symbol] = {}
         self._calls: dict[int | _Held, list[tuple[Type | None, Symbol]]] = {}
 
@@ -457,12 +454,12 @@ class _Plans:
             InputError: no action can be called.
         """
         if (done, held) not in self._states:
-            calls = [*self._known(done), *(self._known(held) if held else ())]
-            rest = [
-                (call, self._end(done + 1, kept))
-                for kind, call in calls
-                for kept in self._kept(done + 1, kind, held)
-            ]
+            rest: list[Alternative] = []
+            for kind, call in [*self._known(done), *(self._known(held) if held else ())]:
+                if kind:
+                    rest.append((call, self._end(done + 1, _Held(done + 1, kind))))
+                if held or not kind:
+                    rest.append((call, self._end(done + 1, held)))
             if not rest:
                 raise InputError("The library has no action that a step could call: name another.")
             body = self.rules.add("rest", rest)
@@ -470,56 +467,34 @@ class _Plans:
             self._states[done, held] = self.rules.add("step", [step])
         return self._states[done, held]
 
-    def _known(self, of: int | _Held) -> list[tuple[Type | None, Symbol]]:
-        """The calls after so many steps or with a held one, each made once."""
-        if of not in self._calls:
-            self._calls[of] = self._free(of) if isinstance(of, int) else self._with(of)
-        return self._calls[of]
-
-    def _kept(self, step: int, kind: Type | None, held: _Held | None) -> list[_Held | None]:
-        """What may be held after a step whose output is of a type."""
-        if kind is None:
-            return [held]
-        return [_Held(step, kind), *([held] if held else [])]
-
     def _end(self, done: int, held: _Held | None) -> Symbol:
         """The rule for what follows a step's call: its note, and the next step or the end."""
-        line = self.rules.add("line", [("\n",), (" : ", _note(self.rules), "\n")])
-        ends: list[Alternative] = [
-            (line,),
-            (line, "return ", _any_ref(self.rules, _before(done)), "\n"),
-        ]
+        note = self.rules.add("note", [(), (" : ", _note(self.rules))])
+        newline = self.rules.add("newline", [(), ("\n",)])
+        returned = _ref(self.rules, _before(done))
+        ends: list[Alternative] = [(note, newline), (note, "\nreturn ", returned, newline)]
         if done < self.steps:
-            ends.append((line, self.state(done, held)))
+            ends.append((note, "\n", self.state(done, held)))
         return self.rules.add("end", ends)
 
-    def _free(self, done: int) -> list[tuple[Type | None, Symbol]]:
-        """The calls that need no held step, by what type of output is worth holding."""
-        calls = [
-            (shape.returns, call)
-            for shape in self.shapes
-            for call in _calls(self.rules, shape, _before(done))
-        ]
-        return self._by_type(calls)
+    def _known(self, of: int | _Held) -> list[tuple[Type | None, Symbol]]:
+        """The calls after so many steps, or with a held one as what it is, each made once.
 
-    def _with(self, held: _Held) -> list[tuple[Type | None, Symbol]]:
-        """The calls that take the held step as what it is."""
-        ref, kind = f"#{held.step}", held.kind
-        refs = _before(held.step)._replace(typed=((ref, kind),))
-        calls = [
-            (shape.returns, call)
-            for shape in self.shapes
-            if any(taken and taken != "any" and kind in ("any", taken) for taken in shape.params)
-            for call in _calls(self.rules, shape, refs)
-        ]
-        calls += _moded_calls(self.rules, self.shapes, refs, ref, kind)
-        return self._by_type(calls)
-
-    def _by_type(
-        self, calls: Iterable[tuple[Type, Alternative]]
-    ) -> list[tuple[Type | None, Symbol]]:
-        found: dict[Type | None, list[Alternative]] = {}
-        for kind, call in calls:
-            worth = kind if kind == "any" or kind in self.wanted else None
-            found.setdefault(worth, []).append(call)
-        return [(kind, self.rules.add("call", some)) for kind, some in found.items()]
+        They go by the type of their output; None where it is not worth holding.
+        """
+        if of not in self._calls:
+            moded: Iterable[tuple[Type, Alternative]] = ()
+            if isinstance(of, int):
+                refs, shapes = _before(of), self.shapes
+            else:
+                ref, kind = f"#{of.step}", of.kind
+                refs = _before(of.step)._replace(typed=((ref, kind),))
+                shapes = [shape for shape in self.shapes if shape.asks_for(kind)]
+                moded = _moded_calls(self.rules, self.shapes, refs, ref, kind)
+            free = [(one.returns, call) for one in shapes for call in _calls(self.rules, one, refs)]
+            found: dict[Type | None, list[Alternative]] = {}
+            for returns, call in (*free, *moded):
+                worth = returns if returns in self.wanted else None
+                found.setdefault(worth, []).append(call)
+            self._calls[of] = [(kind, self.rules.add("call", one)) for kind, one in found.items()]
+        return self._calls[of]

@@ -16,6 +16,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast, get_args, runtime_checkable
 
@@ -31,7 +32,6 @@ from pearl.prompts.calls import (
     CorrectPlan,
     FillSchema,
     MapAnswer,
-    Message,
     NextStep,
     ProveForm,
     RefinePlan,
@@ -55,9 +55,6 @@ KNOWN_FOR = 7 * 86400.0
 
 LONGEST_TEXT = 2000
 """Characters of a text in a JSON reply, at most; llama.cpp counts no further."""
-
-NOTE = "In this reply, write an earlier step's number for its name: #1 is what step 1 found out."
-"""What ends a prompt whose reply is held to a grammar of plans."""
 
 _LOOSE = frozenset(
     ("minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minimum", "maximum")
@@ -139,17 +136,15 @@ def _proof(call: ProveForm) -> Constraint:
     return Constraint(Grammar((("start", ((call.word,),)),)), form=form)
 
 
-def noted(messages: tuple[Message, ...], constraint: Constraint) -> tuple[Message, ...]:
-    """A prompt with what a model has to know of the constraint, at its end.
-
-    Args:
-        messages: the prompt as it is without one.
-        constraint: what the reply is held to.
-    """
-    if constraint.grammar is None or "#1" not in constraint.grammar.gbnf:
-        return messages
-    *before, last = messages
-    return (*before, {"role": last["role"], "content": f"{last['content']}\n\n{NOTE}"})
+def held(call: Call) -> Call:
+    """A call whose prompt says what a model has to know of the constraint on its reply."""
+    match call:
+        case WritePlan():
+            return replace(call, held=True)
+        case CorrectPlan(write=WritePlan() as write) | RefinePlan(write=write):
+            return replace(call, write=replace(write, held=True))
+        case _:
+            return call
 
 
 # --- how chat completions carry it ---

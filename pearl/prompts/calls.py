@@ -37,6 +37,8 @@ class WritePlan:
         demonstrations: example plans.
         options: whether one of several options is chosen from the answer; they are not shown.
         listed: names of the actions that are shown; empty for all. The others may be called too.
+        held: whether the reply is held to a grammar, which has numbers for the names of earlier
+            steps, and no actions but the library's.
     """
 
     question: str
@@ -44,6 +46,7 @@ class WritePlan:
     demonstrations: tuple[Demonstration, ...] = ()
     options: bool = False
     listed: frozenset[str] = frozenset()
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)

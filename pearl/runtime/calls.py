@@ -23,7 +23,7 @@ from pearl.models.base import (
     Usage,
     call_key,
 )
-from pearl.models.constraints import Forms, constraints_of, forms_taken, noted
+from pearl.models.constraints import Forms, constraints_of, forms_taken, held
 from pearl.models.routing import Models, model_for
 from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, ProveForm, Schema
 from pearl.prompts.render import render, stable_part
@@ -232,7 +232,7 @@ class Caller:
         stable = stable_part(document) if document else 0
         key = plain = call_key(self.identity, messages, sample, stable)
         if constraint is not None:
-            messages = noted(messages, constraint)
+            messages = render(held(call))
             key = call_key(self.identity, messages, sample, stable, constraint)
         digest = document.digest if document else ""
         name = self.model.name if self.model else ""
