@@ -25,6 +25,7 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import format_library
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, last_number, to_json
+from pearl.lint.checker import check
 from pearl.models.base import ModelError
 from pearl.prompts.calls import Call, Decomposition, ExecuteStep, FillSchema, NextStep
 from pearl.prompts.render import render
@@ -400,8 +401,8 @@ def taught(call: Call) -> str:
             return f"{', '.join(numbered)}: {len(numbered)} items"
         case "HALF", {"WHICH": which}:
             return ", ".join(items[:half] if which == "first" else items[half:])
-        case "TURN", {"TEXT": text}:
-            return f"Turned about. The answer is {', '.join(text.split(', ')[::-1])}."
+        case "TURN", _:
+            return f"Turned about. The answer is {', '.join(items[::-1])}."
         case "CONCLUDE", {"TEXT": text}:
             return str(conclusion(text))
         case "MERGE", {"ONE": one, "TWO": two}:
@@ -415,7 +416,7 @@ def decomposed(call: NextStep) -> str:
     if match := re.fullmatch(r'Reverse the sequence "(.*)"\.', call.question):
         short = not done or call.steps[0][1].count(",") < 3
         steps = ['items = NUMBERED("$")']
-        steps += ['thought = TURN("$")', "answer = CONCLUDE(thought)"] if short else [
+        steps += ["thought = TURN(items)", "answer = CONCLUDE(thought)"] if short else [
             'left = HALF(items, "first")', 'right = HALF(items, "second")',
             'last = REVERSE("Reverse the sequence \\"{right}\\".")',
             'first = REVERSE("Reverse the sequence \\"{left}\\".")',
@@ -440,6 +441,15 @@ def decomposed(call: NextStep) -> str:
     )
     steps = [f'words = SPLIT("{match[2]}", " ")', *taken, "found = VALUES(letters)", *merged]
     return [*steps, "return answer"][done]
+
+
+def test_numbers_and_blanks_are_meant_where_an_action_s_examples_have_them():
+    library = load_library("letters_by_example")
+    plan = '1. a = SPLIT("Ann", "")\n2. b = ITEM(a, 1)\n3. c = SPLIT("", " ")\n4. d = MERGE(b, 1)\n'
+    found = [one for one in check(parse(plan), library) if one.code in ("PRL408", "PRL409")]
+    assert [(one.code, plan[: one.span.start].count("\n") + 1) for one in found] == [
+        ("PRL409", 3), ("PRL408", 4),
+    ]  # fmt: skip
 
 
 LAST = 'Take the last letters of the words in "Ann Bob Cy" and concatenate them using a space.'

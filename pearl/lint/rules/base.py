@@ -18,6 +18,7 @@ from pearl.lang.ast import (
     Literal,
     Parsed,
     Plan,
+    Prompt,
     Ref,
     Step,
     Template,
@@ -27,7 +28,7 @@ from pearl.lang.diagnostics import Diagnostic, Fix, Label, Severity
 from pearl.lang.library import Library
 from pearl.lang.source import Source, Span
 from pearl.lang.text import section
-from pearl.lang.values import Type
+from pearl.lang.values import Type, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +207,13 @@ def trimmed(text: str, start: int, end: int) -> Span:
     words = text[start:end]
     start += len(words) - len(words.lstrip())
     return Span(start, start + len(words.strip()))
+
+
+def taught(action: Action, place: int) -> tuple[Value, ...]:
+    """What an action's examples give for the parameter at a place, where they say a value."""
+    examples = action.body.examples if isinstance(action.body, Prompt) else ()
+    args = (one.args[place] for one in examples if place < len(one.args))
+    return tuple(arg.value for arg in args if isinstance(arg, Literal))
 
 
 def closest(name: str, candidates: Iterable[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """A text with nothing in it.
 
 What it does
-    Reports ``""`` as an argument, but of builtins such as SPLIT, which may mean it.
+    Reports ``""`` as an argument, but of builtins such as SPLIT, which may mean it,
+    and of actions whose examples have such a text in its place.
 
 Why
     The action's definition speaks of this argument, and there is nothing.
@@ -19,14 +20,18 @@ Fix
 from __future__ import annotations
 
 from pearl.lang.diagnostics import Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import Findings, PlanView, Rule, taught
 
 
 def check(view: PlanView) -> Findings:
-    for index, _, arg in view.literals:
+    for index, place, arg in view.literals:
         if type(arg.value) is str and not arg.value.strip():
             action = view.action(view.plan.steps[index])
             if action and action.is_builtin and not action.variadic:
+                continue
+            if action and any(
+                type(one) is str and not one.strip() for one in taught(action, place)
+            ):
                 continue
             yield RULE(
                 arg.span,

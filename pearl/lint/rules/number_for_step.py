@@ -28,7 +28,7 @@ import re
 from pearl.lang.ast import Builtin, Literal, SubPlan
 from pearl.lang.diagnostics import Edit, Fix, Safety, Severity
 from pearl.lang.source import Span
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import Findings, PlanView, Rule, taught
 
 _HASH = re.compile(r"(?<![\w#{])#(\d{1,2})(?!\w)")
 
@@ -42,8 +42,10 @@ def check(view: PlanView) -> Findings:
             continue
         action = view.action(view.plan.steps[index])
         if action and place < len(action.params):
-            # Builtins and handlers that are plans take numbers for what they are.
+            # Builtins, handlers that are plans, and those whose examples have a number here take
+            # numbers for what they are.
             exact = isinstance(action.body, Builtin | SubPlan) and not action.variadic
+            exact = exact or any(type(one) is int for one in taught(action, place))
             if exact or action.params[place].type == "number":
                 continue
         name = view.plan.steps[number - 1].name
