@@ -277,6 +277,7 @@ def test_answers_are_kept_by_the_weights_and_the_sampling(monkeypatch: pytest.Mo
     greedy = Local("local", FILE).identity
     assert local.SHA256 in greedy
     assert Local(str(FILE), FILE).identity == greedy
+    assert Local("local", FILE).sampling == "temperature 0, no seed, replies of 1,000 tokens"
     monkeypatch.setenv("PEARL_TEMPERATURE", "0.7")
     assert Local("local", FILE).identity != greedy
 

@@ -388,6 +388,8 @@ def test_a_number_is_the_best_sentences():
         ("See section 4: ships paid 12 crowns.", 12),
         ("In 1904 forty ships came.", 40),
         ("In 1904 the ships came, seven ships.", 7),
+        ("The two of us saw ships, all from Ulm. In June came 8.", 2),
+        ("Two of us were there, as we are when it is June in Ulm. Ships came in, 8 by night.", 8),
         ("4 How ships came", 1),
     ],
 )

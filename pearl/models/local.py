@@ -79,7 +79,8 @@ class Local:
         # An endpoint may have died; a model of this process is slow at most.
         self._timeout = settings.timeout if "timeout" in settings.model_fields_set else math.inf
         self._threads = env_number("PEARL_THREADS") or _processors()
-        self.sampling = settings.sampling
+        used = {"temperature": settings.temperature or 0.0, "max_tokens": self._limit}
+        self.sampling = settings.model_copy(update=used).sampling
         sampling = [settings.temperature or 0, settings.seed, self._limit]
         self.identity = canonical_json(["local", file_hash(self._path), sampling])
 

@@ -39,7 +39,8 @@ from pearl.retrieval.terms import CLAUSE, SentenceIndex, index_sentences, words
 
 NOTICE = (
     "No language model: the embedded offline reader quotes the sentences that bear on each "
-    "step. For a model, set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME."
+    "step. For a model, set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME, or use "
+    "--model local."
 )
 
 NEEDED = (
@@ -189,11 +190,11 @@ def _borne_out(call: ExecuteStep, read: SentenceIndex) -> bool:
 
 
 def _number(quotes: list[str], call: ExecuteStep) -> str:
-    """The number that counts something the step asks for, or else the first one of the best
-    sentence that has one, or else how many sentences there are."""
+    """The number that counts something the step asks for, or else the first one of the sentence
+    that has one and most words of the step, or else how many sentences there are."""
     asked = set(words(call.step.note)).union(*map(words, call.texts))
     first = ""
-    for quote in quotes:
+    for quote in sorted(quotes, key=lambda quote: -len(asked.intersection(words(quote)))):
         text = _LABEL.sub("", quote)
         for match in _NUMBER.finditer(text):
             word = match[0].lower()
