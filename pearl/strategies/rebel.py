@@ -522,7 +522,8 @@ async def sift(
 
     One that is nearer than `NEAR` to its question, or to one that this is a
     part of, is answered without being split again. Where there are no others,
-    that is what its question itself comes to: then there are no parts.
+    that is what its question itself comes to: then there are no parts. The
+    others are kept before it where there is not room for all.
 
     Args:
         written: as the model wrote them.
@@ -537,24 +538,27 @@ async def sift(
     Raises:
         ModelError: there are no vectors.
     """
-    kept: list[Part] = []
-    dropped: list[tuple[str, Why]] = []
     if not written:
-        return kept, dropped
+        return [], []
     vectors = await embed([*above, *answered, *written])
-    parents, known = vectors[: len(above)], vectors[len(above) : -len(written)]
+    known, found = vectors[len(above) : -len(written)], vectors[-len(written) :]
 
     def near(vector: Sequence[float], others: Iterable[Sequence[float]]) -> bool:
         return any(cosine(vector, other) > NEAR for other in others)
 
-    for question, vector in zip(written, vectors[-len(written) :], strict=True):
-        if near(vector, known):
-            dropped.append((question, "answered"))
+    again = [near(vector, vectors[: len(above)]) for vector in found]
+    kept: list[int] = []
+    dropped: dict[int, Why] = {}
+    for at in sorted(range(len(written)), key=again.__getitem__):
+        if near(found[at], known):
+            dropped[at] = "answered"
         elif len(kept) == width:
-            dropped.append((question, "width"))
+            dropped[at] = "width"
         else:
-            kept.append(Part(question, near(vector, parents)))
-            known.append(vector)
-    if all(part.again for part in kept):
-        return [], [*((part.question, "parent") for part in kept), *dropped]
-    return kept, dropped
+            kept.append(at)
+            known.append(found[at])
+    if all(again[at] for at in kept):
+        dropped.update(dict.fromkeys(kept, "parent"))
+        kept = []
+    asked = [Part(written[at], again[at]) for at in sorted(kept)]
+    return asked, [(written[at], dropped[at]) for at in sorted(dropped)]
