@@ -298,18 +298,24 @@ def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
     """What an answer was put together from: what each part is, and its text.
 
     The outputs of several steps are parts, and so are the inputs of a ``CONCAT``; one output by
-    itself has none.
+    itself has none. A ``CONCAT`` of one output counts as that output.
     """
     steps = {step.name: step for step in finished.plan.steps}
     parts: list[tuple[str, str]] = []
     for name in finished.outputs:
-        step = steps.get(name)
+        while step := steps.get(name):
+            match step.args:
+                case (Ref(name=copied, mode=""),) if step.action == "CONCAT" and copied in steps:
+                    name = copied
+                case _:
+                    break
         joins = step and step.action == "CONCAT" and not any(ref.maps for ref in step_refs(step))
         joined = step.args if step and joins else (Ref(name),)
         for arg in joined:
             text = as_text(value_of(arg, finished.values, None))
             made = steps.get(arg.name) if isinstance(arg, Ref) else None
-            about = (made.note or print_call(made)) if made else "The plan says"
+            call = print_call(made).partition(" = ")[2] if made else "The plan says"
+            about = (made and made.note) or call
             parts.append((about.rstrip(".:"), text))
     return tuple(parts) if len(parts) > 1 else ()
 

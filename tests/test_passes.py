@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.shared_calls import shared_calls
+from pearl.answer import answer_parts
 from pearl.lang.ast import Arg, Items, Literal, Mode, Plan, Ref, Step, Template
 from pearl.lang.diagnostics import Safety, has_errors
 from pearl.lang.library import Library, load_library, parse_library
@@ -156,6 +157,7 @@ class Ran:
     text: str
     quotes: tuple[str, ...]
     prompts: frozenset[str]
+    parts: tuple[tuple[str, str], ...]
 
 
 def ran(plan: Plan, known: Library, seed: Callable[[Request], str]) -> Ran | None:
@@ -172,7 +174,8 @@ def ran(plan: Plan, known: Library, seed: Callable[[Request], str]) -> Ran | Non
     except RunError:
         return None
     quotes = evidence(done.plan, done.values, done.outputs, DOCUMENT)
-    return Ran(done.text, tuple(quote.text for quote in quotes), frozenset(prompts))
+    texts = tuple(quote.text for quote in quotes)
+    return Ran(done.text, texts, frozenset(prompts), answer_parts(done))
 
 
 def scripted(request: Request, seed: str) -> str:
@@ -189,7 +192,8 @@ def scripted(request: Request, seed: str) -> str:
         case _:
             quoted = number % 5
             said = f"\n> {SENTENCES[quoted]}" if quoted < len(SENTENCES) else ""
-            return f"text {number}{said}"
+            # A prompt shows a short text in place, and names the step of a long one.
+            return f"text {number}{' and so on' * (number % 2 * 5)}{said}"
 
 
 def whole(request: Request) -> str:
@@ -224,7 +228,7 @@ def keeps_its_answer(one: Pass, plan: Plan, known: Library) -> None:
     old, new = ran(plan, known, as_marked), ran(after, known, as_marked)
     if old is not None:
         assert new is not None
-        assert (new.text, new.quotes) == (old.text, old.quotes)
+        assert (new.text, new.quotes, new.parts) == (old.text, old.quotes, old.parts)
         assert new.prompts <= old.prompts
 
 
@@ -248,9 +252,11 @@ def plans(draw: st.DrawFn) -> Plan:
         return Ref(draw(st.sampled_from(names)), mode)
 
     def argument(deep: bool = True) -> Arg:
-        kind = draw(st.integers(0, 5))
+        kind = draw(st.integers(0, 6))
         if kind < 3 and types:
             return reference(list(types))
+        if kind == 6 and types:
+            return reference(list(types), Mode.EVIDENCE)
         if kind == 3 and types:
             ends = draw(st.sampled_from((("the ", " of old"), ("", ""), ("{", "}"))))
             parts = (ends[0], reference(list(types)), " and ", reference(list(types)), ends[1])

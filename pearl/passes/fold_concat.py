@@ -12,12 +12,13 @@ After
     1. moral = SUMMARIZE_X(CTX, "the moral") : Find the moral of the story
 
 Safety
-    Safe: the answer and its evidence are the same texts, and no prompt names
-    a step that no step uses. `fold-concat-inside` does the rest, which is not
-    safe: where later steps use the CONCAT, its name stands in their prompts,
-    and where it is one of several outputs, evidence may be looked for one
-    step nearer. A CONCAT of a text that the plan itself writes is more than
-    that text, as it keeps the quotes.
+    Safe: the answer and its evidence are the same texts, no prompt of a step
+    names a step that no step uses, and who chooses an option is shown the
+    parts of the input either way. `fold-concat-inside` does the rest, which
+    is not safe: where later steps use the CONCAT, its name or its call may
+    stand in prompts, and where it is one of several outputs, evidence may be
+    looked for one step nearer. A CONCAT of a text that the plan itself writes
+    is more than that text, as it keeps the quotes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _rewrite(plan: Plan, library: Library) -> Applied:
 
 def copied(step: Step, library: Library) -> str | None:
     """The one step whose text a CONCAT repeats, or None."""
-    if len(step.args) != 1 or pure_builtin(step, library) != "concat":
+    if (step.action, len(step.args)) != ("CONCAT", 1) or pure_builtin(step, library) != "concat":
         return None
     arg = step.args[0]
     if not isinstance(arg, Ref) or arg.mode is not Mode.PLAIN or arg.name == DOCUMENT:

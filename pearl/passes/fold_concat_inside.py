@@ -14,16 +14,19 @@ After
     2. sale = FIND_OPINION(CTX, ross, "the sale") : Find what he thinks of the sale
 
 Safety
-    Unsafe: values stay the same, but the prompts of later steps name the
-    input where they named the CONCAT, so that a model may answer in other
+    Unsafe: values stay the same, but prompts that named the CONCAT, or showed
+    its call, name the input and its call, so that a model may answer in other
     words. With several outputs, evidence may be looked for one step nearer.
     Where the input's type is not known to be text, nothing is done, as the
-    CONCAT makes a text of it.
+    CONCAT makes a text of it; nor where a step asks for the evidence of the
+    CONCAT, which has none of its own.
 """
 
 from __future__ import annotations
 
-from pearl.lang.ast import Plan, Step, step_refs
+from itertools import chain
+
+from pearl.lang.ast import Mode, Plan, Step, step_refs
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
 from pearl.passes.base import Applied, Pass, without
@@ -32,10 +35,12 @@ from pearl.passes.fold_concat import copied
 
 def _rewrite(plan: Plan, library: Library) -> Applied:
     texts = {step.name for step in plan.steps if _gives_text(step, library)}
+    used = chain.from_iterable(map(step_refs, plan.steps))
+    quoted = {ref.name for ref in used if ref.mode is Mode.EVIDENCE}
     stand_ins: dict[str, str] = {}
     for step in plan.steps:
         source = copied(step, library)
-        if source in texts:
+        if source in texts and step.name not in quoted:
             stand_ins[step.name] = stand_ins.get(source, source)
     if not stand_ins:
         return Applied(plan)

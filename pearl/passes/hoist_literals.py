@@ -14,8 +14,9 @@ After
     1. who = FIND_CHARACTER(CTX, "the one of the 2 who lies") : Find the liar
 
 Safety
-    Unsafe: values stay the same, but prompts show the value where they showed
-    the step's name, so that a model may answer in other words. A value stays
+    Unsafe: values stay the same, but prompts show a value in place where they
+    named the step of a long one, and calls with the value in place of the
+    name, so that a model may answer in other words. A value stays
     a step where it is part of the answer, under ``each`` and ``where``, in the
     document's place, and as a text in CONCAT, which would put it in quotes.
 """

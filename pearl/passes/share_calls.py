@@ -2,8 +2,8 @@
 
 Why
     A call that is made once need not be made again. The same action on the
-    same arguments is the same call; for an action that a model carries out
-    the note has to be the same too, as it is in the prompt.
+    same arguments is the same call; the note has to be the same too, as it
+    stands in the prompt of the call and of who chooses an option.
 
 Before
     1. people = FIND_ALL(CTX, "people") : List the people
@@ -21,10 +21,13 @@ After
 Safety
     Safe, as far as libraries tell the truth: it asks for the trait `pure` or
     `cacheable` of the action, by which its author says that one output may
-    stand for another, and leaves a step whose name stands in the prompt of a
-    later one. Absent the trait a model may answer the same call in two ways,
-    and the plan may be meant to ask twice: that is `share-samples`, which is
-    not safe.
+    stand for another, and leaves a step whose name a prompt may show: where a
+    model is given its output, which a long one stands below by name; where a
+    model is given the output of a step that uses it, as the prompt shows that
+    step's call; and where a step without a note uses it, whose call then
+    stands for the note before who chooses an option. Absent the trait a model
+    may answer the same call in two ways, and the plan may be meant to ask
+    twice: that is `share-samples`, which is not safe.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ def share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) -> 
     stand_ins: dict[str, str] = {}
     for step in plan.steps:
         call = call_key(renamed(step, stand_ins), library, lambda ref: ref.name)
-        key = canonical_json([call, step.note if asks_model(step, library) else ""])
+        key = canonical_json([call, step.note])
         action = library.get(step.action)
         if key in first and action is not None and may(step, action):
             stand_ins[step.name] = first[key]
@@ -63,8 +66,12 @@ def share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) -> 
 
 
 def _rewrite(plan: Plan, library: Library) -> Applied:
+    def asked(name: str) -> bool:
+        return any(asks_model(user, library) for user in users(plan, name))
+
     def may(step: Step, action: Action) -> bool:
-        seen = any(asks_model(user, library) for user in users(plan, step.name))
+        using = users(plan, step.name)
+        seen = asked(step.name) or any(not user.note or asked(user.name) for user in using)
         return not seen and not action.traits.isdisjoint(("pure", "cacheable"))
 
     return share(plan, library, may)

@@ -2,7 +2,7 @@
 
 Why
     As `share-calls`, for actions whose author does not say that one output
-    may stand for another, and also where a later prompt names the step.
+    may stand for another, and also where a prompt shows the step's name.
 
 Before
     1. ross = FIND_CHARACTER(CTX, "Ross") : Identify Ross
@@ -17,8 +17,8 @@ After
 
 Safety
     Unsafe: a model may answer the same call in two ways, so that one output
-    in place of two may change the answer; and the prompts of later steps name
-    the step that is left.
+    in place of two may change the answer and the evidence; and the prompts of
+    later steps name the step that is left, by itself or in the call of another.
 """
 
 from __future__ import annotations
