@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.ast import Ref, step_refs
+from pearl.lang.ast import DOCUMENT, Ref, step_refs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import InputError, Source
@@ -169,6 +169,7 @@ class Option:
     fits: bool = True
 
 
+_NONE = re.compile(r"(?i)\W*(?:the (?:answer|option) is\W+)?(?:none\b|no option\b)")
 NONE_FITS = "option/none"
 """The path of the decision that no option fits what was found."""
 
@@ -189,8 +190,8 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     """
     options = call.options
     reply = await caller(call, "map")
-    chosen = read_option(reply.text, options)
-    fits = chosen is not None or not re.fullmatch(r"(?i)\W*none\b.*", reply.text.strip(), re.DOTALL)
+    fits = not _NONE.match(reply.text) or any(map(_NONE.match, options))
+    chosen = read_option(reply.text, options) if fits else None
     if not fits:
         caller.journal.decide(NONE_FITS, True)
         reply = await caller(replace(call, best=True), "map/best")
@@ -217,7 +218,12 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
     found = {ord(one.upper()) - ord("A") for one in named}
     if not found:
         lowered = told.lower()
-        found = {at for at, option in enumerate(options) if option.strip().lower() in lowered}
+        texts = [re.escape(option.strip().lower()) for option in options]
+        found = {
+            at
+            for at, text in enumerate(texts)
+            if text and re.search(rf"(?<!\w){text}(?!\w)", lowered)
+        }
     return found.pop() if len(found) == 1 else None
 
 
@@ -312,6 +318,8 @@ def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
         joins = step and step.action == "CONCAT" and not any(ref.maps for ref in step_refs(step))
         joined = step.args if step and joins else (Ref(name),)
         for arg in joined:
+            if isinstance(arg, Ref) and arg.name == DOCUMENT:
+                continue
             text = as_text(value_of(arg, finished.values, None))
             made = steps.get(arg.name) if isinstance(arg, Ref) else None
             call = print_call(made).partition(" = ")[2] if made else "The plan says"

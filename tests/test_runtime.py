@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 import pearl
-from pearl.answer import read_option
-from pearl.lang.library import Library, load_library
+from pearl.answer import map_answer, read_option
+from pearl.lang.graph import outputs
+from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
-from pearl.lang.values import DecodeError, Pairs, Type, decode
+from pearl.lang.values import DecodeError, Pairs, Type, decode, split_evidence
 from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
-from pearl.prompts.calls import ExecuteStep
+from pearl.prompts.calls import ExecuteStep, MapAnswer
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.evidence import evidence, evidence_key
 from pearl.runtime.loop import Return, Run, RunError, Steps, Strategy, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace, read_trace
 from pearl.store.store import open_store
-from pearl.strategies.pearl import GivenPlan
+from pearl.strategies.pearl import GivenPlan, with_one_answer
 from tests.runs import entries, runs
 
 DOCUMENT = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel. Nobody lives in Rest.")
@@ -410,7 +413,7 @@ def test_a_quotation_is_no_part_of_a_value_and_reaches_no_later_step():
     assert HOME not in asked
     assert "<X>\nthe work of [ada]\n</X>\nY is [ada]." in asked
     assert asked.count(LONG) == 1
-    assert f'[ada], from FIND_CHARACTER(CTX, "Ada"):\n<ada>\n{LONG}\n</ada>' in asked
+    assert f'[ada], from FIND_CHARACTER(CTX, "Ada"):\n<found_ada>\n{LONG}\n</found_ada>' in asked
     kept = {entry.path: entry.value for entry in journal.entries if entry.kind == "decision"}
     assert (kept["value/ada"], kept["evidence/ada"]) == (LONG, [HOME])
     quotes = evidence(finished.plan, finished.values, finished.outputs, DOCUMENT)
@@ -501,3 +504,85 @@ def test_what_an_answer_rests_on(outputs: dict[str, str], quotes: list[tuple[str
     for quote in found:
         assert (quote.span is None) == (quote.text == "Bo swims.")
         assert quote.span is None or DOCUMENT.at(quote.span) == quote.text
+
+
+# --- what a review found ---
+
+
+@pytest.mark.parametrize(
+    ("reply", "options", "letter", "fits"),
+    [
+        ("none", ["Yes", "No"], "A", False),
+        ("The answer is none.", ["One", "Two"], "A", False),
+        ("No option fits.", ["x", "y"], "A", False),
+        ("None of the above", ["x", "None of the above"], "B", True),
+        ("No", ["Yes", "No"], "B", True),
+    ],
+)
+def test_none_is_no_option_unless_one_says_so(
+    reply: str, options: list[str], letter: str, fits: bool
+):
+    model = Scripted({"map": reply, "map/best": "A"})
+    call = MapAnswer("Which?", "It does not say.", tuple(options))
+    option = asyncio.run(map_answer(call, Caller(model.answer, "s", Journal())))
+    assert (option.letter, option.fits) == (letter, fits)
+
+
+def test_a_document_among_the_parts_of_an_answer_is_none_of_them():
+    model = Scripted({"plan/1": f"{ENDS}\nc = CONCAT(CTX, a, b) : both", "step/a": "A keeper.",
+                      "step/b": "A sailor.", "map": "B"})  # fmt: skip
+    answer = pearl.ask_sync(DOCUMENT, "Who?", options=["Ada", "Bo"], model=model)
+    assert answer.option
+    assert answer.option.letter == "B"
+
+
+def test_a_last_step_leaves_unused_steps_out_and_finds_a_name():
+    plan = parse('answer = COUNT(["a"])\nb = COUNT(["b"])\nc = COUNT(["c"])\nreturn answer, b').plan
+    ended = with_one_answer(replace(plan, question="Which?"))
+    assert outputs(ended) == ("answer_2",)
+    assert [step.name for step in ended.steps] == ["answer", "b", "c", "answer_2"]
+
+
+def test_a_merge_rests_on_what_its_inputs_quote():
+    plan = """
+    ada = FIND_CHARACTER(CTX, "Ada") : who she is
+    both = CONCAT(ada, "and more") : joined
+    said = CONCAT(evidence both) : the passage
+    """
+    spoken = 'She says "I have lived in this town for ever".'
+    finished, _, _ = run(plan, {"step/ada": f"{spoken}\n> {HOME}"})
+    assert finished.text == HOME
+
+
+def test_words_in_quotation_marks_do_not_stand_for_evidence():
+    document = Source("d", f'{HOME} "I have lived in this town for ever", she said.')
+    values = {"a": 'She says "I have lived in this town for ever".', evidence_key("a"): [HOME]}
+    plan = parse('a = FIND_CHARACTER(CTX, "Ada")\nb = CONCAT(a)').plan
+    quotes = evidence(plan, {**values, "b": values["a"]}, ["b"], document)
+    assert {quote.text for quote in quotes} == {HOME, "I have lived in this town for ever"}
+
+
+@pytest.mark.parametrize("kind", ["bool", "number", "pairs"])
+def test_the_documents_own_words_are_no_value_of_a_kind(kind: Type):
+    with pytest.raises(DecodeError):
+        decode("> yes, in 1901", kind)
+    assert decode("> Ada\n>\n> Bo", "list") == []
+    assert split_evidence("Ulm\n> a\n>\n> b") == ("Ulm", ["a", "b"])
+
+
+def test_a_trace_of_a_step_with_steps_of_its_own_replays_its_evidence(tmp_path: Path):
+    text = "LOOK(CTX, X) : Look X up.\n  plan:\n    1. one = FIND_CHARACTER(CTX, X)\n"
+    own = {action.name: action for action in parse_library(text).actions}
+    known = load_library()
+    library = Library(known.names, MappingProxyType({**known.actions, **own}))
+    plan = 'k = LOOK(CTX, "Ada") : who\nsaid = CONCAT(evidence k) : the passage'
+    finished, _, journal = run(plan, {"step/one": f"Here.\n> {HOME}"}, library=library)
+    assert finished.text == HOME
+    trace = read_trace(Source("t", export_trace(journal.entries, "t")))
+    assert replay([trace], library).exact == 1
+    assert trace.replies["step/k"] == "Here."
+    assert lint("c = CONCAT(evidence CTX)") == ["PRL301"]
+
+
+def lint(plan: str) -> list[str]:
+    return [one.code for one in check(parse(plan), load_library()) if one.severity == "error"]

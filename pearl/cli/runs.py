@@ -358,6 +358,7 @@ def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
                 "run": name,
                 "plan": print_plan(trace.plan),
                 "values": values,
+                "evidence": trace.evidence,
                 "answer": trace.answer,
             }
         )

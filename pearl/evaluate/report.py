@@ -434,7 +434,9 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
     return rows
 
 
-_SCORES = re.compile(r"exact_match|f1|contains|(?:sp|triples|joint)_\w+|recall_at_\d+|format")
+_SCORES = re.compile(
+    r"exact_match|f1|contains|(?:sp|triples|joint)_\w+|recall_at_\d+|format|none_fits"
+)
 """Names of measures that a question without them has 0 of."""
 
 

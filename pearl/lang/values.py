@@ -121,7 +121,7 @@ def _pair(key: str, item: str) -> str:
 _LINE_END = re.compile("[\x85\u2028\u2029]")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_QUOTE = re.compile(r"[ \t]*>[ \t]?(.*\S)[ \t]*")
+_QUOTE = re.compile(r"[ \t]*>[ \t]?(.*?)[ \t]*")
 _TRUTH = re.compile(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
 
 
@@ -132,7 +132,7 @@ def split_evidence(reply: str) -> tuple[str, list[str]]:
     quotations.
     """
     lines = [(line, _QUOTE.fullmatch(line)) for line in reply.splitlines()]
-    quoted = [quote[1] for _, quote in lines if quote]
+    quoted = [quote[1] for _, quote in lines if quote and quote[1]]
     if not quoted:
         return reply, []
     said = "\n".join(line for line, quote in lines if not quote).strip()
@@ -149,10 +149,11 @@ def decode(reply: str, returns: Type) -> Value:
     Raises:
         DecodeError: the reply holds no such value.
     """
-    said, _ = split_evidence(reply)
+    said, quoted = split_evidence(reply)
     if returns in ("text", "any"):
         return said
-    told = said.strip()
+    # A list, a number or a truth value is not read out of the document's own words.
+    told = "" if quoted and said == "\n".join(quoted) else said.strip()
     if returns == "bool":
         found = _TRUTH.match(told)
         if not found:

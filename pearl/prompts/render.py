@@ -86,7 +86,7 @@ def render(call: Call) -> tuple[Message, ...]:
                 call=call,
                 document=document_block(call.document) if call.document else None,
                 arguments=_written(call),
-                named={name for name, _, _ in call.outputs},
+                named={f"[{name}]" for name, _, _ in call.outputs},
                 outputs=[(name, as_text(value), made) for name, value, made in call.outputs],
                 examples=_examples(call.action),
                 returns=KNOWN if knows else RETURNS[call.action.returns],

@@ -59,10 +59,11 @@ def quoted(
             after ">" claims to be the document's.
     """
     needs = dependencies(plan.steps)
+    quotes: list[tuple[str, str]] = []
     wanted = list(ends)
     seen: set[str] = set()
+    spoken: list[tuple[str, str]] = []
     while wanted:
-        quotes: list[tuple[str, str]] = []
         for name in wanted:
             text = as_text(values.get(name, ""))
             lines = as_text(values.get(evidence_key(name), [])).splitlines()
@@ -70,15 +71,16 @@ def quoted(
             quotes += ((name, line) for line in lines)
             for match in _QUOTED.finditer(without_quotes(text)) if document else ():
                 words = (match[1] or match[2]).strip()
-                known = any(words in line for line in lines)
-                if document and not known and _located(words, name, document).span:
-                    quotes.append((name, words))
+                if document and _located(words, name, document).span:
+                    spoken.append((name, words))
         if quotes:
-            return quotes
+            break
         seen.update(wanted)
         inputs = dict.fromkeys(one for name in wanted for one in needs.get(name, ()))
         wanted = [name for name in inputs if name not in seen]
-    return []
+    # Words in quotation marks add to what is quoted, and never stand for it.
+    told = [line for _, line in quotes]
+    return quotes + [one for one in spoken if not any(one[1] in line for line in told)]
 
 
 def evidence(

@@ -400,6 +400,11 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
     if action is None:
         raise BindError(f"{step.action} is not in the library.")
     path = f"step/{step.name}"
+    asked = {ref.name for ref in step_refs(step) if ref.mode is Mode.EVIDENCE}
+    for name in asked:
+        # What quotes nothing itself, as a merge, rests on what its inputs quote.
+        lines: list[Value] = [quote for _, quote in quoted(frame.plan, values, [name])]
+        values = {**values, evidence_key(name): lines}
     ref = mapped(step)
     if ref is None:
         return await _called(step, action, values, None, path, frame)

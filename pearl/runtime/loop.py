@@ -21,6 +21,7 @@ from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check
 from pearl.runtime.calls import Caller
 from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
+from pearl.runtime.evidence import evidence_key
 from pearl.runtime.executor import NONE, Frame, Handlers, StepFailure, execute
 
 STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
@@ -219,7 +220,8 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
         for step in fitted.steps[len(kept) :]:
             same = step in ran.steps and step.name in values
             if same and all(ref.name in known or ref.name == DOCUMENT for ref in step_refs(step)):
-                known[step.name] = values[step.name]
+                for key in (step.name, evidence_key(step.name)):
+                    known |= {key: values[key]} if key in values else {}
         inner = replace(frame, library=library.with_declared(fitted.declares), plan=fitted)
         left = [step for step in fitted.steps[len(kept) :] if step.name not in known]
         values, failures = await execute(inner, left, known)

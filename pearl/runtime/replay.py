@@ -25,6 +25,7 @@ from pearl.lint.checker import check
 from pearl.models.base import ModelError
 from pearl.models.recorded import Recorded
 from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.evidence import evidence_key
 from pearl.runtime.executor import Frame, Handlers, SolverError, execute
 from pearl.runtime.trace import Trace, is_trace, json_as_text, read_trace
 
@@ -121,8 +122,11 @@ async def _executed(plan: Plan, record: Trace, library: Library) -> str:
 
     handlers = Handlers({_RECORDED.name: solve})
     document = Source("document", "-")
-    frame = Frame(document, _complete(plan, library), caller, handlers=handlers)
-    values, failures = await execute(frame, plan.steps, {})
+    frame = Frame(document, _complete(plan, library), caller, handlers=handlers, plan=plan)
+    start: dict[str, Value] = {
+        evidence_key(name): [*lines] for name, lines in record.evidence.items()
+    }
+    values, failures = await execute(frame, plan.steps, start)
     if failures:
         raise InputError(f"{record.source.name}: {failures[0].cause}")
     return "\n\n".join(as_text(values[name]) for name in outputs(plan))

@@ -17,7 +17,7 @@ from pearl.lang.graph import outputs
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan, print_step
 from pearl.lang.source import InputError, Source
-from pearl.lang.values import canonical_json, one_line_json
+from pearl.lang.values import canonical_json, one_line_json, split_evidence
 from pearl.runtime.calls import Entry
 
 _FRAME = re.compile(r"((?:step/[^/]+/)*)plan$")
@@ -209,7 +209,8 @@ def export_trace(entries: Iterable[Entry], name: str) -> str:
         if tree:
             lines += [f"# within {line}" for line in branch_lines(tree, step.name)]
         for at, value in sorted(items.get(step.name, []), key=lambda item: item[0]):
-            lines.append(f"# value {step.name}[{at}] = {one_line_json(value)}")
+            said = split_evidence(value)[0] if isinstance(value, str) else value
+            lines.append(f"# value {step.name}[{at}] = {one_line_json(said)}")
         if f"value/{step.name}" in done:
             lines.append(f"# value {step.name} = {one_line_json(done[f'value/{step.name}'])}")
         if f"evidence/{step.name}" in done:
@@ -258,8 +259,4 @@ def read_trace(source: Source) -> Trace:
         else:
             values[f"step/{found[1]}"] = value
             replies[f"step/{found[1]}"] = text
-    for name, quotes in evidence.items():
-        path = f"step/{name}"
-        if path in replies and f"{path}[0]" not in replies:
-            replies[path] = "\n> ".join([replies[path], *quotes])
     return Trace(source, replies, answer, values, evidence)

@@ -256,7 +256,10 @@ def retrieve_read_plan(question: str, passages: int = PASSAGES) -> Plan:
     return Plan((found, answer), question)
 
 
-_SAID = re.compile(r"\banswer is\b:?\s*", re.IGNORECASE)
+_SAID = re.compile(
+    r"(?im)(?:^|(?<=[.!?,;:])\s)\W*(?:(?:so|thus|therefore|hence),? )?"
+    r"the (?:final )?answer is\b:?\s*"
+)
 
 
 def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> Plan:
@@ -334,7 +337,7 @@ def conclusion(text: str) -> str:
         except (ValueError, RecursionError):
             pass
     first = last.split("\n", 1)[0].strip()
-    return first.removesuffix(".").strip('"') or text
+    return first.strip("*_` ").removesuffix(".").strip('"“”*_` ').removesuffix(".") or text
 
 
 def _lines(step: Step, action: Action, values: Mapping[str, Value], question: str) -> list[str]:

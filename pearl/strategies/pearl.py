@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
@@ -205,10 +206,12 @@ def with_one_answer(plan: Plan) -> Plan:
     taken = {step.name for step in plan.steps} | {action.name for action in plan.declares}
     if len(ends) < 2 or ANSWER_FROM.name in taken:
         return plan
-    name = next(name for name in ("answer", "final_answer", "the_answer") if name not in taken)
+    names = chain(("answer",), (f"answer_{number}" for number in count(2)))
+    name = next(name for name in names if name not in taken)
     last = Step(name, ANSWER_FROM.name, tuple(map(Ref, ends)), " ".join(plan.question.split()))
     declares = (*plan.declares, ANSWER_FROM)
-    return replace(plan, steps=(*plan.steps, last), declares=declares, returns=())
+    returns = (Ref(name),) if plan.returns else ()
+    return replace(plan, steps=(*plan.steps, last), declares=declares, returns=returns)
 
 
 FUSION = 60

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from pearl.answer import Session, answer, start
+from pearl.answer import Option, Session, answer, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import Example
 from pearl.lang.printer import print_plan
@@ -138,6 +138,10 @@ async def mapped(ready: Prepared, example: Example, session: Session) -> Outcome
     question, document, options = example.question, example.document, example.options
     reply = await answer(ready, question, document, options, session)
     chosen = reply.option.letter if reply.option else conclusion(reply.text)
-    # Right or wrong, that what was found decided for no option is a failure of its own.
-    measures = {"none_fits": 1.0} if reply.option and not reply.option.fits else {}
+    measures = none_fits(reply.option)
     return Outcome(chosen, reply.text, reply.plan, fallback=reply.fallback, measures=measures)
+
+
+def none_fits(option: Option | None) -> Mapping[str, float]:
+    """That what was found decided for no option: a failure of its own, right or wrong."""
+    return {"none_fits": 1.0} if option and not option.fits else {}

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pearl.answer import Session, map_answer, read_option
 from pearl.evaluate.context import LIBRARY, STEPWISE, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped
+from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped, none_fits
 from pearl.evaluate.supporting_facts import supported
 from pearl.lang.ast import Plan
 from pearl.lang.library import Library, load_library
@@ -133,7 +133,7 @@ async def retrieve_and_read(
         caller = session.caller()
         call = MapAnswer(example.question, words, example.options)
         option = await map_answer(call, caller)
-        return Outcome(option.letter, words, plan_text)
+        return Outcome(option.letter, words, plan_text, measures=none_fits(option))
     return Outcome(baselines.conclusion(words), words, plan_text)
 
 

@@ -30,6 +30,12 @@ from pearl.lint.rules.base import Findings, PlanView, Rule
 def check(view: PlanView) -> Findings:
     for index, used in enumerate(view.step_refs):
         for ref in used:
+            if ref.mode is Mode.EVIDENCE and ref.name == DOCUMENT:
+                yield RULE(
+                    ref.span,
+                    "CTX quotes nothing.",
+                    help="Name a step: evidence is what a step quotes from CTX.",
+                )
             if not ref.maps:
                 continue
             kind = "text" if ref.name == DOCUMENT else view.type_before(ref.name, index)
