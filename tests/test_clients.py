@@ -92,6 +92,19 @@ def test_whatever_the_client_signs_in_with_is_told_to_nobody(serve: Serve):
     assert server.asked[0].headers["Authorization"] == f"Bearer {token}"
 
 
+def test_secrets_of_an_address_and_of_cookies_are_told_to_nobody(serve: Serve):
+    key, cookie = "q/secretsecret==", "cookie-" + "cd" * 12
+    server = serve([failing(400, f"bad {key} q%2Fsecretsecret%3D%3D {cookie} {cookie}")])
+    mine = client(
+        server.url,
+        default_query={"key": key, "api-version": "2024-10-21"},
+        default_headers={"Cookie": f"lang=en; session={cookie}"},
+    )
+    with pytest.raises(ModelError, match=r"bad \*\*\* \*\*\* \*\*\* \*\*\*"):
+        answered(short(), model=OpenAIModel(mine, "m"))
+    assert "key=q%2Fsecretsecret" in server.asked[0].url
+
+
 def test_a_client_that_cannot_sign_in_is_told_in_one_line(serve: Serve):
     server = serve(["fine"])
 
@@ -169,7 +182,8 @@ def test_a_response_is_read_with_no_trust(serve: Serve, case: str):
 
 def test_a_custom_tools_input_is_the_text(serve: Serve):
     call = {"type": "custom_tool_call", "name": "plan", "input": "1. a = B(CTX) : C"}
-    data = {"status": "completed", "output": [{"type": "reasoning"}, call]}
+    beside = {"type": "message", "content": [{"type": "output_text", "text": "Here it is."}]}
+    data = {"status": "completed", "output": [{"type": "reasoning"}, beside, call]}
     serve([answering(200, json.dumps(data), "application/json")])
     assert answered(short(), model=pearl.choose_model("responses:m"))[0].text == call["input"]
 

@@ -8,7 +8,7 @@ import json
 import re
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,18 +18,30 @@ import pytest
 
 import pearl
 from pearl.lang.source import InputError, Source
-from pearl.models.base import Constraint, ModelError, Reply, call_key
+from pearl.models.base import Constraint, Model, ModelError, Reply, Request, call_key
 from pearl.models.constraints import (
     GRAMMARS,
     SCHEMAS,
+    Forms,
+    Prove,
     choose_mode,
     constraints_of,
     held,
     request_fields,
 )
-from pearl.prompts.calls import CorrectPlan, FillSchema, MapAnswer, NextStep, RefinePlan, WritePlan
+from pearl.models.middleware.stack import EngineLimits, start_engine
+from pearl.models.tokens import upper
+from pearl.prompts.calls import (
+    CorrectPlan,
+    FillSchema,
+    MapAnswer,
+    NextStep,
+    ProveForm,
+    RefinePlan,
+    WritePlan,
+)
 from pearl.prompts.render import load_schema, render
-from pearl.runtime.calls import Caller, Journal, fill
+from pearl.runtime.calls import Caller, Journal, at_most, fill
 from pearl.strategies.pearl import write_plan
 from tests.server import Answer, Serve, completion, failing, starting
 from tests.shell import call
@@ -113,7 +125,7 @@ class Endpoint:
         if form != "custom_tool":
             return held
         call = {"id": "call_1", "type": "custom", "custom": {"name": "reply", "input": held}}
-        return completion(None, tool_calls=[call], finish="tool_calls")
+        return completion("Here it is.", tool_calls=[call], finish="tool_calls")
 
 
 def planned(**options: Any) -> pearl.Planned:
@@ -150,6 +162,114 @@ def test_a_field_that_is_passed_over_proves_nothing(serve: Serve):
     serve(endpoint)
     assert planned().attempts == 1
     assert endpoint.forms == [*GRAMMARS, ""]
+
+
+@pytest.mark.parametrize("status", [404, 503])
+def test_a_failure_says_nothing_of_a_form(serve: Serve, status: int):
+    endpoint = Endpoint(GRAMMARS, free=PLAN, refuses=GRAMMARS, words=(status, "Try again later."))
+    serve(endpoint)
+    assert planned().attempts == 1
+    assert endpoint.forms == [*GRAMMARS, ""]
+    endpoint.refuses = ()
+    planned()
+    assert endpoint.forms[-2:] == ["grammar", "grammar"]
+
+
+def test_a_reply_that_is_free_is_told_of(serve: Serve):
+    serve(Endpoint(free=PLAN))
+    for _ in range(2):
+        assert "No grammar was found" in call("plan", QUESTION).err
+    assert "No grammar" not in call("plan", QUESTION, "--constrain", "never").err
+
+
+def test_always_asks_a_model_anew_that_was_asked_before(serve: Serve):
+    endpoint = Endpoint(free=PLAN)
+    serve(endpoint)
+    model = pearl.choose_model()
+    planned(model=model)
+    endpoint.takes = ("grammar",)
+    assert planned(model=model, constrain="always").attempts == 1
+    assert endpoint.forms == [*GRAMMARS, "", "grammar", "grammar"]
+
+
+@pytest.mark.parametrize("asked", ['"x"', "null", "[]", "true"])
+def test_a_damaged_file_is_no_error(serve: Serve, tmp_path: Path, asked: str):
+    endpoint = Endpoint(("grammar",))
+    serve(endpoint)
+    planned()
+    file = tmp_path / "cache" / "pearl" / "constraints.json"
+    text = file.read_text()
+    file.write_text(re.sub(r'"asked": [\d.]+', f'"asked": {asked}', text))
+    assert file.read_text() != text
+    planned()
+    assert endpoint.forms == ["grammar"] * 4
+
+
+def test_a_process_without_a_home_asks_again(serve: Serve, monkeypatch: pytest.MonkeyPatch):
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    endpoint = Endpoint(("grammar",))
+    serve(endpoint)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    assert planned().attempts == planned().attempts == 1
+    assert endpoint.forms == ["grammar"] * 4
+
+
+def test_two_event_loops_may_ask_one_model_what_it_takes():
+    forms = Forms("", ("grammar",), ())
+
+    async def says(proof: ProveForm) -> str:
+        return proof.word
+
+    async def meets_another(proof: ProveForm) -> str:
+        await asyncio.to_thread(lambda: asyncio.run(_form(says)))
+        return proof.word
+
+    async def _form(prove: Prove) -> str:
+        return await forms.form_of("grammar", prove)
+
+    assert asyncio.run(_form(meets_another)) == "grammar"
+
+
+def test_what_a_model_takes_is_asked_at_no_questions_cost(serve: Serve):
+    endpoint = Endpoint(("ebnf",))
+    serve(endpoint)
+    model = pearl.choose_model()
+    caller = at_most(Caller(model.answer, model.identity, Journal(), forms=model.forms), 1)
+
+    async def ask() -> str:
+        await write_plan(WritePlan(QUESTION, pearl.load_library()), caller)
+        return await _outcome(caller(MapAnswer("q", "a", ("x", "y")), "map"), model)
+
+    assert asyncio.run(ask()) == "calls"
+    assert endpoint.forms == [*GRAMMARS[:4], "ebnf"]
+
+
+@pytest.mark.parametrize(("form", "granted"), [("custom_tool", False), ("grammar", True)])
+def test_a_budget_counts_a_grammar_that_the_model_reads(serve: Serve, form: str, granted: bool):
+    serve(lambda _: PLAN)
+    write = WritePlan(QUESTION, pearl.load_library())
+    [constraint] = constraints_of(write)
+    messages = render(write)
+    held = Request(write, messages, "p", "k", constraint=replace(constraint, form=form))
+    model = pearl.choose_model()
+    # As much as the call without a constraint may take.
+    limits = EngineLimits(max_tokens=upper(held, model.name).total)
+    ask = asyncio.run(_outcome(start_engine(model, limits=limits).ask(held), model))
+    assert ask == ("fine" if granted else "budget")
+
+
+async def _outcome(asked: Awaitable[Reply], model: Model) -> str:
+    try:
+        await asked
+    except ModelError as error:
+        return error.reason
+    else:
+        return "fine"
+    finally:
+        await model.close()
 
 
 def test_always_ends_with_one_line_and_asks_anew(serve: Serve):
@@ -235,6 +355,24 @@ def test_recorded_runs_replay_held_or_not(serve: Serve, tmp_path: Path):
         rows.write_text(call("cache", "export", "last", "--store", store).out)
         recorded = pearl.choose_model(f"recorded:{rows}")
         assert planned(model=recorded, constrain="auto").attempts == 1
+
+
+def test_a_replay_of_free_replies_is_not_taken_for_what_was_held(serve: Serve, tmp_path: Path):
+    endpoint = Endpoint(("grammar",), free=PLAN)
+    serve(endpoint)
+    planned(store=str(tmp_path / "first"), constrain="never")
+    rows = call("cache", "export", "last", "--store", tmp_path / "first").out
+    (tmp_path / "rows").write_text(rows)
+    recorded = pearl.choose_model(f"recorded:{tmp_path / 'rows'}")
+    second = str(tmp_path / "second")
+    assert planned(model=recorded, store=second, constrain="auto").attempts == 1
+    again = [
+        json.loads(line) for line in (rows, call("cache", "export", "last", "--store", second).out)
+    ]
+    assert again[0]["key"] == again[1]["key"]
+    # The model itself is asked, and held.
+    planned(store=second)
+    assert endpoint.forms == ["", "grammar", "grammar"]
 
 
 @pytest.mark.parametrize("value", ["sometimes", "AUTO"])

@@ -161,7 +161,6 @@ def test_a_call_is_kept_for_the_model_that_answered_it(serve: Serve, tmp_path: P
     count = len(server.asked)
     # The plan is there already; the steps are another model's.
     assert call(*words, "--model", "small", "--planner-model", "large").code == 0
-    assert asked(server)[count - 1 :] != []
     assert [one.body["model"] for one in server.asked[count:]] == ["small", "small"]
     assert call(*words, "--model", "large").code == 0
     assert len(server.asked) == count + 2

@@ -123,6 +123,8 @@ class Reply:
         kept: whether it was paid for before, or by another call that asked
             the same: nothing was sent for this one.
         attempts: what was tried before and failed.
+        key: the key it belongs to, where that is not the request's: a recording has what a call
+            got that was not constrained.
     """
 
     text: str
@@ -130,6 +132,7 @@ class Reply:
     complete: bool = True
     kept: bool = False
     attempts: tuple[Attempt, ...] = ()
+    key: str = ""
 
 
 PASSING = frozenset({"rate", "connection", "timeout", "server", "reply"})
@@ -152,6 +155,7 @@ class ModelError(Exception):
         usage: tokens that were paid for all the same.
         attempts: what was tried before and failed.
         window: tokens that fit the model, where an endpoint that refuses a longer prompt says so.
+        status: HTTP's, where an endpoint answered with an error; else 0.
     """
 
     def __init__(
@@ -163,6 +167,7 @@ class ModelError(Exception):
         usage: Usage | None = None,
         attempts: tuple[Attempt, ...] = (),
         window: int | None = None,
+        status: int = 0,
     ) -> None:
         super().__init__(message)
         self.reason = reason
@@ -170,6 +175,7 @@ class ModelError(Exception):
         self.usage = usage or Usage()
         self.attempts = attempts
         self.window = window
+        self.status = status
 
 
 Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]

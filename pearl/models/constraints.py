@@ -195,8 +195,9 @@ def _without(schema: Any, keywords: frozenset[str]) -> Any:  # noqa: ANN401 - an
 
 # --- what an endpoint takes ---
 
-Prove: TypeAlias = Callable[[ProveForm], Awaitable[str]]
-"""Asks for a word in a form, and gives the reply; empty where the form was refused."""
+Prove: TypeAlias = Callable[[ProveForm], Awaitable[str | None]]
+"""Asks for a word in a form, and gives the reply; empty where the form was refused, None where
+something else went wrong and nothing is known."""
 
 
 @runtime_checkable
@@ -247,6 +248,8 @@ class Forms:
             ModelError: the endpoint cannot be asked anything.
         """
         loop = asyncio.get_running_loop()
+        if anew and self._endpoint and self._known.get(kind) == "":
+            del self._known[kind]
         while kind not in self._known:
             flight = self._flights.get(kind)
             if flight is not None and flight.get_loop() is loop:
@@ -261,16 +264,25 @@ class Forms:
                 if remembered is None or (anew and not remembered):
                     remembered = await self._proven(kind, prove)
                     self._remember(kind, remembered)
-                self._known[kind] = remembered
+                self._known[kind] = remembered or ""
             except ModelError as error:
                 flight.set_exception(error)
                 flight.exception()  # Marked as seen: perhaps nobody else waits for it.
                 raise
             finally:
-                del self._flights[kind]
+                if self._flights.get(kind) is flight:
+                    # Another event loop may have asked meanwhile.
+                    del self._flights[kind]
                 if not flight.done():
                     flight.cancel()
         return self._known[kind]
+
+    def none_taken(self, kind: Kind) -> None:
+        """Take note that replies are free that would be held to a kind."""
+        self.notice = self.notice or (
+            f"No {kind} was found that the endpoint keeps replies to: they were checked and "
+            "corrected instead."
+        )
 
     def refuse(self, kind: Kind) -> None:
         """Take note that a form which was taken once is refused."""
@@ -281,20 +293,27 @@ class Forms:
         self._known[kind] = ""
         self._remember(kind, None)
 
-    async def _proven(self, kind: Kind, prove: Prove) -> str:
+    async def _proven(self, kind: Kind, prove: Prove) -> str | None:
+        """The form that is taken; empty for none, None where that cannot be told now."""
+        none: str | None = ""
         for form in self._candidates[kind]:
             # A reply that was kept would prove nothing, so each word is a new one.
             word = f"heliotrope-{secrets.token_hex(4)}"
-            said = (await prove(ProveForm(form, word))).strip()
+            reply = await prove(ProveForm(form, word))
+            if reply is None:
+                none = None
+                continue
+            said = reply.strip()
             with suppress(ValueError, TypeError, KeyError, RecursionError):
                 said = said if kind == "grammar" else json.loads(said)["word"]
             if said == word:
                 return form
-        return ""
+        return none
 
     def _remembered(self) -> dict[str, str]:
-        entry = _read(_file()).get(self._endpoint) if self._endpoint else None
-        if not isinstance(entry, dict) or not time.time() - entry.get("asked", 0) < KNOWN_FOR:
+        entry = _read().get(self._endpoint) if self._endpoint else None
+        asked = entry.get("asked") if isinstance(entry, dict) else None
+        if not isinstance(asked, int | float) or not time.time() - asked < KNOWN_FOR:
             return {}
         known = {kind: entry.get(kind, None) for kind in self._candidates}
         takes = {kind: ("", *forms) for kind, forms in self._candidates.items()}
@@ -310,7 +329,7 @@ class Forms:
             entry = {**self._remembered(), "asked": time.time()}
             entry = {name: one for name, one in {**entry, kind: form}.items() if one is not None}
             path.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({**_read(path), self._endpoint: entry}, indent=1)
+            text = json.dumps({**_read(), self._endpoint: entry}, indent=1)
             with replacing(path) as file:
                 file.write(text.encode())
 
@@ -319,9 +338,10 @@ def _file() -> Path:
     return cache_folder() / "constraints.json"
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read() -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        data = json.loads(_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError, RuntimeError):
+        # RuntimeError: it is nested too deeply, or there is no home.
         return {}
     return data if isinstance(data, dict) else {}

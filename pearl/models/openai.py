@@ -394,9 +394,9 @@ def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any 
     message, finished = _get(choice, "message"), _get(choice, "finish_reason")
     text, refusal = _get(message, "content"), _get(message, "refusal")
     tools = _get(message, "tool_calls")
-    if not text and isinstance(tools, list) and tools:
-        # The one tool that was offered takes the reply, held to a grammar.
-        text = _get(_get(tools[0], "custom"), "input")
+    if isinstance(tools, list) and tools:
+        # The one tool that was offered takes the reply, held to a grammar; text beside it is not.
+        text = _get(_get(tools[0], "custom"), "input") or text
     if isinstance(refusal, str) and refusal and not text:
         words = " ".join(redact(refusal).split())[:SHOWN]
         raise ModelError("refusal", f"The model refused: {words}")

@@ -21,7 +21,7 @@ from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError
@@ -130,7 +130,8 @@ class ClientTransport(Transport):
             self.batch_path = "/chat/completions"
 
     def redact(self, text: str) -> str:
-        for secret in self._secrets:
+        # The longest first: one may begin another.
+        for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
 
@@ -184,14 +185,24 @@ class ClientTransport(Transport):
         except APIStatusError as error:
             response = error.response
         self._note(response.request.headers)
+        for pair in str(response.request.url.query, "utf-8", "replace").split("&"):
+            name, _, value = pair.partition("=")
+            if name != "api-version" and name not in sent["options"]["params"]:
+                self._hide(value, unquote_plus(value))
         return response
 
     def _note(self, headers: Mapping[str, str]) -> None:
         """Remember what a request's headers sign in with."""
         for name, text in headers.items():
-            for part in text.split() if SECRET.search(name) else ():
-                if len(part) >= SECRET_LENGTH:
-                    self._secrets[part] = None
+            if SECRET.search(name):
+                # A cookie header has several, each as name=value.
+                parts = {*text.split(), *re.split(r"[\s;,]+", text)}
+                self._hide(*parts, *(part.partition("=")[2] for part in parts))
+
+    def _hide(self, *secrets: str) -> None:
+        for secret in secrets:
+            if len(secret) >= SECRET_LENGTH:
+                self._secrets[secret] = None
 
     async def _body(self, response: Any) -> AsyncIterator[bytes]:  # noqa: ANN401 - of httpx
         with self._mapped_errors():

@@ -47,7 +47,9 @@ class Recorded:
         # What was recorded may have been constrained or not.
         for key in (request.key, request.plain, request.path):
             if key and key in self.answers:
-                return Reply(self.answers[key], complete=key not in self.cut)
+                # Kept as the free reply it is, or the model itself would seem to have been held.
+                own = key if key == request.plain != request.key else ""
+                return Reply(self.answers[key], complete=key not in self.cut, key=own)
         raise ModelError("recording", f"{self.name} has no answer for the call {request.path}.")
 
     async def close(self) -> None:

@@ -89,9 +89,10 @@ def as_completion(data: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
     if not isinstance(items, list):
         return completion
     said: dict[str, list[Any]] = {"text": [], "refusal": []}
+    tools: list[dict[str, Any]] = []
     for item in map(_object, items):
         if item.get("type") == "custom_tool_call":
-            said["text"].append(item.get("input"))
+            tools.append({"custom": item})
         parts = item.get("content")
         for part in map(_object, parts if isinstance(parts, list) else ()):
             if part.get("type") in ("output_text", "refusal"):
@@ -106,7 +107,7 @@ def as_completion(data: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
         }
     ]
     message = completion["choices"][0]["message"]
-    message["content"] = message.pop("text")
+    message |= {"content": message.pop("text"), "tool_calls": tools}
     return completion
 
 

@@ -400,7 +400,7 @@ def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> Mo
     window = complaint.window if reason == "context" else None
     if reason == "context" and window is None:
         message += " Say in PEARL_CONTEXT how many tokens fit it."
-    return ModelError(reason, message, retry_after=wait, window=window)
+    return ModelError(reason, message, retry_after=wait, window=window, status=status)
 
 
 def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tuple[str, str]:

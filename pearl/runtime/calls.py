@@ -207,21 +207,28 @@ class Caller:
             form = await self.forms.form_of(constraint.kind, self._prove, anew=self.always)
             if form:
                 return replace(constraint, form=form)
-        if constraints and self.always:
+        if not constraints:
+            return None
+        if self.always:
             raise ModelError(
                 "request",
                 f"The model takes no {constraints[-1].kind} that replies are held to: use "
                 "--constrain auto, or a server that does.",
             )
+        assert self.forms is not None
+        self.forms.none_taken(constraints[-1].kind)
         return None
 
-    async def _prove(self, call: ProveForm) -> str:
+    async def _prove(self, call: ProveForm) -> str | None:
         [proof] = constraints_of(call)
         try:
             return (await self._asked(call, f"{PROVE}/{call.form}", 0, proof)).text
         except ModelError as error:
-            if error.reason in (*REFUSING, "reply", "refusal", "context"):
+            if error.reason in ("reply", "refusal", "context") or error.status in (400, 422):
                 return ""
+            if error.reason in REFUSING:
+                # Of the form it says nothing: a server may have failed, or know no such model.
+                return None
             raise
 
     async def _asked(
@@ -256,7 +263,7 @@ class Caller:
             "call",
             path,
             reply.text,
-            key,
+            reply.key or key,
             len(reply.attempts) + 1,
             usage=reply.usage,
             seconds=round(time.monotonic() - started, 3),
@@ -306,6 +313,24 @@ def spent_by_model(entries: Iterable[Entry], name: str) -> dict[str, Usage]:
     return spent
 
 
+def counting(ask: Ask, count: Callable[[], None]) -> Ask:
+    """The same model, that counts a question's calls.
+
+    Those that find out what a model takes are made for no question.
+
+    Args:
+        ask: who is asked.
+        count: told of each call before it is made; it may raise.
+    """
+
+    async def counted(request: Request) -> Reply:
+        if not isinstance(request.call, ProveForm):
+            count()
+        return await ask(request)
+
+    return counted
+
+
 def at_most(caller: Caller, calls: int = CALLS) -> Caller:
     """A caller that refuses to ask more often.
 
@@ -318,14 +343,13 @@ def at_most(caller: Caller, calls: int = CALLS) -> Caller:
     """
     asked = 0
 
-    async def ask(request: Request) -> Reply:
+    def count() -> None:
         nonlocal asked
         if asked == calls:
             raise ModelError("calls", f"The question has taken its {calls} calls: allow more.")
         asked += 1
-        return await caller.ask(request)
 
-    return replace(caller, ask=ask)
+    return replace(caller, ask=counting(caller.ask, count))
 
 
 REVISIONS = 2

@@ -22,11 +22,10 @@ from pearl.lang.graph import needed
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import Source
 from pearl.lang.values import Pairs, Value, as_text
-from pearl.models.base import Reply, Request
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever
-from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, fill
+from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, counting, fill
 from pearl.runtime.context import UNLIMITED, Context, fit_fill
 from pearl.runtime.evidence import Quote, evidence
 from pearl.runtime.executor import Handlers, SolverError
@@ -390,10 +389,10 @@ class Fsm:
             if left_out:
                 self._caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
 
-        async def counted(request: Request) -> Reply:
+        def count() -> None:
             self.calls += 1
-            return await self._caller.ask(request)
 
+        counted = counting(self._caller.ask, count)
         revisions = max(min(self.limits.revisions, self._left() - 1), 0)
         return await fill(replace(self._caller, ask=counted), call, path, check, revisions)
 

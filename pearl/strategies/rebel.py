@@ -19,11 +19,11 @@ from typing import Literal as OneOf
 from pearl.lang.ast import Action, Arg, Literal, Ref, Step, Template
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
-from pearl.models.base import Ask, ModelError, Reply, Request
+from pearl.models.base import Ask, ModelError
 from pearl.models.embeddings import Embed, choose_embedding, cosine
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
-from pearl.runtime.calls import Caller, Check, SchemaError, fill
+from pearl.runtime.calls import Caller, Check, SchemaError, counting, fill
 from pearl.runtime.executor import Frame, Handlers, Output, SolverError
 from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, run_in_frame
 from pearl.strategies.rebel_calls import (
@@ -108,7 +108,7 @@ class Spent:
     def counted(self, ask: Ask) -> Ask:
         """The same model, whose calls are counted here."""
 
-        async def counting(request: Request) -> Reply:
+        def count() -> None:
             if not self.left:
                 raise ModelError(
                     "calls",
@@ -116,9 +116,8 @@ class Spent:
                     "more, or ask less at once.",
                 )
             self.calls += 1
-            return await ask(request)
 
-        return counting
+        return counting(ask, count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,10 +115,11 @@ class Cached:
         except BaseException:
             self.replies.release(self.scope, request.key)
             raise
+        if reply.key:
+            self.replies.release(self.scope, request.key)
         # What is used now is what is found later, so that a run that goes on ends no differently.
-        return self.replies.put(
-            self.scope, request.key, reply, self.model.name, self.model.identity
-        )
+        key = reply.key or request.key
+        return self.replies.put(self.scope, key, reply, self.model.name, self.model.identity)
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,7 @@ class Retry:
             usage=error.usage,
             attempts=tuple(attempts),
             window=error.window,
+            status=error.status,
         )
 
 

@@ -9,13 +9,14 @@ answered without it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
 from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage, env_number
-from pearl.models.constraints import Forms, Mode, forms_taken
+from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_fields
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
 from pearl.models.middleware.cache import Cached, PrefixWarmup, ReplyCache
 from pearl.models.middleware.rate_limit import (
@@ -27,7 +28,7 @@ from pearl.models.middleware.rate_limit import (
 )
 from pearl.models.middleware.retry import TRIES, Retry
 from pearl.models.routing import members, model_for
-from pearl.models.tokens import FREE, NO_PRICES, REPLY, Prices, upper
+from pearl.models.tokens import BYTES_A_TOKEN, FREE, NO_PRICES, REPLY, Prices, upper
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,19 @@ def start_engine(
     return engine
 
 
+def _expected(request: Request, model: str, reply: int) -> Usage:
+    """At least as many tokens as a call takes, with what its reply is held to.
+
+    A grammar that a server's decoder is given is no token of the prompt. That of a tool is, and
+    so is a schema.
+    """
+    expected, held = upper(request, model, reply), request.constraint
+    if held is None or held.form not in ("custom_tool", *SCHEMAS):
+        return expected
+    size = len(json.dumps(request_fields(held)))
+    return expected + Usage(int(size / BYTES_A_TOKEN) + 1)
+
+
 def _layered(
     model: Model,
     limiter: ConcurrencyLimiter,
@@ -174,7 +188,7 @@ def _layered(
     """One model in all layers but the breaker."""
     requests = RateLimiter(limits.rpm) if limits.rpm else None
     tokens = RateLimiter(limits.tpm) if limits.tpm else None
-    expect = partial(upper, model=model.name, reply=env_number("PEARL_MAX_TOKENS") or REPLY)
+    expect = partial(_expected, model=model.name, reply=env_number("PEARL_MAX_TOKENS") or REPLY)
     ask: Ask = Throttled(
         model.answer, limiter, requests, tokens, lambda request: expect(request).total
     )
