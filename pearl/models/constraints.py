@@ -312,7 +312,9 @@ class Forms:
 
     def _remembered(self) -> dict[str, str]:
         entry = _read().get(self._endpoint) if self._endpoint else None
-        asked = entry.get("asked") if isinstance(entry, dict) else None
+        if not isinstance(entry, dict):
+            return {}
+        asked = entry.get("asked")
         if not isinstance(asked, int | float) or not time.time() - asked < KNOWN_FOR:
             return {}
         known = {kind: entry.get(kind, None) for kind in self._candidates}
