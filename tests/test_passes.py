@@ -293,7 +293,11 @@ def plans(draw: st.DrawFn) -> Plan:
 
     steps: list[Step] = []
     for number in range(draw(st.integers(1, 9))):
-        action, args, kind = call()
+        if steps and draw(st.integers(0, 2)) == 0:
+            again = draw(st.sampled_from(steps))
+            action, args, kind = again.action, again.args, types[again.name]
+        else:
+            action, args, kind = call()
         comments = draw(st.sampled_from(((), (), (), ("# a comment",))))
         note = draw(st.sampled_from(("Look", "Look", "Look again", "")))
         steps.append(Step(f"s{number}", action, args, note, comments))
