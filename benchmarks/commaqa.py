@@ -1,11 +1,14 @@
 """Next-question search on CommaQA, learned from decompositions and from answers alone.
 
     python -m benchmarks.commaqa [--data FOLDER] [--brute N] [--generated]
+    python -m benchmarks.commaqa --unseen SEED … [--questions N] [--answers]
 
 For each set: exact match and F1 of greedy (TMN-G) and best-first search (TMN-S) on the dev file,
 the calls of agents that training and test took, and the seconds. ``--brute`` tries an
 exhaustive search on so many training questions of each set; ``--generated`` learns from files of
-Pearl's own generator, and tests on what their compositional splits hold out.
+Pearl's own generator, and tests on what their compositional splits hold out. ``--unseen`` does
+nothing but the following, for each seed: of worlds of movies and of throws, six kinds of question
+are held out of training, and then all but six; every development question is of a held-out kind.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -26,14 +30,18 @@ if not __package__:
 from pearl.commaqa.agents import Agents, run_hop
 from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.decomposition import Hop, references
+from pearl.commaqa.generator import generate
 from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold
 from pearl.commaqa.model import Form, forms_of, is_empty, known_entities, opened
+from pearl.commaqa.schema import Schema, read_schema
 from pearl.commaqa.scoring import exact_match, f1
 from pearl.commaqa.search import best_first, greedy
-from pearl.commaqa.world import World, read_worlds
+from pearl.commaqa.theories import theories_of
+from pearl.commaqa.world import World, read_world, read_worlds
 from pearl.lang.values import Value
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data" / "commaqa"
+UNSEEN = ("movies", "throws")
 SETS = ("explicit", "implicit", "numeric")
 SEARCHES = {"TMN-G": greedy, "TMN-S": best_first}
 HEAD = (
@@ -48,8 +56,15 @@ def main() -> None:
     options.add_argument("--brute", type=int, default=0, metavar="N")
     options.add_argument("--calls", type=int, default=300_000, help="of exhaustive search, each")
     options.add_argument("--generated", action="store_true")
+    options.add_argument("--unseen", type=int, nargs="+", metavar="SEED")
+    options.add_argument("--questions", type=int, default=300, help="of --unseen, each part")
+    options.add_argument("--answers", action="store_true", help="of --unseen: no gold is read")
     chosen = options.parse_args()
     print(HEAD)
+    if chosen.unseen:
+        for name, seed, few in itertools.product(UNSEEN, chosen.unseen, (False, True)):
+            _unseen(name, seed, few, chosen)
+        return
     calls = sum(
         _both(name, *(_read(chosen.data / f"{name}_{part}.jsonl") for part in
                       ("train_100kb", "dev_20kb")))
@@ -110,6 +125,64 @@ def _row(
         f"{training:8.1f} {calls:12,} {seconds:8.1f}",
         flush=True,
     )
+
+
+def _unseen(name: str, seed: int, few: bool, chosen: argparse.Namespace) -> None:
+    train, test = unseen_kinds(read_schema(name), seed, chosen.questions, few=few)
+    learn = learn_from_answers if chosen.answers else learn_from_gold
+    started = time.perf_counter()
+    learned = learn(train)
+    seconds = time.perf_counter() - started
+    label = f"{name} {seed} {'6 seen' if few else '6 unseen'}"
+    _row(label, learned.model.source, "TMN-S", learned, seconds, test)
+
+
+def unseen_kinds(
+    schema: Schema, seed: int, questions: int, *, few: bool
+) -> tuple[list[World], list[World]]:
+    """Training and development worlds that have no kind of question in common.
+
+    What is calculated of a development question is calculated in training, too, as no word of an
+    agent says what "longer" is. What is looked up need not be.
+
+    Args:
+        schema: of the worlds.
+        seed: draws the kinds and the worlds.
+        questions: of each part, at least.
+        few: whether six kinds are left for training; else six are held out of it.
+    """
+    theories = theories_of(schema)
+
+    def calculated(names: Collection[str]) -> set[tuple[object, ...]]:
+        return {
+            (call.ask, call.operation, *(one > 0 and at - one for one in call.arguments))
+            for theory in theories
+            if theory.name in names
+            for at, call in enumerate(theory.calls)
+            if schema.asks[call.ask].total
+        }
+
+    random, names = Random(seed), sorted(one.name for one in theories)
+    six: set[str] = set()
+    seen: set[str] = set()
+    while not seen or not calculated(names) <= calculated(seen):
+        six = set(random.sample(names, 6))
+        seen = six if few else set(names) - six
+    train, dev = ("train", seen), ("dev", set(names) - seen)
+    return _of_kinds(schema, seed, questions, *train), _of_kinds(schema, seed, questions, *dev)
+
+
+def _of_kinds(schema: Schema, seed: int, questions: int, part: str, kinds: set[str]) -> list[World]:
+    """Worlds of a part, with their questions of some kinds alone."""
+    worlds: list[World] = []
+    for row in generate(schema, "iid", part, seed, 50 * questions):
+        row["qa_pairs"] = [one for one in row["qa_pairs"] if one["theory"] in kinds]
+        if row["qa_pairs"]:
+            worlds.append(read_world(row, schema.path, f"{part}/{len(worlds) + 1}"))
+        questions -= len(row["qa_pairs"])
+        if questions <= 0:
+            break
+    return worlds
 
 
 def _generated(name: str, split: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.commaqa import exhaustive_search
+from benchmarks.commaqa import exhaustive_search, unseen_kinds
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.decomposition import Hop, parse_hops
@@ -259,6 +259,24 @@ def test_generated_worlds_that_hold_pairs_of_hops_out():
     assert score(learn_from_gold(train).model, test) >= 95
 
 
+@pytest.mark.parametrize(("name", "few"), [("throws", True), ("movies", False)])
+def test_the_words_of_a_question_decide_over_hops_that_were_seen_together(name: str, few: bool):
+    train, test = unseen_kinds(read_schema(name), 2, 24, few=few)
+    learned = learn_from_gold(train).model
+    seen = {one.question for one in learned.patterns}
+    assert not seen & {one.question for one in learn_from_gold(test).model.patterns}
+    assert score(learned, test[:6]) == 100
+
+
+def test_a_new_word_may_be_an_entity_or_none():
+    train, _ = unseen_kinds(read_schema("throws"), 1, 12, few=True)
+    openings = learn_from_gold(train).model.openings("How many throws by athletes from Velm?", 1)
+    assert openings == [
+        ("How many throws by {1} from Velm?", ("athletes",)),
+        ("How many throws by athletes from {1}?", ("Velm",)),
+    ]
+
+
 # -- moves, and what is left open -----------------------------------------------------------------
 
 
@@ -401,6 +419,12 @@ def test_the_search_goes_on_where_an_agent_has_no_answer(agents: Agents):
     assert (found.answer, found.hops) == (["Ines", "Ada"], (hop(IN_1907),))
     assert (found.tried, found.calls) == (3, 3)
     assert greedy("Who?", agents, scorer).answer is None
+
+
+def test_what_has_no_answer_takes_no_width(agents: Agents):
+    refused, asked = (f'(select) [text] "Whom does {one} know?"' for one in ("Nobody", "Tom"))
+    scorer = Scripted((-1.0, refused), (-2.0, asked), (-3.0, None))
+    assert best_first("", agents, scorer, Budget(width=1)).hops == (hop(asked),)
 
 
 def test_no_hop_comes_twice_in_a_decomposition(agents: Agents):

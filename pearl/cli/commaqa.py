@@ -112,7 +112,7 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
 @click.argument("form", type=click.Choice(["commaqa"]), metavar="commaqa")
 @click.option(
     "--schema", "name", required=True, metavar="NAME|FILE",
-    help="explicit, implicit or numeric, or a schema of yours in TOML or JSON.",
+    help="explicit, implicit, movies, numeric or throws, or a schema of yours in TOML or JSON.",
 )  # fmt: skip
 @click.option(
     "--split", default="iid", show_default=True, metavar="NAME",

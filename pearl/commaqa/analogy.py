@@ -42,6 +42,8 @@ _CHANGED = 0.5  # a hop that is asked in other words
 _UNSAID = 2.0  # a word of a hop that the known question has and the new one lacks
 _ADDED = 0.05  # another word that a changed hop brings with it
 _UNCOVERED = 4.0  # a word of the question that no hop took up
+_GUESSED = 2.0  # a hop that is changed for one that says no word of the question's
+_ASKED = 8.0  # a last hop that does not ask for what the question begins with
 _REWORDED = 6.0  # leaving the ways of a question's kind, where words tell of others
 
 _SPLICES = 20
@@ -65,17 +67,20 @@ class Analogy:
     Args:
         moves: what is done.
         entities: the question's.
-        extra: the question's words that the known one does not have.
+        words: the question's words that hops are to take up: those that the known question does not
+            have, and those that the known way takes up.
         lacking: the known question's words that this one does not have.
         cost: of the comparison.
+        head: what the question begins with; nothing where its kind is known.
         options: what may be asked at each hop; nothing before they are looked for.
     """
 
     moves: _Moves
     entities: tuple[str, ...]
-    extra: tuple[str, ...]
+    words: tuple[str, ...]
     lacking: tuple[str, ...]
     cost: float
+    head: tuple[str, ...] = ()
     options: tuple[tuple[_Option, ...], ...] = ()
 
 
@@ -120,9 +125,15 @@ class AnalogyScorer:
 
     def _align(self, question: str) -> tuple[Analogy, ...]:
         return tuple(
-            replace(one, options=tuple(tuple(self._options(one, move)) for move in one.moves))
+            replace(
+                one, options=tuple(tuple(self._options(one, at)) for at in range(len(one.moves)))
+            )
             for one in self._known.analogies(question)
         )
+
+    def _with_options(self, analogy: Analogy) -> Analogy:
+        hops = range(len(analogy.moves))
+        return replace(analogy, options=tuple(tuple(self._options(analogy, at)) for at in hops))
 
     def _cost(self, analogy: Analogy, asked: Sequence[_Option]) -> float:
         """The least that a decomposition costs that begins with what was asked.
@@ -132,21 +143,21 @@ class AnalogyScorer:
         """
         rest = analogy.options[len(asked) :]
         taken = frozenset().union(*(one.takes for one in (*asked, *itertools.chain(*rest))))
-        missing = [word for word in analogy.extra if word not in taken]
+        missing = [word for word in analogy.words if word not in taken]
         to_come = sum(min(option.cost for option in hop) for hop in rest)
-        uncovered = _UNCOVERED * self._known.information(missing)
+        uncovered = _UNCOVERED * self._known.missed(missing)
         return analogy.cost + sum(option.cost for option in asked) + to_come + uncovered
 
-    def _options(self, analogy: Analogy, move: Move) -> Iterable[_Option]:
-        """The move's own question, and others that take up extra words of the question at hand."""
-        own = _form_words(move.form)
-        yield self._option(analogy, move, move.form)
-        if not analogy.extra:
-            return
-        for form in self._by_blanks.get(move.form.blanks, ()):
-            fresh = [word for word in _form_words(form) if word not in own]
-            if form != move.form and any(_has(fresh, word) for word in analogy.extra):
-                yield self._option(analogy, move, form)
+    def _options(self, analogy: Analogy, at: int) -> Iterable[_Option]:
+        """A move's own question, and others in its place, which cost what they leave unsaid."""
+        move = analogy.moves[at]
+        forms = self._by_blanks.get(move.form.blanks, ()) if analogy.head else ()
+        for form in dict.fromkeys((move.form, *forms)):
+            option = self._option(analogy, move, form)
+            if analogy.head and at == len(analogy.moves) - 1:
+                more = self._known.unasked(analogy.head, form)
+                option = option._replace(cost=option.cost + more)
+            yield option
 
     def _option(self, analogy: Analogy, move: Move, form: Form) -> _Option:
         unsaid = min(
@@ -155,15 +166,15 @@ class AnalogyScorer:
         )
         cost = _UNSAID * unsaid
         if form != move.form:
-            known = {*_form_words(move.form), *analogy.extra}
+            known = (*_form_words(move.form), *analogy.words)
             added = min(
                 sum(not _has(known, word) for word in words_of(one)) for one in form.phrasings
             )
             cost += _CHANGED + _ADDED * added
-        associated = self._known.associated(form, move.arguments)
-        words = _form_words(form)
-        takes = (word for word in analogy.extra if word in associated or _has(words, word))
-        return _Option(form, cost, frozenset(takes))
+        if form == move.form:
+            return _Option(form, cost, self._known.taken(analogy.words, move))
+        taken = frozenset(word for word in analogy.words if _has(_core_words(form), word))
+        return _Option(form, cost if taken else cost + _GUESSED, taken)
 
     def _asked(self, analogy: Analogy, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:
         """What the hops ask, where they go the analogy's way; None where they do not."""
@@ -234,23 +245,86 @@ class _KnownQuestions:
                 return analogies + [Analogy(moves, entities, (), (), cost) for moves, cost in ends]
         if self.model.classifiers:
             return analogies
-        text, entities = self.model.opened(question)
-        words = words_of(text)
+        for text, entities in self.model.openings(question, self._most_entities):
+            analogies += self._compared(text, entities)
+        return analogies
+
+    @cached_property
+    def _most_entities(self) -> int:
+        ways = (way for pattern in self.model.patterns for way in pattern.strategies)
+        return max((_needs(way.moves) for way in ways), default=0)
+
+    def _compared(self, text: str, entities: tuple[str, ...]) -> list[Analogy]:
+        """Known ways that use all of the entities, and new ones, by the words of a question."""
+        words, head = words_of(text), _head(text)
+        analogies: list[Analogy] = []
         for pattern in self.model.patterns:
             extra, lacking = _differing(words, words_of(pattern.question))
             distance = _DIFFERENT * self.information((*extra, *lacking))
             analogies += [
-                Analogy(one.moves, entities, extra, lacking, cost + distance)
+                Analogy(
+                    one.moves,
+                    entities,
+                    (*extra, *self._taken_up(words, one.moves)),
+                    lacking,
+                    cost + distance,
+                    head,
+                )
                 for one, cost in _costs(pattern)
-                if _needs(one.moves) <= len(entities)
+                if _needs(one.moves) == len(entities)
             ]
-        spliced = sorted(self._spliced(words, entities), key=lambda one: one.cost)
+        spliced = sorted(self._spliced(words, head, entities), key=lambda one: one.cost)
         return analogies + spliced[:_SPLICES]
 
     def information(self, words: Iterable[str]) -> float:
         """How much words say together; one that most kinds of question have says little."""
         kinds = len(self.model.patterns)
         return sum(math.log(1 + kinds / (self._frequency[word] + 0.5)) for word in words)
+
+    def taken(self, words: Iterable[str], move: Move) -> frozenset[str]:
+        """The words that a hop says, or that come with it."""
+        said, associated = _core_words(move.form), self.associated(move.form, move.arguments)
+        return frozenset(word for word in words if word in associated or _has(said, word))
+
+    def _taken_up(self, words: Iterable[str], moves: _Moves) -> frozenset[str]:
+        return frozenset().union(*(self.taken(words, one) for one in moves))
+
+    def missed(self, words: Iterable[str]) -> float:
+        """How much it says that no hop takes up words: little where known ways leave them, too."""
+        return sum(self._taken_rate.get(word, 1.0) * self.information([word]) for word in words)
+
+    @cached_property
+    def _taken_rate(self) -> Mapping[str, float]:
+        """By word, in which share of the known ways that answer it some hop takes it up."""
+        met: Counter[str] = Counter()
+        taken: Counter[str] = Counter()
+        for pattern in self.model.patterns:
+            words = set(words_of(pattern.question))
+            for way in pattern.strategies:
+                met.update(words)
+                taken.update(self._taken_up(words, way.moves))
+        return {word: taken[word] / times for word, times in met.items()}
+
+    def unasked(self, head: Sequence[str], form: Form) -> float:
+        """What it costs that a last hop does not ask for what a question begins with.
+
+        It costs where the last hops of known questions do, as far as they do.
+        """
+        return _ASKED * max(0.0, self._usual_share - self._share(head, form))
+
+    def _share(self, head: Sequence[str], form: Form) -> float:
+        """How much of what a question begins with is what a form begins with."""
+        said = max(
+            self.information(word for word in head if _has(_head(one), word))
+            for one in form.phrasings
+        )
+        return said / max(1e-9, self.information(head))
+
+    @cached_property
+    def _usual_share(self) -> float:
+        ways = [(one, way) for one in self.model.patterns for way in one.strategies]
+        shares = [self._share(_head(one.question), way.moves[-1].form) for one, way in ways]
+        return sum(shares) / max(1, len(shares))
 
     def associated(self, form: Form, arguments: tuple[int | str, ...]) -> frozenset[str]:
         """Which words of questions come with a hop, though no hop says them.
@@ -306,21 +380,27 @@ class _KnownQuestions:
         usable = (one for one in best.items() if one[0] not in known and _needs(one[0]) <= entities)
         return sorted(usable, key=lambda one: (one[1], str(one[0])))[:_SPLICES]
 
-    def _spliced(self, words: Sequence[str], entities: tuple[str, ...]) -> Iterable[Analogy]:
+    def _spliced(
+        self, words: Sequence[str], head: tuple[str, ...], entities: tuple[str, ...]
+    ) -> Iterable[Analogy]:
         """New chains of known hops, by how many of the question's words they say."""
         own = tuple(dict.fromkeys(words))
         for moves in self._chains:
-            if _needs(moves) > len(entities):
+            if _needs(moves) != len(entities):
                 continue
             associated = sorted(
                 {word for move in moves for word in self.associated(move.form, move.arguments)}
             )
             forms = dict.fromkeys(move.form for move in moves)
-            said = [word for form in forms for word in _form_words(form)]
+            said = tuple(word for form in forms for word in _form_words(form))
             extra = tuple(word for word in own if word not in associated and not _has(said, word))
-            lacking = tuple(word for word in associated if not _has(own, word))
+            # What a hop says and known questions say, this one is to say too.
+            usual = (word for form in forms for word in _core_words(form) if self._frequency[word])
+            lacking = tuple(
+                word for word in dict.fromkeys((*associated, *usual)) if not _has(own, word)
+            )
             cost = _DIFFERENT * self.information((*extra, *lacking)) + _SPLICED
-            yield Analogy(moves, entities, extra, lacking, cost)
+            yield Analogy(moves, entities, own, lacking, cost, head)
 
     @cached_property
     def _chains(self) -> list[_Moves]:
@@ -353,11 +433,17 @@ def _goes_on(moves: Sequence[Move]) -> bool:
     return all(place >= -1 for place in back) and -1 in back
 
 
+@lru_cache(maxsize=8192)
+def _head(text: str) -> tuple[str, ...]:
+    """What a text begins with."""
+    return words_of(text)[:4]
+
+
 # Words, which are alike where they are forms of one.
 
 
 def _differing(
-    words: Sequence[str], others: Sequence[str]
+    words: tuple[str, ...], others: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The words that the one text has and the other has not, and the other way round."""
     extra = tuple(word for word in dict.fromkeys(words) if not _has(others, word))
@@ -365,7 +451,7 @@ def _differing(
 
 
 def _unsaid(words: Iterable[str], moves: Iterable[Move]) -> list[str]:
-    said = [word for move in moves for word in _form_words(move.form)]
+    said = tuple(word for move in moves for word in _form_words(move.form))
     return [word for word in words if not _has(said, word)]
 
 
@@ -375,7 +461,17 @@ def _form_words(form: Form) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for one in form.phrasings for word in words_of(one)))
 
 
-def _has(words: Iterable[str], word: str) -> bool:
+@lru_cache(maxsize=8192)
+def _core_words(form: Form) -> tuple[str, ...]:
+    """The words that all phrasings of a form have, in some form of them."""
+    phrasings = [words_of(one) for one in form.phrasings]
+    return tuple(
+        word for word in _form_words(form) if all(_has(phrasing, word) for phrasing in phrasings)
+    )
+
+
+@lru_cache(maxsize=65536)
+def _has(words: tuple[str, ...], word: str) -> bool:
     """Whether one of the words is a form of a word."""
     return any(_same_stem(one, word) for one in words)
 
@@ -388,4 +484,4 @@ def _same_stem(word: str, other: str) -> bool:
     pairs = zip(word, other, strict=False)
     common = len([*itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)])
     longer, shorter = max(len(word), len(other)), min(len(word), len(other))
-    return common >= 3 and 2 * common >= longer and shorter > 3
+    return common >= 3 and 2 * common >= longer and shorter > 2

@@ -10,6 +10,7 @@ person can read and correct; the same training gives the same bytes.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -180,6 +181,7 @@ def is_empty(value: Value) -> bool:
     return isinstance(value, list | Pairs) and not len(value)
 
 
+@lru_cache(maxsize=65536)
 def words_of(text: str) -> tuple[str, ...]:
     """A text's words in small letters; holes and blanks are none."""
     return tuple(word.casefold() for word in _WORD.findall(HOLE.sub(" ", text)))
@@ -360,6 +362,15 @@ class Model:
     def opened(self, question: str) -> tuple[str, tuple[str, ...]]:
         """A question of no known pattern with holes, and its entities: what no known word is."""
         return opened(question, strange_entities(question, self._vocabulary))
+
+    def openings(self, question: str, most: int) -> list[tuple[str, tuple[str, ...]]]:
+        """The same with each choice of up to so many entities, as a new word may be none."""
+        strange = strange_entities(question, self._vocabulary)
+        words = (word for one in strange for word in one.split())
+        strange = tuple(dict.fromkeys((*strange, *words)))
+        sizes = range(1 if strange else 0, most + 1)
+        chosen = (some for size in sizes for some in itertools.combinations(strange, size))
+        return list(dict.fromkeys(opened(question, some) for some in chosen))
 
     def agent_costs(self, form: Form) -> list[tuple[str, float]]:
         """All agents, and what it costs to ask each: how rarely it was the one to answer."""

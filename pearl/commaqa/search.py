@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from collections import Counter
 from collections.abc import Awaitable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
@@ -48,7 +49,7 @@ class Budget:
     """What a search may spend on one question.
 
     Args:
-        width: proposals that count after each hop.
+        width: proposals that count after each hop; one that has no answer does not.
         depth: hops of a decomposition.
         calls: questions to agents.
         hops: hops that are tried, over all decompositions.
@@ -135,13 +136,12 @@ async def search(
         """The best proposals that can be used: an end needs an answer, and a score is a number."""
         proposed = scorer.choices(question, state.hops, state.answers)
         candidates = await proposed if isinstance(proposed, Awaitable) else proposed
-        width = 1 if best_only else budget.width
         usable = [
             one
-            for one in itertools.islice(candidates, 100 * width)
+            for one in itertools.islice(candidates, 100 * budget.width)
             if math.isfinite(one.score) and (one.hop is not None or state.answers)
         ]
-        return sorted(usable, key=lambda one: -one.score)[:width]
+        return sorted(usable, key=lambda one: -one.score)
 
     def after(state: _State, hop: Hop) -> _State | None:
         """The state with one more hop; None where it has no answer, or no call is left."""
@@ -173,6 +173,8 @@ async def search(
     # What waits: its cost, its number (of equal ones the earlier goes first), and a hop.
     waiting: list[tuple[float, int, _State, Hop | None]] = []
     numbers = itertools.count()
+    # How many proposals after each hop were answered.
+    widths: Counter[tuple[Hop, ...]] = Counter()
 
     async def wait(state: _State, cost: float) -> None:
         full = len(state.hops) >= budget.depth
@@ -186,12 +188,13 @@ async def search(
         cost, _, state, hop = heapq.heappop(waiting)
         if hop is None:
             return result(state, ended=True)
-        if tried >= budget.hops or calls >= budget.calls:
+        if tried >= budget.hops or calls >= budget.calls or widths[state.hops] >= budget.width:
             continue  # What came to an end already may still be taken.
         longer = after(state, hop)
         operation = read_operation(hop.operator)
         filters = operation and operation.mode in (Mode.WHERE, Mode.WHERE_VALUES)
         if longer is not None and (filters or not is_empty(longer.answers[-1])):
+            widths[state.hops] += 1
             await wait(longer, cost)
     return result(_State(), ended=False)
 
