@@ -651,5 +651,5 @@ class TestCommands:
 
     def test_agreement_without_the_library_that_counts_it(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "nltk.metrics.agreement", None)
-        with pytest.raises(InputError, match="pearl\\[review\\]"):
+        with pytest.raises(InputError, match="pip install nltk"):
             agreement({"a": {1: "yes", 2: "no"}})
