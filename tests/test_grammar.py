@@ -88,6 +88,12 @@ def test_a_random_step_goes_on_with_its_plan(typed: Library):
     assert any("where people" in step or "where nina_3" in step for step in steps)
 
 
+def test_a_step_takes_what_its_examples_take():
+    start = matcher_of(step_grammar(load_library("letters_by_example"), {"word": "text"}).lark)
+    for step in ('a = SPLIT(word, "")', 'a = SPLIT("Emmy Noether", " ")', "a = ITEM(word, 4)"):
+        assert takes(start, step)
+
+
 def test_a_step_that_may_not_return_calls_an_action(typed: Library):
     assert takes(matcher_of(step_grammar(typed, NAMES).lark), "return nina_3")
     start = matcher_of(step_grammar(typed, NAMES, returns=False).lark)

@@ -2,9 +2,8 @@
 
 An action library decides which plans are valid: known actions, arguments in the right number and
 of the right types, references to earlier steps only. A context-free grammar of such plans keeps a
-model from writing any other, token by token; docs/grammar.md says what is in it.
-
-References are step numbers, ``#2``, which the parser turns into names.
+model from writing any other, token by token; docs/grammar.md says what is in it. References are
+step numbers, ``#2``, which the parser turns into names.
 """
 
 from __future__ import annotations
@@ -238,7 +237,7 @@ class _Shape(NamedTuple):
         variadic: whether the last argument may repeat.
         returns: the type of their outputs.
         maps: whether they may run over a list with ``each`` or ``where``.
-        words: whether a model carries them out, from words rather than bare numbers.
+        words: whether a model carries them out from words, and not from numbers or signs.
         names: of the actions.
     """
 
@@ -263,7 +262,9 @@ def _shapes(actions: Iterable[Action]) -> list[_Shape]:
     found: dict[_Shape, list[str]] = {}
     for action in actions:
         params = tuple(None if one.name == DOCUMENT else one.type for one in action.params)
-        maps, words = not (action.is_builtin or action.variadic), isinstance(action.body, Prompt)
+        maps = not (action.is_builtin or action.variadic)
+        # Examples show what else an action takes: a place in a list, a sign to split a text by.
+        words = isinstance(action.body, Prompt) and not action.body.examples
         if "unlisted" not in action.traits and (params or not action.variadic):
             shape = _Shape(params, action.variadic, action.returns, maps, words)
             found.setdefault(shape, []).append(action.name)
@@ -275,8 +276,7 @@ def _calls(rules: _Rules, shape: _Shape, refs: _Refs) -> list[Alternative]:
     args = [_argument(rules, kind, refs, shape.words) for kind in shape.params]
     calls = _call(rules, shape, args)
     if shape.variadic:
-        more = _argument(rules, "any", refs, shape.words)
-        assert more
+        more = _argument(rules, "any", refs, shape.words) or ""
         calls += _call(rules, shape, [*args, rules.add("series", [_series(more)])])
     return calls
 
@@ -357,13 +357,13 @@ def _texts(rules: _Rules, refs: _Refs, words: bool) -> list[Alternative]:
 
     Words have at most three signs between them, so that a small model comes out of a loop.
     """
+    found: list[Alternative] = [] if words else [('""',)]
     if words:
         rest = _LETTER, _SIGNS, _LETTER, _ENDING, Repeated((_GAP, _WORD), _WORDS), _SIGNS
         text = rules.add("WORDS", [rest, (Chars("$'(0-9"), Chars("0-9 %',.:-", 0, 10), *rest)])
     else:
-        both = Chars(f"^ {_NOT_IN_TEXTS}"), Chars(f"^{_NOT_IN_TEXTS}", 0, _TEXT - 1)
-        text = rules.add("TEXT", [both])
-    found: list[Alternative] = [('"', text, '"')]
+        text = rules.add("TEXT", [(Chars(f"^{_NOT_IN_TEXTS}", 1, _TEXT),)])
+    found.append(('"', text, '"'))
     if refs.every:
         part, ref = _part(rules), _ref(rules, refs)
         inside = rules.add("brace", [("{", ref, "}"), ("{evidence ", ref, "}")])
@@ -380,8 +380,7 @@ def _part(rules: _Rules) -> Symbol:
 
 def _series(item: Item, least: int = 1) -> Alternative:
     """From so many to `_ITEMS` of something, with commas between them."""
-    first = (item, ", ") * (least - 1)
-    return (*first, item, Repeated((", ", item), _ITEMS - least))
+    return (*(item, ", ") * (least - 1), item, Repeated((", ", item), _ITEMS - least))
 
 
 def _number(rules: _Rules) -> Symbol:
