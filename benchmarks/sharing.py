@@ -47,13 +47,23 @@ class Row:
     text: str
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def read_options(about: str) -> argparse.Namespace:
+    """The file of recorded plans and the library that a person names.
+
+    Args:
+        about: the benchmark's docstring, whose first line ``--help`` shows.
+    """
+    options = argparse.ArgumentParser(description=about.splitlines()[0])
     options.add_argument("recorded", nargs="?", type=Path, default=RECORDED)
     options.add_argument("--library", default=str(LIBRARY))
     chosen = options.parse_args()
     if not chosen.recorded.exists():
         raise SystemExit(f"{chosen.recorded} is not there: give a file of recorded plans.")
+    return chosen
+
+
+def main() -> None:
+    chosen = read_options(__doc__ or "")
     rows = read(chosen.recorded)
     library = load_library(chosen.library)
     documents = grouped(rows)

@@ -11,13 +11,11 @@ which is what the question names, without the words by which it asks.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from benchmarks.sharing import LIBRARY, RECORDED, read
+from benchmarks.sharing import read, read_options
 from pearl.lang.ast import Arg, Items, Literal, Plan, Template
 from pearl.lang.library import Library, load_library
 from pearl.models.tokens import count_tokens
@@ -39,12 +37,7 @@ class Row:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("recorded", nargs="?", type=Path, default=RECORDED)
-    options.add_argument("--library", default=str(LIBRARY))
-    chosen = options.parse_args()
-    if not chosen.recorded.exists():
-        raise SystemExit(f"{chosen.recorded} is not there: give a file of recorded plans.")
+    chosen = read_options(__doc__ or "")
     library = load_library(chosen.library)
     rows = [
         Row(row.question, " ".join(texts(row.plan)), called(row.plan, library))
