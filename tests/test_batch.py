@@ -371,3 +371,42 @@ def test_two_rows_of_one_id(serve: Any):
     write(question("a"), question("b"), question("a"), question("b"))
     line = one_line(batch(), 2)
     assert "q.jsonl:3 has the id of line 1: give each its own. 1 more of its lines" in line
+
+
+def _fails(*_: Any) -> Any:
+    raise ExceptionGroup("several", [ZeroDivisionError("nobody\nforesaw this")])
+
+
+def test_an_unforeseen_error_fails_its_question_and_no_other(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
+    serve(saying("Found."))
+    write(*(question(name) for name in "abc"))
+    monkeypatch.setattr("pearl.jobs.batch.answer", _fails)
+    assert batch().code == 1
+    rows = answers()
+    assert [row["error"]["reason"] for row in rows.values()] == ["internal"] * 3
+    assert "ZeroDivisionError" in rows["a"]["error"]["message"]
+    assert "foresaw" not in rows["a"]["error"]["message"]
+    assert rows["a"]["question"] == "About a?"
+    # Outside of what a question does, too.
+    monkeypatch.setattr("pearl.jobs.batch._failed", _fails)
+    assert batch().code == 1
+    assert [row["error"]["reason"] for row in answers().values()] == ["internal"] * 3
+    assert call("runs", "diff", "last", "last").code == 0
+
+
+@pytest.mark.parametrize("said", ["9" * 5000, "[" * 400 + "]" * 400, "[NaN]", "[1, 1e999]"])
+def test_a_reply_that_no_value_can_hold_fails_its_question_and_no_other(serve: Any, said: str):
+    def script(body: dict[str, Any]) -> str:
+        return said if "the moon" in body["messages"][1]["content"] else "3"
+
+    serve(script)
+    action = "COUNT_EVENTS(CTX, X) -> number" if said.isdecimal() else "LIST_EVENTS(CTX, X) -> list"
+    plan = f"New actions:\n- {action} : do it\n\na = {action.split('(')[0]}(CTX, "
+    write(question("a", plan=f'{plan}"the moon") : x'), question("b", plan=f'{plan}"it") : x'))
+    assert batch().code == 1
+    rows = answers()
+    assert rows["b"]["status"] == "answered"
+    assert rows["a"]["error"]["reason"] == "reply"
+    assert "expected a" in rows["a"]["error"]["message"]

@@ -20,11 +20,12 @@ from pearl.lang.ast import (
     Step,
     Template,
 )
-from pearl.lang.library import parse_library
+from pearl.lang.library import load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
 from pearl.lang.source import Source, Span
 from pearl.lang.splitter import call_end
+from pearl.lint.checker import check, fix
 
 RECORDED = Path("pearl_gpt4") / "train.ctx_eval_long.jsonl"
 
@@ -193,3 +194,16 @@ def test_every_recorded_plan_is_read_and_printed(shared: Path) -> None:
         assert not parsed.broken
         assert not parsed.aside
         assert parse(print_plan(parsed.plan)).plan == parsed.plan
+
+
+@pytest.mark.parametrize("digits", ["9" * 4400, "1e999", "-" + "1" * 400, "1." + "0" * 9 + "e309"])
+def test_a_number_that_no_computer_holds_is_said_to_be_none(digits: str):
+    text = f"1. a = FIND_EVENT(CTX, {digits}) : it\n1.{'1.' * 4400} b = FIND_EVENT(CTX, #1)\n"
+    parsed = parse(text)
+    assert [(line.got, line.token) for line in parsed.broken] == [("NUMBER", digits)]
+    [found] = [one for one in check(parsed, load_library()) if one.code == "PRL122"]
+    assert len(found.message) < 80
+    assert "1.8e308" in found.message
+    assert f'"{digits}"' in fix(Source("x", text), load_library(), unsafe=True).text
+    library = f"F(X) : do\n  example: ({digits}) = {digits}\n  replaces: G(X) = ({digits})\n"
+    assert len(parse_library(library).broken) == 2

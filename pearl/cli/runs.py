@@ -181,7 +181,7 @@ def _outcome(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "status": row["status"],
         "option": option["letter"] if option else None,
-        "correct": row["correct"],
+        "correct": row.get("correct"),
         "words": row.get("words") if not option else None,
         "reason": row["error"]["reason"] if row["status"] == "failed" else None,
     }

@@ -19,7 +19,7 @@ from pearl.jobs.questions import (
     QuestionTask,
     read_index,
 )
-from pearl.jobs.workers import Task
+from pearl.jobs.workers import Task, unforeseen
 from pearl.lang.graph import reads_document
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
@@ -96,13 +96,15 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
         if question.plan:
             prepared = prepare_plan(parse(question.plan), library, prepared.passes)
         reply = await answer(prepared, question.question, document, question.options, session)
+        # The same answers give the same row, whichever run they come from, whoever paid for them.
+        shown = ("answer", "words", "option", "evidence", "plan", "fallback", "calls", "usage")
+        data = as_object(reply, document)
+        chosen = reply.option.letter if reply.option else None
+        return _row(question, "answered", chosen) | {name: data[name] for name in shown}
     except (RunError, ModelError, InputError) as error:
         return _failed(question, session.journal, error)
-    # The same answers give the same row, whichever run they come from, whoever paid for them.
-    shown = ("answer", "words", "option", "evidence", "plan", "fallback", "calls", "usage")
-    data = as_object(reply, document)
-    chosen = reply.option.letter if reply.option else None
-    return _row(question, "answered", chosen) | {name: data[name] for name in shown}
+    except Exception as error:  # noqa: BLE001 - whatever it is, others go on
+        return _failed(question, session.journal, unforeseen(error))
 
 
 def _failed(

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import time
+import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -289,6 +290,19 @@ class Output:
         return InputError(f"{self._path} cannot be written ({error.strerror}): {advice}.")
 
 
+def unforeseen(error: BaseException) -> ModelError:
+    """An error of Pearl's own, as what one task failed with: a line, and no reason to stop.
+
+    It says where, and not the error's own words, which may hold anything, a key among it.
+    """
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    at = "".join(f" in {Path(one.filename).name}:{one.lineno}" for one in last)
+    said = f"Pearl itself failed ({type(error).__name__}{at}): please report it."
+    return ModelError("internal", said)
+
+
 @dataclass(frozen=True)
 class WorkerPool:
     """Coroutines that do tasks side by side.
@@ -354,6 +368,9 @@ class WorkerPool:
             journal = self.store.journal(self.run, task.id)
             try:
                 row = await self.work(task, Session(engine, journal, self.context))
+            except Exception as error:  # noqa: BLE001 - whatever it is, others go on
+                failed = {"reason": "internal", "message": str(unforeseen(error)), "steps": []}
+                row = {"id": task.id, "status": "failed", "error": failed}
             finally:
                 progress.running -= 1
                 for entry in journal.entries:

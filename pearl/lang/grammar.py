@@ -22,7 +22,7 @@ from lark import (
 
 from pearl.lang.ast import Action, Arg, Items, Literal, Mode, Param, Ref, Step, Template
 from pearl.lang.source import Span, grammar_text
-from pearl.lang.values import TYPES, Type, Value
+from pearl.lang.values import DEEPEST, TYPES, Type, Value, read_number
 
 _MODES = {str(mode): mode for mode in Mode}
 _INSIDE = re.compile(
@@ -120,6 +120,10 @@ def _note(token: Token | None) -> tuple[str, tuple[str, ...]]:
     return words, noqa
 
 
+class _BeyondError(Exception):
+    """A number that no double holds; its token is the argument."""
+
+
 class PlanBuilder(Transformer[Token, Any]):
     """Values of plan.lark's rules."""
 
@@ -189,8 +193,10 @@ class PlanBuilder(Transformer[Token, Any]):
 
     def number(self, children: list[Token]) -> Literal:
         token = children[0]
-        whole = token.lstrip("-").isdigit()
-        return Literal(int(token) if whole else float(token), _span(token))
+        number = read_number(token)
+        if number is None:
+            raise _BeyondError(token)
+        return Literal(number, _span(token))
 
     def items(self, children: list[Any]) -> Arg:
         opening, items, closing = children
@@ -229,10 +235,6 @@ class ActionBuilder(Transformer[Token, Any]):
 
     def ellipsis(self, children: list[Token]) -> None:
         return None
-
-
-DEEPEST = 50
-"""How deep lists may stand in lists."""
 
 
 class Failure(NamedTuple):
@@ -296,6 +298,9 @@ def _run(parser: Lark, text: str, span: Span, start: str) -> Any | Failure:  # n
         return parser.parse(TextSlice(text, span.start, span.end), start=start)
     except UnexpectedInput as error:
         return _failure(error, text, span)
+    except _BeyondError as error:
+        at = _span(error.args[0])
+        return Failure(at, "NUMBER", _before(text, span.start, at.start), frozenset())
 
 
 _LAST = {",": "_COMMA", "(": "_OPEN", "[": "LIST", ")": "CLOSE", "]": "END", "=": "_ASSIGN"}

@@ -264,7 +264,9 @@ def _by_name(plan: Plan, lines: Sequence[tuple[str, str | None]], before: Sequen
     written = [re.sub(r"\W", "", number) for number, _ in lines]
     names = {f"#{at}": name for at, name in enumerate([*before, *named], 1)}
     if len(set(written)) == len(lines) and all(map(str.isdecimal, written)):
-        names |= {f"#{int(at)}": name for at, name in zip(written, named, strict=True)}
+        # A reference has four digits at most.
+        both = zip(written, named, strict=True)
+        names |= {f"#{int(at)}": name for at, name in both if len(at) <= 4}
     names |= {f"#{at}": name for at, name in enumerate(before, 1)}
     returns = tuple(replace(ref, name=names.get(ref.name, ref.name)) for ref in plan.returns)
     return replace(plan, steps=tuple(renamed(step, names) for step in plan.steps), returns=returns)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,10 @@ class Pairs:
 
 
 Value: TypeAlias = "str | int | float | bool | list[Value] | Pairs"
+
+
+DEEPEST = 50
+"""How deep lists may stand in lists."""
 
 
 class DecodeError(ValueError):
@@ -66,21 +71,39 @@ def to_json(value: Value) -> Any:  # noqa: ANN401 - JSON has no narrower type
     return value
 
 
-def from_json(data: Any) -> Value:  # noqa: ANN401 - JSON has no narrower type
+def from_json(data: Any, depth: int = DEEPEST) -> Value:  # noqa: ANN401 - JSON has no narrower type
     """The inverse of `to_json`.
 
+    Args:
+        data: JSON data.
+        depth: how deep lists and pairs may stand in it.
+
     Raises:
-        DecodeError: the data is null or an object that is not pairs.
+        DecodeError: the data is null, an object that is not pairs, deeper than that, or holds
+            a number that doubles do not (RFC 8259, section 6), which JSON's other readers use.
     """
+    if depth < 0:
+        raise DecodeError(f"no value is more than {DEEPEST} lists deep")
     if isinstance(data, dict) and set(data) == {"pairs"} and isinstance(data["pairs"], list):
         pairs = data["pairs"]
         if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-            return Pairs(tuple((from_json(key), from_json(item)) for key, item in pairs))
+            inner = depth - 1
+            return Pairs(tuple((from_json(key, inner), from_json(of, inner)) for key, of in pairs))
     if isinstance(data, list):
-        return [from_json(item) for item in data]
+        return [from_json(item, depth - 1) for item in data]
+    if isinstance(data, int | float) and not abs(data) <= sys.float_info.max:
+        raise DecodeError("no value is a number beyond 1.8e308")
     if isinstance(data, str | bool | int | float):
         return data
-    raise DecodeError(f"not a value: {json.dumps(data, default=str)[:80]}")
+    raise DecodeError(f"no value is {'null' if data is None else 'an object that is not pairs'}")
+
+
+def read_number(digits: str) -> int | float | None:
+    """The number that digits say as JSON writes it; None for one that no double holds."""
+    number = float(digits)
+    if not abs(number) <= sys.float_info.max:
+        return None
+    return int(digits) if digits.lstrip("-").isdigit() else number
 
 
 def canonical_json(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower type
@@ -163,8 +186,10 @@ def decode(reply: str, returns: Type) -> Value:
         numbers = _NUMBER.findall(told)
         if len(numbers) != 1:
             raise DecodeError(f"expected one number, got {_short(told)}")
-        digits = numbers[0].replace(",", "")
-        return int(digits) if digits.lstrip("-").isdigit() else float(digits)
+        number = read_number(numbers[0].replace(",", ""))
+        if number is None:
+            raise DecodeError(f"expected a number up to 1.8e308, got {_short(numbers[0])}")
+        return number
     value = _json_value(told)
     if returns == "pairs":
         if isinstance(value, Pairs):
@@ -176,11 +201,22 @@ def decode(reply: str, returns: Type) -> Value:
 
 
 def _json_value(text: str) -> Value | None:
+    """The value of a reply in JSON; None where it is none.
+
+    Raises:
+        DecodeError: it is a list in JSON, and no value.
+    """
     body = re.sub(r"^```\w*\n|\n?```$", "", text).strip()
     try:
         return from_json(json.loads(body))
-    except (ValueError, RecursionError):
+    except json.JSONDecodeError:
         return None
+    except (ValueError, RecursionError) as error:
+        if not body.startswith("["):
+            return None
+        # Python itself reads no number of so many digits, and no list of such a depth.
+        said = error if isinstance(error, DecodeError) else "it is too large or too deep"
+        raise DecodeError(f"expected a list, got {_short(body)}: {said}") from None
 
 
 def _short(text: str) -> str:

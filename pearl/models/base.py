@@ -149,7 +149,7 @@ class ModelError(Exception):
         reason: one of ``authentication``, ``quota``, ``request``, ``rate``,
             ``connection``, ``timeout``, ``server``, ``reply``, ``refusal``,
             ``cut``, ``context``, ``budget``, ``calls``, ``input``, ``store``,
-            ``stopped``, ``recording``.
+            ``stopped``, ``recording``; ``internal`` where Pearl itself failed.
         message: one line for a person, without secrets.
         retry_after: seconds that the endpoint asks everybody to wait.
         usage: tokens that were paid for all the same.

@@ -460,8 +460,13 @@ def as_json_schema(schema: Schema) -> dict[str, Any]:
     }
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
 def _first_object(text: str) -> dict[str, Any] | None:
-    decoder = json.JSONDecoder()
+    # A number that JSON does not have, as NaN, is none here either.
+    decoder = json.JSONDecoder(parse_constant=_refuse)
     start = text.find("{")
     while start >= 0:
         try:

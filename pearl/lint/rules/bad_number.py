@@ -1,7 +1,8 @@
 """Digits that are no number.
 
 What it does
-    Reports ``1,000``, ``3rd``, ``50%``, ``12:30`` and the like as arguments.
+    Reports ``1,000``, ``3rd``, ``50%``, ``12:30`` and the like as arguments, and numbers
+    beyond 1.8e308.
 
 Why
     A number is digits with at most one point. Read in pieces, ``1,000`` would
@@ -27,6 +28,9 @@ from pearl.lang.source import Span
 from pearl.lint.rules.base import Rule
 
 _DIGITS = re.compile(r"[$€£+-]?\.?\d(?:[\w.%/:+-]|,(?=\d{3}(?!\w)))*")
+MOST_SHOWN = 40
+"""Characters of the digits that a message shows, at most."""
+
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 
 
@@ -38,11 +42,13 @@ def explain(broken: Broken) -> Diagnostic | None:
         return None
     text = found[0].rstrip(".:")
     span = Span(found.start(), found.start() + len(text))
-    plain = f"{text.replace(',', '')} or " if _THOUSANDS.fullmatch(text) else ""
+    shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    quoted = f'"{shown}"'
+    plain = f"{text.replace(',', '')} or " if _THOUSANDS.fullmatch(shown) else ""
     return RULE(
         span,
-        f"{text} is no number.",
-        help=f'Write {plain}"{text}".',
+        f"{shown} is beyond 1.8e308." if broken.got == "NUMBER" else f"{shown} is no number.",
+        help=f"Write {plain}{quoted}.",
         data={"text": text},
         fix=Fix("quote it", (Edit(span, f'"{text}"'),), Safety.UNSAFE),
     )
