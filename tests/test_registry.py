@@ -14,15 +14,17 @@ import pytest
 import pearl
 from pearl.jobs.batch import Setup
 from pearl.lang.library import load_library
+from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
 from pearl.models.offline import Offline
 from pearl.models.recorded import Recorded, load_recording
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.index import build_index
 from pearl.runtime.calls import Entry
-from pearl.runtime.evidence import passages_given
+from pearl.runtime.evidence import evidence, passages_given
 from pearl.strategies.registry import STRATEGIES, prepare
 from tests.conftest import ROOT
+from tests.growth import assert_linear
 from tests.shell import Result, call, one_line
 
 DOCUMENT = ROOT / "plans" / "examples" / "harbour.txt"
@@ -253,3 +255,26 @@ def test_a_sentence_that_holds_an_answers_words_is_found():
     assert found("Ann\na hill.\nhill", [town], [hill]) == [("b", hill)]
     assert found("An", [town]) == found("no", [hill]) == found("Vell", "Vell") == []
     assert found("Ann", "Ann lives there, they say.") == found("", [town]) == []
+
+
+def test_a_long_quotation_is_looked_up_in_linear_time():
+    def look_up(text: str) -> None:
+        document, words = Source("d", text), text[len(text) // 2 :] + " x"
+        given = {"a": "A", "evidence a": [words]}
+        plan = parse("a = F(CTX)").plan
+        assert [one.span for one in evidence(plan, given, ["a"], document)] == [None]
+        assert passages_given([Entry("decision", "value/a", text)], words, document) == []
+
+    assert_linear(look_up, lambda size: "0  0 " * size, 300)
+
+
+def test_a_quotation_is_found_whatever_white_space_is_between_its_words():
+    document = Source("d", "He  said\n\tno. She said no.")
+    assert [document.find(words) for words in ("she", " ", "")] == [None] * 3
+    found = (document.find(words) for words in ("said no.\n", "said\tno.", "d  no", "e said no"))
+    assert [document.at(span) for span in found if span] == [
+        "said no.",
+        "said\n\tno.",
+        "d\n\tno",
+        "e said no",
+    ]

@@ -9,13 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import sys
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -35,6 +38,7 @@ class Span(NamedTuple):
 
 
 NOWHERE = Span(0, 0)
+_WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,36 @@ class Source:
             if char == "\n":
                 starts.append(index + 1)
         return starts
+
+    @cached_property
+    def _words(self) -> tuple[str, array[int], array[int]]:
+        """The text's words with a space between them, where each stands there, and in the text."""
+        starts = array("q", (word.start() for word in _WORD.finditer(self.text)))
+        words = self.text.split()
+        return (
+            " ".join(words),
+            array("q", accumulate((len(w) + 1 for w in words), initial=0)),
+            starts,
+        )
+
+    def find(self, words: str) -> Span | None:
+        """Where words stand in the text, to the letter or else with other white space between
+        them; None where they do not, or there are none."""
+        words = words.strip()
+        at = self.text.find(words) if words else -1
+        if at >= 0 or not words:
+            return Span(at, at + len(words)) if words else None
+        wanted = " ".join(words.split())
+        plain, spaced, starts = self._words
+        at = plain.find(wanted)
+        if at < 0:
+            return None
+
+        def place(offset: int) -> int:
+            word = bisect_right(spaced, offset) - 1
+            return starts[word] + offset - spaced[word]
+
+        return Span(place(at), place(at + len(wanted) - 1) + 1)
 
     @cached_property
     def digest(self) -> str:

@@ -7,7 +7,7 @@ were given.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,8 +79,8 @@ def quoted(
         inputs = dict.fromkeys(one for name in wanted for one in needs.get(name, ()))
         wanted = [name for name in inputs if name not in seen]
     # Words in quotation marks add to what is quoted, and never stand for it.
-    told = [line for _, line in quotes]
-    return quotes + [one for one in spoken if not any(one[1] in line for line in told)]
+    told = "\n".join(line for _, line in quotes)
+    return quotes + [one for one in spoken if one[1] not in told]
 
 
 def evidence(
@@ -102,12 +102,8 @@ def without_quotes(text: str) -> str:
 
 def _located(text: str, step: str, document: Source) -> Quote:
     for candidate in dict.fromkeys((text, text.strip('"“”'), text.strip('"“”. …'))):
-        words = candidate.split()
-        if not words:
-            continue
-        found = re.search(r"\s+".join(map(re.escape, words)), document.text)
-        if found:
-            return Quote(found[0], Span(found.start(), found.end()), step)
+        if span := document.find(candidate):
+            return Quote(document.at(span), span, step)
     return Quote(text, None, step)
 
 
@@ -132,45 +128,43 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
     Returns:
         The sentences in document order; none for a yes or a no.
     """
-    wanted = [re.compile(one, re.IGNORECASE) for one in _phrases(answer)]
+    wanted = [_spaced(line) for line in answer.splitlines()]
+    wanted = [one for one in wanted if one.strip() and one.strip() not in _SAYS_NOTHING]
     if not wanted:
         return []
+    saying = [
+        (document.at(one.span), Span(one.span.start + start, one.span.start + end))
+        for one in DocumentRetriever(document).paragraphs
+        for start, end in sentences(document.at(one.span))
+        if _holds(_spaced(document.text[one.span.start + start : one.span.start + end]), wanted)
+    ]
     for entry in reversed(entries):
         path = _VALUE.fullmatch(entry.path)
-        if path is None or entry.status != "done":
+        if not saying or path is None or entry.status != "done":
             continue
-        step = path["within"] or path["step"]
+        step, texts = path["within"] or path["step"], list(_texts(entry.value))
         quotes = [
             Quote(document.at(span), span, step)
-            for span in _sentences(list(_texts(entry.value)), document)
-            if any(_holds(document.at(span), phrase) for phrase in wanted)
+            for paragraph, span in saying
+            if any(paragraph in text for text in texts)
         ]
         if quotes:
             return quotes
     return []
 
 
-def _sentences(texts: Sequence[str], document: Source) -> Iterator[Span]:
-    """Those of the paragraphs that the texts have."""
-    for one in DocumentRetriever(document).paragraphs:
-        paragraph = document.at(one.span)
-        if any(paragraph in text for text in texts):
-            for start, end in sentences(paragraph):
-                yield Span(one.span.start + start, one.span.start + end)
+def _spaced(text: str) -> str:
+    """The words of a text, a space on each side of them."""
+    words = " ".join(re.findall(r"\w+", text.lower()))
+    return f" {words} "
 
 
-def _holds(sentence: str, phrase: re.Pattern[str]) -> bool:
-    found = phrase.search(sentence)
+def _holds(sentence: str, wanted: Sequence[str]) -> bool:
+    """Whether a sentence has one of the phrases, and says more than it."""
     # A heading that is the answer says nothing of it.
-    return found is not None and bool(re.search(r"\w", phrase.sub("", sentence)))
-
-
-def _phrases(answer: str) -> Iterator[str]:
-    for line in answer.splitlines():
-        words = re.findall(r"\w+", line)
-        if words and " ".join(words).casefold() not in _SAYS_NOTHING:
-            phrase = r"\W+".join(map(re.escape, words))
-            yield rf"(?<!\w){phrase}(?!\w)"
+    return any(
+        phrase in sentence and sentence.replace(phrase[:-1], "").strip() for phrase in wanted
+    )
 
 
 def _texts(value: Any) -> Iterable[str]:  # noqa: ANN401 - any JSON
