@@ -149,6 +149,7 @@ async def ask(
     constrain: Mode | None = None,
     examples: int = 0,
     shown: int = 0,
+    turns: bool = False,
 ) -> Answer:
     """Answer a question about a document, with evidence; by default with a plan written first.
 
@@ -174,6 +175,7 @@ async def ask(
         constrain: as `write_plan` takes it; single steps and JSON replies are held alike.
         examples: worked examples that each demand for a form shows, at most.
         shown: as `write_plan` takes it; for ``pearl``.
+        turns: for ``fsm1`` and ``fsm2``, whether states are turns of one conversation.
 
     Raises:
         InputError: an empty question, an unreadable document, a wrong setting.
@@ -182,7 +184,13 @@ async def ask(
     """
     model = model or choose_model()
     prepared = prepare(
-        strategy, planner_of(model).name, library, demonstrations, tools=tools, shown=shown
+        strategy,
+        planner_of(model).name,
+        library,
+        demonstrations,
+        tools=tools,
+        shown=shown,
+        turns=turns,
     )
     model = with_library(model, (prepared.library,))
     question, source = _question(question), _document(document)

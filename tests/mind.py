@@ -326,7 +326,7 @@ class Reader(Scripted):
                 return {"answer": searched.answer, "evidence": [searched.sentence],
                         "title": searched.title}  # fmt: skip
             case "fsm_revise":
-                return {"question": last.question}
+                return {"type": "composition", "question": last.question}
             case "fsm_judge":
                 return {"same": asked == given["sub_question"]}
             case "fsm_review":

@@ -89,6 +89,10 @@ def finds(answer: str | None, *evidence: str, title: str | None = None) -> dict[
     return {"answer": answer, "evidence": evidence, "title": title}
 
 
+def revised(question: str) -> dict[str, Any]:
+    return {"type": "composition", "question": question}
+
+
 NOTHING = finds(None)
 SHE = simple("Who is she?")
 SHE_IS = {"decompose": [SHE]}
@@ -116,7 +120,7 @@ def knowing(schema: str, given: Mapping[str, Any]) -> Said:
             return {"answer": answer, "evidence": [sentence], "title": title}
         case "fsm_revise":
             at = [sub for _, sub in HOPS].index(given["sub_question"])
-            return {"question": HOPS[min(at + 1, 2)][0]}
+            return revised(HOPS[min(at + 1, 2)][0])
         case "fsm_judge":
             return {"same": given["question"] == given["sub_question"]}
         case "fsm_summarise":
@@ -139,10 +143,10 @@ class Done:
         **limits: Any,
     ) -> None:
         self.model, self.journal = model, Journal()
-        self.error = ""
+        self.error, turns = "", limits.pop("turns", False)
 
         def make(caller: Caller) -> Fsm:
-            self.strategy = Fsm(machine, caller, document, FsmLimits(**limits))
+            self.strategy = Fsm(machine, caller, document, FsmLimits(**limits), turns=turns)
             return self.strategy
 
         try:
@@ -236,7 +240,7 @@ class TestWays:
         model = Walking(
             decompose=[..., *asks],
             search=[..., found, {**found, "answer": "1950"}],
-            revise=[{"question": f"And {at}?"} for at in range(3)],
+            revise=[revised(f"And {at}?") for at in range(3)],
             judge=[..., ..., {"same": True}],
         )
         done = Done(model)
@@ -249,7 +253,10 @@ class TestWays:
         other = simple("Which year saw Ada Holt born?", "compound")
         found = finds("1862", IN_1862)
         model = Walking(
-            decompose=[other], search=[found], revise=[{"question": BORN}], judge=[{"same": True}]
+            decompose=[other],
+            search=[found],
+            revise=[revised(BORN)],
+            judge=[{"same": True}],
         )
         done = Done(model)
         assert done.text == "1862"
@@ -457,6 +464,58 @@ class TestWaysBack:
         assert done.strategy.backtracks == 0
 
 
+class TestTurns:
+    """States as turns of one conversation."""
+
+    def test_each_state_sees_those_before_it_and_the_document_once(self):
+        alone, done = Done(Walking(), FSM2), Done(Walking(), FSM2, turns=True)
+        assert (done.text, done.walked, done.plan) == (alone.text, alone.walked, alone.plan)
+        *turns, review = done.model.asked
+        for number, request in enumerate(turns):
+            # The system's words, and then a demand and its reply for each state before.
+            roles = [message["role"] for message in request.messages]
+            assert roles == ["system", *("user", "assistant") * number, "user"]
+            assert not request.stable
+            shown = "".join(message["content"] for message in request.messages)
+            assert shown.count(TEXT) == min(number, 1)
+            if number:
+                assert request.messages[: 2 * number] == turns[number - 1].messages
+        assert "".join(one["content"] for one in turns[-1].messages).count('{"same": false}') == 2
+        # The second round is a prompt of its own, as without turns.
+        assert review.messages == alone.model.asked[-1].messages
+
+    def test_a_reply_that_was_mended_stands_as_it_fitted(self):
+        done = Done(Walking(decompose=["no such thing"]), turns=True)
+        assert done.text == "1862"
+        assert "no such thing" in str(done.model.asked[1].messages)
+        assert all("no such thing" not in str(one.messages) for one in done.model.asked[2:])
+
+    def test_a_conversation_that_is_too_long_gives_way_to_a_new_one(self):
+        whole = max(len(str(one.messages)) for one in Done(Walking()).model.asked)
+        context = Context(window=3 * whole, reply=100, count=len)
+        done = Done(Walking(), turns=True, context=context)
+        assert done.text == "1862"
+        lengths = [len(one.messages) for one in done.model.asked]
+        assert lengths[0] == 2 < max(lengths)
+        assert 2 in lengths[1:]
+        longest = max(sum(len(message["content"]) for message in one.messages)
+                      for one in done.model.asked)  # fmt: skip
+        assert whole < longest <= 3 * whole
+
+    def test_only_machines_have_states(self):
+        Path("d.txt").write_text(TEXT, encoding="utf-8")
+        told = call("ask", "d.txt", "Who?", "--strategy", "rebel", "--turns", "--model", "offline")
+        assert told.code == 2
+        assert "rebel has no states: take fsm1 or fsm2, or leave --turns out." in told.err
+
+
+def test_a_revision_says_of_which_type_the_question_is():
+    done = Done(Walking(revise=[{**revised(HOPS[1][0]), "type": "comparison"}]))
+    types = [one.value["type"] for one in done.journal.entries
+             if one.path.endswith("/revise") and one.kind == "decision"]  # fmt: skip
+    assert types == ["comparison", "composition"]
+
+
 class TestLimits:
     def test_hops(self):
         done = Done(Walking(), hops=2)
@@ -554,7 +613,7 @@ class TestLimits:
         assert "# Larkin Bridge\n\nThe Larkin" in shown[0].text
         none = Done(Walking(decompose=[simple("Zz?")], search=[
             finds("X", "Grass grows on it.")],
-            revise=[{"question": BUILT}]), document=long, context=short)  # fmt: skip
+            revise=[revised(BUILT)]), document=long, context=short)  # fmt: skip
         first = next(one.call for one in none.model.asked
                      if isinstance(one.call, FillSchema) and one.call.document)  # fmt: skip
         assert first.document is not None
@@ -620,7 +679,7 @@ class TestHostile:
         about = {"kind": "compound", "sub_question": f"What is {' '.join(text.split())} of?"}
         model = Walking(
             search=[found, found, {**found, "answer": "1862"}],
-            revise=[{"question": f"Where is {text}?"}],
+            revise=[revised(f"Where is {text}?")],
             decompose=[simple(text, "compound"), about],
         )
         done = Done(model, FSM2)
@@ -630,7 +689,7 @@ class TestHostile:
 
     def test_a_question_that_looks_like_a_plan(self):
         question = 'Who? "\\ {found_1} return summary # value x = 1'
-        model = Walking(decompose=[simple(BUILT)], revise=[{"question": BUILT}])
+        model = Walking(decompose=[simple(BUILT)], revise=[revised(BUILT)])
         assert Done(model, question=question).text == "Holt & Sons"
 
 

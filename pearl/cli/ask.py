@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "--tools", default="", metavar="FILE",
     help="For rebel: the tools that may be asked in place of a search of the document, or none.",
 )  # fmt: skip
-@shared("library", "demos", "shown", "examples", "models", "constrain", "context")
+@shared("library", "demos", "shown", "examples", "turns", "models", "constrain", "context")
 @shared("store", "cache", "json")
 def ask_command(
     document: str,
@@ -41,6 +41,7 @@ def ask_command(
     demos: str,
     shown: int,
     examples: int,
+    turns: bool,
     model: str,
     planner: str,
     reader: str,
@@ -91,6 +92,7 @@ def ask_command(
                 tools=tools,
                 constrain=constrain,
                 examples=examples,
+                turns=turns,
             )
         )
     show(answer, source, as_json=as_json)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.argument("questions")
 @shared("documents")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file of answers.")
-@shared("strategy", "library", "demos", "shown", "examples", "constrain", "context")
+@shared("strategy", "library", "demos", "shown", "examples", "turns", "constrain", "context")
 @click.option(
     "--pass", "passes", multiple=True, metavar="NAME",
     help="A rewrite of plans beside those that never change an answer (docs/passes.md). "
@@ -42,6 +42,7 @@ def batch_command(
     demos: str,
     shown: int,
     examples: int,
+    turns: bool,
     context: Policy,
     window: int | None,
     passes: tuple[str, ...],
@@ -73,6 +74,7 @@ def batch_command(
         demos,
         passes=chosen_passes(passes),
         shown=shown,
+        turns=turns,
     )
     plans = load(libraries)
     given = replace(given, model=with_library(given.model, (prepared.library, plans)))

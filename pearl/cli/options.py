@@ -196,6 +196,14 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 "method that fills forms has some. Plans are shown demonstrations instead.",
             ),
         ),
+        "turns": (
+            _option(
+                "--turns",
+                is_flag=True,
+                help="fsm1 and fsm2: states are turns of one conversation, in which the document "
+                "stands once. Default: each state is asked by itself.",
+            ),
+        ),
         "exclude": (
             _option(
                 "--exclude",
@@ -373,7 +381,7 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "evaluation": ("learned", "budget", "shown", "examples"),
+        "evaluation": ("learned", "budget", "shown", "examples", "turns"),
         "models": ("model", "planner", "reader"),
         "job": ("limits", "prices", "scheduler", "store", "cache", "restart", "json"),
     }
@@ -460,6 +468,7 @@ def equipped(
     calls: int | None,
     shown: int,
     examples: int,
+    turns: bool,
     **others: Any,  # noqa: ANN401 - options of the same command that are not theirs
 ) -> tuple[EvaluationContext, dict[str, Any]]:
     """What methods share, with what `kit_options` name, and the options that are not theirs.
@@ -483,5 +492,6 @@ def equipped(
         embed=choose_embedding(),
         shown=shown,
         examples=examples,
+        turns=turns,
     )
     return found, others

@@ -38,7 +38,7 @@ from pearl.prompts.calls import Demonstration
 from pearl.retrieval.index import CorpusRetriever
 from pearl.retrieval.retriever import Retriever
 from pearl.strategies.pearl import choose_demonstrations
-from pearl.strategies.registry import DEFAULT_LIMITS, STRATEGIES, Known, Limits
+from pearl.strategies.registry import DEFAULT_LIMITS, MACHINES, STRATEGIES, Known, Limits
 from pearl.tools.declared import NO_TOOLS, Search, load_tools, read_tools
 from pearl.tools.toolbox import Toolbox
 
@@ -187,6 +187,7 @@ class EvaluationContext:
         embed: tells whether two questions are the same.
         examples: worked examples that a demand for a form shows, at most.
         shown: actions that a planner is shown, at most; 0 for all.
+        turns: whether the states of FSM are turns of one conversation.
     """
 
     setups: Mapping[str, PlanningSetup]
@@ -198,6 +199,7 @@ class EvaluationContext:
     embed: Embed = field(default_factory=TfIdf)
     examples: int = 0
     shown: int = 0
+    turns: bool = False
 
     def setup_name(self, name: str) -> str:
         """The setup that stands for a name: without one for steps, the library's."""
@@ -227,7 +229,11 @@ class EvaluationContext:
         strategy = next((spec for spec in STRATEGIES if spec.name == method), None)
         reached = strategy.decisive(known) if strategy else []
         decisive = [method, shown, self.passes, searched, retrieved, limits, reached, self.examples]
-        return digest([*decisive, self.shown] if self.shown else decisive)
+        if self.shown:
+            decisive.append(self.shown)
+        if self.turns and method in MACHINES:
+            decisive.append("turns")
+        return digest(decisive)
 
 
 @dataclass(frozen=True)
@@ -394,6 +400,8 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
         yield ["shown", f"{shared.shown:,} of a library's actions, beside its builtins"]
     if shared.examples:
         yield ["examples", f"{shared.examples:,} at most of each form"]
+    if shared.turns and {method.name for method in methods} & set(MACHINES):
+        yield ["states", "turns of one conversation"]
     limits = {one.name: getattr(shared.limits, one.name) for one in fields(Limits)}
     changed = [(name, value) for name, value in limits.items() if value != getattr(Limits(), name)]
     if changed:

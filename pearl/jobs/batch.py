@@ -71,6 +71,8 @@ class Setup:
             how.append(str(self.examples))
         if prepared.shown:
             how.append(f"{prepared.shown} shown")
+        if prepared.turns:
+            how.append("turns")
         return digest([prepared.library.digest, shown, fitting, prepared.passes, *how])
 
 

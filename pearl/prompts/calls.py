@@ -258,12 +258,14 @@ class FillSchema:
         given: what it is asked of, by name, in order.
         document: what is read for it, or None.
         grammar: of the replies, where it says more than the schema can; None where it does not.
+        turns: the demands that go before it in one conversation, each with its reply.
     """
 
     schema: Schema
     given: tuple[tuple[str, Value], ...]
     document: Source | None = None
     grammar: Grammar | None = None
+    turns: tuple[tuple[FillSchema, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import re
 import tomllib
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
@@ -105,12 +105,13 @@ def render(call: Call) -> tuple[Message, ...]:
         case LabelQuestion():
             return _messages("label_question", call=call)
         case FillSchema():
-            return _messages(
+            system, asked = _messages(
                 "fill_schema",
                 call=call,
                 document=document_block(call.document) if call.document else None,
                 given=[(name, as_text(value)) for name, value in call.given],
             )
+            return (system, *chain.from_iterable(map(_turn, call.turns)), asked)
         case CorrectFilled():
             return _follow_up(call.fill, call.reply, "correct_filled", call)
         case ProveForm():
@@ -154,6 +155,12 @@ def _follow_up(before: Call, reply: str, name: str, call: Call) -> tuple[Message
         {"role": "assistant", "content": reply},
         {"role": "user", "content": _block(name, "user", call=call)},
     )
+
+
+def _turn(turn: tuple[FillSchema, str]) -> tuple[Message, Message]:
+    """A demand of a conversation and its reply."""
+    demand, reply = turn
+    return render(demand)[-1], {"role": "assistant", "content": reply}
 
 
 def _messages(name: str, **values: Any) -> tuple[Message, ...]:  # noqa: ANN401 - template values
@@ -229,8 +236,8 @@ def load_schema(*names: str) -> Schema:
     Its file has ``task``, and ``[fields.NAME]`` with ``about`` and the JSON
     schema of the field's values; ``[[examples]]`` with ``given`` and ``reply``
     are shown to the model where it wants any; a reply in them may have more
-    than the fields, for where the schema is put together with another,
-    and ``plans`` where the planner is to fill it.
+    than the fields, for where the schema is put together with another, and a
+    field that it lacks is null; and ``plans`` where the planner is to fill it.
 
     Args:
         names: the files' names without their ending; the first one's examples are shown.
@@ -248,7 +255,7 @@ def load_schema(*names: str) -> Schema:
     examples = tuple(
         (
             tuple((key, as_text(from_json(value))) for key, value in example["given"].items()),
-            _json({field.name: example["reply"][field.name] for field in fields}),
+            _json({field.name: example["reply"].get(field.name) for field in fields}),
         )
         for example in data.get("examples", ())
     )

@@ -236,7 +236,9 @@ class Caller:
     ) -> Reply:
         messages = render(call)
         document = call.document if isinstance(call, ExecuteStep | FillSchema) else None
-        stable = stable_part(document) if document else 0
+        # What goes before a turn of a conversation is shared with no other call.
+        alone = not (isinstance(call, FillSchema) and call.turns)
+        stable = stable_part(document) if document and alone else 0
         key = plain = call_key(self.identity, messages, sample, stable)
         if constraint is not None:
             messages = render(held(call))

@@ -8,6 +8,7 @@ one that only decides is in the journal.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, counting, fill
-from pearl.runtime.context import UNLIMITED, Context, fit_fill
+from pearl.runtime.context import UNLIMITED, Context, ContextError, Decision, fit_fill
 from pearl.runtime.evidence import Quote, evidence
 from pearl.runtime.executor import Handlers, SolverError
 from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps
@@ -76,20 +77,33 @@ class Hop(NamedTuple):
 class Fsm:
     """Walks a machine: its work states are steps, its decisions are in the journal.
 
-    One object is for one run, with its own `library` and `handlers`.
+    One object is for one run, with its own `library` and `handlers`. In a conversation each state
+    sees what the earlier ones were asked and replied, and the document stands in it once, in the
+    first search; one that no longer fits the window gives way to a new one. The review, the
+    paper's second round, is asked by itself.
 
     Args:
         machine: the table.
         caller: asks the model and keeps the journal.
         document: what is searched; the run's own.
         limits: how far it goes.
+        turns: whether states are turns of one conversation; each is asked by itself if not.
     """
 
     def __init__(
-        self, machine: Machine, caller: Caller, document: Source, limits: FsmLimits
+        self,
+        machine: Machine,
+        caller: Caller,
+        document: Source,
+        limits: FsmLimits,
+        *,
+        turns: bool = False,
     ) -> None:
         self.machine = machine
         self.limits = limits
+        self._talks = turns
+        self._turns: tuple[tuple[FillSchema, str], ...] = ()
+        self._type = ""  # What the last revision said of the question: as ``comparison``.
         self._hops: list[Hop] = []
         self.backtracks = 0
         self.calls = 0
@@ -250,7 +264,7 @@ class Fsm:
             self._go("settled" if settled else "found", step=name, answer=answer)
         elif self._at == "revise":
             self._revised = Ref(name)
-            self._go("revised", step=name, question=as_text(value))
+            self._go("revised", step=name, question=as_text(value), type=self._type)
         elif self._at == "summarise":
             self._summary = name
             self._go("answered", step=name)
@@ -384,8 +398,9 @@ class Fsm:
         whole = {**given, "refused": list(refused)} if refused else given
         schema = load_schema(self.machine.state(state).asks)
         call = self._caller.shown(FillSchema(schema, tuple(whole.items()), reads))
-        if reads is not None:
-            call, left_out = fit_fill(call, self.limits.context)
+        talks = self._talks and state != "review"
+        if talks or reads is not None:
+            call, left_out = self._fitted(call, self._turns if talks else ())
             if left_out:
                 self._caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
 
@@ -394,7 +409,28 @@ class Fsm:
 
         counted = counting(self._caller.ask, count)
         revisions = max(min(self.limits.revisions, self._left() - 1), 0)
-        return await fill(replace(self._caller, ask=counted), call, path, check, revisions)
+        reply = await fill(replace(self._caller, ask=counted), call, path, check, revisions)
+        if talks:
+            said = json.dumps(reply, ensure_ascii=False)
+            self._turns = (*call.turns, (replace(call, turns=()), said))
+        return reply
+
+    def _fitted(
+        self, call: FillSchema, turns: tuple[tuple[FillSchema, str], ...]
+    ) -> tuple[FillSchema, Decision | None]:
+        """The call as the next turn, or where that does not fit the window, as the first of anew.
+
+        Raises:
+            ContextError: it does not fit by itself either.
+        """
+        shown = any(earlier.document == call.document for earlier, _ in turns)
+        turn = replace(call, document=None if shown else call.document, turns=turns)
+        try:
+            return fit_fill(turn, self.limits.context)
+        except ContextError:
+            if not turns:
+                raise
+            return fit_fill(call, self.limits.context)
 
     @property
     def handlers(self) -> Handlers:
@@ -448,7 +484,9 @@ class Fsm:
             "sub_question": field_of(found, "question"),
             "answer": field_of(found, "answer"),
         }
-        return one_line((await self._ask("revise", given, path, refused))["question"])
+        reply = await self._ask("revise", given, path, refused)
+        self._type = reply["type"]
+        return one_line(reply["question"])
 
     async def _ask_summarise(
         self, path: str, question: Value, found: Value, *refused: Value

@@ -60,6 +60,9 @@ NONE_SHOWN = (
 )
 """What is said where a strategy that is shown demonstrations gets none."""
 
+MACHINES = ("fsm1", "fsm2")
+"""Strategies that go through states, which may be turns of one conversation."""
+
 PLANNED = 10_000
 """Calls of a question whose plan is written first, at most: its steps are known before they run,
 and may have to read every part of a long document."""
@@ -188,6 +191,7 @@ class Prepared:
         retriever: where passages come from; None for the document.
         embed: tells whether two questions are the same; None for `choose_embedding`.
         shown: actions that a planner is shown, at most; 0 for all.
+        turns: whether the states of a machine are turns of one conversation.
     """
 
     spec: StrategySpec
@@ -198,6 +202,7 @@ class Prepared:
     retriever: Retriever | None = None
     embed: Embed | None = None
     shown: int = 0
+    turns: bool = False
 
     @property
     def demonstrated(self) -> int | None:
@@ -226,6 +231,7 @@ def prepare(
     retriever: Retriever | None = None,
     embed: Embed | None = None,
     shown: int = 0,
+    turns: bool = False,
 ) -> Prepared:
     """Prepare a strategy by its name.
 
@@ -241,6 +247,7 @@ def prepare(
         retriever: as `Prepared` has it.
         embed: as `Prepared` has it.
         shown: as `Prepared` has it.
+        turns: as `Prepared` has it.
 
     Raises:
         InputError: there is no such strategy, it would pass over what it is given, it needs a
@@ -253,6 +260,8 @@ def prepare(
         raise InputError(f"{name} is shown no plans: leave the demonstrations out.")
     if shown and spec.name != "pearl":
         raise InputError(f"{name} writes no whole plan: leave --shown out.")
+    if turns and spec.name not in MACHINES:
+        raise InputError(f"{name} has no states: take fsm1 or fsm2, or leave --turns out.")
     if tools and "tools" not in spec.uses:
         raise InputError(f"{name} asks no tools: take the strategy rebel.")
     if spec.needs_model and model == OFFLINE:
@@ -266,7 +275,8 @@ def prepare(
         plans_shown = choose_demonstrations(plans, library, seed=seed)
     else:
         plans_shown = tuple(demonstrations)
-    return Prepared(spec, library, plans_shown, passes, limits, retriever, embed, shown)
+    given = (passes, limits, retriever, embed, shown, turns)
+    return Prepared(spec, library, plans_shown, *given)
 
 
 def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -> Prepared:
@@ -403,7 +413,7 @@ def _fsm(name: str, prepared: Prepared, inputs: RunInputs) -> Runnable:
     calls = min(FsmLimits().calls, prepared.limits.calls)
     inputs = _within(inputs, calls)
     limits = FsmLimits(calls=calls, context=inputs.context)
-    strategy = Fsm(machine, inputs.caller, inputs.document, limits)
+    strategy = Fsm(machine, inputs.caller, inputs.document, limits, turns=prepared.turns)
     handlers = _limited(strategy.handlers, prepared.limits)
     return Runnable(strategy, inputs, prepared.library, handlers)
 

@@ -14,7 +14,7 @@ from pearl.lang.printer import print_plan
 from pearl.models.routing import planner_of
 from pearl.runtime.loop import Finished, Strategy
 from pearl.strategies.baselines import conclusion
-from pearl.strategies.registry import Prepared, prepare
+from pearl.strategies.registry import MACHINES, Prepared, prepare
 
 if TYPE_CHECKING:
     from pearl.tools.toolbox import Tools
@@ -96,6 +96,7 @@ def prepared(name: str, setup: str, shared: EvaluationContext, session: Session)
         retriever=shared.retriever,
         embed=shared.embed,
         shown=shared.shown if name == "pearl" else 0,
+        turns=shared.turns and name in MACHINES,
     )
 
 
