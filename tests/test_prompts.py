@@ -19,6 +19,7 @@ from pearl.lang.library import load_library
 from pearl.lang.source import Source
 from pearl.lang.values import TYPES, Pairs
 from pearl.models.base import call_key
+from pearl.models.offline import Offline
 from pearl.prompts.calls import (
     Call,
     CorrectPlan,
@@ -29,6 +30,9 @@ from pearl.prompts.calls import (
     WritePlan,
 )
 from pearl.prompts.render import RETURNS, _block, fenced, render
+from pearl.runtime.calls import Caller, Journal
+from pearl.strategies.rebel_calls import choice_of_tool, filled_from, split_of, tool_input
+from pearl.tools.toolbox import Parameter, Tool
 
 LIBRARY = load_library()
 STORY = Source("story.txt", "Ada lives in Ulm.\n\nBo lives in Kiel.")
@@ -251,7 +255,49 @@ def test_templates_are_read_as_they_stand(monkeypatch: pytest.MonkeyPatch, tmp_p
 BRIEF = load_library("core")
 PLOT = 'FIND_EVENT(CTX, "the fire")'
 OUTPUTS = (("plot", "It burned down.\nNobody saw who lit it.", PLOT),)
-GOLDEN = {
+TOOL = Tool(
+    "archive",
+    "Finds newspaper articles by their words.",
+    (Parameter("query", "the words to look for", '{"type": "string"}'),),
+    examples=(("Where was Ada born?", '{"query":"Ada born"}'),),
+)
+FACTS = ["Who left the ship?: Ada"]
+SEARCH = filled_from("fsm_search", sub_question="Who lives in Ulm?")
+SEARCH = replace(SEARCH, schema=replace(SEARCH.schema, examples=()))
+FORMS = {
+    "fsm_decompose": filled_from(
+        "fsm_decompose", question="Where does her brother live?", solved=""
+    ),
+    "fsm_search": replace(SEARCH, document=STORY),
+    "fsm_revise": filled_from(
+        "fsm_revise",
+        question="Who is older, Ada or Bo?",
+        sub_question="How old is Ada?",
+        answer="31",
+    ),
+    # The next turn of a conversation, in which the document stands already.
+    "fsm_search_turn": replace(
+        SEARCH,
+        given=(("sub_question", "Who lives in Kiel?"),),
+        turns=((replace(SEARCH, document=STORY), '{"answer": "Ada"}'),),
+    ),
+    "fsm_judge": filled_from("fsm_judge", question="Where is he?", sub_question="Where is Bo?"),
+    "fsm_summarise": filled_from("fsm_summarise", question="Where is he?", solved=FACTS),
+    "fsm_review": replace(
+        filled_from("fsm_review", question="Where is he?", solved=FACTS, answer="Kiel"),
+        document=STORY,
+    ),
+    "rebel_split": split_of("Why did she leave?", {"archive": TOOL}, ["Who left the ship?"]),
+    "rebel_memory": filled_from("rebel_memory", question="Why did she leave?", facts=FACTS),
+    "rebel_tool": choice_of_tool("Why did she leave?", {"archive": TOOL}),
+    "rebel_input": tool_input(TOOL, "Why did she leave?", FACTS, ()),
+    "rebel_read": filled_from("rebel_read", question="Why did she leave?", reply="She was ill."),
+    "rebel_answer": filled_from("rebel_answer", question="Why did she leave?", facts=FACTS),
+}
+ZERO_SHOT = Caller(Offline().answer, "", Journal())
+GOLDEN: dict[str, Call] = {
+    **{name: ZERO_SHOT.shown(call) for name, call in FORMS.items()},
+    "rebel_split_four_shots": replace(ZERO_SHOT, examples=4).shown(FORMS["rebel_split"]),
     "write_plan": replace(WRITE, library=BRIEF, options=True),
     "mine_actions": MineActions("Why does Ada leave the ship?", load_library("seed")),
     "execute_step": replace(

@@ -697,6 +697,12 @@ GOOD = 'about = "It."\nendpoint = "https://a.example/x"\n'
         ("[it]\nkind = 'search'\nindex = 'x'\nbytes = 3\n", "it.bytes: there is no such field"),
         ("[it]\nkind = 'search'\n", "it.index: give a text"),
         ("# nothing\n", "there is no tool in it"),
+        (f"[it]\n{GOOD}examples = 3\n", "it.examples: give tables, as [[it.examples]]."),
+        (f"[it]\n{GOOD}[[it.examples]]\nask = 'x'\n", "it.examples[1].question: give a text"),
+        (
+            f"[it]\n{GOOD}[[it.examples]]\nquestion = 'x'\narguments = {{key = 'x'}}\n",
+            "it.examples[1].arguments: The arguments do not fit:",
+        ),
     ],
 )
 def test_mistakes_of_a_file(text: str, told: str):
@@ -767,6 +773,8 @@ def test_the_example_is_right():
     assert not file.mistakes
     tools = {one.tool.name: one for one in file.tools}
     assert tools["weather"].variables == ("WEATHER_KEY",)
+    asked = "How cold is it in Ulm the day after tomorrow?"
+    assert tools["weather"].tool.examples == ((asked, '{"days":2,"place":"Ulm"}'),)
     days = {"type": "integer", "minimum": 0, "maximum": 7}
     assert tools["weather"].tool.json_schema == {
         "type": "object",

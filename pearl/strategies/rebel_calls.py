@@ -78,9 +78,17 @@ def tool_input(
     if facts:
         given["facts"] = list(facts)
     given["tool"] = f"{tool.name}: {flat(tool.about)}"
+    if tool.examples:
+        given["examples"] = [f"{flat(asked)} -> {filled}" for asked, filled in tool.examples]
     if refused:
         given["refused"] = [f"{canonical_json(dict(wrong))} {flat(why)}" for wrong, why in refused]
-    return FillSchema(input_schema(tool), tuple(given.items()))
+    schema = input_schema(tool)
+    if tool.examples:
+        told = (
+            'Under "examples" stand other questions, each with parameters that were right for it.'
+        )
+        schema = replace(schema, task=f"{schema.task} {told}")
+    return FillSchema(schema, tuple(given.items()))
 
 
 def input_schema(tool: Tool) -> Schema:

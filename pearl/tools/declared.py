@@ -11,8 +11,8 @@ import os
 import re
 import ssl
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,18 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from pearl.lang.source import InputError, read_source
+from pearl.lang.values import canonical_json
 from pearl.tools.addresses import Resolve, host_problem, is_private_literal, look_up, one_form
 from pearl.tools.redaction import redaction
-from pearl.tools.toolbox import Limits, Parameter, Service, Tool, Toolbox
+from pearl.tools.toolbox import (
+    Limits,
+    Parameter,
+    Service,
+    Tool,
+    Toolbox,
+    ToolError,
+    checked,
+)
 
 if TYPE_CHECKING:
     from pearl.retrieval.retriever import Retriever
@@ -203,7 +212,7 @@ _EXPRESSION = Parameter(
     "numbers with + - * / // % **, parentheses, and sqrt, abs, floor, ceil, round, min, max",
     _WORDS,
 )
-_COMMON = ("kind", "about", "limits")
+_COMMON = ("kind", "about", "limits", "examples")
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
@@ -285,7 +294,22 @@ def _read_tool(table: Table, folder: Path) -> Declared:
         limits.number("calls", usual.calls, 10_000),
         limits.flag("private", default=usual.private),
     )
-    return Declared(Tool(table.place, about, parameters, read), how)
+    tool = Tool(table.place, about, parameters, read)
+    return Declared(replace(tool, examples=tuple(_examples(table, tool))), how)
+
+
+def _examples(table: Table, tool: Tool) -> Iterator[tuple[str, str]]:
+    """Questions, each with a call's arguments that fit the tool's parameters."""
+    wanted = f"give tables, as [[{tool.name}.examples]]"
+    are_tables = lambda value: all(isinstance(one, dict) for one in value)  # noqa: E731
+    for number, data in enumerate(table.value("examples", [], wanted, are_tables), 1):
+        example = Table(f"{tool.name}.examples[{number}]", data, table.mistakes)
+        example.only("question", "arguments")
+        question, arguments = example.text("question"), example.table("arguments").data
+        try:
+            yield question, canonical_json(checked(tool, arguments))
+        except ToolError as error:
+            example.wrong(str(error), "arguments")
 
 
 def _parameter(name: str, table: Table) -> Parameter:

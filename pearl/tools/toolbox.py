@@ -89,12 +89,14 @@ class Tool:
         about: what it does, in one line.
         parameters: what a call fills in.
         limits: how far it may go.
+        examples: questions, each with the arguments, as JSON, of a call that answers it.
     """
 
     name: str
     about: str
     parameters: tuple[Parameter, ...] = ()
     limits: Limits = Limits()
+    examples: tuple[tuple[str, str], ...] = ()
 
     @property
     def json_schema(self) -> dict[str, Any]:
