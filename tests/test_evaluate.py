@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.stub import Stub
+from pearl.answer import open_session
 from pearl.commaqa.search import Budget
 from pearl.commaqa.world import World, read_world
 from pearl.evaluate.context import (
@@ -28,20 +30,31 @@ from pearl.evaluate.context import (
     without_evaluated,
 )
 from pearl.evaluate.datasets import DATASETS, choose_examples, find_dataset
-from pearl.evaluate.datasets.base import Example
+from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact as DatasetFact
 from pearl.evaluate.datasets.multihop import MultiHop, compose
-from pearl.evaluate.job import REASONING, read_labels, trial_tasks
+from pearl.evaluate.job import (
+    REASONING,
+    Trial,
+    Trials,
+    evaluation_job,
+    read_labels,
+    trial_tasks,
+)
 from pearl.evaluate.methods import METHODS, find_method
 from pearl.evaluate.methods.single import rotations
 from pearl.evaluate.results import read_evaluation
+from pearl.jobs.workers import Task
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
+from pearl.prompts.calls import ExecuteStep, FillSchema, MapAnswer, NextStep, WritePlan
 from pearl.retrieval.index import build_index
+from pearl.runtime.context import UNLIMITED
 from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.registry import Limits
 from tests.batches import killed_once
+from tests.mind import Scripted
 from tests.server import Server, failing
 from tests.shell import STORY, Result, call
 
@@ -616,3 +629,93 @@ def test_every_setup_of_a_method_is_there():
     alone = setups_in_use(METHODS, make_context(load_library(), Demonstrations(())))
     assert STEPWISE not in alone
     assert {"decomp", "cot-rolled-out"} <= set(alone[LIBRARY])
+
+
+@dataclass
+class Knowing(Scripted):
+    """Says what is right, in the form of each call."""
+
+    example: Example
+    script: Any = ()
+
+    def says(self, call: Any) -> str:
+        given, right = self.example, self.example.gold
+        if given.options:
+            right = given.options[ord(right) - ord("A")]
+        match call:
+            case MapAnswer():
+                return given.gold if right in call.answer else "none"
+            case WritePlan():
+                return 'New actions:\n- TELL(X) : Say X\n\n1. answer = TELL("it") : Say it'
+            case NextStep():
+                return "return answer" if call.steps else f"answer = UNIQUE([{json.dumps(right)}])"
+            case ExecuteStep() if call.action.name == "CHOOSE_OPTION":
+                return next(line[0] for line in call.texts[-1].split("\n") if right in line)
+            case ExecuteStep():
+                return right
+        assert isinstance(call, FillSchema), call
+        asked, text = call.schema, given.document.text.strip()
+        known: dict[str, Any] = {
+            "answer": right, "input": right, "action": "Finish", "same": True, "kind": "simple",
+            "sub_question": given.question, "question": given.question, "sub_questions": [],
+            "title": "Lund", "evidence": [text.split("\n")[-1]], "answerable": True,
+            "supporting_facts": [text.split("\n")[-1]],
+            "hops": [{"question": given.question, "answer": right}],
+        }  # fmt: skip
+        return json.dumps(
+            {
+                field.name: known.get(field.name, [] if "array" in field.schema else "So.")
+                for field in asked.fields
+            }
+        )
+
+
+QUESTION = "Where was Anna Berg born?"
+PLACE = Source("place", "# Lund\n\nAnna Berg was born in Lund.")
+RIGHT = {
+    "quality": Example("1", QUESTION, PLACE, ("Malmö", "Lund"), "B", "long"),
+    "questions": Example("1", QUESTION, PLACE, gold="Lund"),
+    "letters": Example("1", "Join the last letters of Ann and Bob.", NO_DOCUMENT, gold="nb"),
+    "reversal": Example("1", "Reverse the sequence \"a, b\".", NO_DOCUMENT, gold="b, a"),
+    "commaqa": Example("1", QUESTION, PLACE, gold='["Lund"]'),
+    "commaqa-e": Example("1", QUESTION, PLACE, gold='["Lund"]'),
+    "fever": Example("1", "Is it true? Answer SUPPORTS or REFUTES.", NO_DOCUMENT, gold="REFUTES"),
+    "celebrities": Example("1", QUESTION, NO_DOCUMENT, gold="Lund", data=MultiHop()),
+    **dict.fromkeys(("gsm8k", "multiarith"), Example("1", "How many?", PLACE, gold="42")),
+    **dict.fromkeys(
+        ("hotpotqa", "2wiki", "musique"), Example("1", QUESTION, PLACE, gold="Lund",
+                                                  data=MultiHop())),
+    "questions with options": Example("1", QUESTION, PLACE, ("Malmö", "Lund"), "B"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*(one.name for one in DATASETS), "questions with options"])
+def test_a_right_answer_scores_whichever_method_gives_it(name: str):
+    """Or the method is refused on that data set; it never counts as wrong."""
+    example, dataset = RIGHT[name], find_dataset(name.partition(" ")[0])
+    shown = Demonstrations(load_demonstrations("", dataset.demonstrations))
+    shared = make_context(load_library(*dataset.libraries), shown)
+    model = Knowing(example)
+    refused, wrong = set(), {}
+
+    async def tried(method: str) -> Any:
+        async with open_session(model, {}, "eval") as session:
+            trial = Task(method, 0, method, "", Trial(method, example))
+            return (await Trials(dataset.name, shared)(trial, session))["result"]
+
+    for method in METHODS:
+        try:
+            evaluation_job(
+                dataset, "-", "all", [example], [method.name], shared, UNLIMITED, model=model
+            )
+        except InputError as error:
+            refused.add(str(error).partition(" ")[0])
+            continue
+        row = asyncio.run(tried(method.name))
+        if row["score"] != 1:
+            wrong[method.name] = row["answer"], row["error"]
+    assert wrong == {}
+    # Without options there is no choice, without a document no search; agents are a world's.
+    expected = {"tmn", "tmn-model"} | (set() if example.options else {"mcq"})
+    expected |= {"fsm1", "fsm2", "rebel"} if example.document == NO_DOCUMENT else set()
+    assert refused == expected

@@ -255,7 +255,7 @@ def evaluation_job(
     """
     found = [find_method(name) for name in methods]
     for method in found:
-        lacking = method.lacks(shared, examples[0])
+        lacking = next(filter(None, (method.lacks(shared, one) for one in examples)), "")
         # An answer in sentences is brought to a short one by the reader.
         asked = [planner_of(model)] if method.needs_model else []
         asked += readers_of(model)[:1] if dataset.short and method.prose else ()

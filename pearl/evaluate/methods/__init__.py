@@ -27,6 +27,7 @@ METHODS = (
         "The options are shown, in four orders, and one is chosen.",
         single.multiple_choice,
         "",
+        lacks=single.lacks_options,
     ),
     _PROSE("pearl", "A plan is written, checked and executed.", pearl.planned(LIBRARY)),
     _PROSE(
@@ -114,11 +115,13 @@ METHODS = (
         "fsm1",
         "A state machine decomposes, searches, revises and judges.",
         multihop.machine("fsm1"),
+        lacks=multihop.no_document,
     ),
     _BY_MODEL(
         "fsm2",
         "As fsm1, and then a review gives facts, triples and an explanation.",
         multihop.machine("fsm2"),
+        lacks=multihop.no_document,
     ),
     _BY_MODEL(
         "rebel",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from pearl.answer import Option, Session, answer, start
+from pearl.answer import Option, Session, answer, answer_parts, map_answer, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import Example
 from pearl.lang.printer import print_plan
 from pearl.models.routing import planner_of
+from pearl.prompts.calls import MapAnswer
 from pearl.runtime.loop import Finished, Strategy
 from pearl.strategies.baselines import conclusion
 from pearl.strategies.registry import MACHINES, Prepared, prepare
@@ -115,18 +116,60 @@ async def run(
         ModelError: the model gave no usable answer.
         RunError: the strategy came to no answer.
     """
-    runnable = start(ready, example.document, session, tools=tools)
+    options = bool(example.options)
+    runnable = start(ready, example.document, session, tools=tools, options=options)
     return runnable.strategy, await runnable.run(example.question)
 
 
-def whole_text(finished: Finished, measures: Mapping[str, float] = MappingProxyType({})) -> Outcome:
-    """A run's whole text as the answer.
+async def concluded(
+    outcome: Outcome,
+    text: str,
+    example: Example,
+    session: Session,
+    parts: tuple[tuple[str, str], ...] = (),
+) -> Outcome:
+    """An outcome whose answer is an open one, or the option that it means where there are some.
+
+    Args:
+        outcome: all else that is known of it.
+        text: the open answer.
+        example: the question.
+        session: the model in its layers.
+        parts: what the answer was put together from (`answer_parts`).
+
+    Raises:
+        ModelError: the model gave no usable answer.
+        RunError: no option was named.
+    """
+    if not example.options:
+        return replace(outcome, answer=text)
+    call = MapAnswer(example.question, text, example.options, parts)
+    option = await map_answer(call, session.caller())
+    measures = {**outcome.measures, **none_fits(option)}
+    return replace(outcome, answer=option.letter, measures=measures)
+
+
+async def whole_text(
+    finished: Finished,
+    example: Example,
+    session: Session,
+    measures: Mapping[str, float] = MappingProxyType({}),
+) -> Outcome:
+    """A run's whole text as the answer, mapped to an option where there are some.
 
     Args:
         finished: the run.
+        example: the question.
+        session: the model in its layers.
         measures: what it took, by name.
+
+    Raises:
+        ModelError: the model gave no usable answer.
+        RunError: no option was named.
     """
-    return Outcome(finished.text, finished.text, print_plan(finished.plan), measures=measures)
+    text = finished.text
+    outcome = Outcome(text, text, print_plan(finished.plan), measures=measures)
+    return await concluded(outcome, text, example, session, answer_parts(finished))
 
 
 async def mapped(ready: Prepared, example: Example, session: Session) -> Outcome:

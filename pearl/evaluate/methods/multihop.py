@@ -40,7 +40,7 @@ def by_name(name: str, setup: str = "") -> AnswerOne:
 
     async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
         _, finished = await run(prepared(name, setup, shared, session), example, session)
-        return whole_text(finished)
+        return await whole_text(finished, example, session)
 
     return answer
 
@@ -57,7 +57,8 @@ async def react_with_evidence(
     )
     told = [_texts(triple) for triple in triples] if isinstance(triples, list) else []
     entries = session.journal.entries
-    return whole_text(finished, supported(example, finished.text, _texts(facts), told, entries))
+    measures = supported(example, finished.text, _texts(facts), told, entries)
+    return await whole_text(finished, example, session, measures)
 
 
 def _texts(value: object) -> list[str]:
@@ -87,7 +88,7 @@ def machine(name: str) -> AnswerOne:
             **recall(example, titles),
             **_evidence(example, finished, session),
         }
-        return whole_text(finished, measures)
+        return await whole_text(finished, example, session, measures)
 
     return answer
 
@@ -151,7 +152,7 @@ async def rebel(example: Example, shared: EvaluationContext, session: Session) -
     assert isinstance(strategy, Rebel)
     spent = strategy.spent
     measures = {"tool_calls": float(spent.tool_calls), "depth": float(spent.deepest)}
-    return whole_text(finished, measures)
+    return await whole_text(finished, example, session, measures)
 
 
 def nothing_to_search(shared: EvaluationContext, example: Example) -> str:
@@ -159,3 +160,8 @@ def nothing_to_search(shared: EvaluationContext, example: Example) -> str:
     if shared.tools is None and shared.retriever is None and example.document == NO_DOCUMENT:
         return "has no document to search: name --tools FILE, --tools none or --index DIR."
     return ""
+
+
+def no_document(_: EvaluationContext, example: Example) -> str:
+    """What a machine lacks that searches the question's document, where there is none."""
+    return "has no document to search." if example.document == NO_DOCUMENT else ""

@@ -16,12 +16,10 @@ from dataclasses import replace
 from pearl.answer import Session, map_answer, read_option
 from pearl.evaluate.context import LIBRARY, STEPWISE, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped, none_fits
+from pearl.evaluate.methods.base import AnswerOne, Outcome, concluded, mapped, whole_text
 from pearl.evaluate.supporting_facts import supported
 from pearl.lang.ast import Plan
 from pearl.lang.library import Library, load_library
-from pearl.lang.printer import print_plan
-from pearl.lang.source import InputError
 from pearl.lang.values import as_text
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.calls import Caller
@@ -70,10 +68,9 @@ async def multiple_choice(example: Example, shared: EvaluationContext, session: 
     open answer is.
 
     Raises:
-        InputError: there are no options.
+        ModelError: the model gave no usable answer.
+        RunError: a step has no output.
     """
-    if not example.options:
-        raise InputError(f"Question {example.id} has no options to choose from.")
     orders = rotations(example.options)
     texts = [[example.options[at] for at in order] for order in orders]
     plan = baselines.choosing_plan(example.question, texts)
@@ -87,6 +84,11 @@ async def multiple_choice(example: Example, shared: EvaluationContext, session: 
         chosen.append(None if place is None else letter(order[place]))
     words = as_text(finished.values[plan.steps[0].name])
     return Outcome(chosen[0], words, orders=tuple(chosen))
+
+
+def lacks_options(_: EvaluationContext, example: Example) -> str:
+    """What a choice lacks where a question has no options; empty where it has some."""
+    return "" if example.options else f"needs options, and question {example.id} has none."
 
 
 def rotations(options: Sequence[str], count: int = 4) -> tuple[tuple[int, ...], ...]:
@@ -128,13 +130,10 @@ async def retrieve_and_read(
     library = load_library(baselines.RETRIEVAL_LIBRARY)
     handlers = with_retriever(NONE, example.document, shared.retriever)
     finished = await _run(plan, example, library, session, handlers)
-    words, plan_text = finished.text, print_plan(finished.plan)
+    outcome = await whole_text(finished, example, session)
     if example.options:
-        caller = session.caller()
-        call = MapAnswer(example.question, words, example.options)
-        option = await map_answer(call, caller)
-        return Outcome(option.letter, words, plan_text, measures=none_fits(option))
-    return Outcome(baselines.conclusion(words), words, plan_text)
+        return outcome
+    return replace(outcome, answer=baselines.conclusion(finished.text))
 
 
 def in_form(action: str) -> AnswerOne:
@@ -160,7 +159,8 @@ def in_form(action: str) -> AnswerOne:
                 reply["triples"],
                 session.journal.entries,
             )
-        return Outcome(reply["answer"], finished.text, measures=measures)
+        outcome = Outcome(None, finished.text, measures=measures)
+        return await concluded(outcome, reply["answer"], example, session)
 
     return answer
 

@@ -95,6 +95,7 @@ async def _answered(search: Search, example: Example, session: Session) -> Outco
         session.context,
         handlers(agents),
     )
-    outcome = whole_text(finished, {"agent_calls": float(agents.calls)})
+    measures = {"agent_calls": float(agents.calls)}
+    outcome = await whole_text(finished, example, session, measures)
     value = finished.values[finished.outputs[0]]
     return replace(outcome, answer=canonical_json(to_json(value)))
