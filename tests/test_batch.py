@@ -190,6 +190,14 @@ def test_a_failed_question_counts_as_wrong(serve: Any):
     assert [row["gold"] for row in answers().values()] == ["A", "B", "A"]
 
 
+def test_gold_in_words_counts_where_there_are_no_options(serve: Any):
+    serve(saying("The Fund  closed it."))
+    write(question("right", gold="the fund"), question("wrong", gold="Fun"), question("open"))
+    told = batch("--json").json
+    assert (told["right"], told["judged"]) == (1, 2)
+    assert [row["correct"] for row in answers().values()] == [True, False, None]
+
+
 def test_a_plan_with_errors_fails_its_row_and_sends_nothing(serve: Any):
     server = serve(saying("Yes."))
     write(question("a", plan="1. a = FIND_NOTHING_SUCH(CTX) : x"))

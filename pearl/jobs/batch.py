@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import Session, answer, as_object, heading
+from pearl.answer import Session, answer, as_object, heading, holds
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import (
     Question,
@@ -33,6 +33,7 @@ from pearl.prompts.render import render
 from pearl.runtime.calls import Journal, calls_made
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
+from pearl.strategies.baselines import conclusion
 from pearl.strategies.pearl import narrowed
 from pearl.strategies.registry import Known, Prepared, prepare_plan
 
@@ -101,8 +102,12 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
         # The same answers give the same row, whichever run they come from, whoever paid for them.
         shown = ("answer", "words", "option", "evidence", "plan", "fallback", "calls", "usage")
         data = as_object(reply, document)
-        chosen = reply.option.letter if reply.option else None
-        return _row(question, "answered", chosen) | {name: data[name] for name in shown}
+        right = None
+        if question.gold and reply.option:
+            right = reply.option.letter == question.gold
+        elif question.gold:
+            right = holds(conclusion(reply.text), question.gold)
+        return _row(question, "answered", right) | {name: data[name] for name in shown}
     except (RunError, ModelError, InputError) as error:
         return _failed(question, session.journal, error)
     except Exception as error:  # noqa: BLE001 - whatever it is, others go on
@@ -125,7 +130,8 @@ def _failed(
     plans = [entry.value for entry in journal.entries if entry.path == "plan"]
     done = calls_made(journal.entries)
     return {
-        **_row(question, "failed"),
+        # Accuracies count a question without an answer as wrong.
+        **_row(question, "failed", False if question.gold else None),
         "error": {
             "reason": reason,
             "message": str(error),
@@ -137,16 +143,15 @@ def _failed(
     }
 
 
-def _row(question: Question, status: str, chosen: str | None = None) -> dict[str, Any]:
-    """What every row says; without an answer it is not right (accuracies count it as wrong)."""
-    known = question.gold and question.options
+def _row(question: Question, status: str, right: bool | None) -> dict[str, Any]:
+    """What every row says."""
     return {
         "id": question.id,
         "question": question.question,
         "document": question.document,
         "status": status,
         "gold": question.gold or None,
-        "correct": chosen == question.gold if known else None,
+        "correct": right,
     }
 
 
