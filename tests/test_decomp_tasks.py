@@ -680,3 +680,49 @@ def test_a_question_without_a_document_is_not_told_of_one(plan_of: Callable[[str
     words = "".join(one["content"] for one in render(ExecuteStep(None, action, step, arguments)))
     assert "CTX" not in words
     assert "only sources" not in words
+
+
+def fails(plan: str, **handed: Any) -> StepFailure:
+    """Why a plan of builtins comes to nothing."""
+    library, model = load_library("core", "lists", "quality"), Scripted(lambda _: "yes")
+    with pytest.raises(RunError) as raised:
+        run(model, lambda _: GivenPlan(parse(plan).plan), "q", library, **handed)
+    assert not model.asked
+    return raised.value.failures[0]
+
+
+def bomb(action: str, steps: int) -> str:
+    lines = ["a0 = CONCAT([1, 2], 3)"]
+    lines += [f"a{at} = {action}" for at in range(1, steps + 1)]
+    return "\n".join(line.replace("@", f"a{at - 1}") for at, line in enumerate(lines))
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        bomb(f"CONCAT({', '.join(['@'] * 10)})", 11),
+        bomb(f'CONCAT("{"{@}" * 10}")', 11),
+        bomb(f"HALVES([{', '.join(['@'] * 10)}])", 11),
+        bomb("HALVES([@])", 60),
+        'a = PARTS(CTX, 9999)\nb = CONCAT(a, a)\nc = SPLIT(b, "")\nd = JOIN(c, b)',
+    ],
+    ids=["texts", "templates", "lists", "depth", "join"],
+)
+def test_a_plan_bomb_fails_before_it_takes_the_memory(plan: str):
+    failure = fails(plan)
+    assert failure.reason in ("size", "value")
+    assert "characters" in failure.cause
+
+
+def test_what_a_step_may_take_is_set_from_outside(monkeypatch: pytest.MonkeyPatch):
+    wide = "a = PARTS(CTX, 501)\nb = FIND_EVENT(CTX, each a)"
+    assert fails(wide).cause == (
+        "a has 501 items, and a step runs over 500 at most (PEARL_WIDTH): nothing was asked."
+    )
+    monkeypatch.setenv("PEARL_WIDTH", "7")
+    assert "over 7 at most" in fails(wide).cause
+    monkeypatch.setenv("PEARL_CHARACTERS", "99")
+    assert "99 characters are left" in fails("a = PARTS(CTX, 50)").cause
+    monkeypatch.setenv("PEARL_WIDTH", "many")
+    with pytest.raises(InputError, match="PEARL_WIDTH is wrong"):
+        fails(wide)

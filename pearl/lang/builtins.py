@@ -23,6 +23,9 @@ from pearl.lang.values import (
     type_of,
 )
 
+LONGEST = 10_000_000
+"""Characters that may be put between the items of a list, at most."""
+
 MOST = 9999
 """The most parts or groups."""
 
@@ -105,7 +108,10 @@ def split(given: Sequence[Given]) -> Value:
 
 def join(given: Sequence[Given]) -> Value:
     """The items of a list as one text, with a text between them."""
-    return as_text(given[1].value).join(map(as_text, _list(given[0].value, "JOIN")))
+    between, items = as_text(given[1].value), _list(given[0].value, "JOIN")
+    if len(between) * len(items) > LONGEST:
+        raise BuiltinError(f"JOIN would make a text of more than {LONGEST:,} characters.")
+    return between.join(map(as_text, items))
 
 
 def item(given: Sequence[Given]) -> Value:

@@ -13,7 +13,7 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
@@ -60,6 +60,30 @@ def type_of(value: Value) -> Type:
             return "pairs"
         case _:
             return "list"
+
+
+def size_of(values: Iterable[Value], most: int) -> int | None:
+    """The characters of some values' texts, and one for each text, number and list, together.
+
+    Args:
+        values: any.
+        most: where counting ends, so that a list which holds one list many times costs no more.
+
+    Returns:
+        None where that is more than ``most``, or a list stands deeper than `DEEPEST`.
+    """
+    size = 0
+    left: list[tuple[Value, int]] = [(value, 0) for value in values]
+    while left:
+        value, depth = left.pop()
+        size += 1 + (len(value) if isinstance(value, str) else 0)
+        if size > most or depth > DEEPEST:
+            return None
+        if isinstance(value, list):
+            left += ((item, depth + 1) for item in value)
+        elif isinstance(value, Pairs):
+            left += ((one, depth + 1) for pair in value for one in pair)
+    return size
 
 
 def to_json(value: Value) -> Any:  # noqa: ANN401 - JSON has no narrower type

@@ -301,7 +301,9 @@ def env_number(name: str) -> int | None:
 
     Args:
         name: ``PEARL_TRIES`` (how often a call is tried in all), ``PEARL_CONTEXT`` (tokens that fit
-            the model, its reply among them) or ``PEARL_MAX_TOKENS`` (tokens that a reply may have).
+            the model, its reply among them), ``PEARL_MAX_TOKENS`` (tokens that a reply may have),
+            ``PEARL_WIDTH`` (items that a step runs over) or ``PEARL_CHARACTERS`` (of the outputs
+            of a question).
 
     Raises:
         InputError: it is no whole number above 0.
@@ -309,6 +311,6 @@ def env_number(name: str) -> int | None:
     text = os.environ.get(name, "").strip()
     if not text:
         return None
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or len(text) > 18 or int(text) < 1:
         raise InputError(f"{name} is wrong: it is to be a whole number above 0.")
     return int(text)

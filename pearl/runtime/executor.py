@@ -8,7 +8,7 @@ they run. Both are handed in; the executor knows neither.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
@@ -38,17 +38,19 @@ from pearl.lang.library import Library
 from pearl.lang.printer import print_call
 from pearl.lang.source import Source
 from pearl.lang.values import (
+    DEEPEST,
     DecodeError,
     Pairs,
     Value,
     as_text,
     canonical_json,
     decode,
+    size_of,
     split_evidence,
     to_json,
     type_of,
 )
-from pearl.models.base import ModelError
+from pearl.models.base import ModelError, env_number
 from pearl.prompts.calls import ExecuteStep
 from pearl.retrieval.retriever import LabelError, part
 from pearl.runtime.calls import Caller, Entry
@@ -187,13 +189,17 @@ class Output(NamedTuple):
     evidence: Sequence[str] = ()
 
 
-def bound(step: Step, action: Action, values: Mapping[str, Value], item: Item | None) -> Bound:
+def bound(
+    step: Step, action: Action, values: Mapping[str, Value], item: Item | None, room: Room
+) -> Bound:
     """What a call is given: for the whole step, or for one item of its list.
 
     A label counts as one only where the action takes the document, and only
     where ``PARTS`` made it or the plan itself says it; no document and no
     output can name a part.
     """
+    # Before they are put together: what a builtin makes of them is about as long.
+    room.check(value_of(ref, values, item) for ref in step_refs(step) if ref.name != DOCUMENT)
     arguments: list[tuple[str, Given]] = []
     document: str | None = None
     for place, arg in enumerate(step.args):
@@ -221,8 +227,11 @@ STEPS = 24
 DEPTH = 8
 """Frames within each other, at most."""
 
-WIDTH = 200
-"""Items that one step runs over, at most, where steps are written one at a time."""
+WIDTH = 500
+"""Items that one step runs over, at most."""
+
+CHARACTERS = 10_000_000
+"""Characters that the outputs of a question's steps have together, at most."""
 
 
 class StepError(Exception):
@@ -261,7 +270,7 @@ class Handlers:
         solvers: by the name that an action's ``body: solver`` gives.
         decompose: what writes an action's steps; None where nothing does.
         depth: frames within each other, at most.
-        width: items that one step runs over, at most; None for any number.
+        width: items that one step runs over, at most, where that is less than `Room` has.
     """
 
     solvers: Mapping[str, Solve] = field(default_factory=lambda: MappingProxyType({}))
@@ -272,6 +281,43 @@ class Handlers:
 
 NONE = Handlers()
 """Nothing is handed in."""
+
+
+@dataclass
+class Room:
+    """What the steps of one question may take in all its frames.
+
+    Args:
+        width: items that one step runs over, at most: ``PEARL_WIDTH``.
+        characters: what their outputs may still have together: ``PEARL_CHARACTERS``.
+    """
+
+    width: int = field(default_factory=lambda: env_number("PEARL_WIDTH") or WIDTH)
+    characters: int = field(default_factory=lambda: env_number("PEARL_CHARACTERS") or CHARACTERS)
+
+    def take(self, value: Value) -> None:
+        """Count an output.
+
+        Raises:
+            StepError: there is no room for it.
+        """
+        self.characters -= self.check([value])
+
+    def check(self, values: Iterable[Value]) -> int:
+        """What values take together.
+
+        Raises:
+            StepError: there is no room for them, or they are lists too deep to be kept.
+        """
+        size = size_of(values, self.characters)
+        if size is None:
+            raise StepError(
+                "size",
+                f"it is too long, or too deep: {self.characters:,} characters are left of what the "
+                "outputs of a question have together at most (PEARL_CHARACTERS), and lists stand "
+                f"{DEEPEST} deep.",
+            )
+        return size
 
 
 @dataclass(frozen=True)
@@ -286,6 +332,7 @@ class Frame:
         handlers: what is handed in.
         within: what the frames around it were called with, the outermost first.
         plan: the steps so far, for what is said of an output's origin.
+        room: what the steps of the question may still take, in all frames.
     """
 
     document: Source
@@ -295,6 +342,7 @@ class Frame:
     handlers: Handlers = NONE
     within: tuple[str, ...] = ()
     plan: Plan = field(default_factory=lambda: Plan(()))
+    room: Room = field(default_factory=Room)
 
     def enter(self, action: Action, given: Sequence[tuple[str, Given]], path: str) -> Frame:
         """The frame of a call.
@@ -330,7 +378,8 @@ class StepFailure:
             of the wrong type, ``value`` where an input does not fit, ``context``
             where the prompt does not fit the model's window, ``no-answer`` or
             ``solver`` where a solver has none, ``depth`` where frames would
-            never end, ``width`` where a list is too long to run over.
+            never end, ``width`` where a list is too long to run over, ``size`` where
+            outputs grow too long.
         cause: one sentence for a person.
     """
 
@@ -405,17 +454,24 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
         # What quotes nothing itself, as a merge, rests on what its inputs quote.
         lines: list[Value] = [quote for _, quote in quoted(frame.plan, values, [name])]
         values = {**values, evidence_key(name): lines}
+
+    async def call(item: Item | None, path: str) -> Output:
+        output = await _called(step, action, values, item, path, frame)
+        frame.room.take(output.value)
+        return output
+
     ref = mapped(step)
     if ref is None:
-        return await _called(step, action, values, None, path, frame)
-    items, most = items_of(ref, values), frame.handlers.width
-    if most is not None and len(items) > most:
+        return await call(None, path)
+    items, most = items_of(ref, values), frame.room.width
+    most = min(most, frame.handlers.width or most)
+    if len(items) > most:
         raise StepError(
-            "width", f"{ref.name} has {len(items):,} items, and a step runs over {most:,} at most."
+            "width",
+            f"{ref.name} has {len(items):,} items, and a step runs over {most:,} at most "
+            "(PEARL_WIDTH): nothing was asked.",
         )
-    calls = (
-        _called(step, action, values, item, f"{path}[{at}]", frame) for at, item in enumerate(items)
-    )
+    calls = (call(item, f"{path}[{at}]") for at, item in enumerate(items))
     # One that fails must not cut the others off, which are paid for.
     answers = await asyncio.gather(*calls, return_exceptions=True)
     sound: list[Output] = []
@@ -436,7 +492,7 @@ async def _called(
     frame: Frame,
 ) -> Output:
     """The output of one call: for the whole step, or for one item of its list."""
-    given, handlers = bound(step, action, values, item), frame.handlers
+    given, handlers = bound(step, action, values, item, frame.room), frame.handlers
     match action.body:
         case Prompt():
             ref = mapped(step)

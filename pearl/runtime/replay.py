@@ -7,6 +7,7 @@ implementation did with the same model outputs.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -26,7 +27,7 @@ from pearl.models.base import ModelError
 from pearl.models.recorded import Recorded
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.evidence import evidence_key
-from pearl.runtime.executor import Frame, Handlers, SolverError, execute
+from pearl.runtime.executor import Frame, Handlers, Room, SolverError, execute
 from pearl.runtime.trace import Trace, is_trace, json_as_text, read_trace
 
 _RECORDED = Solver("recorded")
@@ -122,7 +123,10 @@ async def _executed(plan: Plan, record: Trace, library: Library) -> str:
 
     handlers = Handlers({_RECORDED.name: solve})
     document = Source("document", "-")
-    frame = Frame(document, _complete(plan, library), caller, handlers=handlers, plan=plan)
+    # What was done once is done again, whatever the limits are now.
+    room = Room(sys.maxsize, sys.maxsize)
+    actions = _complete(plan, library)
+    frame = Frame(document, actions, caller, handlers=handlers, plan=plan, room=room)
     start: dict[str, Value] = {
         evidence_key(name): [*lines] for name, lines in record.evidence.items()
     }

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pearl.lang.ast import Parsed
-from pearl.lang.builtins import MOST as MOST_PARTS
 from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Severity
 from pearl.lang.library import Library, load_library
@@ -27,7 +26,7 @@ from pearl.prompts.calls import Demonstration
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.runtime.calls import CALLS, Caller, at_most
 from pearl.runtime.context import UNLIMITED, Context
-from pearl.runtime.executor import DEPTH, NONE, STEPS, WIDTH, Frame, Handlers, Solve, SolverError
+from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers, Solve, SolverError
 from pearl.runtime.loop import Finished, RunError, Strategy, run_in_frame
 from pearl.strategies.pearl import (
     GivenPlan,
@@ -76,13 +75,13 @@ class Limits:
         steps: of one decomposition, at most.
         depth: decompositions within each other, at most.
         calls: of the model, at most.
-        width: items that one step runs over, at most.
+        width: items that one step runs over, at most; None for what every run has at most.
     """
 
     steps: int = STEPS
     depth: int = DEPTH
     calls: int = CALLS
-    width: int = WIDTH
+    width: int | None = None
 
 
 DEFAULT_LIMITS = Limits()
@@ -389,8 +388,8 @@ def _pearl(prepared: Prepared, inputs: RunInputs) -> Runnable:
     inputs, limits, library = _within(inputs, PLANNED), prepared.limits, prepared.library
     given = (prepared.demonstrations, prepared.passes, inputs.options, prepared.shown)
     strategy = Pearl(library, inputs.caller, *given)
-    handlers = Handlers(depth=limits.depth, width=max(limits.width, MOST_PARTS))
-    handlers = with_retriever(handlers, inputs.document, prepared.retriever)
+    handlers = with_retriever(NONE, inputs.document, prepared.retriever)
+    handlers = _limited(handlers, limits)
     return Runnable(strategy, inputs, library, handlers)
 
 
