@@ -18,12 +18,12 @@ from tests.conftest import ROOT
 LOOK = """
 import json, sys
 import pearl
-from pearl.lang.source import grammar_text, shipped_actions, shipped_plans
+from pearl.lang.source import grammar_table, shipped_actions, shipped_plans
 from pearl.lang.library import load_library
 read = lambda file: file.read_text(encoding="utf-8")
 print(json.dumps({
     "home": pearl.__file__,
-    "grammar": {name: grammar_text(name) for name in ("plan", "library")},
+    "grammar": {name: grammar_table(name) for name in ("plan", "library")},
     "actions": {name: read(file) for name, file in shipped_actions().items()},
     "demos": {file.name: read(file) for file in shipped_plans()},
     "count": len(load_library().actions),
@@ -99,7 +99,7 @@ def test_installed(form: str, built: tuple[Path, Path, Path], tmp_path: Path):
     home = tmp_path / "env" if form == "wheel" else tree
     assert Path(seen["home"]).is_relative_to(home)
     assert seen["grammar"] == {
-        name: (ROOT / "grammar" / f"{name}.lark").read_text(encoding="utf-8")
+        name: json.loads((ROOT / "grammar" / f"{name}.json").read_bytes())
         for name in ("plan", "library")
     }
     for folder, ending, found in (
@@ -128,6 +128,7 @@ def test_what_the_archives_hold(built: tuple[Path, Path, Path]):
     names = zipfile.ZipFile(wheel).namelist()
     for wanted in (
         "pearl/py.typed",
+        "pearl/grammar/plan.json",
         "pearl/grammar/plan.lark",
         "pearl/actions/quality.actions",
         "pearl/plans/demos/why.plan",

@@ -1,28 +1,23 @@
-"""The grammars of grammar/ as parsers, made when first needed.
+"""The language of one line: a `Step`, an `Action`, or what is returned.
 
-They turn one line into a `Step`, an `Action` or what is returned, with the places of all that is in
-it, or say where it stops being readable: which token stands there, and which could have.
+What a line may be is written in grammar/plan.lark and grammar/library.lark. tests/test_tables.py
+makes LALR(1) tables of these with lark, which are kept beside them, so that nothing is derived
+while Pearl runs; `_parse` follows a table, with a lexer that looks only for what the parser's state
+can take. A line that cannot be read is told by where that is: which token stands there, and which
+could have.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from lark import (
-    Lark,
-    TextSlice,
-    Token,
-    Transformer,
-    UnexpectedCharacters,
-    UnexpectedInput,
-    UnexpectedToken,
-)
-
 from pearl.lang.ast import Action, Arg, Items, Literal, Mode, Param, Ref, Step, Template
-from pearl.lang.source import Span, grammar_text
-from pearl.lang.values import DEEPEST, TYPES, Type, Value, read_number
+from pearl.lang.source import Span, grammar_table
+from pearl.lang.values import DEEPEST, TYPES, Value, read_number
 
 _MODES = {str(mode): mode for mode in Mode}
 _INSIDE = re.compile(
@@ -48,18 +43,23 @@ _NOTE_MARK = re.compile(
 _STARTS = re.compile(r"\\\"|f?(?:\"\"\"(?=.{3})|'''(?=.{3}))|f?.", re.DOTALL)
 
 
-def _span(token: Token) -> Span:
-    return Span(token.start_pos or 0, token.end_pos or 0)
+class Token(NamedTuple):
+    """A terminal of the grammar, its text, and where that starts and ends."""
 
+    type: str
+    text: str
+    start: int
+    end: int
 
-def _name(token: Token) -> str:
-    # Markdown escapes underscores; a name has no backslash.
-    name = str(token).replace("\\", "") if "\\" in token else str(token)
-    return name[1:] if name[0] == "$" else name
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end)
 
-
-def _type(token: Token) -> Type:
-    return next(kind for kind in TYPES if kind == token)
+    @property
+    def name(self) -> str:
+        """A name without the marks that Markdown and shells put to it."""
+        name = self.text.replace("\\", "") if "\\" in self.text else self.text
+        return name[1:] if name[0] == "$" else name
 
 
 def _mode(text: str) -> Mode:
@@ -105,7 +105,7 @@ def _note(token: Token | None) -> tuple[str, tuple[str, ...]]:
     """The note's words and the codes its line silences."""
     if token is None:
         return "", ()
-    raw = str(token)
+    raw = token.text
     noqa: tuple[str, ...] = ()
     found = _NOQA.search(raw) if "noqa" in raw.lower() else None
     if found:
@@ -124,117 +124,121 @@ class _BeyondError(Exception):
     """A number that no double holds; its token is the argument."""
 
 
-class PlanBuilder(Transformer[Token, Any]):
-    """Values of plan.lark's rules."""
-
-    def plain(self, children: list[Any]) -> Step:
-        head, args, close, note = children
-        name, _, action = head.partition(" = ")
-        words, noqa = _note(note)
-        start = head.start_pos
-        begin = start + len(name) + 3
-        return Step(
-            name=name,
-            action=action[:-1],
-            args=args,
-            note=words,
-            noqa=noqa,
-            span=Span(start, (note if note is not None else close).end_pos),
-            name_span=Span(start, start + len(name)),
-            action_span=Span(begin, begin + len(action) - 1),
-        )
-
-    def step(self, children: list[Any]) -> Step:
-        name, action, args, close, note = children
-        words, noqa = _note(note)
-        end = (note if note is not None else close).end_pos
-        return Step(
-            name=_name(name),
-            action=_name(action),
-            args=args,
-            note=words,
-            noqa=noqa,
-            span=Span(name.start_pos, end),
-            name_span=_span(name),
-            action_span=_span(action),
-        )
-
-    def returns(self, children: list[Any]) -> tuple[Ref, ...]:
-        names: list[Token] = children[0]
-        return tuple(Ref(_name(token), span=_span(token)) for token in names)
-
-    def names(self, children: list[Token]) -> list[Token]:
-        return children
-
-    def args(self, children: list[Arg]) -> tuple[Arg, ...]:
-        return tuple(children)
-
-    def ref(self, children: list[Token]) -> Arg:
-        token = children[0]
-        lowered = token.lower()
-        if lowered in ("true", "false"):
-            return Literal(lowered == "true", _span(token))
-        return Ref(_name(token), Mode.PLAIN, _span(token))
-
-    def moded(self, children: list[Token]) -> Ref:
-        mode, name = children
-        return Ref(_name(name), _mode(mode), Span(mode.start_pos or 0, name.end_pos or 0))
-
-    def string(self, children: list[Token]) -> Arg:
-        token = children[0]
-        start, width = 1, 1
-        if token[0] in "\"'f\\F":
-            opening = _STARTS.match(token)
-            start = opening.end() if opening else 1
-            width = start - (token[0] in "fF")
-        inner = unquote(token[start:-width], (token.start_pos or 0) + start)
-        span = _span(token)
-        return Literal(inner, span) if isinstance(inner, str) else Template(inner, span)
-
-    def number(self, children: list[Token]) -> Literal:
-        token = children[0]
-        number = read_number(token)
-        if number is None:
-            raise _BeyondError(token)
-        return Literal(number, _span(token))
-
-    def items(self, children: list[Any]) -> Arg:
-        opening, items, closing = children
-        span = Span(opening.start_pos, closing.end_pos)
-        if all(isinstance(item, Literal) for item in items):
-            values: list[Value] = [item.value for item in items if isinstance(item, Literal)]
-            return Literal(values, span)
-        return Items(items, span)
+def _plain(children: list[Any]) -> Step:
+    head, args, close, note = children
+    name, _, action = head.text.partition(" = ")
+    words, noqa = _note(note)
+    start = head.start
+    begin = start + len(name) + 3
+    return Step(
+        name=name,
+        action=action[:-1],
+        args=args,
+        note=words,
+        noqa=noqa,
+        span=Span(start, (note or close).end),
+        name_span=Span(start, start + len(name)),
+        action_span=Span(begin, begin + len(action) - 1),
+    )
 
 
-class ActionBuilder(Transformer[Token, Any]):
-    """Values of library.lark's rules."""
+def _step(children: list[Any]) -> Step:
+    name, action, args, close, note = children
+    words, noqa = _note(note)
+    return Step(
+        name=name.name,
+        action=action.name,
+        args=args,
+        note=words,
+        noqa=noqa,
+        span=Span(name.start, (note or close).end),
+        name_span=name.span,
+        action_span=action.span,
+    )
 
-    def action(self, children: list[Any]) -> Action:
-        name, params, close, returns, doc = children
-        words, _ = _note(doc)
-        variadic = any(param is None for param in params)
-        end = next(token for token in (doc, returns, close) if token is not None).end_pos
-        return Action(
-            name=_name(name),
-            params=tuple(param for param in params if param is not None),
-            returns=_type(returns) if returns is not None else "text",
-            doc=words,
-            variadic=variadic,
-            span=Span(name.start_pos, end),
-        )
 
-    def params(self, children: list[Param | None]) -> tuple[Param | None, ...]:
-        return tuple(children)
+def _returns(children: list[Any]) -> tuple[Ref, ...]:
+    return tuple(Ref(token.name, span=token.span) for token in children[0])
 
-    def param(self, children: list[Token]) -> Param:
-        return Param(_name(children[0]))
 
-    def typed(self, children: list[Token]) -> Param:
-        return Param(_name(children[0]), _type(children[1]))
+def _ref(children: list[Token]) -> Arg:
+    token = children[0]
+    lowered = token.text.lower()
+    if lowered in ("true", "false"):
+        return Literal(lowered == "true", token.span)
+    return Ref(token.name, Mode.PLAIN, token.span)
 
-    def ellipsis(self, children: list[Token]) -> None:
-        return None
+
+def _moded(children: list[Token]) -> Ref:
+    mode, name = children
+    return Ref(name.name, _mode(mode.text), Span(mode.start, name.end))
+
+
+def _string(children: list[Token]) -> Arg:
+    token = children[0]
+    text = token.text
+    start, width = 1, 1
+    if text[0] in "\"'f\\F":
+        opening = _STARTS.match(text)
+        start = opening.end() if opening else 1
+        width = start - (text[0] in "fF")
+    inner = unquote(text[start:-width], token.start + start)
+    return Literal(inner, token.span) if isinstance(inner, str) else Template(inner, token.span)
+
+
+def _number(children: list[Token]) -> Literal:
+    number = read_number(children[0].text)
+    if number is None:
+        raise _BeyondError(children[0])
+    return Literal(number, children[0].span)
+
+
+def _items(children: list[Any]) -> Arg:
+    opening, items, closing = children
+    span = Span(opening.start, closing.end)
+    if all(isinstance(item, Literal) for item in items):
+        values: list[Value] = [item.value for item in items if isinstance(item, Literal)]
+        return Literal(values, span)
+    return Items(items, span)
+
+
+def _action(children: list[Any]) -> Action:
+    name, params, close, returns, doc = children
+    words, _ = _note(doc)
+    variadic = any(param is None for param in params)
+    return Action(
+        name=name.name,
+        params=tuple(param for param in params if param is not None),
+        returns=TYPES[TYPES.index(returns.text)] if returns else "text",
+        doc=words,
+        variadic=variadic,
+        span=Span(name.start, (doc or returns or close).end),
+    )
+
+
+def _typed(children: list[Token]) -> Param:
+    name, kind = children
+    return Param(name.name, TYPES[TYPES.index(kind.text)])
+
+
+_BUILD: Mapping[str, Callable[[list[Any]], Any]] = {
+    "plain": _plain,
+    "step": _step,
+    "returns": _returns,
+    "names": tuple,
+    "args": tuple,
+    "ref": _ref,
+    "moded": _moded,
+    "string": _string,
+    "number": _number,
+    "items": _items,
+    "action": _action,
+    "params": tuple,
+    "param": lambda children: Param(children[0].name),
+    "typed": _typed,
+    "ellipsis": lambda _: None,
+}
+"""What becomes of the parts of each rule, by the rule's name or the alias behind its arrow."""
 
 
 class Failure(NamedTuple):
@@ -246,41 +250,110 @@ class Failure(NamedTuple):
     accepts: frozenset[str]
 
 
-@cache
-def _plan_parser() -> Lark:
-    return _parser("plan", ["step", "returns"], PlanBuilder())
+@dataclass(frozen=True)
+class _Rule:
+    """A rule of the grammar: what it is called, how many symbols it takes, and what it gives.
+
+    Args:
+        origin: the symbol that stands for its parts once they are read.
+        size: of its right side, in symbols.
+        build: its name in `_BUILD`; empty where its one part stands for itself, or where its
+            parts belong to the rule around it.
+        spread: the places of symbols whose parts are its own (lark's ``*``).
+        keep: the places of the symbols that it keeps; -1 for an optional one that is absent.
+    """
+
+    origin: str
+    size: int
+    build: str
+    spread: tuple[int, ...]
+    keep: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """An LALR(1) table: see tests/test_tables.py, which writes it.
+
+    Args:
+        terminals: the pattern of each, in the order in which they are tried.
+        ignored: the one that is passed over.
+        rules: by number.
+        states: in each, the number of the state after a symbol, or -1 - N to reduce by rule N.
+        starts: the first state of each rule that a line may be, and its last.
+    """
+
+    terminals: Mapping[str, str]
+    ignored: str
+    rules: tuple[_Rule, ...]
+    states: tuple[Mapping[str, int], ...]
+    starts: Mapping[str, tuple[int, int]]
+    scanners: dict[int, re.Pattern[str]] = field(default_factory=dict)
+    accepted: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
+
+    def scanner(self, state: int) -> re.Pattern[str]:
+        """A pattern of the terminals that a state takes, or of all for -1."""
+        if state not in self.scanners:
+            taken = self.terminals if state < 0 else {*self.states[state], self.ignored}
+            self.scanners[state] = re.compile(
+                "|".join(f"(?P<{name}>{p})" for name, p in self.terminals.items() if name in taken)
+            )
+        return self.scanners[state]
+
+    def accepts(self, stack: list[int]) -> frozenset[str]:
+        """The terminals that could stand next."""
+        key = tuple(stack)
+        if key not in self.accepted:
+            if len(self.accepted) > 1000:
+                self.accepted.clear()
+            symbols = (name for name in self.states[stack[-1]] if name.isupper())
+            self.accepted[key] = frozenset(name for name in symbols if self._shifts(stack, name))
+        return self.accepted[key]
+
+    def _shifts(self, stack: list[int], symbol: str) -> bool:
+        """Whether a symbol can be read once everything before it that is whole is reduced."""
+        stack = stack.copy()
+        while (goal := self.states[stack[-1]].get(symbol)) is not None:
+            if goal >= 0:
+                return True
+            rule = self.rules[-1 - goal]
+            del stack[len(stack) - rule.size :]
+            stack.append(self.states[stack[-1]][rule.origin])
+            if symbol == "$END" and any(stack[-1] == end for _, end in self.starts.values()):
+                return True
+        return False
 
 
 @cache
-def _action_parser() -> Lark:
-    return _parser("library", ["action"], ActionBuilder())
-
-
-def _parser(name: str, start: list[str], builder: Transformer[Token, Any]) -> Lark:
-    grammar = grammar_text(name)
-    return Lark(grammar, parser="lalr", start=start, transformer=builder, maybe_placeholders=True)
+def _table(name: str) -> _Table:
+    raw = grammar_table(name)
+    rules = (
+        _Rule(o, size, build, tuple(spread), tuple(keep))
+        for o, size, build, spread, keep in raw["rules"]
+    )
+    starts = {rule: (first, last) for rule, (first, last) in raw["starts"].items()}
+    return _Table(raw["terminals"], raw["ignored"], tuple(rules), tuple(raw["states"]), starts)
 
 
 @cache
 def string_pattern() -> re.Pattern[str]:
     """The grammar's quoted text, for finding where a call ends."""
-    return re.compile(_plan_parser().get_terminal("STRING").pattern.to_regexp())
+    return re.compile(_table("plan").terminals["STRING"])
 
 
-def parse_step(text: str, span: Span) -> Any | Failure:  # noqa: ANN401 - lark's transformers are untyped
+def parse_step(text: str, span: Span) -> Step | Failure:
     """A `Step`, or where it fails."""
     deep = _too_deep(text, span) if text.count("[", span.start, span.end) > DEEPEST else None
-    return deep or _run(_plan_parser(), text, span, "step")
+    return deep or _parse(_table("plan"), text, span, "step")
 
 
-def parse_returns(text: str, span: Span) -> Any | Failure:  # noqa: ANN401 - as above
-    """A tuple of `Ref`, or where it fails."""
-    return _run(_plan_parser(), text, span, "returns")
+def parse_returns(text: str, span: Span) -> tuple[Ref, ...] | Failure:
+    """What is returned, or where it fails."""
+    return _parse(_table("plan"), text, span, "returns")
 
 
-def parse_action(text: str, span: Span) -> Any | Failure:  # noqa: ANN401 - as above
+def parse_action(text: str, span: Span) -> Action | Failure:
     """An `Action`, or where it fails."""
-    return _run(_action_parser(), text, span, "action")
+    return _parse(_table("library"), text, span, "action")
 
 
 def _too_deep(text: str, span: Span) -> Failure | None:
@@ -293,14 +366,56 @@ def _too_deep(text: str, span: Span) -> Failure | None:
     return None
 
 
-def _run(parser: Lark, text: str, span: Span, start: str) -> Any | Failure:  # noqa: ANN401 - as above
-    try:
-        return parser.parse(TextSlice(text, span.start, span.end), start=start)
-    except UnexpectedInput as error:
-        return _failure(error, text, span)
-    except _BeyondError as error:
-        at = _span(error.args[0])
-        return Failure(at, "NUMBER", _before(text, span.start, at.start), frozenset())
+def _parse(table: _Table, text: str, span: Span, start: str) -> Any | Failure:  # noqa: ANN401 - what a rule gives depends on the rule
+    """Follow a table from a span's start to its end."""
+    states, rules = table.states, table.rules
+    first, last = table.starts[start]
+    stack: list[int] = [first]
+    values: list[Any] = []
+    at, end, before = span.start, span.end, ""
+    while True:
+        token, symbol = None, "$END"
+        while at < end:
+            match = table.scanner(stack[-1]).match(text, at, end)
+            if match is None:
+                return _unexpected(table, stack, text, span, at, before)
+            at = match.end()
+            if match.lastgroup != table.ignored:
+                symbol = match.lastgroup or ""
+                token = Token(symbol, match[0], match.start(), at)
+                before = "_OPEN" if symbol == "HEAD" else symbol
+                break
+        while (goal := states[stack[-1]].get(symbol, None)) is not None and goal < 0:
+            rule = rules[-1 - goal]
+            cut = len(stack) - rule.size
+            parts = values[cut - 1 :]
+            del stack[cut:], values[cut - 1 :]
+            try:
+                values.append(_built(rule, parts))
+            except _BeyondError as error:
+                number: Token = error.args[0]
+                return Failure(
+                    number.span, "NUMBER", _before(text, span.start, number.start), frozenset()
+                )
+            stack.append(states[stack[-1]][rule.origin])
+            if token is None and stack[-1] == last:
+                return values[-1]
+        if goal is None:
+            return _failure(token, table.accepts(stack), text, span, "")
+        stack.append(goal)
+        values.append(token)
+
+
+def _built(rule: _Rule, parts: list[Any]) -> Any:  # noqa: ANN401 - as above
+    children: list[Any] = []
+    for place in rule.keep:
+        if place in rule.spread:
+            children += parts[place]
+        else:
+            children.append(parts[place] if place >= 0 else None)
+    if rule.build:
+        return _BUILD[rule.build](children)
+    return children if rule.origin.startswith("__") else children[0]
 
 
 _LAST = {",": "_COMMA", "(": "_OPEN", "[": "LIST", ")": "CLOSE", "]": "END", "=": "_ASSIGN"}
@@ -316,42 +431,26 @@ def _before(text: str, start: int, at: int) -> str:
     return _LAST.get(head[-1], "NAME" if head[-1].isalnum() or head[-1] == "_" else "")
 
 
-@cache
-def _seen() -> dict[tuple[int, ...], frozenset[str]]:
-    return {}
+def _unexpected(
+    table: _Table, stack: list[int], text: str, span: Span, at: int, before: str
+) -> Failure:
+    """No terminal that the state takes stands here: another one does, or none of the grammar's."""
+    match = table.scanner(-1).match(text, at, span.end)
+    while match is not None and match.lastgroup == table.ignored:
+        match = table.scanner(-1).match(text, match.end(), span.end)
+    if match is None:
+        allowed = frozenset(name for name in table.states[stack[-1]] if name in table.terminals)
+        place = Span(at, at + 1)
+        return Failure(place, "", before or _before(text, span.start, at), allowed)
+    token = Token(match.lastgroup or "", match[0], match.start(), match.end())
+    return _failure(token, table.accepts(stack), text, span, before)
 
 
-def _accepts(error: UnexpectedToken) -> frozenset[str]:
-    """The tokens that could have stood there.
-
-    Lark tries every token on a copy of the parser, so what it finds is kept:
-    it hangs on the parser's stack only, and there are few of those.
-    """
-    state = getattr(error.interactive_parser, "parser_state", None)
-    if state is None:
-        return frozenset(error.expected)
-    # The states are numbered anew in each grammar.
-    key = (id(state.parse_conf.parse_table), *state.state_stack)
-    seen = _seen()
-    if key not in seen:
-        if len(seen) > 1000:
-            seen.clear()
-        seen[key] = frozenset(error.accepts or error.expected)
-    return seen[key]
-
-
-def _failure(error: UnexpectedInput, text: str, span: Span) -> Failure:
-    history = getattr(error, "token_history", None) or ()
-    before = history[-1].type if history and isinstance(history[-1], Token) else ""
-    at, end, kind, accepts = span.end, span.end, "$END", frozenset[str]()
-    if isinstance(error, UnexpectedToken):
-        accepts = _accepts(error)
-        token = error.token
-        if token.type != "$END" and token.start_pos is not None and token.end_pos is not None:
-            at, end, kind = token.start_pos, token.end_pos, token.type
-            at += len(token) - len(token.lstrip(" \t"))
-    elif isinstance(error, UnexpectedCharacters):
-        at = int(str(error.pos_in_stream))
-        end, kind, accepts = at + 1, "", frozenset(error.allowed or ())
-    before = "_OPEN" if before == "HEAD" else before
+def _failure(
+    token: Token | None, accepts: frozenset[str], text: str, span: Span, before: str
+) -> Failure:
+    at, end, kind = span.end, span.end, "$END"
+    if token is not None:
+        at, end, kind = token.start, token.end, token.type
+        at += len(token.text) - len(token.text.lstrip(" \t"))
     return Failure(Span(at, end), kind, before or _before(text, span.start, at), accepts)

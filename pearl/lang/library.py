@@ -26,6 +26,7 @@ from pearl.lang.ast import (
     Replaced,
     Shown,
     Solver,
+    Step,
     SubPlan,
 )
 from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
@@ -167,9 +168,10 @@ def _example(text: str, span: Span) -> Shown | Failure:
     middle = equals or span.end
     call = _parse_call(text[span.start : middle])
     answer = _parse_call(f"({text[middle + 2 : span.end]})")
-    if isinstance(call, Failure) or isinstance(answer, Failure):
-        failure = call if isinstance(call, Failure) else answer
-        return failure._replace(at=span)
+    if isinstance(call, Failure):
+        return call._replace(at=span)
+    if isinstance(answer, Failure):
+        return answer._replace(at=span)
     if len(answer.args) != 1 or not isinstance(answer.args[0], Literal):
         return Failure(span, "", "_ASSIGN", frozenset({"STRING"}))
     return Shown(call.args, answer.args[0].value)
@@ -209,7 +211,7 @@ def _replaced(text: str, span: Span) -> Replaced | Failure:
     return step._replace(at=Span(start, max(start, end)))
 
 
-def _parse_call(args: str) -> Any | Failure:  # noqa: ANN401 - lark's transformers are untyped
+def _parse_call(args: str) -> Step | Failure:
     """A step made of arguments in parentheses."""
     return parse_step(_CALL + args, Span(0, len(_CALL) + len(args)))
 

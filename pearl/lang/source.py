@@ -254,9 +254,10 @@ def _shipped(folder: str) -> Traversable:
         return Path(__file__).parents[2] / folder
 
 
-def grammar_text(name: str) -> str:
-    """The text of a grammar, as ``grammar_text("plan")``."""
-    return (_shipped("grammar") / f"{name}.lark").read_text(encoding="utf-8")
+def grammar_table(name: str) -> dict[str, Any]:
+    """The table of a grammar, as ``grammar_table("plan")``: see `pearl.lang.grammar`."""
+    table: dict[str, Any] = json.loads((_shipped("grammar") / f"{name}.json").read_bytes())
+    return table
 
 
 def shipped_actions() -> dict[str, Traversable]:
