@@ -145,6 +145,7 @@ def test_what_the_archives_hold(built: tuple[Path, Path, Path]):
         ".py",
         ".typed",
         ".jinja",
+        ".json",
         ".lark",
         ".actions",
         ".plan",
