@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -111,6 +110,8 @@ def read_config(start: Path | None = None) -> Config:
             break
     else:
         return Config()
+    import tomllib
+
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

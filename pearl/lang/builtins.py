@@ -17,8 +17,6 @@ from pearl.lang.values import (
     Value,
     as_text,
     canonical_json,
-    last_number,
-    plain,
     to_json,
     type_of,
 )
@@ -170,6 +168,8 @@ def sign(given: Sequence[Given]) -> Value:
 
 def number(given: Sequence[Given]) -> Value:
     """The last number of a text, whatever unit and marks it is written with."""
+    from pearl.lang.numbers import last_number, plain
+
     text = as_text(given[0].value)
     last = last_number(text)
     if last is None:

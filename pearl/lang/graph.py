@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from itertools import pairwise
 
 from pearl.lang.ast import DOCUMENT, Plan, Step, step_refs
@@ -326,5 +325,7 @@ def _short(text: str, limit: float) -> str:
 
 
 def _escape(text: str) -> str:
+    from html import escape
+
     # What `printable` takes out is no character of XML 1.0, nor are these two.
     return escape(printable(text).replace("\ufffe", "�").replace("\uffff", "�"))

@@ -6,11 +6,9 @@ actions/ and plans/ that ship with Pearl, found alike in a checkout, a wheel and
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-import secrets
 import sys
 from array import array
 from bisect import bisect_right
@@ -18,12 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+from typing import Any, BinaryIO, NamedTuple
 
 
 class InputError(Exception):
@@ -94,6 +90,8 @@ class Source:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the text, in hexadecimal digits."""
+        import hashlib
+
         return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def position(self, offset: int) -> tuple[int, int]:
@@ -232,7 +230,7 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
         OSError: it cannot be written; ``path`` is as it was.
     """
     target = path.resolve()
-    part = (folder or target.parent) / f".{target.name[:40]}.{secrets.token_hex(4)}.part"
+    part = (folder or target.parent) / f".{target.name[:40]}.{os.urandom(4).hex()}.part"
     try:
         with part.open("xb") as file:
             yield file
@@ -243,12 +241,10 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def _shipped(folder: str) -> Traversable:
-    """A folder that ships with Pearl; what finds it is loaded when a file is first wanted."""
-    from importlib.resources import files
-
+def _shipped(folder: str) -> Path:
+    """A folder that ships with Pearl."""
     try:
-        return files(f"pearl.{folder}")
+        return Path(import_module(f"pearl.{folder}").__path__[0])
     except ModuleNotFoundError:
         # Python runs in the source tree, which stands before the installed package.
         return Path(__file__).parents[2] / folder
@@ -260,7 +256,7 @@ def grammar_table(name: str) -> dict[str, Any]:
     return table
 
 
-def shipped_actions() -> dict[str, Traversable]:
+def shipped_actions() -> dict[str, Path]:
     """The action libraries that ship with Pearl, by name."""
     folder = _shipped("actions")
     found = sorted(folder.iterdir(), key=lambda entry: entry.name)
@@ -279,7 +275,7 @@ def plan_folders() -> list[str]:
     )
 
 
-def shipped_plans(name: str = "demos") -> list[Traversable]:
+def shipped_plans(name: str = "demos") -> list[Path]:
     """The demonstration plans of a folder that ships with Pearl, in name order."""
     folder = _shipped("plans") / name
     found = sorted(folder.iterdir(), key=lambda entry: entry.name)

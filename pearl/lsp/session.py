@@ -179,9 +179,8 @@ class LanguageSession:
 
     def _origin(self, name: str) -> Origin:
         """A library as it stands in the editor, or else on the disk."""
-        file = shipped_actions().get(name, Path(name))
-        path = file.resolve() if isinstance(file, Path) else None
-        edited = next((one for one in self.documents.values() if path and one.path == path), None)
+        path = shipped_actions().get(name, Path(name)).resolve()
+        edited = next((one for one in self.documents.values() if one.path == path), None)
         stamp: object = edited or _stamp(path)
         known = self._read.get(name)
         if known and known[0] == stamp:
@@ -192,20 +191,18 @@ class LanguageSession:
         else:
             source = library_source(name)
             lines = Lines(source.text, self.editor.encoding)
-            uri = path.as_uri() if path else ""
-            title = path.name if path else source.name
-            origin = Origin(title, uri, lines, parse_library(source).actions)
+            origin = Origin(path.name, path.as_uri(), lines, parse_library(source).actions)
         self._read[name] = (stamp, origin)
         return origin
 
 
-def _stamp(path: Path | None) -> object:
+def _stamp(path: Path) -> object:
     """What changes when a file does."""
     try:
-        stat = path.stat() if path else None
+        stat = path.stat()
     except (OSError, ValueError):
         return None
-    return stat and (stat.st_mtime_ns, stat.st_size)
+    return stat.st_mtime_ns, stat.st_size
 
 
 def workspace_edit(

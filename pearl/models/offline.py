@@ -17,7 +17,8 @@ import re
 from collections import Counter
 from importlib.metadata import version
 
-from pearl.lang.values import NUMBER_WORDS, Pairs, as_text
+from pearl.lang.numbers import NUMBER_WORDS
+from pearl.lang.values import Pairs, as_text
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline_planning import asks_for_what_is_not_so
 from pearl.prompts.calls import (

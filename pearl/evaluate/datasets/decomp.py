@@ -20,8 +20,9 @@ from typing import Any
 
 from pearl.evaluate.datasets import commaqa
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Dataset, Example, one_line
+from pearl.lang.numbers import find_last, last_number
 from pearl.lang.source import InputError, Source, read_source
-from pearl.lang.values import canonical_json, find_last, last_number
+from pearl.lang.values import canonical_json
 
 _PUBLISHED = "give a file as DecomP publishes it."
 

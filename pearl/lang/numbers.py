@@ -1,0 +1,166 @@
+"""Numbers as people write them: ``$1,250.50``, ``3 1/2``, ``2.5 million``, ``twenty-one``."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from types import MappingProxyType
+from typing import NamedTuple
+
+UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+).split()
+"""The words of the numbers below twenty, each at its number."""
+
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_PARTS = {"half": Decimal("0.5"), "quarter": Decimal("0.25"), "third": Decimal(1) / 3}
+_UNDER = {"half": 2, "halves": 2, "quarter": 4, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6,
+          "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10}  # fmt: skip
+_SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9,
+           "trillion": 10**12}  # fmt: skip
+_WORDS = {
+    **{word: at for at, word in enumerate(UNITS)},
+    **{word: 10 * at for at, word in enumerate(_TENS, 2)},
+}
+
+NUMBER_WORDS: Mapping[str, int] = MappingProxyType(_WORDS)
+"""The words of the numbers below twenty and of the tens, with what they say."""
+
+_SCALE = "|".join(_SCALES)
+_WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
+_PART = "|".join(_PARTS)
+_AND = rf"\s+and\s+an?\s+(?P<{{}}>{_PART})\b"
+_VULGAR = re.compile(r"\s?([¼-¾⅐-⅞])")
+_DIGITS = re.compile(
+    r"(?P<minus>(?<![\w.)])[-−])?[$€£]?\s?"
+    r"(?<![\d./])(?:(?P<whole>\d{1,40})[ -])?(?P<over>\d{1,40})/(?P<under>\d{1,40})(?![\d/])"
+    r"|(?P<sign>(?<![\w.)])[-−])?[$€£]?(?<![\w.])"
+    r"(?P<digits>(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d{1,40})?|\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})"
+    rf"(?:e[+-]?\d{{1,2}}(?!\w))?)(?:{_AND.format('and')})?(?:\s+(?P<scale>{_SCALE})\b)?"
+    rf"(?:{_AND.format('half')})?",
+    re.IGNORECASE,
+)
+_SPELLED = re.compile(
+    # "Three quarters" may be coins, and "two tenth graders" are two.
+    rf"\b(?:(?:(?P<whole>{_WORD})\s+and\s+)?(?P<over>(?P<one>one)|{_WORD})"
+    rf"(?:-|\s(?!quarter))(?P<under>{'|'.join(_UNDER)})(?:s|(?<=halves)|(?(one)|(?!)))"
+    rf"|(?P<number>(?:{_WORD}|an?(?=[ -](?:{_SCALE})))"
+    rf"(?:(?:[ -]|\s+and\s+)(?:{_WORD}|{_SCALE}))*)"
+    rf"(?:{_AND.format('half')}(?:\s+(?P<scale>{_SCALE}))?)?"
+    rf"|(?P<part>{_PART})(?:(?:\s+of)?(?:\s+an?)?\s+(?P<whose>{_SCALE}))?|(?P<alone>{_SCALE}))\b",
+    re.IGNORECASE,
+)
+
+
+class Number(NamedTuple):
+    """A number of a text, in the two ways in which it may be meant.
+
+    Args:
+        scaled: with the scale behind it: *2 million* is 2000000, *7 dozen* 84.
+        written: without it, as where a question asks how many million, or dozen.
+        by_dozens: whether the scale is a dozen, which is a unit as much as a number.
+    """
+
+    scaled: Decimal
+    written: Decimal
+    by_dozens: bool = False
+
+
+def find_last(text: str) -> Number | None:
+    """The last number of a text, or None.
+
+    Numbers in words count only where there are none in digits: *one* and
+    *half* are often no result. Units, currencies and marks between
+    thousands are passed over.
+    """
+    plainer = _VULGAR.sub(lambda one: f" {unicodedata.normalize('NFKD', one[1])}", text)
+    plainer = plainer.replace("\N{FRACTION SLASH}", "/")
+    found = list(_digits(plainer)) or list(_spelled(plainer))
+    return found[-1] if found else None
+
+
+def last_number(text: str) -> Decimal | None:
+    """The last number of a text, or None, as `find_last` finds it.
+
+    Thousands and millions belong to a number: *2 million dollars* is 2000000.
+    Dozens that are counted are its unit: *7 dozen* is 7. *A dozen* and *half a
+    dozen* are 12 and 6.
+    """
+    found = find_last(text)
+    if found is None:
+        return None
+    return found.written if found.by_dozens else found.scaled
+
+
+def plain(number: Decimal) -> int | float:
+    """A number as a step's value: whole ones without a point."""
+    return int(number) if number == number.to_integral_value() else float(number)
+
+
+def _digits(text: str) -> Iterator[Number]:
+    for found in _DIGITS.finditer(text):
+        sign = -1 if found["minus"] or found["sign"] else 1
+        if found["over"] is None:
+            written = Decimal(found["digits"].replace(",", "")) + _part(found["and"])
+            scale = (found["scale"] or "").lower()
+            more = _part(found["half"])
+            yield _number(sign * (written + more), sign * (written * _SCALES.get(scale, 1) + more),
+                          scale)  # fmt: skip
+            continue
+        under = Decimal(found["under"])
+        if not under:
+            # No fraction: two numbers with a stroke between them.
+            yield from (_number(one) for one in (Decimal(found["over"]), under))
+            continue
+        yield _number(sign * (Decimal(found["whole"] or 0) + Decimal(found["over"]) / under))
+
+
+def _spelled(text: str) -> Iterator[Number]:
+    for found in _SPELLED.finditer(text):
+        if found["over"]:
+            over = Decimal(_WORDS[found["over"].lower()])
+            whole = _WORDS[found["whole"].lower()] if found["whole"] else 0
+            yield _number(whole + over / _UNDER[found["under"].lower()])
+        elif found["part"]:
+            scale = _SCALES[found["whose"].lower()] if found["whose"] else 1
+            yield _number(_PARTS[found["part"].lower()] * scale)
+        elif found["alone"]:
+            yield _number(Decimal(_SCALES[found["alone"].lower()]))
+        else:
+            yield _counted(found)
+
+
+def _counted(found: re.Match[str]) -> Number:
+    words = re.split(r"[\s-]+", found["number"].lower())
+    more = _part(found["half"])
+    if found["scale"]:
+        scale = found["scale"].lower()
+        written = _sum(words) + more
+        return _number(written, written * _SCALES[scale], scale)
+    dozens = len(words) > 1 and words[-1] == "dozen" and words[0] not in ("a", "an")
+    written = _sum(words[:-1] if dozens else words) + more
+    return _number(written, _sum(words) + more, "dozen" if dozens else "")
+
+
+def _number(written: Decimal, scaled: Decimal | None = None, scale: str = "") -> Number:
+    return Number(written if scaled is None else scaled, written, scale == "dozen")
+
+
+def _part(word: str | None) -> Decimal:
+    return _PARTS[word.lower()] if word else Decimal(0)
+
+
+def _sum(words: list[str]) -> Decimal:
+    total = current = 0
+    for word in words:
+        if word in _SCALES:
+            scale = _SCALES[word]
+            current = max(current, 1) * scale
+            if scale >= 1000:
+                total, current = total + current, 0
+        else:
+            current += {"a": 1, "an": 1, "and": 0}.get(word, _WORDS.get(word, 0))
+    return Decimal(total + current)
