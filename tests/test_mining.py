@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 from benchmarks.stub import Stub
 from pearl.jobs.questions import read_index
 from pearl.lang.library import load_library, parse_library
+from pearl.lang.printer import print_action
 from pearl.lang.source import InputError
 from pearl.mining.mine import gather, read_examples, read_proposals
+from pearl.prompts.calls import MineActions
+from pearl.prompts.render import render
 from tests.batch_server import Provider
 from tests.batches import killed_once
 from tests.server import Server, failing
@@ -101,6 +105,19 @@ def test_proposals_become_a_library(
     assert [action.provenance for action in mined.actions] == ids
     assert [(note.kind, note.questions) for note in mined.notes] == notes
     assert mined.proposals == sum(len(one["actions"]) for one in rows)
+
+
+def test_what_an_action_gives_is_shown_asked_for_and_kept():
+    prompt = render(MineActions("Why?", load_library("core")))[-1]["content"]
+    assert "- COUNT(LIST) -> number : Count" in prompt
+    forms = re.findall(r"^  [A-Z_]+\(CTX, X\)(?: -> (\w+))? : what", prompt, re.M)
+    assert forms == ["", "list", "bool", "number"]
+    shown = re.findall(r"^- ([A-Z_]+)\(CTX, .*(?: -> list)? : ", prompt.split("Example")[1], re.M)
+    assert shown
+    assert not set(shown) & {*load_library("core").actions, *load_library("seed").actions}
+    found = read_proposals("- LIST_HEIRS(CTX, X) -> list : List the heirs of X in CTX")
+    [action] = gather([row("a", *found["actions"])], load_library("core")).actions
+    assert print_action(action) == "LIST_HEIRS(CTX, X) -> list : List the heirs of X in CTX"
 
 
 def test_one_meaning_under_two_names_is_told():

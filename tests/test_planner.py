@@ -219,6 +219,8 @@ def test_every_library_gets_demonstrations_that_it_can_run(
     assert prepared.notice == ""
     for shown in prepared.demonstrations:
         assert not check(parse(f"question: {shown.question}\n\n{shown.plan}"), library)
+        # A file's head says for people which library it calls.
+        assert "#" not in shown.plan
 
 
 def test_demonstrations_are_migrated_to_the_actions_that_replace_theirs():

@@ -190,6 +190,7 @@ def _environment() -> Environment:
         autoescape=False,  # noqa: S701
     )
     environment.filters["fenced"] = lambda text, name: fenced(name, text)
+    environment.filters["offered"] = _offered
     return environment
 
 
@@ -218,6 +219,12 @@ def _percent(share: float) -> str:
     if percent in (0, 100):
         return "less than 1 %" if percent == 0 else "more than 99 %"
     return f"about {percent} %"
+
+
+def _offered(action: Action) -> str:
+    """An action as one line: its call, what it gives where that is no text, its definition."""
+    arrow = "" if action.returns == "text" else f" -> {action.returns}"
+    return f"{action.signature}{arrow} : {action.doc}"
 
 
 def _listing(library: Library) -> list[Action]:

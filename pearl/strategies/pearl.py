@@ -378,8 +378,14 @@ def _runnable(sources: Iterable[Source], library: Library) -> list[Demonstration
                 continue
         if not parsed.plan.question:
             continue
-        # What the last step gave stands after it, among the plan's own comments.
-        values = tuple(line for line in parsed.plan.comments if line.startswith("# value "))
-        plan = replace(parsed.plan, question="", comments=values)
+        steps = tuple(replace(one, comments=_values(one.comments)) for one in parsed.plan.steps)
+        plan = replace(
+            parsed.plan, steps=steps, question="", comments=_values(parsed.plan.comments)
+        )
         found.append(Demonstration(parsed.plan.question, print_plan(plan).strip()))
     return found
+
+
+def _values(comments: Iterable[str]) -> tuple[str, ...]:
+    """The comments that say what a step gave; the others, as a file's head, are for people."""
+    return tuple(line for line in comments if line.startswith("# value "))
