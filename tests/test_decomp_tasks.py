@@ -19,7 +19,7 @@ from pearl.cli import pearl
 from pearl.evaluate.datasets import DATASETS
 from pearl.evaluate.datasets.decomp import COMMAQA_E, GSM8K, MULTIARITH
 from pearl.lang.ast import Literal, Plan, Prompt, Step
-from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
+from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, conclusion
 from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.numbers import last_number
 from pearl.lang.parser import parse
@@ -37,7 +37,6 @@ from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.strategies.baselines import (
     blind_plan,
     chain,
-    conclusion,
     reasoning_plan,
     retrieve_read_plan,
     rolled_out_plan,

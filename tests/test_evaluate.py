@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from pearl.evaluate.context import (
     setups_in_use,
     without_evaluated,
 )
-from pearl.evaluate.datasets import DATASETS, choose_examples, find_dataset
+from pearl.evaluate.datasets import DATASETS, choose_examples, drawn, find_dataset
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import Fact as DatasetFact
 from pearl.evaluate.datasets.multihop import MultiHop, compose
@@ -719,3 +720,114 @@ def test_a_right_answer_scores_whichever_method_gives_it(name: str):
     expected = {"tmn", "tmn-model"} | (set() if example.options else {"mcq"})
     expected |= {"fsm1", "fsm2", "rebel"} if example.document == NO_DOCUMENT else set()
     assert refused == expected
+
+
+# --- which questions, which demonstrations, how much is looked up ---
+
+
+def test_a_draw_gives_each_split_and_kind_its_share():
+    kinds = [("long", "a")] * 50 + [("long", "b")] * 30 + [("short", "a")] * 20
+    every = [
+        Example(str(at), "?", Source("d", "x"), gold="A", split=split, labels={"kind": (kind,)})
+        for at, (split, kind) in enumerate(kinds)
+    ]
+    ten = drawn(every, 10, 1)
+    assert [(one.split, *one.labels["kind"]) for one in ten] == (
+        [("long", "a")] * 5 + [("long", "b")] * 3 + [("short", "a")] * 2
+    )
+    assert [one.id for one in ten] == sorted((one.id for one in ten), key=int)
+    assert drawn(every, 10, 1) == ten != drawn(every, 10, 2)
+    assert len(drawn(every, 7, 1)) == 7
+    assert drawn(every, 500, 3) == every
+
+
+def test_a_draw_of_several_splits_is_told(tmp_path: Path):
+    write_articles(tmp_path, *many(8), *({**one, "qid": 9, "pearl_subset": ""} for one in many(1)))
+    with Server(reader(lambda _: "A")) as server:
+        done = evaluate(tmp_path, server, "--methods", "zero-shot", "--split", "long,short",
+                        "--sample", "4", "--seed", "3")  # fmt: skip
+        assert done.code == 0, done.err
+        refused = evaluate(tmp_path, server, "--split", "long,none")
+    assert Counter(one.split for one in results(tmp_path)["zero-shot"]) == {"long": 2, "short": 2}
+    assert done.out.startswith("QuALITY, long and short splits")
+    assert "of each split and category its share, with the seed 3." in " ".join(done.out.split())
+    assert "QuALITY has no split none" in refused.err
+
+
+def test_sets_of_demonstrations_stand_side_by_side_with_their_spread(tmp_path: Path):
+    write_articles(tmp_path, *many(4))
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        plan = demonstration(f"Is this set {name}?").text
+        (tmp_path / name / "a.plan").write_text(plan, encoding="utf-8")
+
+    def script(body: dict[str, Any]) -> str:
+        asked = str(body["messages"])
+        if "write reading plans" in asked:
+            return PLAN.replace("leaves", "goes") if "Is this set two?" in asked else PLAN
+        if "(A)" not in asked:
+            return "Two." if "Mara goes" in asked else "One."
+        return "B" if "Two." in asked and "1. time" in asked else "A"
+
+    asked = ("--methods", "pearl", "--demos", "one", "--demos", "two")
+    with Server(script) as server:
+        done = evaluate(tmp_path, server, *asked, "--json")
+        assert done.code == 0, done.err
+        both = evaluate(tmp_path, server, *asked, "--model", "other")
+    assert "compare one or the other" in both.err
+    report = done.json["report"]
+    assert report["about"]["prompt sets"] == "one, two"
+    [spread] = [one for one in report["blocks"] if "sets of demonstrations" in str(one)[:80]]
+    [row] = spread["rows"]
+    assert (row["method"], row["measure"], row["sets"]) == ("pearl", "accuracy", 2)
+    assert (row["lowest"], row["mean"], row["highest"]) == (0.25, 0.375, 0.5)
+    assert row["spread"] == pytest.approx(0.25 / 2**0.5)
+    # The runs themselves are evaluations like any other, and can be held against each other.
+    names = [one["run"] for one in done.json["models"]]
+    words = ("runs", "diff", *names)
+    told = asked_of(tmp_path, None, *words, "--json").json
+    assert [one["id"] for one in told["different"]] == ["pearl/1"]
+    pearl = told["methods"]["pearl"]
+    assert (pearl["right"], pearl["only"], pearl["questions"]) == ([1, 2], [0, 1], 4)
+    shown = asked_of(tmp_path, None, *words).out
+    assert "pearl                right 1 → 2 of 4 (only the first 0, only the second 1" in shown
+    assert "pearl/1              A wrong → B right" in shown
+
+
+PASSAGES = "\n\n".join(f"# Lamp {at}\n\nLamp {at} hangs in Ulm." for at in range(6))
+
+
+@pytest.mark.parametrize(("options", "count"), [((), 5), (("--passages", "2"), 2)])
+def test_how_many_passages_a_look_up_gives(tmp_path: Path, options: tuple[str, ...], count: int):
+    write_own(tmp_path, question="Where hangs the lamp?", gold="Ulm")
+    (tmp_path / "story.txt").write_text(PASSAGES, encoding="utf-8")
+    words = ("eval", "questions", "--data", "own.jsonl", "--methods", "retrieve-read", "--json")
+    with Server(lambda _: "Ulm") as server:
+        done = asked_of(tmp_path, server, *words, *options)
+    assert done.json["right"] == 1
+    assert server.asked[0].text.count("hangs in Ulm") == count
+    about = done.json["report"]["about"]
+    assert about.get("passages") == (f"{count} of each look-up" if options else None)
+
+
+def test_a_reader_that_reasons_is_another_library(tmp_path: Path):
+    write_own(tmp_path, question="Where hangs the lamp?", gold="Ulm")
+    (tmp_path / "story.txt").write_text(PASSAGES, encoding="utf-8")
+    words = ("eval", "questions", "--data", "own.jsonl", "--methods", "retrieve-read,decomp",
+             "--library", "open_domain_cot", "--demos", "open_domain",
+             "-o", "results.jsonl")  # fmt: skip
+    steps = ['one = RETRIEVE("lamp", 3)', 'answer = READ(one, "Where hangs the lamp?")',
+             "return answer"]  # fmt: skip
+
+    def script(body: dict[str, Any]) -> str:
+        asked = str(body["messages"][-1]["content"])
+        if "REASON_OVER(" not in asked or "RETRIEVE(Q" in asked:
+            return steps.pop(0)
+        return "A lamp hangs in a town.\nThe answer is Ulm."
+
+    with Server(script) as server:
+        done = asked_of(tmp_path, server, *words)
+    assert done.code == 0, done.err
+    assert {name: one.answer for name, [one] in results(tmp_path).items()} == dict.fromkeys(
+        ("retrieve-read", "decomp"), "Ulm"
+    )

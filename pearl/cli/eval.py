@@ -17,6 +17,7 @@ from pearl.lang.text import counted
 if TYPE_CHECKING:
     from pearl.evaluate.context import Demonstrations, EvaluationContext
     from pearl.evaluate.results import Evaluation
+    from pearl.jobs.job import Job, JobSettings
     from pearl.jobs.workers import JobProgress
     from pearl.runtime.context import Policy
 
@@ -58,7 +59,10 @@ class Sizes(click.ParamType[tuple[int, ...]]):
     "--documents", default="", metavar="DIR",
     help="For your own questions: the folder with their documents. Default: the file's own.",
 )  # fmt: skip
-@click.option("--split", default="all", show_default=True, metavar="NAME", help="A part of it.")
+@click.option(
+    "--split", type=Names(), default="all", show_default=True, metavar="NAMES",
+    help="A part of it, or several with commas.",
+)  # fmt: skip
 @click.option(
     "--methods", type=Names(), metavar="NAMES",
     help="Which, with commas; the first is what the others are compared with (docs/evaluation.md "
@@ -68,10 +72,17 @@ class Sizes(click.ParamType[tuple[int, ...]]):
     "--library-sizes", "sizes", type=Sizes(), default="", metavar="NUMBERS",
     help="Also PEARL with the library condensed to so many actions, as 1,20,81.",
 )  # fmt: skip
-@shared("library", "demos")
+@shared("library", "sets")
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="Only the first N questions of the file."
 )
+@click.option(
+    "--sample", type=click.IntRange(1), metavar="N",
+    help="Only N questions, drawn at random: of each split and category its share.",
+)  # fmt: skip
+@click.option(
+    "--seed", type=int, default=1, show_default=True, metavar="S", help="Of that draw.",
+)  # fmt: skip
 @click.option(
     "--reasoning", is_flag=True, help="Have the model label each question's kind of reasoning."
 )
@@ -82,12 +93,14 @@ def eval_command(
     dataset: str,
     data: str,
     documents: str,
-    split: str,
+    split: tuple[str, ...],
     methods: tuple[str, ...] | None,
     sizes: tuple[int, ...],
     libraries: tuple[str, ...],
-    demos: str,
+    demos: tuple[str, ...],
     limit: int | None,
+    sample: int | None,
+    seed: int,
     reasoning: bool,
     output: str,
     context: Policy,
@@ -122,32 +135,43 @@ def eval_command(
         raise InputError(f"{chosen.title}: name the file with --data ({chosen.where}).")
     library = load(libraries or chosen.libraries)
     names, sizes, changes = with_sizes(methods or chosen.methods, sizes, library)
-    examples = choose_examples(chosen, data, split, limit or 0, documents)
+    splits = ",".join(split)
+    taken = (limit or 0, documents, sample or 0, seed)
+    examples = choose_examples(chosen, data, splits, *taken)
     shipped = shipped_folder(libraries, chosen.demonstrations)
-    shown = without_evaluated(_demonstrations(demos, shipped, names), examples)
-    # A library or plans that somebody names, or that the data set has, are for every method.
-    own = bool(libraries or demos or chosen.libraries)
-    stepwise = None if own else without_evaluated(_demonstrations("", "open_domain", ()), examples)
-    shared, others = equipped(make_context(library, shown, sizes, stepwise=stepwise), **options)
-    libraries_used = [setup.library for setup in shared.setups.values()]
-    settings = [job_settings(model=model, **others) for model in compared or ("",)]
-    settings = [replace(one, model=with_library(one.model, libraries_used)) for one in settings]
-    jobs = [
-        evaluation_job(
-            chosen,
-            data,
-            split,
-            examples,
-            names,
-            shared,
-            context_for(given.model, context, window),
-            model=given.model,
-            reasoning=reasoning,
-            notes=[*_notes(shown, stepwise, shared, names, given.model.notice), *changes],
-        )
-        for given in settings
-    ]
-    # A run a model, each as it is when the model is evaluated alone; the budget is one.
+    if len(demos) > 1 and len(compared) > 1:
+        raise InputError("Several models and several --demos: compare one or the other.")
+    jobs: list[Job] = []
+    settings: list[JobSettings] = []
+    for folder in demos or ("",):
+        shown = without_evaluated(_demonstrations(folder, shipped, names), examples)
+        # A library or plans that somebody names, or that the data set has, are for every method.
+        own = bool(libraries or folder or chosen.libraries)
+        open_domain = None if own else _demonstrations("", "open_domain", ())
+        stepwise = without_evaluated(open_domain, examples) if open_domain else None
+        made = make_context(library, shown, sizes, stepwise=stepwise)
+        shared, others = equipped(made, **options)
+        libraries_used = [setup.library for setup in shared.setups.values()]
+        for model in compared or ("",):
+            given = job_settings(model=model, **others)
+            given = replace(given, model=with_library(given.model, libraries_used))
+            notes = _notes(shown, stepwise, shared, names, given.model.notice)
+            job = evaluation_job(
+                chosen,
+                data,
+                splits,
+                examples,
+                names,
+                shared,
+                context_for(given.model, context, window),
+                model=given.model,
+                reasoning=reasoning,
+                notes=[*notes, *changes, *_drawn(sample, seed)],
+                prompt_set=folder if len(demos) > 1 else "",
+            )
+            jobs.append(job)
+            settings.append(given)
+    # A run a model or a set, each as it is when evaluated alone; the budget is one.
     done: list[JobProgress] = []
     for job, given in zip(jobs, settings, strict=True):
         limits = given.limits
@@ -229,6 +253,14 @@ def _notes(
     used = shared.setups[LIBRARY].demonstrations
     if NO_REFINEMENT in methods and shared.setups[UNREFINED].demonstrations == used:
         yield f"No demonstration was refined, so {NO_REFINEMENT} is the same as pearl."
+
+
+def _drawn(sample: int | None, seed: int) -> Iterator[str]:
+    if sample:
+        yield (
+            f"The questions were drawn at random, of each split and category its share, with the "
+            f"seed {seed}."
+        )
 
 
 def _left_out(given: Demonstrations, of: str) -> Iterator[str]:

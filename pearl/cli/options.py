@@ -173,6 +173,17 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 "data set.",
             ),
         ),
+        "sets": (
+            _option(
+                "--demos",
+                "--demonstrations",
+                "demos",
+                multiple=True,
+                metavar="DIR",
+                help="As everywhere; repeatable: each method is shown each set, and its means "
+                "over the sets are given with their spread.",
+            ),
+        ),
         "shown": (
             _option(
                 "--shown",
@@ -353,6 +364,13 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 "question's own document.",
             ),
             _option(
+                "--passages",
+                type=click.IntRange(1, 20),
+                metavar="K",
+                help="How many passages a look-up gives, in decomp, retrieve-read and plans. "
+                "Default: as many as the step says, which is 3 in the plans that ship.",
+            ),
+            _option(
                 "--tools",
                 default="",
                 metavar="FILE",
@@ -462,6 +480,7 @@ def equipped(
     learned: str,
     search: SearchMode,
     index: str,
+    passages: int | None,
     tools: str,
     width: int | None,
     depth: int | None,
@@ -493,5 +512,6 @@ def equipped(
         shown=shown,
         examples=examples,
         turns=turns,
+        passages=passages or 0,
     )
     return found, others

@@ -130,25 +130,33 @@ def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None
 @click.argument("second")
 @shared("store", "json")
 def diff(first: str, second: str, store: str, as_json: bool) -> None:
-    """Show where the batches FIRST and SECOND answered differently."""
+    """Show where the batches, or evaluations, FIRST and SECOND answered differently. Of evaluations
+    each method that both have is compared, by its answers and by the tokens they took."""
     from pearl.store.history import find_run, totals
 
     with open_existing(store) as engine:
         place = store or "the store"
         runs = [find_run(engine, name, place, time.time()) for name in (first, second)]
         for run in runs:
-            if run.kind != "batch":
-                raise InputError(f"{run.name} is no batch: pearl runs show {run.name} shows it.")
+            if run.kind not in ("batch", "eval"):
+                raise InputError(
+                    f"{run.name} is no batch and no evaluation: pearl runs show {run.name} shows "
+                    "it."
+                )
+        if runs[0].kind != runs[1].kind:
+            raise InputError(f"{runs[0].name} and {runs[1].name}: compare runs of one kind.")
         one, two = sides = [_rows(engine, run) for run in runs]
         sums = [totals(engine, run.name) for run in runs]
     both = [name for name in one if name in two]
     outcomes = {name: (_outcome(one[name]), _outcome(two[name])) for name in both}
     different = {name: pair for name, pair in outcomes.items() if pair[0] != pair[1]}
+    methods = _by_method([(one[name], two[name]) for name in both])
     if as_json:
         emit_json(
             {
                 "runs": [_as_object(run, total) for run, total in zip(runs, sums, strict=True)],
                 "same": len(both) - len(different),
+                **({"methods": methods} if methods else {}),
                 "only": [sorted(one.keys() - two.keys()), sorted(two.keys() - one.keys())],
                 "different": [
                     {"id": name, "first": first, "second": second}
@@ -161,7 +169,15 @@ def diff(first: str, second: str, store: str, as_json: bool) -> None:
         click.echo(click.style(run.name, bold=True) + f"  {_summary(list(side.values()))}")
         for key, value in _totals(total):
             click.echo(f"  {key:8} {value}")
-    click.echo(f"\n{counted(len(both), 'question')} in both, {len(different)} answered differently")
+    noun = "answer" if methods else "question"
+    click.echo(f"\n{counted(len(both), noun)} in both, {len(different)} answered differently")
+    for method, found in methods.items():
+        right, tokens = found["right"], found["tokens"]
+        click.echo(
+            f"{printable(method):20} right {right[0]:,} → {right[1]:,} of {found['questions']:,} "
+            f"(only the first {found['only'][0]:,}, only the second {found['only'][1]:,}, "
+            f"p {found['p']:.3f}), tokens an answer {tokens[0]:,.0f} → {tokens[1]:,.0f}"
+        )
     for name, pair in different.items():
         click.echo(f"{printable(name):20} {' → '.join(map(_told, pair))}")
 
@@ -175,14 +191,44 @@ def _in_words(value: Any) -> str:  # noqa: ANN401 - a journal holds any JSON
     return "" if value is None else str(value)
 
 
+def _by_method(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """What each method came to in two evaluations; empty for batches."""
+    from pearl.evaluate.statistics import mcnemar
+
+    methods: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    for one, two in pairs:
+        if "result" in one and "result" in two:
+            methods.setdefault(one["result"]["method"], []).append((one, two))
+    told = {}
+    for method, rows in methods.items():
+        right = [[bool(row["correct"]) for row in side] for side in zip(*rows, strict=True)]
+        only = [
+            sum(one and not other for one, other in zip(*sides, strict=True))
+            for sides in (right, right[::-1])
+        ]
+        spent = [[row["result"]["usage"] for row in side] for side in zip(*rows, strict=True)]
+        told[method] = {
+            "questions": len(rows),
+            "right": [sum(side) for side in right],
+            "only": only,
+            "p": mcnemar(*only),
+            "tokens": [
+                sum(one["prompt_tokens"] + one["completion_tokens"] for one in side) / len(rows)
+                for side in spent
+            ],
+        }
+    return told
+
+
 def _outcome(row: dict[str, Any]) -> dict[str, Any]:
     """What two runs may agree or differ in."""
-    option = row.get("option")
+    option, result = row.get("option"), row.get("result", {})
+    words = result.get("answer") if result else row.get("words")
     return {
         "status": row["status"],
         "option": option["letter"] if option else None,
         "correct": row.get("correct"),
-        "words": row.get("words") if not option else None,
+        "words": words if not option else None,
         "reason": row["error"]["reason"] if row["status"] == "failed" else None,
     }
 

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from statistics import fmean, stdev
 from typing import Any
 
-from pearl.evaluate.results import Evaluation, Result
+from pearl.evaluate.results import PROMPT_SET, Evaluation, Result
 from pearl.evaluate.statistics import Interval, interval
 from pearl.lang.text import counted
 from pearl.report.document import (
@@ -219,6 +220,47 @@ def _size(method: str) -> tuple[str, int]:
     """A method's name without its library's size, and that size; 0 where it names none."""
     name, _, size = method.rpartition("@")
     return (name, int(size)) if name and size.isascii() and size.isdigit() else (method, 0)
+
+
+def spread_table(evaluation: Evaluation) -> Table | None:
+    """Each method's mean over several sets of demonstrations, and how far they lie apart.
+
+    DecomP's tables average over three sets of prompts (Khot et al., ICLR 2023, section 4).
+
+    Returns:
+        None where one set was shown.
+    """
+    if f"{PROMPT_SET}s" not in dict(evaluation.about):
+        return None
+    rows = []
+    for group in evaluation.groups:
+        for measure in ("accuracy", "exact_match", "f1"):
+            means = [_mean(evaluation, method, measure) for method in group]
+            known = [mean for mean in means if mean is not None]
+            if known and len(known) == len(means):
+                name = group[0].partition(", ")[0]
+                spread = stdev(known) if len(known) > 1 else None
+                figures = {"mean": fmean(known), "spread": spread, "sets": len(known)}
+                ends = {"lowest": min(known), "highest": max(known)}
+                rows.append({"method": name, "measure": measure, **figures, **ends})
+    fields = [
+        words("method", "method"),
+        words("measure", "measure"),
+        *counts(sets="sets"),
+        *(figure(key, key, percent) for key in ("mean", "spread", "lowest", "highest")),
+    ]
+    note = "Over all questions, one without a result as 0. Spread: the standard deviation of sets."
+    return build("Means over sets of demonstrations", fields, rows, note)
+
+
+def _mean(evaluation: Evaluation, method: str, measure: str) -> float | None:
+    """A method's mean over all questions; None where no result has the measure."""
+    results = evaluation.results_of(method)
+    if measure == "accuracy":
+        values = [result.score for result in results]
+    else:
+        values = [one.measures[measure] for one in results if measure in one.measures]
+    return sum(values) / evaluation.count() if values else None
 
 
 def label_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:

@@ -188,6 +188,7 @@ class EvaluationContext:
         examples: worked examples that a demand for a form shows, at most.
         shown: actions that a planner is shown, at most; 0 for all.
         turns: whether the states of FSM are turns of one conversation.
+        passages: how many a look-up gives, whatever its step says; 0 for what that says.
     """
 
     setups: Mapping[str, PlanningSetup]
@@ -200,6 +201,7 @@ class EvaluationContext:
     examples: int = 0
     shown: int = 0
     turns: bool = False
+    passages: int = 0
 
     def setup_name(self, name: str) -> str:
         """The setup that stands for a name: without one for steps, the library's."""
@@ -233,6 +235,8 @@ class EvaluationContext:
             decisive.append(self.shown)
         if self.turns and method in MACHINES:
             decisive.append("turns")
+        if self.passages:
+            decisive.append(["passages", self.passages])
         return digest(decisive)
 
 
@@ -394,6 +398,8 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
         ]
     if isinstance(shared.retriever, CorpusRetriever):
         yield ["index", shared.retriever.info.corpus]
+    if shared.passages:
+        yield ["passages", f"{shared.passages:,} of each look-up"]
     if shared.tools is not None:
         yield ["tools", shared.tools.path]
     if shared.shown:

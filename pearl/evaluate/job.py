@@ -17,7 +17,7 @@ from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import Outcome
-from pearl.evaluate.results import Evaluation, Result, as_row, from_row
+from pearl.evaluate.results import PROMPT_SET, Evaluation, Result, as_row, from_row
 from pearl.evaluate.supporting_facts import form
 from pearl.jobs.job import Job
 from pearl.jobs.workers import Listed, Task
@@ -235,13 +235,14 @@ def evaluation_job(
     model: Model,
     reasoning: bool = False,
     notes: Sequence[str] = (),
+    prompt_set: str = "",
 ) -> Job:
     """Evaluating methods on a data set.
 
     Args:
         dataset: the data set.
         path: its file.
-        split: the split that the examples are of.
+        split: the splits that the examples are of, with commas, or ``all``.
         examples: the questions.
         methods: names; the first is what the others are compared with.
         shared: what the methods share.
@@ -249,6 +250,7 @@ def evaluation_job(
         model: who is to answer.
         reasoning: whether the model is to label each question's kind.
         notes: what a reader must know, in whole sentences.
+        prompt_set: which of several sets of demonstrations is shown; empty where there is one.
 
     Raises:
         InputError: there is no such method, or it lacks what it needs.
@@ -268,8 +270,12 @@ def evaluation_job(
     documents = len({example.document.digest for example in examples})
     counts = f"{counted(len(examples), 'question')}, {counted(documents, 'document')}"
     evaluation: dict[str, Any] = {
-        "title": dataset.title if split == "all" else f"{dataset.title}, {split} split",
-        "about": [["data", f"{path}, {counts}"], *describe(found, shared)],
+        "title": dataset.title if split == "all" else f"{dataset.title}, {_named(split)}",
+        "about": [
+            *([[PROMPT_SET, prompt_set]] if prompt_set else []),
+            ["data", f"{path}, {counts}"],
+            *describe(found, shared),
+        ],
         "methods": list(methods),
         "asked": dict(Counter(example.split for example in examples)),
         "notes": list(notes),
@@ -294,6 +300,12 @@ def evaluation_job(
     }
     tasks = Listed(tuple(trial_tasks(examples, every, shared, dataset.name)))
     return Job("eval", head, known, tasks, Trials(dataset.name, shared), context)
+
+
+def _named(split: str) -> str:
+    """Splits for a reader: ``long split``, ``long and short splits``."""
+    *most, last = split.split(",")
+    return f"{', '.join(most)} and {last} splits" if most else f"{last} split"
 
 
 def evaluation_of(

@@ -24,6 +24,7 @@ from pearl.evaluate.accuracy import (
     recorded_table,
     share_fields,
     size_chart,
+    spread_table,
 )
 from pearl.evaluate.results import Evaluation
 from pearl.evaluate.statistics import MCNEMAR, compare, holm
@@ -73,6 +74,7 @@ def summarise(evaluation: Evaluation) -> Report:
         Text(evaluation.notes) if evaluation.notes else None,
         total,
         accuracy_chart(evaluation),
+        spread_table(evaluation),
         planning_table(evaluation),
         *others,
         evidence_table(evaluation),

@@ -113,25 +113,33 @@ class Evaluation:
         ]
 
 
+PROMPT_SET = "prompt set"
+"""The fact that says which of several sets of demonstrations was shown."""
+
+
 def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """Evaluations of the same questions by several models as one, the models of a method together.
+    """Evaluations of the same questions as one, those of a method together.
+
+    They are by several models, or one model was shown several sets of demonstrations.
 
     Args:
-        evaluations: each with its ``model`` among its facts.
+        evaluations: each with its ``model``, or its `PROMPT_SET`, among its facts.
 
     Raises:
         InputError: two are of one model, or they are not of the same questions.
     """
     if len(evaluations) == 1:
         return evaluations[0]
+    sets = {dict(one.about).get(PROMPT_SET, "") for one in evaluations}
+    varied = PROMPT_SET if len(sets) > 1 else "model"
     by_model: dict[str, Evaluation] = {}
     for one in evaluations:
-        model = dict(one.about).get("model", "")
+        model = dict(one.about).get(varied, "")
         if not model or model in by_model:
             raise InputError(
-                f"Two of the evaluations are of {model}: name one of each model."
+                f"Two of the evaluations are of {model}: name one of each {varied}."
                 if model
-                else "An evaluation names no model, so it cannot stand beside another."
+                else f"An evaluation names no {varied}, so it cannot stand beside another."
             )
         if one.asked != evaluations[0].asked or one.title != evaluations[0].title:
             raise InputError("The evaluations are not of the same questions: evaluate them anew.")
@@ -148,11 +156,11 @@ def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
         )
         for model, one in by_model.items()
         for name, text in one.about
-        if name != "model"
+        if name != varied
     ]
     return replace(
         evaluations[0],
-        about=(("models", ", ".join(by_model)), *dict.fromkeys(facts)),
+        about=((f"{varied}s", ", ".join(by_model)), *dict.fromkeys(facts)),
         methods=tuple(name for group in groups for name in group),
         results=tuple(
             replace(result, method=f"{result.method}, {model}")

@@ -20,6 +20,7 @@ from pearl.jobs.questions import (
     read_index,
 )
 from pearl.jobs.workers import Task, unforeseen
+from pearl.lang.builtins import conclusion
 from pearl.lang.graph import reads_document
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
@@ -33,7 +34,6 @@ from pearl.prompts.render import render
 from pearl.runtime.calls import Journal, calls_made
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
-from pearl.strategies.baselines import conclusion
 from pearl.strategies.pearl import narrowed
 from pearl.strategies.registry import Known, Prepared, prepare_plan
 

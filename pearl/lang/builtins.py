@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from pearl.lang.values import (
     Value,
     as_text,
     canonical_json,
+    from_json,
     to_json,
     type_of,
 )
@@ -177,6 +179,34 @@ def number(given: Sequence[Given]) -> Value:
     return plain(last)
 
 
+SAID = re.compile(
+    r"(?im)(?:^|(?<=[.!?,;:])\s)\W*(?:(?:so|thus|therefore|hence),? )?"
+    r"the (?:final )?answer is\b:?\s*"
+)
+"""Where a chain of thought begins to say its answer."""
+
+
+def conclusion(text: str) -> str:
+    """What a chain of thought says its answer is, an item a line; else the text as it stands."""
+    said = SAID.split(text)
+    if len(said) == 1:
+        return text
+    last = said[-1].strip()
+    if last.startswith("["):
+        try:
+            data, _ = json.JSONDecoder().raw_decode(last)
+            return as_text(from_json(data))
+        except (ValueError, RecursionError):
+            pass
+    first = last.split("\n", 1)[0].strip()
+    return first.strip("*_` ").removesuffix(".").strip('"“”*_` ').removesuffix(".") or text
+
+
+def concluded(given: Sequence[Given]) -> Value:
+    """What a chain of thought says its answer is."""
+    return conclusion(as_text(given[0].value))
+
+
 def label(at: int, of: int) -> Label:
     """The name of a part of the document; parts are counted from 1."""
     return Label(f"{DOCUMENT} {at}/{of}")
@@ -236,5 +266,6 @@ FUNCTIONS: Mapping[str, Callable[[Sequence[Given]], Value]] = MappingProxyType(
         **{function.__name__: function for function in _NAMED},
         "sign": sign,
         "last_number": number,
+        "conclusion": concluded,
     }
 )

@@ -35,7 +35,7 @@ from pearl.lang.ast import (
     Step,
     Template,
 )
-from pearl.lang.builtins import Given
+from pearl.lang.builtins import SAID, Given
 from pearl.lang.library import Library, load_library
 from pearl.lang.printer import print_plan
 from pearl.lang.source import Source
@@ -256,12 +256,6 @@ def retrieve_read_plan(question: str, passages: int = PASSAGES) -> Plan:
     return Plan((found, answer), question)
 
 
-_SAID = re.compile(
-    r"(?im)(?:^|(?<=[.!?,;:])\s)\W*(?:(?:so|thus|therefore|hence),? )?"
-    r"the (?:final )?answer is\b:?\s*"
-)
-
-
 def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> Plan:
     """The plan of rolled-out chain of thought: one step, with the chains as its examples.
 
@@ -272,7 +266,7 @@ def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> P
         library: the actions that they call.
     """
     chains = ((one.question, chain(one, library)) for one in shown)
-    examples = tuple(Shown((Literal(asked),), told) for asked, told in chains if _SAID.search(told))
+    examples = tuple(Shown((Literal(asked),), told) for asked, told in chains if SAID.search(told))
     action = Action(
         "REASON_AS_SHOWN",
         (Param(DOCUMENT), Param("X")),
@@ -322,22 +316,6 @@ def chain(plan: Plan, library: Library) -> str:
     if answers and not any(answer in line for line in lines):
         lines.append(answer)
     return "\n".join(lines)
-
-
-def conclusion(text: str) -> str:
-    """What a chain of thought says its answer is, an item a line; else the text as it stands."""
-    said = _SAID.split(text)
-    if len(said) == 1:
-        return text
-    last = said[-1].strip()
-    if last.startswith("["):
-        try:
-            data, _ = json.JSONDecoder().raw_decode(last)
-            return as_text(from_json(data))
-        except (ValueError, RecursionError):
-            pass
-    first = last.split("\n", 1)[0].strip()
-    return first.strip("*_` ").removesuffix(".").strip('"“”*_` ').removesuffix(".") or text
 
 
 def _lines(step: Step, action: Action, values: Mapping[str, Value], question: str) -> list[str]:

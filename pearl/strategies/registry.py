@@ -191,6 +191,7 @@ class Prepared:
         embed: tells whether two questions are the same; None for `choose_embedding`.
         shown: actions that a planner is shown, at most; 0 for all.
         turns: whether the states of a machine are turns of one conversation.
+        passages: how many a look-up gives, whatever its step says; 0 for what that says.
     """
 
     spec: StrategySpec
@@ -202,6 +203,7 @@ class Prepared:
     embed: Embed | None = None
     shown: int = 0
     turns: bool = False
+    passages: int = 0
 
     @property
     def demonstrated(self) -> int | None:
@@ -231,6 +233,7 @@ def prepare(
     embed: Embed | None = None,
     shown: int = 0,
     turns: bool = False,
+    passages: int = 0,
 ) -> Prepared:
     """Prepare a strategy by its name.
 
@@ -247,6 +250,7 @@ def prepare(
         embed: as `Prepared` has it.
         shown: as `Prepared` has it.
         turns: as `Prepared` has it.
+        passages: as `Prepared` has it.
 
     Raises:
         InputError: there is no such strategy, it would pass over what it is given, it needs a
@@ -274,7 +278,7 @@ def prepare(
         plans_shown = choose_demonstrations(plans, library, seed=seed)
     else:
         plans_shown = tuple(demonstrations)
-    given = (passes, limits, retriever, embed, shown, turns)
+    given = (passes, limits, retriever, embed, shown, turns, passages)
     return Prepared(spec, library, plans_shown, *given)
 
 
@@ -312,7 +316,8 @@ def prepare_own(make: Callable[[Caller], Strategy], library: Library) -> Prepare
     """
 
     def start(prepared: Prepared, inputs: RunInputs) -> Runnable:
-        handlers = with_retriever(NONE, inputs.document, prepared.retriever)
+        looked_up = (inputs.document, prepared.retriever, prepared.passages)
+        handlers = with_retriever(NONE, *looked_up)
         return Runnable(make(inputs.caller), inputs, library, handlers)
 
     return Prepared(StrategySpec("", "", start, needs_model=False), library)
@@ -328,7 +333,7 @@ MOST = 20
 """Passages that a step is given, at most."""
 
 
-def retrieving(document: Source, retriever: Retriever | None = None) -> Solve:
+def retrieving(document: Source, retriever: Retriever | None = None, passages: int = 0) -> Solve:
     """A solver that gives the passages that bear on a query.
 
     Its arguments are the query and, where there is a second one, how many
@@ -341,29 +346,30 @@ def retrieving(document: Source, retriever: Retriever | None = None) -> Solve:
         document: where to look.
         retriever: where to look instead, as an index of a corpus; None for
             the document.
+        passages: how many are given, whatever a step says; 0 for what it says.
     """
     searched = DocumentRetriever(document) if retriever is None else retriever
 
     async def solve(path: str, given: Sequence[Given]) -> Value:
         del path
         query = as_text(given[0].value)
-        most = given[1].value if len(given) > 1 else PASSAGES
+        most = passages or (given[1].value if len(given) > 1 else PASSAGES)
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise SolverError(
                 "solver", f"A retriever gives a whole number of passages, not {most!r}."
             )
         try:
             # Reading an index takes its time, and other steps have theirs.
-            passages = await asyncio.to_thread(searched.search, query, min(most, MOST))
+            found = await asyncio.to_thread(searched.search, query, min(most, MOST))
         except InputError as error:
             raise SolverError("solver", str(error)) from None
-        return list(passage_texts(passages))
+        return list(passage_texts(found))
 
     return solve
 
 
 def with_retriever(
-    handlers: Handlers, document: Source, retriever: Retriever | None = None
+    handlers: Handlers, document: Source, retriever: Retriever | None = None, passages: int = 0
 ) -> Handlers:
     """Handlers, and beside them a retriever.
 
@@ -371,8 +377,9 @@ def with_retriever(
         handlers: those there are.
         document: as `retrieving` takes it.
         retriever: as `retrieving` takes it.
+        passages: as `retrieving` takes it.
     """
-    solvers = {**handlers.solvers, RETRIEVE: retrieving(document, retriever)}
+    solvers = {**handlers.solvers, RETRIEVE: retrieving(document, retriever, passages)}
     return replace(handlers, solvers=MappingProxyType(solvers))
 
 
@@ -388,8 +395,8 @@ def _pearl(prepared: Prepared, inputs: RunInputs) -> Runnable:
     inputs, limits, library = _within(inputs, PLANNED), prepared.limits, prepared.library
     given = (prepared.demonstrations, prepared.passes, inputs.options, prepared.shown)
     strategy = Pearl(library, inputs.caller, *given)
-    handlers = with_retriever(NONE, inputs.document, prepared.retriever)
-    handlers = _limited(handlers, limits)
+    looked_up = (inputs.document, prepared.retriever, prepared.passages)
+    handlers = _limited(with_retriever(NONE, *looked_up), limits)
     return Runnable(strategy, inputs, library, handlers)
 
 
@@ -399,7 +406,8 @@ def _decomp(prepared: Prepared, inputs: RunInputs) -> Runnable:
     limits, library = prepared.limits, prepared.library
     inputs = _within(inputs, limits.calls)
     shown = tuple(map(as_decomposition, shown_plans(prepared.demonstrations)))
-    handlers = with_retriever(Handlers(decompose=decompose), inputs.document, prepared.retriever)
+    looked_up = (inputs.document, prepared.retriever, prepared.passages)
+    handlers = with_retriever(Handlers(decompose=decompose), *looked_up)
     strategy = Decomp(library, inputs.caller, shown, limits.steps)
     return Runnable(strategy, inputs, library, _limited(handlers, limits))
 

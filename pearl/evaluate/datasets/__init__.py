@@ -1,10 +1,13 @@
 """Data sets, one file for each way their rows are written; a new one is a line in `DATASETS`."""
 
+from collections.abc import Sequence
+from random import Random
+
 from pearl.evaluate.datasets import closed_book, commaqa, decomp, multihop, own, quality
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.lang.source import InputError
 
-__all__ = ["DATASETS", "Dataset", "Example", "choose_examples", "find_dataset"]
+__all__ = ["DATASETS", "Dataset", "Example", "choose_examples", "drawn", "find_dataset"]
 
 DATASETS = (
     quality.DATASET,
@@ -37,28 +40,40 @@ def find_dataset(name: str) -> Dataset:
 
 
 def choose_examples(
-    dataset: Dataset, path: str, split: str, limit: int = 0, folder: str = ""
+    dataset: Dataset,
+    path: str,
+    split: str,
+    limit: int = 0,
+    folder: str = "",
+    sample: int = 0,
+    seed: int = 1,
 ) -> list[Example]:
     """The questions to be evaluated.
 
     Args:
         dataset: the data set.
         path: its file.
-        split: one of its splits; ``all`` for every one.
+        split: its splits, with commas; ``all`` for every one.
         limit: how many at most, the first of the file; 0 for all.
         folder: where documents are; empty for the file's own.
+        sample: how many are drawn of those, as `drawn` draws; 0 for all.
+        seed: of the draw.
 
     Raises:
         InputError: the file cannot be used, has no such question, or one
             whose right answer is not known.
     """
-    if split not in (*dataset.splits, "all"):
-        known = ", ".join((*dataset.splits, "all"))
-        raise InputError(f"{dataset.title} has no split {split}: use one of {known}.")
-    examples = [one for one in dataset.read(path, folder) if split in ("all", one.split)]
+    splits = split.split(",")
+    for name in splits:
+        if name not in (*dataset.splits, "all"):
+            known = ", ".join((*dataset.splits, "all"))
+            raise InputError(f"{dataset.title} has no split {name}: use one of {known}.")
+    every = "all" in splits
+    examples = [one for one in dataset.read(path, folder) if every or one.split in splits]
     if not examples:
         raise InputError(f"{path} has no question in the split {split}: name another.")
     examples = examples[:limit] if limit else examples
+    examples = drawn(examples, sample, seed) if sample else examples
     unknown = next((example for example in examples if not example.gold), None)
     if unknown is not None:
         raise InputError(
@@ -66,3 +81,30 @@ def choose_examples(
             "scored: give a part of the data that has gold answers."
         )
     return examples
+
+
+def drawn(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+    """Questions drawn at random, in their order; the same ones for the same seed.
+
+    Each split has its share of them, and in it each kind that the data set tells apart first, as
+    Celebrities' categories: rounded down, and the questions that are left go to the largest rests.
+
+    Args:
+        examples: those there are.
+        count: how many; all of them where there are no more.
+        seed: of the draw.
+    """
+    strata: dict[object, list[int]] = {}
+    for at, one in enumerate(examples):
+        strata.setdefault((one.split, next(iter(one.labels.values()), ())), []).append(at)
+    count = min(count, len(examples))
+    shares = [divmod(count * len(places), len(examples)) for places in strata.values()]
+    left = count - sum(whole for whole, _ in shares)
+    largest = sorted(range(len(shares)), key=lambda at: -shares[at][1])[:left]
+    random = Random(seed)  # noqa: S311 - the same draw each time is what is wanted
+    chosen = [
+        place
+        for at, places in enumerate(strata.values())
+        for place in random.sample(places, shares[at][0] + (at in largest))
+    ]
+    return [examples[at] for at in sorted(chosen)]

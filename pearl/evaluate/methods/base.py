@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from pearl.answer import Option, Session, answer, answer_parts, map_answer, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import Example
+from pearl.lang.builtins import conclusion
 from pearl.lang.printer import print_plan
 from pearl.models.routing import planner_of
 from pearl.prompts.calls import MapAnswer
 from pearl.runtime.loop import Finished, Strategy
-from pearl.strategies.baselines import conclusion
 from pearl.strategies.registry import MACHINES, Prepared, prepare
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def prepared(name: str, setup: str, shared: EvaluationContext, session: Session)
         embed=shared.embed,
         shown=shared.shown if name == "pearl" else 0,
         turns=shared.turns and name in MACHINES,
+        passages=shared.passages,
     )
 
 

@@ -19,6 +19,7 @@ from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import AnswerOne, Outcome, concluded, mapped, whole_text
 from pearl.evaluate.supporting_facts import supported
 from pearl.lang.ast import Plan
+from pearl.lang.builtins import conclusion
 from pearl.lang.library import Library, load_library
 from pearl.lang.values import as_text
 from pearl.prompts.calls import MapAnswer, letter
@@ -126,14 +127,17 @@ async def retrieve_and_read(
     example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
     """Look passages up for the question itself, and answer from them in one step."""
-    plan = baselines.retrieve_read_plan(example.question)
-    library = load_library(baselines.RETRIEVAL_LIBRARY)
+    passages = shared.passages or baselines.PASSAGES
+    plan = baselines.retrieve_read_plan(example.question, passages)
+    library = shared.setup(STEPWISE).library
+    if any(step.action not in library.actions for step in plan.steps):
+        library = load_library(baselines.RETRIEVAL_LIBRARY)
     handlers = with_retriever(NONE, example.document, shared.retriever)
     finished = await _run(plan, example, library, session, handlers)
     outcome = await whole_text(finished, example, session)
     if example.options:
         return outcome
-    return replace(outcome, answer=baselines.conclusion(finished.text))
+    return replace(outcome, answer=conclusion(finished.text))
 
 
 def in_form(action: str) -> AnswerOne:
