@@ -32,22 +32,27 @@ from pearl.commaqa.model import (
     words_of,
 )
 from pearl.commaqa.search import Candidate
+from pearl.lang.ast import Mode
 from pearl.lang.values import Value
 
 # What counts how much, as negative logarithms.
 _DIFFERENT = 0.5  # a word in which two questions differ
 _SPLICED = 4.0  # putting two ways together
+_LEFT_OUT = 3.0  # leaving a hop of a way out
 _DOUBTFUL = 3.0  # an entity that has words of known questions in it
 _CHANGED = 0.5  # a hop that is asked in other words
 _UNSAID = 2.0  # a word of a hop that the known question has and the new one lacks
 _ADDED = 0.05  # another word that a changed hop brings with it
 _UNCOVERED = 4.0  # a word of the question that no hop took up
-_GUESSED = 2.0  # a hop that is changed for one that says no word of the question's
+_GUESSED = 4.0  # a hop that is changed for one that says no word in which two questions differ
 _ASKED = 8.0  # a last hop that does not ask for what the question begins with
 _REWORDED = 6.0  # leaving the ways of a question's kind, where words tell of others
 
-_SPLICES = 20
-"""How many ways that are put together are looked at for one question."""
+_HEAD = 4
+"""How many words a question begins with that say what it asks for."""
+
+_CHANGED_WAYS = 20
+"""How many ways that are put together, and that are shortened, are looked at for one question."""
 
 _Moves: TypeAlias = tuple[Move, ...]
 
@@ -67,20 +72,21 @@ class Analogy:
     Args:
         moves: what is done.
         entities: the question's.
-        words: the question's words that hops are to take up: those that the known question does not
-            have, and those that the known way takes up.
+        extra: the question's words that the known question does not have.
+        words: those that hops are to take up: the extra ones, and those that the way takes up.
         lacking: the known question's words that this one does not have.
         cost: of the comparison.
-        head: what the question begins with; nothing where its kind is known.
+        question: all of the question's words; nothing where its kind is known.
         options: what may be asked at each hop; nothing before they are looked for.
     """
 
     moves: _Moves
     entities: tuple[str, ...]
+    extra: tuple[str, ...]
     words: tuple[str, ...]
     lacking: tuple[str, ...]
     cost: float
-    head: tuple[str, ...] = ()
+    question: tuple[str, ...] = ()
     options: tuple[tuple[_Option, ...], ...] = ()
 
 
@@ -131,10 +137,6 @@ class AnalogyScorer:
             for one in self._known.analogies(question)
         )
 
-    def _with_options(self, analogy: Analogy) -> Analogy:
-        hops = range(len(analogy.moves))
-        return replace(analogy, options=tuple(tuple(self._options(analogy, at)) for at in hops))
-
     def _cost(self, analogy: Analogy, asked: Sequence[_Option]) -> float:
         """The least that a decomposition costs that begins with what was asked.
 
@@ -151,11 +153,11 @@ class AnalogyScorer:
     def _options(self, analogy: Analogy, at: int) -> Iterable[_Option]:
         """A move's own question, and others in its place, which cost what they leave unsaid."""
         move = analogy.moves[at]
-        forms = self._by_blanks.get(move.form.blanks, ()) if analogy.head else ()
+        forms = self._by_blanks.get(move.form.blanks, ()) if analogy.question else ()
         for form in dict.fromkeys((move.form, *forms)):
             option = self._option(analogy, move, form)
-            if analogy.head and at == len(analogy.moves) - 1:
-                more = self._known.unasked(analogy.head, form)
+            if analogy.question and at == len(analogy.moves) - 1:
+                more = self._known.unasked(analogy.question[:_HEAD], form)
                 option = option._replace(cost=option.cost + more)
             yield option
 
@@ -170,11 +172,12 @@ class AnalogyScorer:
             added = min(
                 sum(not _has(known, word) for word in words_of(one)) for one in form.phrasings
             )
-            cost += _CHANGED + _ADDED * added
+            said = (*_form_words(move.form), *analogy.question)
+            cost += _CHANGED + _ADDED * added + _UNSAID * self._known.unusual(form, said)
         if form == move.form:
             return _Option(form, cost, self._known.taken(analogy.words, move))
         taken = frozenset(word for word in analogy.words if _has(_core_words(form), word))
-        return _Option(form, cost if taken else cost + _GUESSED, taken)
+        return _Option(form, cost if taken & {*analogy.extra} else cost + _GUESSED, taken)
 
     def _asked(self, analogy: Analogy, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:
         """What the hops ask, where they go the analogy's way; None where they do not."""
@@ -226,6 +229,7 @@ class _KnownQuestions:
         self._frequency = Counter(
             word for pattern in model.patterns for word in set(words_of(pattern.question))
         )
+        self._most_said = lru_cache(maxsize=256)(self._most_of_head)
         self._other_ends = lru_cache(maxsize=256)(self._with_other_ends)
 
     def analogies(self, question: str) -> list[Analogy]:
@@ -236,13 +240,15 @@ class _KnownQuestions:
             pattern, entities = self._patterns[match[0]], match[1]
             doubts = sum(word in self._frequency for one in entities for word in words_of(one))
             analogies = [
-                Analogy(one.moves, entities, (), (), _DOUBTFUL * doubts + cost)
+                Analogy(one.moves, entities, (), (), (), _DOUBTFUL * doubts + cost)
                 for one, cost in _costs(pattern)
             ]
             if not doubts:
                 # In a world where none of its ways is answered, other ends may be.
                 ends = self._other_ends(pattern)
-                return analogies + [Analogy(moves, entities, (), (), cost) for moves, cost in ends]
+                return analogies + [
+                    Analogy(moves, entities, (), (), (), cost) for moves, cost in ends
+                ]
         if self.model.classifiers:
             return analogies
         for text, entities in self.model.openings(question, self._most_entities):
@@ -256,25 +262,24 @@ class _KnownQuestions:
 
     def _compared(self, text: str, entities: tuple[str, ...]) -> list[Analogy]:
         """Known ways that use all of the entities, and new ones, by the words of a question."""
-        words, head = words_of(text), _head(text)
-        analogies: list[Analogy] = []
+        words = words_of(text)
+        whole: list[Analogy] = []
+        shorter: list[Analogy] = []
         for pattern in self.model.patterns:
             extra, lacking = _differing(words, words_of(pattern.question))
             distance = _DIFFERENT * self.information((*extra, *lacking))
-            analogies += [
-                Analogy(
-                    one.moves,
-                    entities,
-                    (*extra, *self._taken_up(words, one.moves)),
-                    lacking,
-                    cost + distance,
-                    head,
-                )
-                for one, cost in _costs(pattern)
-                if _needs(one.moves) == len(entities)
-            ]
-        spliced = sorted(self._spliced(words, head, entities), key=lambda one: one.cost)
-        return analogies + spliced[:_SPLICES]
+            for one, cost in _costs(pattern):
+                for moves in (one.moves, *_shorter(one.moves)):
+                    if _needs(moves) != len(entities):
+                        continue
+                    left_out = _LEFT_OUT * (len(one.moves) - len(moves))
+                    taken_up = (*extra, *self._taken_up(words, moves))
+                    total = cost + distance + left_out
+                    made = Analogy(moves, entities, extra, taken_up, lacking, total, words)
+                    (shorter if left_out else whole).append(made)
+        spliced = self._spliced(words, entities)
+        changed = (sorted(those, key=lambda one: one.cost) for those in (shorter, spliced))
+        return whole + [one for those in changed for one in those[:_CHANGED_WAYS]]
 
     def information(self, words: Iterable[str]) -> float:
         """How much words say together; one that most kinds of question have says little."""
@@ -305,20 +310,31 @@ class _KnownQuestions:
                 taken.update(self._taken_up(words, way.moves))
         return {word: taken[word] / times for word, times in met.items()}
 
-    def unasked(self, head: Sequence[str], form: Form) -> float:
+    def unasked(self, head: tuple[str, ...], form: Form) -> float:
         """What it costs that a last hop does not ask for what a question begins with.
 
         It costs where the last hops of known questions do, as far as they do.
         """
         return _ASKED * max(0.0, self._usual_share - self._share(head, form))
 
-    def _share(self, head: Sequence[str], form: Form) -> float:
+    def _usual(self, form: Form) -> Iterable[str]:
+        """What a form says and known questions say: one that it is asked for is to say it, too."""
+        return (word for word in _core_words(form) if self._frequency[word])
+
+    def unusual(self, form: Form, said: tuple[str, ...]) -> float:
+        """How much words say that a form and known questions have, and what is said has not."""
+        return self.information(word for word in self._usual(form) if not _has(said, word))
+
+    def _share(self, head: tuple[str, ...], form: Form) -> float:
         """How much of what a question begins with is what a form begins with."""
-        said = max(
-            self.information(word for word in head if _has(_head(one), word))
-            for one in form.phrasings
-        )
-        return said / max(1e-9, self.information(head))
+        return self._head_said(head, form) / self._most_said(head)
+
+    def _head_said(self, head: Sequence[str], form: Form) -> float:
+        words = map(_head, form.phrasings)
+        return max(self.information(word for word in head if _has(one, word)) for one in words)
+
+    def _most_of_head(self, head: tuple[str, ...]) -> float:
+        return max((self._head_said(head, form) for form in self.model.forms), default=0.0) or 1.0
 
     @cached_property
     def _usual_share(self) -> float:
@@ -351,7 +367,7 @@ class _KnownQuestions:
             (form, arguments): frozenset(
                 word
                 for word, having in havers.items()
-                if 3 * len(having & using) >= 2 * len(having | using)
+                if (having == using or 3 * len(having & using) > 2 * len(having | using))
                 and (word not in said or _has(_form_words(form), word))
             )
             for (form, arguments), using in users.items()
@@ -378,11 +394,9 @@ class _KnownQuestions:
         known = {one.moves for one in pattern.strategies}
         entities = max(map(_needs, known))
         usable = (one for one in best.items() if one[0] not in known and _needs(one[0]) <= entities)
-        return sorted(usable, key=lambda one: (one[1], str(one[0])))[:_SPLICES]
+        return sorted(usable, key=lambda one: (one[1], str(one[0])))[:_CHANGED_WAYS]
 
-    def _spliced(
-        self, words: Sequence[str], head: tuple[str, ...], entities: tuple[str, ...]
-    ) -> Iterable[Analogy]:
+    def _spliced(self, words: tuple[str, ...], entities: tuple[str, ...]) -> Iterable[Analogy]:
         """New chains of known hops, by how many of the question's words they say."""
         own = tuple(dict.fromkeys(words))
         for moves in self._chains:
@@ -394,13 +408,12 @@ class _KnownQuestions:
             forms = dict.fromkeys(move.form for move in moves)
             said = tuple(word for form in forms for word in _form_words(form))
             extra = tuple(word for word in own if word not in associated and not _has(said, word))
-            # What a hop says and known questions say, this one is to say too.
-            usual = (word for form in forms for word in _core_words(form) if self._frequency[word])
+            usual = (word for form in forms for word in self._usual(form))
             lacking = tuple(
                 word for word in dict.fromkeys((*associated, *usual)) if not _has(own, word)
             )
             cost = _DIFFERENT * self.information((*extra, *lacking)) + _SPLICED
-            yield Analogy(moves, entities, own, lacking, cost, head)
+            yield Analogy(moves, entities, own, own, lacking, cost, words)
 
     @cached_property
     def _chains(self) -> list[_Moves]:
@@ -422,6 +435,36 @@ def _needs(moves: Iterable[Move]) -> int:
     return max((one for one in used if isinstance(one, int)), default=0)
 
 
+def _shorter(moves: _Moves) -> Iterable[_Moves]:
+    """A way with one hop left out each; what asked of its answer asks what it asked of."""
+    for at, left in enumerate(moves):
+        own = next((one for one in left.arguments if isinstance(one, int)), 0)
+        rest = [
+            replace(move, arguments=tuple(_moved(one, place - at, own) for one in move.arguments))
+            for place, move in enumerate(moves[at + 1 :], at + 1)
+        ]
+        usable = all(0 not in move.arguments and move.over is None for move in rest)
+        if usable and len(moves) > 1:
+            asks = (_asked_once(move) for move in rest)
+            yield (*moves[:at], *asks)
+
+
+def _moved(argument: int | str, behind: int, own: int) -> int | str:
+    """An argument of a hop that stands so far behind one that is left out, which asked of `own`."""
+    if isinstance(argument, str) or argument > 0 or -argument < behind:
+        return argument
+    if -argument > behind:
+        return argument + 1
+    return own if own >= 0 else own - behind + 1
+
+
+def _asked_once(move: Move) -> Move:
+    """A hop that no longer goes over an answer is asked once."""
+    if move.mode is Mode.PLAIN or any(isinstance(one, int) and one < 0 for one in move.arguments):
+        return move
+    return replace(move, mode=Mode.PLAIN, then=(), over=None)
+
+
 def _goes_on(moves: Sequence[Move]) -> bool:
     """Whether moves use, of what came before them, the last answer alone."""
     back = [
@@ -436,7 +479,7 @@ def _goes_on(moves: Sequence[Move]) -> bool:
 @lru_cache(maxsize=8192)
 def _head(text: str) -> tuple[str, ...]:
     """What a text begins with."""
-    return words_of(text)[:4]
+    return words_of(text)[:_HEAD]
 
 
 # Words, which are alike where they are forms of one.
