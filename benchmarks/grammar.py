@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from pearl.lang.ast import Plan, renamed
+from pearl.lang.context_free import Grammar
 from pearl.lang.diagnostics import Severity
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
-from pearl.lang.plan_grammar import STEPS, Grammar, plan_grammar
+from pearl.lang.plan_grammar import STEPS, plan_grammar
 from pearl.lang.printer import print_plan
 from pearl.lint.checker import check
 

@@ -407,7 +407,35 @@ def test_a_step_is_held_to_the_names_there_are():
 
 def test_a_corrected_plan_is_held_as_the_first():
     call = WritePlan(QUESTION, pearl.load_library())
-    assert constraints_of(CorrectPlan(call, "no", "wrong")) == constraints_of(call)
+    for room in (None, 900):
+        assert constraints_of(CorrectPlan(call, "no", "wrong"), room) == constraints_of(call, room)
+
+
+@pytest.mark.parametrize(
+    ("setting", "tokens", "whole"),
+    [
+        ("", "", True),
+        ("MAX_TOKENS", "900", False),
+        ("CONTEXT", "9000", True),
+        ("CONTEXT", "5500", False),
+    ],
+)
+def test_a_plan_is_kept_to_what_the_reply_may_have(
+    setting: str, tokens: str, whole: bool, serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
+    if setting:
+        monkeypatch.setenv(f"PEARL_{setting}", tokens)
+    server = serve(Endpoint(("grammar",)))
+    assert planned().attempts == 1
+    assert ('"8. "' in server.asked[-1].body["grammar"]) is whole
+
+
+def test_a_script_of_more_bytes_has_room_for_fewer_characters():
+    library = pearl.load_library("core")
+    plain, other = (constraints_of(WritePlan(one, library), 3000) for one in ("Why?", "Зачем"))
+    assert plain[0].grammar
+    assert other[0].grammar
+    assert other[0].grammar.longest <= 1500 < plain[0].grammar.longest <= 3000
 
 
 def test_a_prompt_offers_what_the_grammar_admits():

@@ -17,6 +17,7 @@ from benchmarks.grammar import (
     sampler,
     takes,
 )
+from pearl.lang.context_free import Chars, Grammar, Repeated, Symbol
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.plan_grammar import plan_grammar, step_grammar
@@ -60,6 +61,33 @@ def test_a_random_plan_has_no_errors(name: str, own: int, typed: Library):
     assert [(found, plan) for plan in plans if (found := errors(plan, library))] == []
     assert any("#" in plan for plan in plans)
     assert max(len(parse(plan).plan.steps) for plan in plans) == 6
+
+
+@pytest.mark.parametrize("name", ["core", "quality", "typed"])
+@pytest.mark.parametrize(("room", "steps"), [(2900, 8), (1000, 5), (450, 2), (200, 1)])
+def test_a_plan_has_room(name: str, room: int, steps: int, typed: Library):
+    library = typed if name == "typed" else load_library(name)
+    grammar = plan_grammar(library, room=room)
+    assert grammar.longest <= room
+    sample, dice = sampler(grammar.lark), random.Random(name)
+    plans = [sample(dice) for _ in range(12)]
+    assert [(found, plan) for plan in plans if (found := errors(plan, library))] == []
+    assert max(map(len, plans)) <= grammar.longest
+    if name != "typed":
+        assert f"{steps}. " in grammar.lark
+        assert f"{steps + 1}. " not in grammar.lark
+    assert step_grammar(library, NAMES, room=room + 50).longest <= room + 50
+
+
+def test_the_longest_text_is_known():
+    grammar = Grammar(
+        (
+            ("start", (("a", Symbol("b")), (Symbol("b"), Repeated((Symbol("b"), "-"), 3)))),
+            ("b", ((), (Chars("a-z", 0, 4), '"'))),
+        )
+    )
+    assert grammar.longest == 5 + 3 * 6
+    assert takes(matcher_of(grammar.lark), 'aaaa"' + 'aaaa"-' * 3)
 
 
 def test_a_random_plan_of_the_gbnf_form_has_no_errors(typed: Library):
@@ -127,7 +155,7 @@ def test_it_admits(plan: str):
         '1. a = FIND_CHARACTER(CTX, "")\n',
         '1. a = FIND_CHARACTER(CTX, "1")\n',
         '1. a = FIND_CHARACTER(CTX, "a")\n',
-        '1. a = FIND_CHARACTER(CTX, "so ;;;; so")\n',
+        '1. a = FIND_CHARACTER(CTX, "so ' + "so " * 60 + '")\n',
         "1. a = FIND_CHARACTER(CTX, 1)\n",
         "1. a = FIND_CHARACTER(CTX, [1, 2])\n",
         "1. a = FIND_CHARACTER(CTX, true)\n",

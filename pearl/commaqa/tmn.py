@@ -31,9 +31,9 @@ from pearl.commaqa.model import BLANK, forms_of
 from pearl.commaqa.search import Candidate, SearchResult
 from pearl.commaqa.world import Language
 from pearl.lang.ast import Mode, Plan, Ref
+from pearl.lang.context_free import Alternative, Chars, Grammar, Item, Symbol
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
-from pearl.lang.plan_grammar import Alternative, Chars, Grammar, Item, Symbol
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.values import Value, digest, one_line_json, to_json
 from pearl.prompts.calls import FillSchema

@@ -9,12 +9,12 @@ step numbers, ``#2``, which the parser turns into names.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby, product
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from pearl.lang.ast import DOCUMENT, Action, Mode, Param, Prompt
+from pearl.lang.context_free import Alternative, Chars, Grammar, Item, Repeated, Symbol
 from pearl.lang.library import Library
 from pearl.lang.source import InputError
 from pearl.lang.values import Type
@@ -22,11 +22,12 @@ from pearl.lang.values import Type
 STEPS = 8
 """The most steps of a plan where nobody says otherwise."""
 
-_NAME, _TEXT, _NOTE = 40, 120, 180
-"""The most characters of a step's name, a builtin's text, and a note or definition."""
+_ITEMS, _REFS, _TEXT = 5, 3, 160
+"""The most items of a list, or arguments for ``...``; references and characters of a text."""
 
-_ITEMS, _WORDS = 5, 15
-"""The most items of a list, or arguments for ``...``, and words of another text after the first."""
+_SHORTEST, _NUMBER, _ITEM = 5, 11, 14
+"""Characters of the shortest text, of a number that opens one, and of an item or reference, if a
+text or a list is to have room for it."""
 
 _RESERVED = ("true", "false", "return")
 """Words that are no step's name, as the language keeps them."""
@@ -35,102 +36,70 @@ _INVISIBLE = r"\x00-\x1F\x7F-\x9F\xAD\u200B-\u200F\u2028-\u202E\u2060\uFEFF"
 _WRAPPING = r"<>`\[\]"
 """What tags, code fences and ``[THINK]`` are made of, which the reader takes off replies."""
 
-_NOT_IN_TEXTS = rf"\"\u201C\u201D\u201E\\{{}}{_WRAPPING}{_INVISIBLE}"
-"""Beside those, what may end a text in double quotes, escape a character, or hold a reference."""
+_IN_TEXTS = rf"^\"\u201C\u201D\u201E\\{{}}{_WRAPPING}{_INVISIBLE}"
+"""All but those, and what may end a text in double quotes, escape a character, or hold a name."""
 
-
-class Symbol(NamedTuple):
-    """A use of a rule."""
-
-    name: str
-
-
-class Chars(NamedTuple):
-    """So many characters of a class, which is written as between a pattern's brackets."""
-
-    of: str
-    least: int = 1
-    most: int = 1
-
-
-class Repeated(NamedTuple):
-    """From none to so many times the same items."""
-
-    items: Alternative
-    most: int
-
-
-Item: TypeAlias = "str | Symbol | Chars | Repeated"
-Alternative: TypeAlias = tuple[Item, ...]
-
-# Letters of any script and digits; signs and marks of punctuation, which stand between words.
+# Letters of any script; signs and marks of punctuation, which stand between words.
 _LETTER = Chars(r"^\x00-\x40\x5B-\x60\x7B-\xBF\u2000-\u206F\u3000-\u303F\uFEFF")
-_WORD = Chars(_LETTER.of.replace(r"\x40", r"\x2F\x3A-\x40"), 1, 30)
-_GAP = Chars(r" !#-\x2F:;=?@^_|~\xA1-\xAC\xAE-\xBF\u2010-\u2019\u2026\u3000-\u303F", 1, 3)
-_ENDING, _SIGNS = _WORD._replace(least=0), _GAP._replace(least=0)
+_SIGNS = Chars(r" !#-\x2F:;=?@^_|~\xA1-\xAC\xAE-\xBF\u2010-\u2019\u2026\u3000-\u303F", 0, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class Grammar:
-    """A context-free grammar.
+class Sizes(NamedTuple):
+    """How many characters the parts of a step may have.
 
     Args:
-        rules: each rule's name and alternatives; ``start`` is the first. A name in capitals is
-            one token, made of characters.
+        name: the step's name.
+        text: the texts of its call, all together.
+        note: its note; or a definition.
     """
 
-    rules: tuple[tuple[str, tuple[Alternative, ...]], ...]
-
-    @property
-    def lark(self) -> str:
-        """In llguidance's dialect of Lark, which OpenAI's custom tools take."""
-        return self._print(":", str, "/{}/")
-
-    @property
-    def gbnf(self) -> str:
-        """In llama.cpp's form."""
-        return self._print(" ::=", lambda name: "root" if name == "start" else name.lower(), "{}")
-
-    @property
-    def ebnf(self) -> str:
-        """In xgrammar's form, which SGLang takes: all that is used here, it shares with GBNF."""
-        return self.gbnf
-
-    def _print(self, sign: str, named: Callable[[str], str], pattern: str) -> str:
-        def item(one: Item) -> str:
-            match one:
-                case Symbol(name):
-                    return named(name)
-                case Chars(of, least, most):
-                    times = "" if least == most == 1 else f"{{{least},{most}}}"
-                    return pattern.format(f"[{of}]{times}")
-                case Repeated(items, most):
-                    return f"({' '.join(map(item, items))}){{0,{most}}}"
-                case _:
-                    escaped = one.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-                    return f'"{escaped}"'
-
-        lines = []
-        for name, alternatives in self.rules:
-            body = " | ".join(" ".join(map(item, one or ("",))) for one in alternatives)
-            lines.append(f"{named(name)}{sign} {body}\n")
-        return "".join(lines)
+    name: int = 40
+    text: int = 2400
+    note: int = 180
 
 
-def plan_grammar(library: Library, steps: int = STEPS, new_actions: int = 0) -> Grammar:
+_LEAST = Sizes(16, 60, 40)
+"""What a step has in the smallest room."""
+
+_RETURN = len("\nreturn #99\n")
+"""Characters that stand behind the last step."""
+
+
+def plan_grammar(
+    library: Library, steps: int = STEPS, new_actions: int = 0, room: int | None = None
+) -> Grammar:
     """The grammar of the plans that call a library's actions and pass the checker.
 
     Args:
         library: the actions that a plan may call.
         steps: the most steps of a plan.
         new_actions: how many actions of its own a plan may declare: none or all of them.
+        room: the characters that a plan may have: its steps are kept short, and then fewer, but
+            one there is. None for any number.
 
     Raises:
         InputError: there are fewer than one step, or no action that a plan could call.
     """
     if steps < 1:
         raise InputError("A plan has at least one step.")
-    rules = _Rules()
+    if room is None:
+        return _plan_grammar(library, steps, new_actions, Sizes())
+    step = -(-_plan_grammar(library, steps, new_actions, _LEAST).longest // steps)
+    steps = max(1, min(steps, (room - _RETURN) // step))
+    return _plan_grammar(library, steps, new_actions, _grown((room - _RETURN) // steps - step))
+
+
+def _grown(spare: int) -> Sizes:
+    """The sizes of a step that has so many characters more than the least; may be below 0."""
+    most, spare = Sizes(), max(0, spare)
+    name = min(most.name, _LEAST.name + spare // 12)
+    note = min(most.note, _LEAST.note + spare // 2)
+    rest = spare - (name - _LEAST.name) - (note - _LEAST.note)
+    return Sizes(name, min(most.text, _LEAST.text + rest), note)
+
+
+def _plan_grammar(library: Library, steps: int, new_actions: int, sizes: Sizes) -> Grammar:
+    rules = _Rules(sizes)
     plan = _Plans(rules, library.actions.values(), steps).state(0)
     starts: list[Alternative] = [(plan,)]
     if new_actions:
@@ -144,18 +113,30 @@ def plan_grammar(library: Library, steps: int = STEPS, new_actions: int = 0) -> 
     return rules.grammar(starts)
 
 
-def step_grammar(library: Library, names: Mapping[str, Type], *, returns: bool = True) -> Grammar:
+def step_grammar(
+    library: Library, names: Mapping[str, Type], *, returns: bool = True, room: int | None = None
+) -> Grammar:
     """The grammar of a plan's next step, ``name = ACTION(arguments)``, or of what it returns.
 
     Args:
         library: the actions that a step may call.
         names: the steps so far, each with the type of its output.
         returns: whether the plan may end here with ``return`` and a step's name.
+        room: the characters that the step may have; None for any number.
 
     Raises:
         InputError: there is no action that the step could call.
     """
-    rules = _Rules()
+    if room is None:
+        return _step_grammar(library, names, returns, Sizes())
+    spare = room - _step_grammar(library, names, returns, _LEAST).longest
+    return _step_grammar(library, names, returns, _grown(spare))
+
+
+def _step_grammar(
+    library: Library, names: Mapping[str, Type], returns: bool, sizes: Sizes
+) -> Grammar:
+    rules = _Rules(sizes)
     refs = _Refs(tuple(names), tuple(names.items()))
     shapes = _shapes(library.actions.values())
     calls = [call for shape in shapes for call in _calls(rules, shape, refs)]
@@ -183,9 +164,10 @@ def _new_action(number: int, library: Library) -> Action:
 
 
 class _Rules:
-    """The rules so far. Rules of the same alternatives become one."""
+    """The rules so far, of steps with such sizes. Rules of the same alternatives become one."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
         self._rules: dict[str, tuple[Alternative, ...]] = {}
         self._known: dict[tuple[Alternative, ...], Symbol] = {}
 
@@ -206,8 +188,9 @@ class _Rules:
 
 
 def _joined(items: Alternative) -> Alternative:
-    """The items, neighbouring texts in one."""
-    runs = groupby(items, lambda item: isinstance(item, str))
+    """The items that may stand at least once, neighbouring texts in one."""
+    some = [item for item in items if not isinstance(item, Chars | Repeated) or item.most]
+    runs = groupby(some, lambda item: isinstance(item, str))
     return tuple(
         chain.from_iterable(["".join(map(str, run))] if text else run for text, run in runs)
     )
@@ -273,10 +256,10 @@ def _shapes(actions: Iterable[Action]) -> list[_Shape]:
 
 def _calls(rules: _Rules, shape: _Shape, refs: _Refs) -> list[Alternative]:
     """The calls of a shape without ``each`` or ``where``; none where a type cannot be had."""
-    args = [_argument(rules, kind, refs, shape.words) for kind in shape.params]
+    args = _arguments(rules, shape, refs)
     calls = _call(rules, shape, args)
     if shape.variadic:
-        more = _argument(rules, "any", refs, shape.words) or ""
+        more = _argument(rules, "any", refs, shape.words, _most(rules, shape)) or ""
         calls += _call(rules, shape, [*args, rules.add("series", [_series(more)])])
     return calls
 
@@ -300,8 +283,8 @@ def _moded_calls(
         answers = each or shape.returns in ("bool", "any", "text")
         for place, taken in enumerate(shape.params if shape.maps and answers else ()):
             if taken:
-                args = [_argument(rules, other, refs, shape.words) for other in shape.params]
-                part, args[place] = _part(rules), f"{mode} {ref}"
+                args = _arguments(rules, shape, refs)
+                part, args[place] = _part(rules, _most(rules, shape) // 2), f"{mode} {ref}"
                 if taken in ("any", "text"):
                     text = ('"', part, f"{{{mode} {ref}}}", part, '"')
                     args[place] = rules.add("map", [(f"{mode} {ref}",), text])
@@ -320,7 +303,18 @@ def _ref(rules: _Rules, refs: _Refs) -> Symbol:
     return rules.add("ref", [(ref,) for ref in refs.every])
 
 
-def _argument(rules: _Rules, kind: Type | None, refs: _Refs, words: bool) -> Item | None:
+def _most(rules: _Rules, shape: _Shape) -> int:
+    """The characters that the texts of each argument may have: a like share of the call's."""
+    args = len([kind for kind in shape.params if kind]) + (_ITEMS if shape.variadic else 0)
+    return rules.sizes.text // max(1, args)
+
+
+def _arguments(rules: _Rules, shape: _Shape, refs: _Refs) -> list[Item | None]:
+    most = _most(rules, shape)
+    return [_argument(rules, kind, refs, shape.words, most) for kind in shape.params]
+
+
+def _argument(rules: _Rules, kind: Type | None, refs: _Refs, words: bool, most: int) -> Item | None:
     """What stands for a parameter of a type; None where there is nothing.
 
     Args:
@@ -328,21 +322,25 @@ def _argument(rules: _Rules, kind: Type | None, refs: _Refs, words: bool) -> Ite
         kind: the type; None for the document.
         refs: what it may refer to.
         words: whether texts hold letters, and a number is none where no type asks for it.
+        most: characters of all its texts.
     """
     if kind is None:
         return DOCUMENT
     found: list[Alternative] = [(ref,) for ref in refs.of(kind)]
     match kind:
         case "any" | "list":
-            items = [*_texts(rules, refs, words), *((ref,) for ref in refs.every)]
-            items += [] if words else [(_number(rules),)]
-            found = found if kind == "list" else [*items]
+            others: list[Alternative] = [(ref,) for ref in refs.every]
+            others += [] if words else [(_number(rules),)]
+            if kind == "any":
+                found = [*_texts(rules, refs, words, most), *others]
             # A list of one says no more than what is in it, where a list is not asked for.
             least = 2 if words and kind == "any" else 1
-            found.append(("[", *_series(rules.add("item", items), least), "]"))
+            count = max(least, min(_ITEMS, most // _ITEM))
+            items = [*_texts(rules, refs, words, most // count - 4), *others]
+            found.append(("[", *_series(rules.add("item", items), least, count), "]"))
             found += [("evidence ", _ref(rules, refs))] if refs.every else []
         case "text":
-            found += _texts(rules, refs, words)
+            found += _texts(rules, refs, words, most)
         case "number":
             found.append((_number(rules),))
         case "bool":
@@ -352,35 +350,39 @@ def _argument(rules: _Rules, kind: Type | None, refs: _Refs, words: bool) -> Ite
     return rules.add(kind, found) if found else None
 
 
-def _texts(rules: _Rules, refs: _Refs, words: bool) -> list[Alternative]:
-    """A text, of two letters at least if it is to be words, and one with references in braces.
-
-    Words have at most three signs between them, so that a small model comes out of a loop.
-    """
+def _texts(rules: _Rules, refs: _Refs, words: bool, most: int) -> list[Alternative]:
+    """A text, of two letters at least if it is to be words, and one with references in braces."""
+    most = max(_SHORTEST, min(most, _TEXT))
     found: list[Alternative] = [] if words else [('""',)]
     if words:
-        rest = _LETTER, _SIGNS, _LETTER, _ENDING, Repeated((_GAP, _WORD), _WORDS), _SIGNS
-        text = rules.add("WORDS", [rest, (Chars("$'(0-9"), Chars("0-9 %',.:-", 0, 10), *rest)])
+        rest = _LETTER, _SIGNS, _LETTER
+        whole: list[Alternative] = [(*rest, Chars(_IN_TEXTS, 0, most - _SHORTEST))]
+        if most >= 2 * _NUMBER + _SHORTEST:
+            number = Chars("$'(0-9"), Chars("0-9 %',.:-", 0, _NUMBER - 1)
+            whole.append((*number, *rest, Chars(_IN_TEXTS, 0, most - _SHORTEST - _NUMBER)))
+        text = rules.add(f"WORDS{most}", whole)
     else:
-        text = rules.add("TEXT", [(Chars(f"^{_NOT_IN_TEXTS}", 1, _TEXT),)])
+        text = rules.add(f"CHARS{most}", [(Chars(_IN_TEXTS, 1, most),)])
     found.append(('"', text, '"'))
-    if refs.every:
-        part, ref = _part(rules), _ref(rules, refs)
+    # A reference in braces, at its longest, counts for as much.
+    held = min(_REFS, most // _ITEM)
+    if refs.every and held:
+        part, ref = _part(rules, (most - held * _ITEM) // (held + 1)), _ref(rules, refs)
         inside = rules.add("brace", [("{", ref, "}"), ("{evidence ", ref, "}")])
-        found.append(('"', part, inside, part, Repeated((inside, part), 2), '"'))
+        found.append(('"', part, inside, part, Repeated((inside, part), held - 1), '"'))
     return found
 
 
-def _part(rules: _Rules) -> Symbol:
-    """The words beside the braces in a text, or nothing."""
-    first = _WORD, Repeated((_GAP, _WORD), _WORDS), _SIGNS
-    later = _GAP, Repeated((_WORD, _GAP), _WORDS), _ENDING
-    return rules.add("part", [(), (rules.add("PART", [first, later]),)])
+def _part(rules: _Rules, most: int) -> Symbol:
+    """What stands beside the braces in a text, or nothing."""
+    most = max(1, min(most, _TEXT))
+    part = rules.add(f"CHARS{most}", [(Chars(_IN_TEXTS, 1, most),)])
+    return rules.add("part", [(), (part,)])
 
 
-def _series(item: Item, least: int = 1) -> Alternative:
-    """From so many to `_ITEMS` of something, with commas between them."""
-    return (*(item, ", ") * (least - 1), item, Repeated((", ", item), _ITEMS - least))
+def _series(item: Item, least: int = 1, most: int = _ITEMS) -> Alternative:
+    """From so many to so many of something, with commas between them."""
+    return (*(item, ", ") * (least - 1), item, Repeated((", ", item), most - least))
 
 
 def _number(rules: _Rules) -> Symbol:
@@ -391,7 +393,7 @@ def _number(rules: _Rules) -> Symbol:
 
 def _name(rules: _Rules) -> Symbol:
     """A step's name: any but the words that the language keeps."""
-    rest = Chars("a-z0-9_", 0, _NAME - 7)
+    rest = Chars("a-z0-9_", 0, rules.sizes.name - 7)
     found: list[Alternative] = [(Chars(_but("".join(word[0] for word in _RESERVED))), rest)]
     for word in _RESERVED:
         for end in range(1, len(word)):
@@ -410,7 +412,7 @@ def _note(rules: _Rules) -> Symbol:
     """A note or a definition: one line that no other step can be read into."""
     marks = rf"\\{{}}=#*~|\u2190\uFF1D{_WRAPPING}{_INVISIBLE}"
     first = Chars(rf"^ .,;:\x2F\uFF1A\u2022\u2013\u2014{marks}-")
-    return rules.add("NOTE", [(first, Chars(f"^{marks}", 0, _NOTE - 1))])
+    return rules.add("NOTE", [(first, Chars(f"^{marks}", 0, rules.sizes.note - 1))])
 
 
 class _Held(NamedTuple):
@@ -437,12 +439,8 @@ class _Plans:
         self.rules = rules
         self.shapes = _shapes(actions)
         self.steps = steps
-        self.wanted = {
-            "any",
-            "list",
-            "pairs",
-            *(kind for one in self.shapes for kind in one.params),
-        }
+        kinds = [kind for one in self.shapes for kind in one.params]
+        self.wanted = {"any", "list", "pairs", *kinds}
         self._states: dict[tuple[int, _Held | None], Symbol] = {}
         self._calls: dict[int | _Held, list[tuple[Type | None, Symbol]]] = {}
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from pearl.lang.plan_grammar import Grammar
+from pearl.lang.context_free import Grammar
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json
 from pearl.prompts.calls import Call, Message

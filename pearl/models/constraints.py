@@ -20,8 +20,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast, get_args, runtime_checkable
 
+from pearl.lang.context_free import Grammar
 from pearl.lang.parser import parse
-from pearl.lang.plan_grammar import Grammar, plan_grammar, step_grammar
+from pearl.lang.plan_grammar import plan_grammar, step_grammar
 from pearl.lang.source import InputError, replacing
 from pearl.lint.rules.base import PlanView
 from pearl.models.base import Constraint, Kind, ModelError
@@ -32,6 +33,7 @@ from pearl.prompts.calls import (
     CorrectPlan,
     FillSchema,
     MapAnswer,
+    Message,
     NextStep,
     ProveForm,
     RefinePlan,
@@ -81,17 +83,23 @@ def choose_mode(given: str | None = None) -> Mode:
 # --- what a call is held to ---
 
 
-def constraints_of(call: Call) -> tuple[Constraint, ...]:
-    """What the reply to a call may be held to, the narrowest first; nothing for free text."""
+def constraints_of(call: Call, room: int | None = None) -> tuple[Constraint, ...]:
+    """What the reply to a call may be held to, the narrowest first; nothing for free text.
+
+    Args:
+        call: what is asked.
+        room: tokens that the reply may have, which plans and steps are kept to; None for any.
+    """
     match call:
         case WritePlan():
-            return (Constraint(plan_grammar(call.library)),)
+            return (Constraint(plan_grammar(call.library, room=_characters(call, room))),)
         case NextStep():
             view = PlanView(parse("\n".join(step for step, _ in call.steps)), call.library)
             names = {step.name: view.type_of(at) for at, step in enumerate(view.plan.steps)}
-            return (Constraint(step_grammar(call.library, names)),)
+            fits = _characters(call, room)
+            return (Constraint(step_grammar(call.library, names, room=fits)),)
         case CorrectPlan() | RefinePlan():
-            return constraints_of(call.write)
+            return constraints_of(call.write, room)
         case MapAnswer():
             named = [letter(at) for at in range(len(call.options))]
             named += [] if call.best else ["none"]
@@ -105,6 +113,17 @@ def constraints_of(call: Call) -> tuple[Constraint, ...]:
             return (_proof(call),)
         case _:
             return ()
+
+
+def _characters(call: WritePlan | NextStep, room: int | None) -> int | None:
+    """The characters that so many tokens hold at least: a token holds a byte or more.
+
+    How many bytes a character has, the question tells: its plan is written in the same script.
+    """
+    if room is None:
+        return None
+    question = call.question or " "
+    return room * len(question) // len(question.encode("utf-8", "replace"))
 
 
 def _reply_schema(call: FillSchema) -> dict[str, Any]:
@@ -200,6 +219,10 @@ Prove: TypeAlias = Callable[[ProveForm], Awaitable[str | None]]
 something else went wrong and nothing is known."""
 
 
+Room: TypeAlias = Callable[[Sequence[Message]], int | None]
+"""Tells how many tokens the reply to a prompt may have; None where nothing bounds it."""
+
+
 @runtime_checkable
 class TakesForms(Protocol):
     """A model that may take constraints."""
@@ -221,6 +244,7 @@ class Forms:
         grammars: forms of grammars that it may take, in the order to try them in.
         schemas: forms of schemas.
         known: forms that need no asking, by kind; an empty one for a kind that is not taken.
+        room: tells how many tokens the reply to a prompt may have; None where nothing bounds it.
     """
 
     def __init__(
@@ -229,8 +253,10 @@ class Forms:
         grammars: Sequence[str] = GRAMMARS,
         schemas: Sequence[str] = SCHEMAS,
         known: Mapping[Kind, str] | None = None,
+        room: Room = lambda _: None,
     ) -> None:
         self.notice = ""
+        self.room = room
         self._endpoint = hashlib.sha256(endpoint.encode()).hexdigest() if endpoint else ""
         self._candidates: dict[Kind, Sequence[str]] = {"grammar": grammars, "schema": schemas}
         self._known: dict[Kind, str] = dict(known or {})

@@ -14,7 +14,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -24,11 +24,13 @@ from urllib.parse import urlsplit
 
 from pearl.lang.source import InputError, replacing
 from pearl.lang.values import canonical_json
-from pearl.models.base import ModelError, Reply, Request, env_number
-from pearl.models.tokens import REPLY, cache_folder
+from pearl.models.base import Kind, ModelError, Reply, Request, env_number
+from pearl.models.tokens import REPLY, cache_folder, room_for
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+    from pearl.prompts.calls import Message
 
 BATCH = 256
 """Tokens read at a time; between two batches progress is told, and a call can be stopped."""
@@ -60,7 +62,6 @@ class Local:
         from pearl.models.settings import make_settings
 
         self.name = name
-        self.forms = Forms(known={"grammar": "grammar", "schema": "json_schema"})
         self.told: Callable[[str, float], None] | None = None
         """Told a call's path, and the share of its prompt that has been read."""
         if find_spec("xllamacpp") is None:
@@ -80,7 +81,9 @@ class Local:
         if (self._path, self.window, self._threads) not in _LOADED:
             _check_memory(name, self._path, self.window, head)
         settings = make_settings()
-        limit = settings.max_tokens or REPLY
+        self._limit, limit = settings.max_tokens, settings.max_tokens or REPLY
+        known: dict[Kind, str] = {"grammar": "grammar", "schema": "json_schema"}
+        self.forms = Forms(known=known, room=self._room)
         # An endpoint may have died; a model of this process is slow at most.
         self._timeout = settings.timeout if "timeout" in settings.model_fields_set else math.inf
         sampling = [settings.temperature or 0, settings.seed, limit]
@@ -115,6 +118,9 @@ class Local:
     def count(self, text: str) -> int:
         """Tokens of a text, in the model's own vocabulary."""
         return load(self._path, self.window, self._threads).count(text)
+
+    def _room(self, messages: Sequence[Message]) -> int:
+        return room_for(self._limit, self.count, messages, self.window) or 1
 
     def _complete(self, weights: Weights, request: Request, stop: threading.Event) -> Reply:
         """Make a call, in the thread of the queue."""
@@ -175,11 +181,15 @@ class Local:
             raise ModelError(
                 "request", "The prompt holds half a character, which cannot be read."
             ) from None
+        limit = self._settings.max_tokens
+        if request.constraint and request.constraint.grammar and not self._limit:
+            # A grammar has an end of its own, which the window has room for.
+            limit = self.window
         return {
             "messages": request.messages,
             **(request_fields(request.constraint) if request.constraint else {}),
             **self._settings.sampling_fields(request.sample),
-            "max_tokens": self._settings.max_tokens,
+            "max_tokens": limit,
             "stream": True,
             "stream_options": {"include_usage": True},
             "return_progress": True,

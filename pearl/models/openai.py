@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from pearl.lang.values import canonical_json
 from pearl.models.base import FINAL, Constraint, ModelError, Reply, Request, Usage
 from pearl.models.constraints import GRAMMARS, Forms, request_fields
-from pearl.models.tokens import count_tokens, plain_name
+from pearl.models.tokens import count_tokens, counter, plain_name, room_for
 from pearl.models.transport import SHOWN, Redact, Transport, complaint_of, failure, read_complaint
 from pearl.prompts.calls import ExecuteStep
 
@@ -209,7 +209,8 @@ def forms_of(name: str, settings: Settings, api: Api) -> Forms:
     """
     # OpenAI refuses fields that it does not know; others pass over them.
     grammars = ("custom_tool",) if _is_openai(settings) else GRAMMARS
-    return Forms(canonical_json([name, settings.url, *api.path]), grammars)
+    endpoint = canonical_json([name, settings.url, *api.path])
+    return Forms(endpoint, grammars, room=partial(room_for, settings.max_tokens, counter(name)))
 
 
 def first_form(name: str, settings: Settings) -> Form:

@@ -14,7 +14,7 @@ import os
 import re
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from importlib.resources import files
@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import InputError, replacing
-from pearl.models.base import Measured, Model, Request, Usage
-from pearl.prompts.calls import WritePlan
+from pearl.models.base import Measured, Model, Request, Usage, env_number
+from pearl.prompts.calls import Message, WritePlan
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -165,6 +165,31 @@ def upper(request: Request, model: str, reply: int = REPLY) -> Usage:
     tokens = sum(count_tokens(text, model) for text in (*before, last[:shared]))
     rest = len(last[shared:].encode("utf-8", "replace"))
     return Usage(OVERHEAD + tokens + int(rest / BYTES_A_TOKEN) + 1, reply)
+
+
+def room_for(
+    limit: int | None,
+    count: Callable[[str], int],
+    messages: Sequence[Message],
+    window: int | None = None,
+) -> int | None:
+    """Tokens that the reply to a prompt may have; None where nothing bounds it.
+
+    What prompts of a like length leave of a window is the same: servers keep the grammars that
+    they have read.
+
+    Args:
+        limit: tokens of a reply that somebody has set.
+        count: counts a text's tokens.
+        messages: the prompt.
+        window: tokens that a prompt and its reply may have; by default ``PEARL_CONTEXT``.
+    """
+    window = window or env_number("PEARL_CONTEXT")
+    if not window:
+        return limit
+    left = window - sum(OVERHEAD + count(message["content"]) for message in messages)
+    left = max(1, left if left < 512 else left // 256 * 256)
+    return min(limit or left, left)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypedDict
 
 from pearl.lang.ast import Action, Step
+from pearl.lang.context_free import Grammar
 from pearl.lang.library import Library
-from pearl.lang.plan_grammar import Grammar
 from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 

@@ -25,7 +25,18 @@ from pearl.models.base import (
 )
 from pearl.models.constraints import Forms, constraints_of, forms_taken, held
 from pearl.models.routing import Models, model_for
-from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, ProveForm, Schema
+from pearl.prompts.calls import (
+    Call,
+    CorrectFilled,
+    CorrectPlan,
+    ExecuteStep,
+    FillSchema,
+    NextStep,
+    ProveForm,
+    RefinePlan,
+    Schema,
+    WritePlan,
+)
 from pearl.prompts.render import render, stable_part
 
 
@@ -201,7 +212,12 @@ class Caller:
         Raises:
             ModelError: the model takes none, and it has to.
         """
-        constraints = constraints_of(call) if self.forms else ()
+        room = None
+        if self.forms and isinstance(call, WritePlan | NextStep | CorrectPlan | RefinePlan):
+            import asyncio
+
+            room = await asyncio.to_thread(self.forms.room, render(held(call)))
+        constraints = constraints_of(call, room) if self.forms else ()
         for constraint in constraints:
             assert self.forms is not None
             form = await self.forms.form_of(constraint.kind, self._prove, anew=self.always)
