@@ -140,7 +140,7 @@ class DocumentRetriever:
     @property
     def paragraphs(self) -> tuple[Paragraph, ...]:
         """All of them, in order."""
-        return _paragraph_index(self.document.text)[0]
+        return _paragraphs(self.document.text)
 
     def shown(self, paragraph: Paragraph) -> str:
         """A paragraph of the document with its headings above it."""
@@ -152,11 +152,10 @@ class DocumentRetriever:
         wanted = query_terms(query)
         if not wanted or k < 1:
             return []
-        paragraphs, weights = _paragraph_index(self.document.text)
-        scores = weights.scores(dict.fromkeys(wanted, 1.0))
+        scores = _weights(self.document.text).scores(dict.fromkeys(wanted, 1.0))
         found = (
             Passage(one.id, one.title, self.document.at(one.span), float(score))
-            for one, score in zip(paragraphs, scores, strict=True)
+            for one, score in zip(self.paragraphs, scores, strict=True)
             if score > 0
         )
         return in_order(found)[:k]
@@ -164,13 +163,19 @@ class DocumentRetriever:
 
 # Many steps ask for passages of one document.
 @lru_cache(maxsize=8)
-def _paragraph_index(text: str) -> tuple[tuple[Paragraph, ...], Weights]:
-    found = tuple(_paragraphs(text))
-    read = [field_terms(one.title, text[one.span.start : one.span.end]) for one in found]
-    return found, weigh(read, k1=1.2, b=0.75)
+def _weights(text: str) -> Weights:
+    read = [
+        field_terms(one.title, text[one.span.start : one.span.end]) for one in _paragraphs(text)
+    ]
+    return weigh(read, k1=1.2, b=0.75)
 
 
-def _paragraphs(text: str) -> Iterator[Paragraph]:
+@lru_cache(maxsize=8)
+def _paragraphs(text: str) -> tuple[Paragraph, ...]:
+    return tuple(_read_paragraphs(text))
+
+
+def _read_paragraphs(text: str) -> Iterator[Paragraph]:
     """The paragraphs; Markdown's headings are their titles, and none themselves."""
     titles: list[tuple[int, str]] = []
     number = 0

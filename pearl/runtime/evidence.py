@@ -132,21 +132,20 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
     wanted = [one for one in wanted if one.strip() and one.strip() not in _SAYS_NOTHING]
     if not wanted:
         return []
-    saying = [
-        (document.at(one.span), Span(one.span.start + start, one.span.start + end))
-        for one in DocumentRetriever(document).paragraphs
-        for start, end in sentences(document.at(one.span))
-        if _holds(_spaced(document.text[one.span.start + start : one.span.start + end]), wanted)
+    paragraphs = [
+        (one.span, document.at(one.span)) for one in DocumentRetriever(document).paragraphs
     ]
     for entry in reversed(entries):
         path = _VALUE.fullmatch(entry.path)
-        if not saying or path is None or entry.status != "done":
+        if path is None or entry.status != "done":
             continue
         step, texts = path["within"] or path["step"], list(_texts(entry.value))
         quotes = [
-            Quote(document.at(span), span, step)
-            for paragraph, span in saying
+            Quote(paragraph[start:end], Span(span.start + start, span.start + end), step)
+            for span, paragraph in paragraphs
             if any(paragraph in text for text in texts)
+            for start, end in sentences(paragraph)
+            if _holds(_spaced(paragraph[start:end]), wanted)
         ]
         if quotes:
             return quotes
