@@ -22,6 +22,7 @@ from pearl.mining.condense import GENERAL, Condensed, condense
 from pearl.mining.rounds import condense_with, read_reply, shards
 from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CondenseActions
+from pearl.prompts.render import render
 from pearl.runtime.context import Context
 from tests.forks import Fork
 from tests.runs import runs
@@ -359,6 +360,11 @@ def kinds(rounds: Condensed) -> list[str]:
     return [note.kind for note in rounds.notes]
 
 
+MENTIONED = """FIND_MENTIONED(CTX, X) : Find what CTX says of X
+FIND_NOT_MENTIONED(CTX, X) : Find what CTX does not say of X
+FIND_NOT_TOLD(CTX, X) : Find which tale of X is not told in CTX
+FIND_TUNE(CTX, X) : Find the tune of X
+"""
 WHY = "FIND_WHY(CTX, X) : Find why X is done, and on what grounds, in CTX"
 
 
@@ -407,14 +413,56 @@ class TestRounds:
         assert (finding.code, report.source.at(finding.span)) == ("PRL118", "Y")
 
     def test_a_negation_is_not_lost(self) -> None:
-        text = (
-            "FIND_MENTIONED(CTX, X) : Find what CTX says of X\n"
-            "FIND_NOT_MENTIONED(CTX, X) : Find what CTX does not say of X\n"
-        )
         reply = "FIND_SAID(CTX, X) : Find what is said of X\n  replaces: FIND_MENTIONED, "
-        made = with_model(Scripted(lambda *_: f"{reply}FIND_NOT_MENTIONED"), text, 1, rounds=1)
+        model = Scripted(lambda *_: f"{reply}FIND_NOT_MENTIONED, FIND_NOT_TOLD")
+        made = with_model(model, MENTIONED, 1, rounds=1)
         assert any("negation" in note.text for note in made.notes)
         assert new_names(made)["FIND_NOT_MENTIONED"] == GENERAL
+
+    def test_a_model_is_told_which_merges_were_refused_and_why(self) -> None:
+        first = "FIND_SAID(CTX, X) : Find what is said of X\n  replaces: FIND_NOT_TOLD, FIND_TUNE"
+
+        def write(_: CondenseActions, number: int) -> str:
+            return first if number == 1 else f"{first}, FIND_MENTIONED"
+
+        model = Scripted(write)
+        made = with_model(model, MENTIONED, 3)
+        sound(made, actions(MENTIONED))
+        # The first round brought nothing, and the next was told why.
+        assert made.rounds[0].after == 4
+        assert model.calls[0].refused == ()
+        reason = (
+            "FIND_NOT_TOLD is not replaced by FIND_SAID, as the negation or superlative in it "
+            "would be lost: it stays."
+        )
+        assert model.calls[1].refused == (reason,)
+        assert f"and cannot be:\n- {reason}\n" in render(model.calls[1])[-1]["content"]
+        assert len(made.rounds) == 2
+
+    def test_what_nothing_can_be_put_together_with_is_not_asked_about(self) -> None:
+        text = FOUR + (
+            "FIND_WORST(CTX, X) : Find the worst of X in CTX\n"
+            "LIST_BOATS(CTX) -> list : List the boats in CTX\n"
+            "JOIN_ALL(S1, ...) : Join the inputs S1 and so on\n"
+        )
+        model = Scripted(lambda *_: f"{WHY}\n  replaces: FIND_MOTIVE, FIND_REASON")
+        made = with_model(model, text, 6, rounds=1)
+        sound(made, actions(text))
+        (asked,) = model.calls
+        assert [one.name for one in asked.actions] == [one.name for one in actions(FOUR)]
+        # Six are wanted of eight, and three of the eight are not its to put together.
+        assert asked.target == 3
+
+    def test_what_an_older_action_lacks_is_filled_with_a_text(self) -> None:
+        reply = (
+            f"{WHY}\n  replaces: FIND_MOTIVE, FIND_REASON, FIND_JUSTIFICATION\n"
+            '  replaces: FIND_GIST(CTX) = (CTX, "all that is told")\n'
+        )
+        made = with_model(Scripted(lambda *_: reply), FOUR, 2)
+        sound(made, actions(FOUR))
+        assert 'replaces: FIND_GIST(CTX) = (CTX, "all that is told")' in (
+            print_library(made.actions)
+        )
 
     def test_arguments_are_composed_over_rounds(self) -> None:
         first = (

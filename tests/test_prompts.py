@@ -15,22 +15,28 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
-from pearl.lang.library import load_library
+from pearl.lang.library import load_library, parse_library
+from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.values import TYPES, Pairs
 from pearl.models.base import call_key
 from pearl.models.offline import Offline
 from pearl.prompts.calls import (
     Call,
+    CondenseActions,
     CorrectPlan,
     Demonstration,
     ExecuteStep,
     MapAnswer,
     MineActions,
+    NextStep,
+    RefinePlan,
     WritePlan,
 )
 from pearl.prompts.render import RETURNS, _block, fenced, render
 from pearl.runtime.calls import Caller, Journal
+from pearl.strategies.decomp import as_decomposition
+from pearl.strategies.pearl import load_demonstrations
 from pearl.strategies.rebel_calls import choice_of_tool, filled_from, split_of, tool_input
 from pearl.tools.toolbox import Parameter, Tool
 
@@ -300,6 +306,34 @@ GOLDEN: dict[str, Call] = {
     "rebel_split_four_shots": replace(ZERO_SHOT, examples=4).shown(FORMS["rebel_split"]),
     "write_plan": replace(WRITE, library=BRIEF, options=True),
     "mine_actions": MineActions("Why does Ada leave the ship?", load_library("seed")),
+    "condense_actions": CondenseActions(
+        parse_library(
+            "FIND_REASON(CTX, X) : Find the reason for X in CTX\n"
+            "FIND_WHY(CTX, X) : Find why X is done in CTX\n"
+            "FIND_NO_REASON(CTX, X) : Find what is not the reason for X in CTX\n"
+            "LIST_SHIPS(CTX) -> list : List the ships in CTX\n"
+        ).actions,
+        3,
+        ("FIND_NO_REASON is not replaced by FIND_REASON, as the negation would be lost.",),
+    ),
+    "refine_plan": RefinePlan(
+        replace(WRITE, library=BRIEF, demonstrations=()),
+        '1. plot = FIND_EVENT(CTX, "the fire") : Find the fire',
+        (("plot", "It burned down.\nNobody saw who lit it."),),
+        "It says nothing of why she left.",
+    ),
+    "next_step": NextStep(
+        "Where was the director of The Pier born?",
+        load_library("open_domain"),
+        tuple(as_decomposition(parse(one).plan) for one in load_demonstrations("open_domain")[:2]),
+        (('one = RETRIEVE("Who directed The Pier?", 3)', '["The Pier is by Ann Ash."]'),),
+    ),
+    "execute_step_by_example": ExecuteStep(
+        None,
+        load_library("letters_by_example").actions["ITEM"],
+        Step("letter", "ITEM", (Ref("letters"), Literal(2))),
+        (("LIST", ["A", "d", "a"]), ("N", 2)),
+    ),
     "execute_step": replace(
         EXECUTE,
         arguments=(("X", "Ada's part in It burned down.\nNobody saw who lit it."),),

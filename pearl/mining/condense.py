@@ -46,8 +46,8 @@ class Note:
 
     Args:
         kind: ``builtin``, ``definition``, ``same-name``, ``seed``, ``general``,
-            ``target``, ``type``, ``unread``, ``uncovered``, ``twice``, ``unknown``,
-            ``round``: never renamed, for programs.
+            ``target``, ``type``, ``unread``, ``uncovered``, ``refused``, ``twice``,
+            ``unknown``, ``round``: never renamed, for programs.
         text: one sentence.
         actions: the names it is about.
     """

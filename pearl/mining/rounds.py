@@ -10,6 +10,7 @@ import asyncio
 import math
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -198,7 +199,7 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
                 covered.append(old)
             else:
                 text = f"{name} is not replaced by {new.name}, as {why}: it stays."
-                notes.append(Note("uncovered", text, (name,)))
+                notes.append(Note("refused", text, (name,)))
         if covered:
             doc = new.doc or widened(replace(new, doc=covered[0].doc), covered[1:])
             traits = frozenset.intersection(*(action.traits for action in covered))
@@ -207,7 +208,7 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
             text = f"{new.name} replaces nothing that was asked about: it is left out."
             notes.append(Note("unknown", text, (new.name,)))
     left = [action for action in shard if action.name not in then]
-    named = {name for note in notes if note.kind == "uncovered" for name in note.actions}
+    named = {name for note in notes if note.kind == "refused" for name in note.actions}
     if not then and not notes:
         text = f"A reply covers none of the {len(left)} actions it was asked about: they stay."
         notes.append(Note("uncovered", text, tuple(action.name for action in left)))
@@ -296,14 +297,22 @@ async def condense_with(
     state = merged(begin(actions, seeds), target, SURE)
     made: list[Round] = []
     reports: list[Report] = []
+    refused: dict[str, str] = {}
 
     for number in range(1, rounds + 1):
         before = len(state.actions)
-        if before <= target:
+        several = _mergeable(state.actions)
+        if before <= target or not several:
             break
-        parts = shards(state.actions, number, context)
+        share = (target - (before - len(several))) / len(several)
+        parts = shards(several, number, context)
         calls = [
-            CondenseActions(part, max(1, math.ceil(len(part) * target / before))) for part in parts
+            CondenseActions(
+                part,
+                max(len(set(map(_kind, part))), math.ceil(len(part) * share)),
+                tuple(refused[action.name] for action in part if action.name in refused),
+            )
+            for part in parts
         ]
         paths = [f"condense/{number}/{at}" for at in range(1, len(calls) + 1)]
         replies = await asyncio.gather(*map(ask, calls, paths))
@@ -320,13 +329,28 @@ async def condense_with(
                 text = "A reply was cut at its token limit: the actions it does not reach stay."
                 part = replace(part, notes=(*part.notes, Note("uncovered", text)))
             settled.append(part)
+        told, refused = (
+            refused,
+            {
+                name: note.text
+                for part in settled
+                for note in part.notes
+                if note.kind == "refused"
+                for name in note.actions
+            },
+        )
+        alone = [action for action in state.actions if action not in several]
+        settled.append(Condensed(tuple(alone), tuple(map(itself, alone)), ()))
         after = applied(state, settled, seeds)
         made.append(Round(number, len(parts), before, len(after.actions)))
-        if len(after.actions) >= before:
-            text = f"Round {number} brought nothing: what the model wrote is left out."
-            state = replace(state, notes=(*after.notes, Note("round", text)))
+        if len(after.actions) < before:
+            state = after
+            continue
+        text = f"Round {number} brought nothing: what the model wrote is left out."
+        state = replace(state, notes=(*after.notes, Note("round", text)))
+        if refused.items() <= told.items():
+            # It would be told nothing new.
             break
-        state = after
     if len(state.actions) > target:
         text = (
             f"The model left {len(state.actions)} actions, not {target}: the rest was condensed "
@@ -336,6 +360,17 @@ async def condense_with(
         state = folded(merged(state, target), target)
     done = finished(state, seeds, target)
     return replace(done, rounds=tuple(made), reports=tuple(reports))
+
+
+def _kind(action: Action) -> tuple[object, ...]:
+    """What two actions have in common that one may stand for."""
+    return action.returns, read_action(action).marks
+
+
+def _mergeable(actions: Sequence[Action]) -> list[Action]:
+    """The actions of which another may be put together with them: they alone are put to a model."""
+    kinds = Counter(_kind(action) for action in actions if not action.variadic)
+    return [action for action in actions if not action.variadic and kinds[_kind(action)] > 1]
 
 
 def shards(

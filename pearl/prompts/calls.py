@@ -172,11 +172,13 @@ class CondenseActions:
 
     Args:
         actions: those to be condensed.
-        target: how many are wanted, at most.
+        target: how many are wanted.
+        refused: what an earlier reply said of them and cannot be, with the reason, a sentence each.
     """
 
     actions: tuple[Action, ...]
     target: int
+    refused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
