@@ -22,6 +22,9 @@ import pytest
 
 import pearl
 from pearl.cli import COMMANDS, Commands
+from pearl.evaluate.datasets import find_dataset
+from pearl.evaluate.methods import find_method
+from pearl.lang.source import shipped_actions
 from pearl.lint.rules import RULES
 from tests.conftest import ROOT
 from tests.shell import call
@@ -185,3 +188,32 @@ def test_links_lead_somewhere():
     for file in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", file.read_text(encoding="utf-8")):
             assert (file.parent / target).exists(), f"{file.name}: {target}"
+
+
+PAPERS = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("line", sorted(set(re.findall(r"`(pearl [^`\n]+)`", PAPERS))))
+def test_a_command_of_the_papers_can_be_given(line: str):
+    name, *words = shlex.split(line)[1:]
+    command = Commands().get_command(click.Context(click.Command("pearl")), name)
+    while isinstance(command, click.Group):
+        command = command.get_command(click.Context(command), words.pop(0))
+    assert command, line
+    if words == ["--help"]:
+        return
+    # Arguments are read, and nothing is run.
+    given = command.make_context(name, words).params
+    for method in given.get("methods") or ():
+        find_method(method)
+    if "dataset" in given:
+        find_dataset(given["dataset"])
+    for library in given.get("libraries", ()):
+        assert library in shipped_actions() or library.endswith((".actions", ".txt")), library
+
+
+def test_benchmarks_of_the_papers_take_their_options():
+    for module, words in re.findall(r"`python -m benchmarks\.(\w+)([^`\n]*)`", PAPERS):
+        text = (ROOT / "benchmarks" / f"{module}.py").read_text(encoding="utf-8")
+        for option in re.findall(r"--[a-z-]+", words):
+            assert f'"{option}"' in text, (module, option)
