@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from pearl.lang.ast import Action, Arg, Items, Literal, Mode, Param, Ref, Step, Template
@@ -250,24 +251,45 @@ class Failure(NamedTuple):
     accepts: frozenset[str]
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """A rule of the grammar: what it is called, how many symbols it takes, and what it gives.
+class _Rule(NamedTuple):
+    """A rule of the grammar.
 
     Args:
         origin: the symbol that stands for its parts once they are read.
         size: of its right side, in symbols.
-        build: its name in `_BUILD`; empty where its one part stands for itself, or where its
-            parts belong to the rule around it.
-        spread: the places of symbols whose parts are its own (lark's ``*``).
-        keep: the places of the symbols that it keeps; -1 for an optional one that is absent.
+        give: what it gives for its parts.
     """
 
     origin: str
     size: int
-    build: str
-    spread: tuple[int, ...]
-    keep: tuple[int, ...]
+    give: Callable[[list[Any]], Any]
+
+
+def _rule(origin: str, size: int, name: str, spread: list[int], keep: list[int]) -> _Rule:
+    """A rule as the table has it.
+
+    Args:
+        origin: as `_Rule` has it.
+        size: as `_Rule` has it.
+        name: what is to become of its parts, in `_BUILD`; empty where its one part stands for
+            itself, or where its parts belong to the rule around it.
+        spread: the places of symbols whose parts are its own (lark's ``*``).
+        keep: the places of the symbols that it keeps; -1 for an optional one that is absent.
+    """
+    build = _BUILD[name] if name else list if origin.startswith("__") else itemgetter(0)
+    if not spread and keep == list(range(size)):
+        return _Rule(origin, size, build)
+
+    def give(parts: list[Any]) -> Any:  # noqa: ANN401 - what a rule gives depends on the rule
+        children: list[Any] = []
+        for place in keep:
+            if place in spread:
+                children += parts[place]
+            else:
+                children.append(parts[place] if place >= 0 else None)
+        return build(children)
+
+    return _Rule(origin, size, give)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,17 +309,19 @@ class _Table:
     rules: tuple[_Rule, ...]
     states: tuple[Mapping[str, int], ...]
     starts: Mapping[str, tuple[int, int]]
-    scanners: dict[int, re.Pattern[str]] = field(default_factory=dict)
+    scanners: dict[int, Callable[[str, int, int], re.Match[str] | None]] = field(
+        default_factory=dict
+    )
     accepted: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
 
-    def scanner(self, state: int) -> re.Pattern[str]:
-        """A pattern of the terminals that a state takes, or of all for -1."""
+    def scan(self, state: int, text: str, start: int, end: int) -> re.Match[str] | None:
+        """The terminal at a place, of those that a state takes, or of all for -1."""
         if state not in self.scanners:
             taken = self.terminals if state < 0 else {*self.states[state], self.ignored}
             self.scanners[state] = re.compile(
                 "|".join(f"(?P<{name}>{p})" for name, p in self.terminals.items() if name in taken)
-            )
-        return self.scanners[state]
+            ).match
+        return self.scanners[state](text, start, end)
 
     def accepts(self, stack: list[int]) -> frozenset[str]:
         """The terminals that could stand next."""
@@ -326,10 +350,7 @@ class _Table:
 @cache
 def _table(name: str) -> _Table:
     raw = grammar_table(name)
-    rules = (
-        _Rule(o, size, build, tuple(spread), tuple(keep))
-        for o, size, build, spread, keep in raw["rules"]
-    )
+    rules = (_rule(*rule) for rule in raw["rules"])
     starts = {rule: (first, last) for rule, (first, last) in raw["starts"].items()}
     return _Table(raw["terminals"], raw["ignored"], tuple(rules), tuple(raw["states"]), starts)
 
@@ -368,7 +389,7 @@ def _too_deep(text: str, span: Span) -> Failure | None:
 
 def _parse(table: _Table, text: str, span: Span, start: str) -> Any | Failure:  # noqa: ANN401 - what a rule gives depends on the rule
     """Follow a table from a span's start to its end."""
-    states, rules = table.states, table.rules
+    states, rules, ignored = table.states, table.rules, table.ignored
     first, last = table.starts[start]
     stack: list[int] = [first]
     values: list[Any] = []
@@ -376,46 +397,34 @@ def _parse(table: _Table, text: str, span: Span, start: str) -> Any | Failure:  
     while True:
         token, symbol = None, "$END"
         while at < end:
-            match = table.scanner(stack[-1]).match(text, at, end)
+            match = table.scan(stack[-1], text, at, end)
             if match is None:
                 return _unexpected(table, stack, text, span, at, before)
             at = match.end()
-            if match.lastgroup != table.ignored:
+            if match.lastgroup != ignored:
                 symbol = match.lastgroup or ""
                 token = Token(symbol, match[0], match.start(), at)
                 before = "_OPEN" if symbol == "HEAD" else symbol
                 break
-        while (goal := states[stack[-1]].get(symbol, None)) is not None and goal < 0:
-            rule = rules[-1 - goal]
-            cut = len(stack) - rule.size
-            parts = values[cut - 1 :]
-            del stack[cut:], values[cut - 1 :]
+        while (goal := states[stack[-1]].get(symbol)) is not None and goal < 0:
+            origin, size, give = rules[-1 - goal]
+            cut = len(values) - size
+            parts = values[cut:]
+            del stack[cut + 1 :], values[cut:]
             try:
-                values.append(_built(rule, parts))
+                values.append(give(parts))
             except _BeyondError as error:
                 number: Token = error.args[0]
                 return Failure(
                     number.span, "NUMBER", _before(text, span.start, number.start), frozenset()
                 )
-            stack.append(states[stack[-1]][rule.origin])
+            stack.append(states[stack[-1]][origin])
             if token is None and stack[-1] == last:
                 return values[-1]
         if goal is None:
             return _failure(token, table.accepts(stack), text, span, "")
         stack.append(goal)
         values.append(token)
-
-
-def _built(rule: _Rule, parts: list[Any]) -> Any:  # noqa: ANN401 - as above
-    children: list[Any] = []
-    for place in rule.keep:
-        if place in rule.spread:
-            children += parts[place]
-        else:
-            children.append(parts[place] if place >= 0 else None)
-    if rule.build:
-        return _BUILD[rule.build](children)
-    return children if rule.origin.startswith("__") else children[0]
 
 
 _LAST = {",": "_COMMA", "(": "_OPEN", "[": "LIST", ")": "CLOSE", "]": "END", "=": "_ASSIGN"}
@@ -435,9 +444,9 @@ def _unexpected(
     table: _Table, stack: list[int], text: str, span: Span, at: int, before: str
 ) -> Failure:
     """No terminal that the state takes stands here: another one does, or none of the grammar's."""
-    match = table.scanner(-1).match(text, at, span.end)
+    match = table.scan(-1, text, at, span.end)
     while match is not None and match.lastgroup == table.ignored:
-        match = table.scanner(-1).match(text, match.end(), span.end)
+        match = table.scan(-1, text, match.end(), span.end)
     if match is None:
         allowed = frozenset(name for name in table.states[stack[-1]] if name in table.terminals)
         place = Span(at, at + 1)
