@@ -185,6 +185,53 @@ def test_one_clear_line(code: int, said: str, args: Sequence[str]):
     }
 
 
+REPLACED = """
+batch q.jsonl -o q.jsonl
+batch q.jsonl -o folder/../q.jsonl
+batch q.jsonl -o linked.jsonl
+batch linked.jsonl -o q.jsonl
+batch q.jsonl -o same.jsonl
+batch q.jsonl -o story.txt
+batch q.jsonl -o .pearl/store.db
+batch q.jsonl -o good.actions --library good.actions
+batch q.jsonl -o recording.jsonl --model recorded:recording.jsonl
+eval questions --data q.jsonl -o q.jsonl
+eval questions --data q.jsonl -o story.txt
+mine q.jsonl -o good.actions --seed-actions good.actions
+mine q.jsonl -o new.actions --notes q.jsonl
+refine q.jsonl -o demos --demos demos
+condense good.actions -o good.actions
+plan why -o good.actions --library good.actions
+graph good.plan -o good.plan
+migrate good.plan -o good.plan
+replicate q.jsonl -o q.jsonl
+trace last -o two.db --store two.db
+report last -o two.db --store two.db
+report q.jsonl -o q.jsonl
+runs show last --html two.db --store two.db
+cache export -o two.db --store two.db
+cache export last -o two.db-wal --store two.db
+review export -o two.db --store two.db
+review agreement -o two.db --store two.db
+learn commaqa q.jsonl --from gold -o q.jsonl
+"""
+
+
+@pytest.mark.parametrize("line", REPLACED.split("\n")[1:-1])
+def test_what_is_read_is_never_written_over(line: str):
+    question = {"id": "a", "question": ASK, "document": "story.txt", "gold": "x"}
+    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    Path("good.actions").write_text("FIND_REASON(CTX, X) : Find why X\n", encoding="utf-8")
+    Path("linked.jsonl").symlink_to("q.jsonl")
+    Path("same.jsonl").hardlink_to("q.jsonl")
+    Path("demos").mkdir()
+    Path("two.db-wal").touch()
+    open_store(".pearl/store.db").close()
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    assert "is what is read: name another file to write." in one_line(call(*line.split()), 2)
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+
+
 def test_a_plan_with_errors_is_not_run():
     result = call("run", "bad.plan", "story.txt")
     assert result.code == 1

@@ -46,7 +46,7 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
 
     if output == "-":
         raise InputError("The model needs a file of its own: name one with -o.")
-    check_output(output, worlds)
+    check_output(output)
     started = time.monotonic()
     if source == "gold":
         learned = learn_from_gold(read_worlds(worlds))

@@ -76,7 +76,7 @@ def condense_command(
     from pearl.mining.condense import condense
     from pearl.mining.merges import print_review, read_review
 
-    check_output(output, file, accept)
+    check_output(output)
     source = library_source(file)
     actions = parse_library(source).actions
     if not actions:

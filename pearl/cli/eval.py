@@ -129,7 +129,6 @@ def eval_command(
     from pearl.report.document import as_object
     from pearl.strategies.pearl import shipped_folder
 
-    check_output(output, data)
     chosen = find_dataset(dataset)
     if not data:
         raise InputError(f"{chosen.title}: name the file with --data ({chosen.where}).")
@@ -138,6 +137,8 @@ def eval_command(
     splits = ",".join(split)
     taken = (limit or 0, documents, sample or 0, seed)
     examples = choose_examples(chosen, data, splits, *taken)
+    home = Path(documents or Path(data).parent)
+    check_output(output, *{str(home / one.document.name) for one in examples})
     shipped = shipped_folder(libraries, chosen.demonstrations)
     if len(demos) > 1 and len(compared) > 1:
         raise InputError("Several models and several --demos: compare one or the other.")

@@ -81,7 +81,7 @@ def mine_command(
     if output == "-":
         raise InputError("The library needs a file of its own: name one with -o.")
     for path in (output, notes):
-        check_output(path, questions)
+        check_output(path)
     library = load_library(*seeds)
     left_out = questions_in(exclude) if exclude else frozenset()
     examples = read_examples(questions, left_out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pearl.cli import NoAnswer, Stopped
-from pearl.lang.source import InputError, replacing
+from pearl.lang.source import InputError, refuse_same, replacing
 from pearl.lang.text import json_text, printable_lines
 
 if TYPE_CHECKING:
@@ -50,28 +50,49 @@ def emit_json(data: Any) -> None:  # noqa: ANN401 - any JSON
     click.echo(json_text(data), nl=False, color=True)
 
 
-def check_output(path: str, *read: str) -> None:
+def check_output(path: str, *more: str) -> None:
     """Make sure that a file can be written, before work is done for it.
+
+    It may be nothing that the command was given in any other place, nor the store.
 
     Args:
         path: the file; empty or ``-`` for the screen.
-        read: files that are read, which it would take the place of.
+        more: files that are read and that no argument and no option names.
 
     Raises:
         InputError: it cannot.
     """
+    from pearl.cli.inputs import read_config
+    from pearl.store.database import address
+
     target = Path(path)
     if path in ("", "-"):
         return
-    for one in read:
-        if one and Path(one).exists() and target.exists() and target.samefile(one):
-            raise InputError(f"{path} is what is read: name another file to write.")
+    context = click.get_current_context()
+    source, default = context.get_parameter_source, click.core.ParameterSource.DEFAULT
+    names = [one for one in context.params if one != "question" and source(one) is not default]
+    given = list(_texts(context.params[one] for one in names))
+    if path in given:
+        # As its own option names it.
+        given.remove(path)
+    store = address(str(context.params.get("store") or ""))
+    kept = [f"{store}{ending}" for ending in ("", "-wal", "-shm") if "://" not in store]
+    models = [one.removeprefix("recorded:") for one in given]
+    refuse_same(path, (*given, *models, *kept, *read_config().library, *more))
     if target.is_dir():
         raise InputError(f"{path} is a directory: name a file in it.")
     if not target.parent.is_dir():
         raise InputError(f"The folder {target.parent} does not exist: make it, or name another.")
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         raise InputError(f"{path} cannot be written: name a file in a folder of your own.")
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _texts(value)
 
 
 def write(path: str, text: str) -> None:

@@ -51,7 +51,7 @@ def refine_command(
     from pearl.jobs.batch import Setup
     from pearl.jobs.job import read_results
     from pearl.jobs.questions import questions_in, read_index
-    from pearl.lang.source import InputError
+    from pearl.lang.source import InputError, refuse_same
     from pearl.mining.refine import refine_job, write_demonstrations
     from pearl.models.routing import planner_of, with_library
     from pearl.strategies.registry import prepare
@@ -59,6 +59,7 @@ def refine_command(
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{output} is a file: name a folder for the plans.")
+    refuse_same(output, [demos] if demos else [])
     check_output(str(folder / "plan") if folder.is_dir() else output)
     given = job_settings(**options)
     prepared = prepare("pearl", planner_of(given.model).name, load(libraries), demos)

@@ -64,7 +64,7 @@ def report_command(
     from pearl.evaluate.results import side_by_side
     from pearl.report.document import Report
 
-    check_output(output, *evaluations, labelled)
+    check_output(output)
     if not evaluations and (errors or not labelled):
         raise InputError("Name an evaluation: a file, the name of a run, or last.")
     if method and not errors:
@@ -160,5 +160,5 @@ def replicate_command(file: str, form: str | None, output: str, as_json: bool) -
     from pearl.evaluate.replicate import read_outcomes
     from pearl.evaluate.report import summarise
 
-    check_output(output, file)
+    check_output(output)
     show(summarise(read_outcomes(file)), form, output, as_json=as_json)

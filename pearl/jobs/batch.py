@@ -24,7 +24,7 @@ from pearl.lang.builtins import conclusion
 from pearl.lang.graph import reads_document
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, refuse_same
 from pearl.lang.values import digest
 from pearl.models.base import ModelError, Usage
 from pearl.models.embeddings import choose_embedding
@@ -168,9 +168,10 @@ def batch_job(
         ahead: as `QuestionIndex` takes it: questions under way at a time.
 
     Raises:
-        InputError: a question or a document cannot be used.
+        InputError: a question or a document cannot be used, or is where answers are to go.
     """
     index = read_index(questions, documents, ahead)
+    refuse_same(output, index.files)
     return Job(
         "batch",
         {

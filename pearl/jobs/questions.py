@@ -23,6 +23,9 @@ from pearl.prompts.calls import letter
 LONGEST_PATH = 300
 """Characters above which a document is taken to be the text itself."""
 
+INLINE = "inline:"
+"""What a document that a row holds is filed under, with the row's number."""
+
 MOST_OPTIONS = 26
 """Options that have letters."""
 
@@ -119,6 +122,12 @@ class QuestionIndex:
         """Every question's, in the order to ask them in."""
         return tuple(self.by_document)
 
+    @property
+    def files(self) -> Iterator[Path]:
+        """Every document that is a file."""
+        named = {place.document for place in self.places if not place.document.startswith(INLINE)}
+        return (self.folder / document for document in named)
+
     def questions(self, ids: Iterable[str]) -> Iterator[tuple[Place, Question]]:
         """Read questions again, one at a time."""
         with self.path.open("rb") as file:
@@ -195,7 +204,7 @@ def read_index(
         lines[question.id] = number
         if question.plan == "" and not question.question:
             raise InputError(f"{name} has neither a question nor a plan: give one.")
-        document = f"inline:{number}" if question.text else question.document
+        document = f"{INLINE}{number}" if question.text else question.document
         if not question.text:
             if document not in problems:
                 problems[document] = ""

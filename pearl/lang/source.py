@@ -12,7 +12,7 @@ import re
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -216,6 +216,27 @@ def row_id(row: dict[str, Any], where: str, noun: str) -> str:
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InputError(f"{where} has no id: give each {noun} one of its own.")
     return name
+
+
+def refuse_same(output: str, read: Iterable[str | Path]) -> None:
+    """Make sure that a file to be written takes the place of none that is read.
+
+    Args:
+        output: the file, by whatever path.
+        read: files that are read, likewise; one may be no path at all.
+
+    Raises:
+        InputError: it does.
+    """
+    target = Path(output)
+    for one in read:
+        try:
+            same = target.resolve() == Path(one).resolve() or target.samefile(one)
+        except (OSError, ValueError, RuntimeError):
+            # One of them is not there, or is no path.
+            continue
+        if same and target.exists():
+            raise InputError(f"{output} is what is read: name another file to write.")
 
 
 @contextmanager
