@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
 from pearl.lang.source import Source
 from pearl.lint.checker import check, check_library, fix
+from tests.growth import assert_linear
 
 MODEST = settings(
     max_examples=70, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -74,12 +76,68 @@ def test_any_text_is_read(text: str) -> None:
     check_library(Source("x", text))
 
 
+def checked(text: str) -> None:
+    check(parse(text), library())
+
+
+def fixed(text: str) -> None:
+    fix(Source("x", text), library(), unsafe=True)
+
+
+def as_library(text: str) -> None:
+    check_library(Source("x", text))
+
+
+def each(line: str) -> Callable[[int], str]:
+    """A text with a line for each number: @ stands for it, % for the one before."""
+    return lambda size: "".join(
+        line.replace("@", str(at)).replace("%", str(at - 1)) for at in range(1, size)
+    )
+
+
+LONG: dict[str, tuple[Callable[[str], None], Callable[[int], str], int]] = {
+    "brace": (checked, lambda size: f'a = F("{{{" " * size}x")', 1500),
+    "space in a note's place": (checked, lambda size: f"a = F(CTX){' ' * size}x", 2000),
+    "space in a name": (checked, lambda size: f"a{' ' * size}b = F(CTX)", 1500),
+    "space after noqa": (checked, lambda size: f"So # noqa:{' ' * size}x\n\na = F(CTX)", 400),
+    "space after =": (checked, lambda size: f'a = {" " * size}"', 100),
+    "dashes": (checked, lambda size: f"New actions:\n{'-' * size}x", 1500),
+    "space after a dash": (checked, lambda size: f"-{' ' * size}!", 1500),
+    "tildes": (checked, lambda size: "~" * size + "`", 1500),
+    "noqa": (checked, each("@. a@ = F(CTX)  # noqa\n"), 200),
+    "names again": (checked, lambda size: "a = F(CTX)\r\n" * size, 250),
+    "filters": (checked, each("a@ = FIND_EVENT(CTX, where a%)\n"), 60),
+    "new and unknown": (checked, lambda size: unknown(size), 40),
+    "fences": (fixed, each("```\na@ = FIND_EVENT(CTX, @,000) : it\n```\n"), 60),
+    "harm": (fixed, each("@. a = FIND_EVENT(CTX, @,000, 'x\") : it\n"), 10),
+    "examples": (as_library, lambda size: "F(X)\n" + '  example: ("a") = "b"\n' * size, 60),
+    "steps of an action": (
+        as_library,
+        lambda size: "F(X)\n  plan:\n" + "    a = F(X)\n" * size,
+        80,
+    ),
+}
+
+
+def unknown(size: int) -> str:
+    declared, called = each("- DO_@(X) : do @\n")(size), each("a@ = MAKE_@(CTX)\n")(size)
+    return f"New actions:\n{declared}\n{called}"
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_texts_take_linear_time(name: str) -> None:
+    assert_linear(*LONG[name])
+
+
+def test_a_definition_is_compared_with_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pearl.lint.rules.similar_definitions.MOST", 20)
+    assert_linear(as_library, each("FIND_@(CTX, X) : Find thing @ of X\n"), 60)
+
+
 @pytest.mark.parametrize("piece", ['"', "(", "*", ">", " ", "`", "a = F(", "'a", "{x", "<a>", "A_"])
-def test_long_texts_take_linear_time(piece: str) -> None:
-    # A minute would mean that some pattern goes back and forth; see the timeout.
-    text = piece * (200_000 // len(piece))
-    for whole in (text, text + "!", f'1. a = F(CTX, "{text}'):
-        check(parse(whole), library())
+def test_what_is_repeated_takes_linear_time(piece: str) -> None:
+    for before in ("", '1. a = F(CTX, "'):
+        assert_linear(checked, lambda size, start=before: start + piece * size + "!", 800)
 
 
 # -- nothing is lost

@@ -180,7 +180,7 @@ def number(given: Sequence[Given]) -> Value:
 
 
 SAID = re.compile(
-    r"(?im)(?:^|(?<=[.!?,;:])\s)\W*(?:(?:so|thus|therefore|hence),? )?"
+    r"(?im)(?:^|(?<=[.!?,;:])\s)[^\w\n]{0,20}+(?:(?:so|thus|therefore|hence),? )?"
     r"the (?:final )?answer is\b:?\s*"
 )
 """Where a chain of thought begins to say its answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -102,16 +103,25 @@ def apply_fixes(text: str, fixes: Sequence[Fix]) -> tuple[str, tuple[Fix, ...]]:
     taken: list[Edit] = []
     applied: list[Fix] = []
     for fix in fixes:
-        if any(_overlap(edit, other) for edit in fix.edits for other in taken):
+        if any(_overlaps(edit.span, taken) for edit in fix.edits):
             continue
-        taken.extend(fix.edits)
+        for edit in fix.edits:
+            insort(taken, edit, key=_span)
         applied.append(fix)
-    for edit in sorted(taken, key=lambda edit: edit.span, reverse=True):
-        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
-    return text, tuple(applied)
+    parts: list[str] = []
+    done = 0
+    for edit in taken:
+        parts += (text[done : edit.span.start], edit.text)
+        done = max(done, edit.span.end)
+    return "".join((*parts, text[done:])), tuple(applied)
 
 
-def _overlap(one: Edit, other: Edit) -> bool:
-    if one.span == other.span:
-        return True
-    return one.span.start < other.span.end and other.span.start < one.span.end
+def _span(edit: Edit) -> Span:
+    return edit.span
+
+
+def _overlaps(one: Span, taken: Sequence[Edit]) -> bool:
+    """Whether a place overlaps one of some others, which stand in order and apart."""
+    at = bisect_left(taken, one, key=_span)
+    near = (edit.span for edit in taken[max(at - 1, 0) : at + 1])
+    return any(one == it or (one.start < it.end and it.start < one.end) for it in near)

@@ -25,7 +25,7 @@ _INSIDE = re.compile(
     r"\\(?P<escape>u[0-9a-fA-F]{4}|.)"
     r"|\{\s*(?:(?P<mode>(?i:each|where)(?:\s+(?i:values))?|(?i:evidence))\s+)?"
     r"(?P<name>#\d{1,4}|[^\W\d](?:\w|\\_)*)\s*\}"
-    r"|(?P<wrap>[ \t]*\r?\n\s*)",
+    r"|(?P<wrap>(?:(?<![ \t])[ \t]+)?\r?\n\s*)",
     re.DOTALL,
 )
 ALMOST = re.compile(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -235,11 +235,13 @@ def _told_apart(plan: Plan, before: Sequence[str]) -> Plan:
         meant.update(ref.name for ref in step_refs(step))
     taken = {*before, *(step.name for step in plan.steps)}
     earlier = set(before)
+    numbers: dict[str, Iterator[int]] = {}
     steps: list[Step] = []
     for step in plan.steps:
         unclear = meant_later.pop()
         if step.name in earlier and not unclear:
-            name = next(new for at in count(2) if (new := f"{step.name}_{at}") not in taken)
+            ahead = numbers.setdefault(step.name, count(2))
+            name = next(new for at in ahead if (new := f"{step.name}_{at}") not in taken)
             taken.add(name)
             step = replace(step, name=name)
         earlier.add(step.name)

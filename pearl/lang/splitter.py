@@ -77,8 +77,8 @@ DECLARES = re.compile(
     re.IGNORECASE,
 )
 NONE = re.compile(
-    r"[-*•\s\d._]*[(\[]?(?:none|n/?a|nil|no new actions?|\[\]|-)"
-    r"(?:\s+(?:(?:is|are|were)\s+)?(?:needed|required|necessary))?[^\w(]*$",
+    r"(?:(?>[-*•\s\d._]*-)|[-*•\s\d._]*+[(\[]?(?:none|n/?a|nil|no new actions?|\[\]|-)"
+    r"(?:\s+(?:(?:is|are|were)\s+)?(?:needed|required|necessary))?)[^\w(]*+$",
     re.IGNORECASE,
 )
 COMMENT = re.compile(rf"{_W}\#(?!\#{{1,5}}\s)(?!\d{{1,4}}\W)")
@@ -92,9 +92,9 @@ BLOCK = re.compile(r"\s*\w+\s*=\s*(?:\"{3}|'{3}|[\[(])\s*$")
 
 ORNAMENT = re.compile(
     r"\s*+(?:\"{3}|'{3}|[\])}],?|\w+\s*=\s*(?:\"{3}|'{3}|[\[(])"
-    r"|[-*_=~]{3,}|</?[A-Za-z][\w:-]*(?:\s[^<>]*)?>|<\|[^<>|]*\|>|[|+:\-][|+:\- ]*)\s*$"
+    r"|[-*_=~]{3,}|</?[A-Za-z][\w:-]*(?:\s[^<>]*)?>|<\|[^<>|]*\|>|[|+:\-][|+:\- ]*+)\s*$"
 )
-FENCE = re.compile(r"\s*(`{3,}|~{3,})[^`\n]*$")
+FENCE = re.compile(r"\s*(`{3,}+|~{3,}+)[^`\n]*$")
 APART = re.compile(
     r"//|/\*|[.…]+\s*$|(?:returns?|yields?|print|outputs?|answer|result|end|finally)\b",
     re.IGNORECASE,
@@ -127,6 +127,7 @@ _AFTER = re.compile(
 _QUOTED_FROM = re.compile(r"^[^\S\n]*(?:\w{1,40}\s{0,9}=\s{0,9})?(?:\"{3}|'{3})", re.MULTILINE)
 _QUOTED_TO = re.compile(r"(?<=\S)[^\S\n]*(\"{3}|'{3})\s*\Z")
 _WORDS = r"(?:think|thinking|thoughts?|reasoning|scratchpad|reflection)"
+_NO_WORDS, _ENDED = re.compile(r"[^\S\n]*+"), re.compile(r"[^\S\n]*+(?:\n|\Z)")
 _THINK = re.compile(rf"(?P<open><{_WORDS}>|\[THINK\])|<(?P<close>/){_WORDS}>|\[/THINK\]", re.I)
 
 
@@ -167,29 +168,26 @@ def thoughts(text: str) -> Iterator[Span]:
     at = 0
     closings = [match.start() for match in _THINK.finditer(text) if not match["open"]]
     last = closings[-1] if closings else -1
+    line = seen = 0
+    words = _NO_WORDS.match(text)
     for match in _THINK.finditer(text):
+        if (end := text.rfind("\n", seen, match.start())) >= 0:
+            line = end + 1
+            words = _NO_WORDS.match(text, line)
+        seen = match.end()
+        starts_line = words is not None and words.end() >= match.start()
         if match["open"]:
-            if start < 0 and (last > match.start() or _starts_line(text, match.start())):
+            if start < 0 and (last > match.start() or starts_line):
                 start = match.start()
         elif start >= 0:
             yield Span(start, match.end())
             start, at = -1, match.end()
-        elif at == 0 and _alone(text, match):
+        # A closing tag that begins or ends its line is not words in a text.
+        elif at == 0 and (starts_line or _ENDED.match(text, match.end())):
             yield Span(0, match.end())
             at = match.end()
     if start >= 0:
         yield Span(start, len(text))
-
-
-def _starts_line(text: str, at: int) -> bool:
-    return not text[text.rfind("\n", 0, at) + 1 : at].strip()
-
-
-def _alone(text: str, match: re.Match[str]) -> bool:
-    """Whether a closing tag begins or ends its line, and is not words in a text."""
-    following = text.find("\n", match.end())
-    rest = text[match.end() : following if following >= 0 else len(text)]
-    return not rest.strip() or _starts_line(text, match.start())
 
 
 QUOTES = "\"'“”„«»‹「『＂‘‚"
@@ -198,7 +196,7 @@ QUOTES = "\"'“”„«»‹「『＂‘‚"
 _OPEN, _CLOSE = "(（[【{", ")）]】}"
 _MARKS = re.compile(rf"[{re.escape(_OPEN + _CLOSE + QUOTES)}]|\\\"")
 _OPENING = re.compile(r"[(（\[【{]")
-_UNDONE = re.compile(r"[^(]*(?:=|←|<-|＝)\s*(?:[^\W\d](?:\w|\\_)*)?\s*\\?\s*")
+_UNDONE = re.compile(r"[^(]*(?:=|←|<-|＝)\s*+(?:[^\W\d](?:\w|\\_)*+\s*+)?\\?\s*+")
 
 
 def closed(text: str, start: int, end: int) -> bool:

@@ -165,7 +165,7 @@ def _pair(key: str, item: str) -> str:
 _LINE_END = re.compile("[\x85\u2028\u2029]")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_QUOTE = re.compile(r"[ \t]*>[ \t]?(.*?)[ \t]*")
+_QUOTE = re.compile(r"[ \t]*>[ \t]?(.*)")
 _TRUTH = re.compile(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
 
 
@@ -176,7 +176,7 @@ def split_evidence(reply: str) -> tuple[str, list[str]]:
     quotations.
     """
     lines = [(line, _QUOTE.fullmatch(line)) for line in reply.splitlines()]
-    quoted = [quote[1] for _, quote in lines if quote and quote[1]]
+    quoted = [told for _, quote in lines if quote and (told := quote[1].rstrip(" \t"))]
     if not quoted:
         return reply, []
     said = "\n".join(line for line, quote in lines if not quote).strip()

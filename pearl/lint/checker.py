@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from pearl.lang.source import Source, Span
 from pearl.lint.rules import RULES
 from pearl.lint.rules.base import LibraryView, LookAtLibrary, LookAtPlan, PlanView, Rule
 
-_NOQA = re.compile(r"#\s*noqa(?::\s*(?P<codes>[A-Z0-9, ]+))?\s*$", re.IGNORECASE)
+_NOQA = re.compile(r"#\s*noqa(?::\s*(?P<codes>[A-Z0-9][A-Z0-9, ]*+))?\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ class Selection:
 # Fixes that make room for fixes; a plan needs two or three rounds.
 _ROUNDS = 20
 
+# Fixes that are taken or left together, in a round.
+_TRIES = 60
+
 DEFAULT = Selection()
 
 # An ignored rule still speaks here, and a ``noqa`` does not count: a broken line is never
@@ -70,7 +74,8 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
     for look in selection.plan:
         found.extend(look(view))
     if found and "noqa" in view.source.text.lower():
-        found = [one for one in found if not _silenced(one, parsed)]
+        starts = [step.span.start for step in parsed.plan.steps]
+        found = [one for one in found if not _silenced(one, parsed, starts)]
     if parsed.broken:
         found.extend(_explained(parsed.broken, selection))
     return sorted(found, key=_place) if len(found) > 1 else found
@@ -102,18 +107,24 @@ def fix(
     found = check(parse(source), library, selection)
     for _ in range(_ROUNDS):
         fixes = [one.fix for one in found if one.fix and (unsafe or one.fix.safety is Safety.SAFE)]
-        # All of them together, or else the first one that does no harm.
-        for chosen in [fixes, *([one] for one in fixes)]:
+        # All of them together, or else the first half that does no harm, down to a single one.
+        left = [fixes]
+        for _ in range(_TRIES):
+            if not left:
+                return source
+            chosen = left.pop()
             text, applied = apply_fixes(source.text, chosen)
-            if not applied or text == source.text:
-                continue
             fixed = Source(source.name, text)
-            after = check(parse(fixed), library, selection)
-            if _errors(after) <= _errors(found) and len(after) <= len(found) + len(chosen):
-                source, found = fixed, after
-                break
+            if applied and text != source.text:
+                after = check(parse(fixed), library, selection)
+                if _errors(after) <= _errors(found) and len(after) <= len(found) + len(chosen):
+                    source, found = fixed, after
+                    break
+            if len(chosen) > 1:
+                middle = len(chosen) // 2
+                left += (chosen[middle:], chosen[:middle])
         else:
-            break
+            return source
     return source
 
 
@@ -133,10 +144,11 @@ def _explained(broken: Iterable[Broken], selection: Selection) -> Iterator[Diagn
             yield diagnostic
 
 
-def _silenced(diagnostic: Diagnostic, parsed: Parsed) -> bool:
-    for step in parsed.plan.steps:
-        if step.noqa and step.span.start <= diagnostic.span.start < step.span.end:
-            return step.noqa == ("",) or diagnostic.code in step.noqa
+def _silenced(diagnostic: Diagnostic, parsed: Parsed, starts: Sequence[int]) -> bool:
+    at = bisect_right(starts, diagnostic.span.start) - 1
+    step = parsed.plan.steps[at] if at >= 0 else None
+    if step and step.noqa and diagnostic.span.start < step.span.end:
+        return step.noqa == ("",) or diagnostic.code in step.noqa
     source = parsed.plan.source
     line, _ = source.position(diagnostic.span.start)
     found = _NOQA.search(source.line(line))

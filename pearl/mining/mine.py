@@ -183,7 +183,7 @@ def _example(row: dict[str, Any], name: str, number: int) -> Example:
 
 
 _NOTHING = re.compile(
-    r"\s*(?:```\w*|~~~\w*|</?\w+>|[-*_#=\s]*new actions?[^()]{0,20}"
+    r"\s*+(?:```\w*|~~~\w*|</?\w+>|[-*_#=\s]*new actions?[^()]{0,20}"
     r"|[-*\s\"'(]*(?:none|n/a)\b[^:#]{0,60})\s*$",
     re.IGNORECASE,
 )

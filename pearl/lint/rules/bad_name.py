@@ -30,7 +30,7 @@ from pearl.lang.text import shorten
 from pearl.lint.rules.base import Rule
 
 _LEFT = re.compile(
-    r"(?P<name>[^=\n(]+?)\s*(?P<sign>:=|==|\+=|<-|->|=>|→|=|←|＝|:(?=\s*[\w.]+\s*\())"
+    r"(?P<name>[^=\n(]*?[^=\n(\s])\s*+(?P<sign>:=|==|\+=|<-|->|=>|→|=|←|＝|:(?=\s*[\w.]+\s*\())"
 )
 _ACTION = re.compile(
     r"\s*(?P<name>(?P<quote>[\"']?)[`*]*[^\W\d][\w.\\ \t-]{0,60}?[`*]*(?P=quote))\s*[(（\[{]"

@@ -94,6 +94,7 @@ class PlanView:
         # Where every literal argument stands: step, place, argument.
         self.literals: list[tuple[int, int, Literal]] = []
         self.template_refs: list[Ref] = []
+        self._types: dict[int, Type] = {}
         for index, step in enumerate(self.plan.steps):
             self.defined.setdefault(step.name, index)
             found: list[Ref] = []
@@ -128,18 +129,22 @@ class PlanView:
 
     def type_of(self, index: int) -> Type:
         """The type of a step's output, as far as it shows; ``any`` where it does not."""
-        while True:
+        passed: list[int] = []
+        while index not in self._types:
+            passed.append(index)
             moded = next((ref for ref in self.step_refs[index] if ref.maps), None)
             if moded is None:
                 action = self.action(self.plan.steps[index])
-                return action.returns if action else "any"
-            if moded.mode.startswith("each"):
-                return "pairs"
+                self._types[index] = action.returns if action else "any"
+            elif moded.mode.startswith("each"):
+                self._types[index] = "pairs"
             # Where keeps items, so the output is of the type of what it filters.
-            source = self.defined.get(moded.name, index)
-            if source >= index:
-                return "any"
-            index = source
+            elif (source := self.defined.get(moded.name, index)) >= index:
+                self._types[index] = "any"
+            else:
+                index = source
+        self._types.update(dict.fromkeys(passed, self._types[index]))
+        return self._types[index]
 
 
 @dataclass(frozen=True, slots=True)

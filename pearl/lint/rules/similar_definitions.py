@@ -28,20 +28,28 @@ from pearl.lint.rules.base import Findings, LibraryView, Rule
 
 CUTOFF = 95.0
 
+MOST = 1000
+"""Actions above it that one is compared with, at most: the nearest."""
+
 
 def check(view: LibraryView) -> Findings:
     from rapidfuzz import fuzz, process, utils
 
-    actions = [action for action in view.actions if action.doc]
-    docs = [utils.default_process(action.doc) for action in actions]
-    for index, action in enumerate(actions):
-        like = {at: docs[at] for at in range(index) if _used(actions[at]) == _used(action)}
+    # Actions that differ in their number of parameters or their type are not taken for each other.
+    like: dict[tuple[int, Type], list[tuple[str, Action]]] = {}
+    for action in view.actions:
+        if not action.doc:
+            continue
+        words = " ".join(sorted(utils.default_process(action.doc).split()))
+        others = like.setdefault((len(action.params), action.returns), [])
+        compared = others[-MOST:]
         near = process.extractOne(
-            docs[index], like, scorer=fuzz.token_sort_ratio, score_cutoff=CUTOFF
+            words, [doc for doc, _ in compared], scorer=fuzz.ratio, score_cutoff=CUTOFF
         )
+        others.append((words, action))
         if not near:
             continue
-        first = actions[near[2]]
+        first = compared[near[2]][1]
         yield RULE(
             action.span,
             f"{action.name} and {first.name} have nearly the same definition.",
@@ -49,11 +57,6 @@ def check(view: LibraryView) -> Findings:
             labels=(Label(first.span, "the other one"),),
             data={"action": action.name, "other": first.name},
         )
-
-
-def _used(action: Action) -> tuple[int, Type]:
-    """Actions that differ in this are not taken for each other."""
-    return len(action.params), action.returns
 
 
 RULE = Rule("PRL504", "similar-definitions", Severity.WARNING, __doc__, library=check)

@@ -20,22 +20,39 @@ Fix
 
 from __future__ import annotations
 
+from pearl.lang.ast import Action
 from pearl.lang.diagnostics import Edit, Fix, Severity
-from pearl.lang.library import Library
 from pearl.lint.rules.base import Findings, PlanView, Rule, closest
+
+MOST = 100_000
+"""Names that an unknown one is compared with, at most; with many unknown ones fewer."""
 
 
 def check(view: PlanView) -> Findings:
     library = view.library
-    for step in view.plan.steps:
-        if library.get(step.action) or step.action in view.broken_names:
-            continue
-        names = list(library.every_name())
-        same = [name for name in names if name.casefold() == step.action.casefold()]
-        near = same or closest(step.action, names)
-        known = [action for name in near if (action := library.get(name))]
+    unknown = [
+        step
+        for step in view.plan.steps
+        if not library.get(step.action) and step.action not in view.broken_names
+    ]
+    if not unknown:
+        return
+    names = list(library.every_name())
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name.casefold(), []).append(name)
+    replaced: dict[str, Action] = {}
+    for action in library.actions.values():
+        for old in action.replaces:
+            replaced.setdefault(old.name, action)
+    compared: dict[str, list[str]] = {}
+    for step in unknown:
+        same = alike.get(step.action.casefold(), [])
+        if not same and step.action not in compared:
+            compared[step.action] = closest(step.action, names[: MOST // (len(compared) + 1)])
+        known = [one for name in same or compared[step.action] if (one := library.get(name))]
         close = list(dict.fromkeys(action.signature for action in known))
-        now = _replaced_by(step.action, library)
+        now = replaced[step.action].signature if step.action in replaced else ""
         if now:
             help = f"{now} stands for it now: pearl migrate rewrites the plan."
         elif close:
@@ -51,14 +68,6 @@ def check(view: PlanView) -> Findings:
             if len(same) == 1
             else None,
         )
-
-
-def _replaced_by(name: str, library: Library) -> str:
-    """The action that a library has in the place of an older one; empty where it has none."""
-    for action in library.actions.values():
-        if any(old.name == name for old in action.replaces):
-            return action.signature
-    return ""
 
 
 RULE = Rule("PRL201", "unknown-action", Severity.ERROR, __doc__, plan=check)
