@@ -43,7 +43,7 @@ from pearl.evaluate.job import (
     trial_tasks,
 )
 from pearl.evaluate.methods import METHODS, find_method
-from pearl.evaluate.methods.single import rotations
+from pearl.evaluate.methods.single import orders_of
 from pearl.evaluate.results import read_evaluation
 from pearl.jobs.workers import Task
 from pearl.lang.library import load_library
@@ -99,14 +99,14 @@ def test_an_official_row(tmp_path: Path):
     assert example.question == "Why does Mara leave?"
     assert (example.document.name, example.document.text) == ("The Lighthouse", STORY)
     assert (example.options, example.gold, example.split) == (tuple(OPTIONS), "B", "long")
-    assert example.labels == {"context": ("3 to 4",), "source": ("Gutenberg",)}
+    assert example.labels == {"context": ("3 to 3.5",), "source": ("Gutenberg",)}
     assert (QUALITY.score(example, "B"), QUALITY.score(example, "A")) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(
     ("context", "split", "label"),
-    [([1, 2], "short", "1 to 2"), ([2, 3], "short", "2 to 3"), ([3, 3], "long", "3 to 4"),
-     ([4, 4], "long", "3 to 4"), ([], "other", None)],
+    [([1, 2], "short", "1 to 3"), ([2, 3], "short", "1 to 3"), ([3, 3], "long", "3 to 3.5"),
+     ([4, 4], "long", "3.5 to 4"), ([3, 4], "long", "3.5 to 4"), ([], "other", None)],
 )  # fmt: skip
 def test_the_split_follows_from_the_context_score(tmp_path, context, split, label):
     [example] = QUALITY.read(write_articles(tmp_path, official(context)))
@@ -183,11 +183,11 @@ def test_every_name_is_found_and_no_other():
 
 
 def test_each_option_stands_at_each_place_once():
-    orders = rotations(OPTIONS)
+    orders = orders_of(OPTIONS)
     assert orders[0] == (0, 1, 2, 3)
     for place in range(4):
         assert sorted(order[place] for order in orders) == [0, 1, 2, 3]
-    assert len(rotations(OPTIONS[:2])) == 2
+    assert len(orders_of(OPTIONS[:2])) == 2
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_orders_are_told_in_the_letters_of_the_first(tmp_path: Path):
     with Server(reader(lambda _: "A")) as server:
         evaluate(tmp_path, server, "--methods", "mcq", "--restart", "--no-cache")
     [first] = results(tmp_path)["mcq"]
-    assert (first.answer, first.orders) == ("A", ("A", "B", "C", "D"))
+    assert (first.answer, first.orders) == ("A", ("A", "D", "C", "B"))
 
 
 def test_every_question_counts(tmp_path: Path):
@@ -831,3 +831,26 @@ def test_a_reader_that_reasons_is_another_library(tmp_path: Path):
     assert {name: one.answer for name, [one] in results(tmp_path).items()} == dict.fromkeys(
         ("retrieve-read", "decomp"), "Ulm"
     )
+
+
+def test_celebrities_are_counted_by_category(tmp_path: Path):
+    rows = [
+        {"Question": f"Where was number {at} born?", "Answer": ["Oslo"],
+         "category": "birthplace" if at < 6 else "birthyear"}
+        for at in range(12)
+    ]  # fmt: skip
+    (tmp_path / "c.json").write_text(json.dumps({"data": rows}), encoding="utf-8")
+    words = ("eval", "celebrities", "--data", "c.json", "--methods", "normal", "--json")
+
+    def script(body: dict[str, Any]) -> str:
+        right = any(f"number {at} born" in str(body["messages"]) for at in (0, 1, 2, 6))
+        return json.dumps({"answer": "In Oslo" if right else "In Rome"})
+
+    with Server(script) as server:
+        done = asked_of(tmp_path, server, *words)
+    assert done.code == 0, done.err
+    [table] = [
+        one for one in done.json["report"]["blocks"] if one.get("table") == "Accuracy by category"
+    ]
+    means = {row["label"]: row["methods"]["normal"]["mean"] for row in table["rows"]}
+    assert means == {"birthplace": 0.5, "birthyear": pytest.approx(1 / 6)}

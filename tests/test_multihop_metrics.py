@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,14 @@ from pearl.evaluate.datasets.multihop import Fact, MultiHop, best, compose, meas
 from pearl.evaluate.metrics import Scores, compare, compare_sets, compare_spans, normalise
 from pearl.evaluate.report import means_of
 from pearl.evaluate.results import Evaluation, Result
-from pearl.evaluate.supporting_facts import NOWHERE, evidence_table, facts_of, form, supported
+from pearl.evaluate.supporting_facts import (
+    NOWHERE,
+    evidence_table,
+    facts_of,
+    form,
+    found_table,
+    supported,
+)
 from pearl.runtime.calls import Entry
 
 PARAGRAPHS = [
@@ -227,8 +235,9 @@ def test_form_is_the_share_of_demands_whose_first_reply_fits():
         fitted("react/2", 2), call("short/1", "failed"), call("short/1"), fitted("short", 1),
         call("react/3/1"), fitted("react/3", 0),
     ]  # fmt: skip
-    assert form(entries) == {"format": 2 / 4}
-    assert supported(Example("1", "?", DOCUMENT), "x", ["y"], [], entries) == {"format": 2 / 4}
+    shares = {"format": 2 / 4, "format_final": 3 / 4}
+    assert form(entries) == shares
+    assert supported(Example("1", "?", DOCUMENT), "x", ["y"], [], entries) == shares
 
 
 def test_calls_that_demand_no_form_are_no_part_of_it():
@@ -238,7 +247,7 @@ def test_calls_that_demand_no_form_are_no_part_of_it():
         call("next/1/1"), call("step/answer"), fitted("step", 1),
     ]  # fmt: skip
     assert form(plain) == {}
-    assert form([*plain, call("short/1"), fitted("short", 1)]) == {"format": 1}
+    assert form([*plain, call("short/1"), fitted("short", 1)])["format"] == 1
 
 
 def result(method: str, answer: str | None, **measures: float) -> Result:
@@ -281,3 +290,35 @@ def test_scores_are_meant_over_all_questions_and_other_measures_over_those_that_
     assert found == {
         "f1": 1 / 4, "recall_at_2": 1 / 4, "format": 1.5 / 4, "hops": 4, "seconds_a_question": 2,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "score", "measures", "kind"),
+    [
+        ("Lund", 1, {"recall": 1}, "right_found"),
+        ("Lund", 1, {"recall": 0.5}, "right_unfound"),
+        ("in Lund", 0, {"recall": 0.5, "contains": 1}, "wording"),
+        ("Lund Nord", 0, {"recall": 1, "f1": 2 / 3}, "wording"),
+        ("Ulm", 0, {"recall": 0.5, "f1": 0.4}, "paragraph"),
+        ("Ulm", 0, {"recall": 1}, "reasoning"),
+        (None, 0, {"format": 0.5, "format_final": 0.9}, "form"),
+        (None, 0, {"format": 0.5, "format_final": 1}, "none"),
+    ],
+)
+def test_each_answer_is_of_one_kind_by_what_was_found(
+    answer: str | None, score: float, measures: dict[str, float], kind: str
+):
+    results = (
+        Result("fsm1", "1", score=score, answer=answer, measures=measures),
+        Result("fsm1", "2", score=1, answer="x", measures={"recall": 1}),
+        Result("normal", "1", score=1, answer="x"),
+    )
+    table = found_table(Evaluation("t", (), ("normal", "fsm1"), {"": 2}, results))
+    assert table
+    [row] = table.data
+    wanted = Counter([kind, "right_found"])
+    assert {name: row[name] for name in row.keys() - {"method", "called"}} == {
+        name: wanted[name] for name in (
+            "right_found", "right_unfound", "wording", "paragraph", "reasoning", "form", "none")
+    }  # fmt: skip
+    assert found_table(Evaluation("t", (), ("normal",), {"": 1}, results[2:])) is None

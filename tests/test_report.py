@@ -231,6 +231,10 @@ class TestSummary:
         report = summarise(evaluation(*rows, result("direct", 0), asked=4))
         (found,) = titled(report, "Consistency").data
         assert found["orders"] == [0.5, 0.75, 0.25, 0.25]
+        assert found["right"] == 0.25
+        steady = summarise(evaluation(result("mcq", 0, "B", orders=("B", "B")), asked=1))
+        (wrong,) = titled(steady, "Consistency").data
+        assert (wrong["same"], wrong["right"]) == (1, 0)
         assert (found["mean"], found["vote"], found["same"]) == (0.4375, 0.5, 0.25)
 
     @pytest.mark.parametrize(

@@ -364,11 +364,12 @@ def order_table(evaluation: Evaluation) -> Table | None:
         figure("mean", "mean", percent),
         *share_fields("vote", "majority vote"),
         figure("same", "same under all", percent),
+        figure("right", "right under all", percent),
     ]
     note = (
         "Over the questions that were put under several orders. Majority vote: the option chosen "
         "most often, of several such the one chosen first. Same under all: the share of questions "
-        "with one and the same choice under every order."
+        "with one and the same choice under every order; right under all: with the right one."
     )
     return build("Consistency across orders of the options", fields, rows, note)
 
@@ -391,6 +392,7 @@ def _order_row(tried: Sequence[Result]) -> Row:
         "mean": sum(right) / most,
         **shares("vote", votes),
         "same": same / len(tried),
+        "right": sum(set(result.orders) == {result.gold} for result in tried) / len(tried),
     }
 
 

@@ -28,7 +28,7 @@ from pearl.evaluate.accuracy import (
 )
 from pearl.evaluate.results import Evaluation
 from pearl.evaluate.statistics import MCNEMAR, compare, holm
-from pearl.evaluate.supporting_facts import evidence_table
+from pearl.evaluate.supporting_facts import evidence_table, found_table
 from pearl.lang.parser import parse
 from pearl.lang.text import counted
 from pearl.models.base import Usage
@@ -78,6 +78,7 @@ def summarise(evaluation: Evaluation) -> Report:
         planning_table(evaluation),
         *others,
         evidence_table(evaluation),
+        found_table(evaluation),
         *comparison_tables(evaluation),
         *chain.from_iterable(
             # Each method by one model and by the others.
@@ -437,7 +438,7 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
 
 
 _SCORES = re.compile(
-    r"exact_match|f1|contains|(?:sp|triples|joint)_\w+|recall_at_\d+|format|none_fits"
+    r"exact_match|f1|contains|(?:sp|triples|joint)_\w+|recall(?:_at_\d+)?|format(?:_final)?|none_fits"
 )
 """Names of measures that a question without them has 0 of."""
 

@@ -17,8 +17,8 @@ from pearl.evaluate.accuracy import named
 from pearl.evaluate.datasets.base import Example, one_line
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, best
 from pearl.evaluate.metrics import bare, compare_sets
-from pearl.evaluate.results import Evaluation
-from pearl.report.document import Table, build, figure, percent, words
+from pearl.evaluate.results import Evaluation, Result
+from pearl.report.document import Table, build, counts, figure, percent, words
 from pearl.runtime.calls import FITTED, Entry
 
 CLOSE = 85.0
@@ -31,6 +31,9 @@ _NUMBER = re.compile(r"\d+")
 
 SHORTEST = 4
 """Words of a quote that is a part of a sentence, at least."""
+
+HALF = 0.5
+"""The F1 from which a wrong answer is a right one in other words."""
 
 NOWHERE = -1
 """The number of a fact that no sentence is: a quote that the document does not have."""
@@ -187,7 +190,8 @@ def form(entries: Iterable[Entry]) -> Mapping[str, float]:
     """``format``: the share of demands whose first reply had the demanded form.
 
     A reply has been mended where it has not; that costs a call, and counts
-    against the share. Nothing is said of a run in which no form was demanded.
+    against the share. ``format_final`` is the share in which the last reply had
+    it, mended or not. Nothing is said of a run in which no form was demanded.
 
     Args:
         entries: the run's journal, in which each demand's end says which reply
@@ -203,7 +207,10 @@ def form(entries: Iterable[Entry]) -> Mapping[str, float]:
         and one.path.endswith(f"/{FITTED}")
         and f"{one.path.removesuffix(FITTED)}1" in first
     ]
-    return {"format": sum(one == 1 for one in fitted) / len(fitted)} if fitted else {}
+    if not fitted:
+        return {}
+    first_fits, some_fits = (sum(map(fits, fitted)) for fits in (lambda one: one == 1, bool))
+    return {"format": first_fits / len(fitted), "format_final": some_fits / len(fitted)}
 
 
 def _bare(triples: Iterable[Sequence[str]]) -> frozenset[tuple[str, ...]]:
@@ -223,6 +230,7 @@ _EVIDENCE_TITLES = {
     "recall_at_2": "recall@2",
     "recall_at_5": "recall@5",
     "format": "format",
+    "format_final": "final format",
 }
 _EVIDENCE = r"(?:sp|triples|joint)_\w+"
 _MEASURED = re.compile(
@@ -264,6 +272,65 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
         "paragraphs, that support the answer. Joint: all of it together. Recall: the share of the "
         "supporting paragraphs among the first that searches named. Contains: the answer "
         "holds a right one, letter for letter but for case. Format: the share of demands whose "
-        "first reply had the demanded form."
+        "first reply had the demanded form; final: whose last one had."
     )
     return build("Answers and their evidence", [words("called", "method"), *fields], rows, note)
+
+
+_FOUND = {
+    "right_found": "right, all found",
+    "right_unfound": "right, not all found",
+    "wording": "wrong: wording",
+    "paragraph": "wrong: paragraph",
+    "reasoning": "wrong: reasoning",
+    "form": "no reply in form",
+    "none": "no answer",
+}
+"""How an answer and the search for its paragraphs went, the wrong ones by five kinds."""
+
+
+def found_table(evaluation: Evaluation) -> Table | None:
+    """Right answers whose paragraphs were not all found, and of which kind wrong ones are.
+
+    FSM's paper tells right answers that rest on nothing from those that rest on what was found,
+    and five kinds of error, by hand. Here a run says which it was.
+
+    Args:
+        evaluation: the results.
+
+    Returns:
+        None where no search is measured.
+    """
+    rows = []
+    for method in evaluation.methods:
+        results = evaluation.results_of(method)
+        if any("recall" in result.measures for result in results):
+            kinds = Counter(map(_found, results))
+            rows.append({**named(evaluation, method), **{kind: kinds[kind] for kind in _FOUND}})
+    if not rows:
+        return None
+    note = (
+        "Found: every supporting paragraph is among those that searches named. Wording: the answer "
+        "holds a right one, or shares half of its words. Paragraph: one was not found. Reasoning: "
+        "all were. No reply in form: the run ended without an answer, and a reply that was "
+        "demanded in a form never had it."
+    )
+    return build(
+        "Answers and the paragraphs that were found",
+        [words("called", "method"), *counts(**_FOUND)],
+        rows,
+        note,
+    )
+
+
+def _found(result: Result) -> str:
+    """Which of `_FOUND` a result is."""
+    measured = result.measures
+    whole = measured.get("recall", 0) == 1
+    if result.answer is None:
+        return "form" if measured.get("format_final", 1) < 1 else "none"
+    if result.score == 1:
+        return "right_found" if whole else "right_unfound"
+    if measured.get("contains", 0) == 1 or measured.get("f1", 0) >= HALF:
+        return "wording"
+    return "reasoning" if whole else "paragraph"

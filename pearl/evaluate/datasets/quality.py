@@ -14,6 +14,9 @@ from pearl.evaluate.datasets.base import Dataset, Example, one_line, with_unique
 from pearl.lang.source import InputError, Source, read_rows
 from pearl.prompts.calls import letter
 
+CONTEXTS = ((3.5, "3.5 to 4"), (3.0, "3 to 3.5"), (0.0, "1 to 3"))
+"""How much of the article a question needs, by the least context score (PEARL, section 4)."""
+
 LONG = 3.0
 """The mean context score from which a question belongs to the long split (PEARL, section 3)."""
 
@@ -80,8 +83,7 @@ def _example(row: dict[str, Any], where: str, document: Source, article: dict[st
     labels, split = {}, "other"
     if scores:
         context = sum(scores) / len(scores)
-        low = min(3, int(context))
-        labels["context"] = (f"{low} to {low + 1}",)
+        labels["context"] = (next(name for least, name in CONTEXTS if context >= least),)
         split = "long" if context >= LONG else "short"
     if "pearl_subset" in row:
         subset = str(row["pearl_subset"] or "")

@@ -115,7 +115,7 @@ def _evidence(example: Example, finished: Finished, session: Session) -> Mapping
 
 
 def recall(example: Example, titles: Sequence[str]) -> Mapping[str, float]:
-    """``recall_at_2`` and ``recall_at_5``: the share of gold paragraphs among those named.
+    """The share of gold paragraphs among those named: ``recall``, ``recall_at_2`` and at 5.
 
     Args:
         example: the question with its gold.
@@ -133,7 +133,9 @@ def recall(example: Example, titles: Sequence[str]) -> Mapping[str, float]:
     if not gold:
         return {}
     order = list(dict.fromkeys(map(plain, titles)))
-    return {f"recall_at_{depth}": len(gold & set(order[:depth])) / len(gold) for depth in DEPTHS}
+    shares = {f"recall_at_{depth}": len(gold & set(order[:depth])) for depth in DEPTHS}
+    shares["recall"] = len(gold & set(order))
+    return {name: found / len(gold) for name, found in shares.items()}
 
 
 async def rebel(example: Example, shared: EvaluationContext, session: Session) -> Outcome:

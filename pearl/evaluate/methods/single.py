@@ -64,6 +64,8 @@ async def rolled_out(example: Example, shared: EvaluationContext, session: Sessi
 async def multiple_choice(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
     """One step for each of four orders of the options, in which each stands at every place once.
 
+    Of four options they are the paper's: as given, A↔D B↔C, A↔C B↔D, A↔B C↔D.
+
     A model may prefer a place to an option. The answer is the one under the
     order of the data set. A reply that names no option is mapped to one, as an
     open answer is.
@@ -72,7 +74,7 @@ async def multiple_choice(example: Example, shared: EvaluationContext, session: 
         ModelError: the model gave no usable answer.
         RunError: a step has no output.
     """
-    orders = rotations(example.options)
+    orders = orders_of(example.options)
     texts = [[example.options[at] for at in order] for order in orders]
     plan = baselines.choosing_plan(example.question, texts)
     finished = await _run(plan, example, shared.setups[LIBRARY].library, session)
@@ -92,7 +94,11 @@ def lacks_options(_: EvaluationContext, example: Example) -> str:
     return "" if example.options else f"needs options, and question {example.id} has none."
 
 
-def rotations(options: Sequence[str], count: int = 4) -> tuple[tuple[int, ...], ...]:
+PAPER = ((0, 1, 2, 3), (3, 2, 1, 0), (2, 3, 0, 1), (1, 0, 3, 2))
+"""The orders of four options (PEARL, appendix)."""
+
+
+def orders_of(options: Sequence[str], count: int = 4) -> tuple[tuple[int, ...], ...]:
     """Orders in which every option stands at each place once, as far as the count goes.
 
     Args:
@@ -103,6 +109,8 @@ def rotations(options: Sequence[str], count: int = 4) -> tuple[tuple[int, ...], 
         For each order the options' places in the first one.
     """
     size = len(options)
+    if size == len(PAPER):
+        return PAPER[:count]
     return tuple(
         tuple((at + turn) % size for at in range(size)) for turn in range(min(count, size))
     )
