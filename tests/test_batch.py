@@ -237,6 +237,20 @@ def test_a_budget_stops_before_the_call_that_would_exceed_it(serve: Any):
     assert len(server.asked) == 60
 
 
+@pytest.mark.parametrize(
+    "usage", [None, {"prompt_tokens": 0, "completion_tokens": -1}, {"total_tokens": 500}]
+)
+def test_a_budget_holds_where_an_endpoint_does_not_say_what_a_call_took(serve: Any, usage: Any):
+    server = serve(lambda _: completion("Yes.", usage=usage))
+    write(*(question(f"q{at}") for at in range(20)))
+    assert "raise --max-tokens" in one_line(batch("--max-tokens", "9k"), 1)
+    sent = len(server.asked)
+    assert 1 <= sent < 9
+    assert all(one.body["max_tokens"] == 1000 for one in server.asked)
+    assert batch("--max-tokens", "9k").code == 1
+    assert len(server.asked) == sent
+
+
 def test_a_budget_in_money_needs_a_price(serve: Any):
     usage = {"prompt_tokens": 400, "completion_tokens": 100}
     server = serve(lambda _: completion("Yes.", usage=usage), PEARL_MAX_TOKENS="100")

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import random
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from functools import wraps
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pearl.models.base import Attempt, ModelError, Reply, Request, Usage
+from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Grant, MemoryLedger, judge
 from pearl.models.middleware.cache import CACHED_FOR, SMALLEST, Cached, PrefixWarmup
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, HaltError, RateLimiter, Throttled
@@ -512,7 +513,7 @@ async def test_calls_side_by_side_never_exceed_a_budget(calls: list[tuple[int, i
 
     async def one(expected: int, less: int) -> None:
         nonlocal sent
-        spent = max(0, expected - less)
+        spent = max(1, expected - less)
 
         async def ask(_: Request) -> Reply:
             nonlocal sent
@@ -531,26 +532,66 @@ async def test_calls_side_by_side_never_exceed_a_budget(calls: list[tuple[int, i
     assert await ledger.spent() == Amount(sent, 0)
 
 
+@pytest.mark.parametrize(
+    ("answer", "spent"),
+    [
+        (Reply("fine", Usage(10, 1)), (10, 1)),
+        # What an endpoint does not say counts as it was expected.
+        (Reply("fine"), (300, 20)),
+        (Reply("fine", Usage(10)), (10, 20)),
+        (ModelError("reply", "empty", usage=Usage(40, 5)), (40, 5)),
+        (ModelError("reply", "empty"), (300, 20)),
+        (ModelError("timeout", "late"), (300, 20)),
+        (ModelError("connection", "broken off"), (300, 20)),
+        (ModelError("connection", "unreachable", sent=False), (0, 0)),
+        (ModelError("timeout", "says the endpoint", status=408), (0, 0)),
+        (ModelError("rate", "slow down", status=429), (0, 0)),
+    ],
+)
 @clocked
-async def test_what_was_spent_in_vain_counts():
-    limit = Ceiling(tokens=1000, cost=1000)
+async def test_every_try_counts_as_what_it_cost(answer: Reply | ModelError, spent: tuple[int, int]):
+    ledger = MemoryLedger(Ceiling(tokens=1000), Amount())
+    layer = Budget(
+        scripted(answer), ledger, Ceiling(tokens=1000), lambda _: Usage(300, 20),
+        lambda usage: usage.prompt_tokens,
+    )  # fmt: skip
+    with suppress(ModelError):
+        assert (await layer(request())).usage == Usage(*spent)
+    assert await ledger.spent() == Amount(sum(spent), spent[0])
+
+
+@clocked
+async def test_a_try_that_the_budget_does_not_allow_is_not_made():
+    limit, asked = Ceiling(tokens=1000), []
+
+    async def empty(sent: Request) -> Reply:
+        asked.append(sent.limit)
+        raise ModelError("reply", "The model sent an empty answer.", usage=Usage(400, 20))
+
     ledger = MemoryLedger(limit, Amount())
-    tried = (Attempt("reply", "x", Usage(100, 1)),)
-    failing = ModelError("reply", "x", attempts=(*tried, *tried))
-    for answer in (Reply("fine", Usage(10, 1), attempts=tried), failing):
-        layer = Budget(
-            scripted(answer), ledger, limit, lambda _: Usage(300, 0),
-            lambda usage: usage.prompt_tokens,
-        )  # fmt: skip
-        try:
-            await layer(request())
-        except ModelError:
-            assert answer is failing
-    assert await ledger.spent() == Amount(101 + 11 + 202, 100 + 10 + 200)
+    budget = Budget(empty, ledger, limit, lambda _: Usage(400, 20), lambda _: 0)
+    with pytest.raises(ModelError, match="raise --max-tokens") as told:
+        await Retry(budget, ConcurrencyLimiter())(request())
+    assert told.value.reason == "budget"
+    assert [one.reason for one in told.value.attempts] == ["reply", "reply"]
+    # With a budget, a reply is told how long it may be.
+    assert asked == [20, 20]
+    assert await ledger.spent() == Amount(840, 0)
 
 
 @clocked
-async def test_a_cancelled_call_gives_its_reservation_back():
+async def test_an_endpoint_that_passes_over_the_limit_is_expected_to_do_so_again():
+    limit = Ceiling(tokens=1000)
+    ledger = MemoryLedger(limit, Amount())
+    layer = Budget(scripted(Reply("long", Usage(10, 600))), ledger, limit,
+                   lambda _: Usage(10, 20), lambda _: 0)  # fmt: skip
+    await layer(request())
+    with pytest.raises(ModelError, match="may take 610 tokens"):
+        await layer(request())
+
+
+@clocked
+async def test_a_call_cut_off_under_way_counts_as_expected():
     limit = Ceiling(tokens=100)
     ledger = MemoryLedger(limit, Amount())
     layer = Budget(Endpoint(10), ledger, limit, lambda _: Usage(100, 0), lambda _: 0)
@@ -558,7 +599,7 @@ async def test_a_cancelled_call_gives_its_reservation_back():
     await asyncio.sleep(0.005)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert await ledger.reserve(Amount(100, 0)) is Grant.GRANTED
+    assert await ledger.reserve(Amount(1, 0)) is Grant.REFUSED
 
 
 # --- keep ---

@@ -16,17 +16,16 @@ from typing import Any
 
 from distributed import Client, LocalCluster, Worker, WorkerPlugin, as_completed, get_worker
 
-from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, resume, stored_rows
+from pearl.jobs.job import CONCURRENT_TASKS, Job, JobSettings, open_ledger, resume, stored_rows
 from pearl.jobs.workers import JobProgress, Task, Work, WorkerPool
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError
 from pearl.models.constraints import Mode
-from pearl.models.middleware.budget import Amount, Ceiling
+from pearl.models.middleware.budget import Ceiling
 from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
 from pearl.models.routing import ModelNames, readers_of
 from pearl.models.tokens import Prices, counter_of
 from pearl.runtime.context import Context, learned_window
-from pearl.store.history import totals
 from pearl.store.store import Store, StoreLedger, open_store
 
 PATIENCE = 30.0
@@ -202,10 +201,7 @@ def run_on_cluster(
         ModelError: nothing more can be asked; what was done is kept.
     """
     run, limits = progress.run, settings.limits
-    spent = totals(store.engine, run).spent_by(settings.model.name)
-    tokens = sum(usage.total for usage in spent.values())
-    amount = Amount(tokens, settings.prices.cost(spent) or 0)
-    StoreLedger(store, run, limits.ceiling).open(amount)
+    open_ledger(store, run, settings)
     left, output = asyncio.run(resume(job, store, progress))
     changed(progress)
     plugin = f"pearl-{run}"

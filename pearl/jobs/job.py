@@ -20,12 +20,13 @@ from pearl.lang.source import InputError
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.constraints import Mode
+from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.routing import members
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.store.history import latest, read_row_keys, read_rows, totals
-from pearl.store.store import Store, open_store
+from pearl.store.store import Store, StoreLedger, open_store
 
 CONCURRENT_TASKS = 64
 """Tasks under way at a time where the number of calls is left to adapt."""
@@ -130,9 +131,15 @@ def start(
                 ) from None
             run_on_cluster(job, settings, store, scope, progress, changed)
         else:
-            spent, prices = totals(store.engine, run).spent_by(model.name), settings.prices
+            ledger = open_ledger(store, run, settings)
             engine = start_engine(
-                model, store, scope, limits, prices, spent, constrain=settings.constrain
+                model,
+                store,
+                scope,
+                limits,
+                settings.prices,
+                ledger=ledger,
+                constrain=settings.constrain,
             )
             size = limits.concurrency or CONCURRENT_TASKS
             pool = WorkerPool(job.work, job.context, engine, store, run, size, progress, changed)
@@ -247,6 +254,18 @@ def stored_rows(store: Store, run: str, only: set[str] | None = None) -> Iterato
     """A run's rows in the order of the tasks, all of them or some."""
     rows = read_rows(store.engine, run)
     return (row for name, row in rows if only is None or name in only)
+
+
+def open_ledger(store: Store, run: str, settings: JobSettings) -> StoreLedger | None:
+    """The ledger of a run with a limit, with what its earlier goes have spent; else None."""
+    ceiling = settings.limits.ceiling
+    if ceiling == Ceiling():
+        return None
+    spent = totals(store.engine, run).spent_by(settings.model.name)
+    tokens = sum(usage.total for usage in spent.values())
+    ledger = StoreLedger(store, run, ceiling)
+    ledger.open(Amount(tokens, settings.prices.cost(spent) or 0))
+    return ledger
 
 
 def spent_in(run: str, settings: JobSettings) -> dict[str, Usage]:

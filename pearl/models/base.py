@@ -84,6 +84,7 @@ class Request:
             it is free.
         plain: the key of the same call without a constraint; empty where it has none.
         model: who is to answer, where a run has several models.
+        limit: tokens that the reply may have where no setting says so; 0 for any number.
     """
 
     call: Call
@@ -96,6 +97,7 @@ class Request:
     constraint: Constraint | None = None
     plain: str = ""
     model: Model | None = None
+    limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ class ModelError(Exception):
         attempts: what was tried before and failed.
         window: tokens that fit the model, where an endpoint that refuses a longer prompt says so.
         status: HTTP's, where an endpoint answered with an error; else 0.
+        sent: whether the call may have reached whoever answers it.
     """
 
     def __init__(
@@ -168,6 +171,7 @@ class ModelError(Exception):
         attempts: tuple[Attempt, ...] = (),
         window: int | None = None,
         status: int = 0,
+        sent: bool = True,
     ) -> None:
         super().__init__(message)
         self.reason = reason
@@ -176,6 +180,7 @@ class ModelError(Exception):
         self.attempts = attempts
         self.window = window
         self.status = status
+        self.sent = sent
 
 
 Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]

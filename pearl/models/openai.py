@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from pearl.lang.values import canonical_json
 from pearl.models.base import FINAL, Constraint, ModelError, Reply, Request, Usage
 from pearl.models.constraints import GRAMMARS, Forms, request_fields
-from pearl.models.tokens import count_tokens, counter, plain_name, room_for
+from pearl.models.tokens import REASONING, count_tokens, counter, plain_name, room_for
 from pearl.models.transport import SHOWN, Redact, Transport, complaint_of, failure, read_complaint
 from pearl.prompts.calls import ExecuteStep
 
@@ -124,7 +124,6 @@ FIRST_EXPLICIT = (5, 6)
 """The first version of GPT that is told where a prefix ends."""
 
 _VERSION = re.compile(r"(?:^|[:/])gpt-(\d)(?:\.(\d+))?(?!\d)")
-_REASONING = re.compile(r"(?:^|[:/])(?:o\d|gpt-[5-9])(?!.*chat)")
 _CACHING = re.compile(r"prompt_cache|cache_control")
 _NOT_TAKEN = re.compile(
     r"(?i)unsupported|not supported|unknown|unrecogni[sz]ed|unexpected|not permitted|forbidden"
@@ -223,7 +222,7 @@ def first_form(name: str, settings: Settings) -> Form:
     own = _is_openai(settings)
     limit = NEW_LIMIT if own else OLD_LIMIT
     # Reasoning models refuse every temperature but their own; a batch of many is not sent twice.
-    greedy = not (own and _REASONING.search(name))
+    greedy = not (own and REASONING.search(name))
     caching = settings.prompt_cache
     if caching == "anthropic":
         return Form("anthropic", limit, greedy=greedy)
@@ -284,8 +283,8 @@ class Writer:
         settings, document = self._settings, request.document if request.stable else ""
         sampling = settings.sampling_fields(request.sample, greedy=form.greedy)
         fields = {"model": self._name, **sampling, **form.fields(document)}
-        if settings.max_tokens is not None:
-            fields[form.limit] = settings.max_tokens
+        if limit := settings.max_tokens or request.limit:
+            fields[form.limit] = limit
         if request.constraint is not None:
             fields |= self.held(request.constraint)
         return fields

@@ -141,6 +141,12 @@ BYTES_A_TOKEN = 1.4
 REPLY = 1000
 """Tokens that a reply may have where no limit is set: longer ones are rare."""
 
+REASONED = 8000
+"""The same of a model that writes down what it thinks before it answers."""
+
+REASONING = re.compile(r"(?:^|[:/])(?:o\d|gpt-[5-9])(?!.*chat)")
+"""Names of such models."""
+
 OVERHEAD = 16
 """Tokens by which an endpoint wraps messages."""
 

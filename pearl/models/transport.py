@@ -321,7 +321,7 @@ def _mapped_errors() -> Iterator[None]:
         fault = "broken"
     else:
         return
-    raise ModelError(*FAULTS[fault])
+    raise ModelError(*FAULTS[fault], sent=fault in ("protocol", "half", "broken"))
 
 
 @dataclass(frozen=True, slots=True)

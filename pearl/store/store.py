@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, replace
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import delete, select, text
@@ -189,7 +192,8 @@ class _Bill(NamedTuple):
 class StoreLedger:
     """Adds up what every process of a run spends and reserves.
 
-    A process that has died keeps what it spent; what it had reserved is free.
+    A process that has died keeps what it spent, and what it had reserved: calls that were under
+    way then may have been paid for.
 
     Args:
         store: where the ledger is.
@@ -203,7 +207,11 @@ class StoreLedger:
         self._ceiling = ceiling
 
     def open(self, spent: Amount) -> None:
-        """Begin, or begin again, with what earlier goes have spent."""
+        """Begin, or begin again, with what earlier goes have spent.
+
+        Args:
+            spent: as their journals say; what they reserved here and never settled counts too.
+        """
         self._store.writer.post(_open, _Bill(self._run, "", spent, Amount()))
 
     async def reserve(self, wanted: Amount) -> Grant:
@@ -225,8 +233,12 @@ class StoreLedger:
 
 def _open(connection: Connection, changes: list[_Bill]) -> None:
     for bill in changes:
+        rows = list(connection.execute(select(ledger).where(ledger.c.run == bill.run)))
+        known = _sum((row.tokens, row.cost) for row in rows)
+        known += _sum((row.reserved_tokens, row.reserved_cost) for row in rows)
+        most = Amount(max(known.tokens, bill.spent.tokens), max(known.cost, bill.spent.cost))
         connection.execute(delete(ledger).where(ledger.c.run == bill.run))
-        _add(connection, bill)
+        _add(connection, bill._replace(spent=most))
 
 
 def _reserve(connection: Connection, changes: list[tuple[Ceiling, _Bill]]) -> list[Grant]:
@@ -235,9 +247,11 @@ def _reserve(connection: Connection, changes: list[tuple[Ceiling, _Bill]]) -> li
     for ceiling, bill in changes:
         _one_at_a_time(connection, bill.run)
         rows = list(connection.execute(select(ledger).where(ledger.c.run == bill.run)))
-        spent = sum((Amount(row.tokens, row.cost) for row in rows), Amount())
-        alive = (row for row in rows if not is_dead(row.owner, row.seen, now))
-        reserved = sum((Amount(row.reserved_tokens, row.reserved_cost) for row in alive), Amount())
+        spent = _sum((row.tokens, row.cost) for row in rows)
+        dead = [is_dead(row.owner, row.seen, now) for row in rows]
+        held = [(row.reserved_tokens, row.reserved_cost) for row in rows]
+        spent += _sum(compress(held, dead))
+        reserved = _sum(compress(held, map(not_, dead)))
         verdicts.append(judge(ceiling, spent, reserved, bill.reserved))
         if verdicts[-1] is Grant.GRANTED:
             _add(connection, bill)
@@ -254,8 +268,12 @@ def _spent(connection: Connection, changes: list[str]) -> list[Amount]:
     found = []
     for run in changes:
         rows = connection.execute(select(ledger).where(ledger.c.run == run))
-        found.append(sum((Amount(row.tokens, row.cost) for row in rows), Amount()))
+        found.append(_sum((row.tokens, row.cost) for row in rows))
     return found
+
+
+def _sum(amounts: Iterable[tuple[int, int]]) -> Amount:
+    return sum((Amount(*amount) for amount in amounts), Amount())
 
 
 def _add(connection: Connection, bill: _Bill) -> None:

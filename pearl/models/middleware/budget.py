@@ -7,12 +7,13 @@ calls side by side cannot exceed a limit together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Protocol
 
 from pearl.models.base import Ask, ModelError, Reply, Request, Usage
+from pearl.models.middleware.rate_limit import HaltError
 
 LOOK = 0.2
 """Seconds between looks at a ledger that other processes write in."""
@@ -106,9 +107,16 @@ class MemoryLedger:
         return self._spent
 
 
-@dataclass(frozen=True)
+BILLED = frozenset({"timeout", "connection", "reply", "refusal", "cut"})
+"""Reasons that leave open what a call cost that was sent."""
+
+
+@dataclass
 class Budget:
-    """Makes a call where the ledger grants it.
+    """Makes a call where the ledger grants it: every try by itself, as each is paid for.
+
+    What an endpoint does not say of a call's tokens counts as it was expected; so does a call
+    that is broken off under way, as nobody learns what it came to.
 
     Args:
         ask: makes the call.
@@ -116,6 +124,7 @@ class Budget:
         ceiling: what may be spent, for messages.
         expect: the tokens that a request may take.
         price: what tokens cost, in millionths of a dollar.
+        sleep: waits some seconds, or less where there is nothing left to wait for.
     """
 
     ask: Ask
@@ -123,38 +132,61 @@ class Budget:
     ceiling: Ceiling
     expect: Callable[[Request], Usage]
     price: Callable[[Usage], int]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _longest: int = field(default=0, init=False)
 
     async def __call__(self, request: Request) -> Reply:
         """Answer.
 
         Raises:
-            ModelError: the call would exceed the budget; or as the layer within.
+            HaltError: the call would exceed the budget.
+            ModelError: as the layer within.
         """
-        wanted = self._amount(self.expect(request))
+        expected = self.expect(request)
+        limit = expected.completion_tokens
+        # An endpoint that has passed over the limit once may do so again.
+        expected = replace(expected, completion_tokens=max(limit, self._longest))
+        wanted = self._amount(expected)
         while (grant := await self.ledger.reserve(wanted)) is not Grant.GRANTED:
             if grant is Grant.REFUSED:
-                spent, limit = await self.ledger.spent(), self.ceiling
-                over = limit.tokens is not None and spent.tokens + wanted.tokens > limit.tokens
-                raise ModelError(
-                    "budget",
-                    f"The next call may take {wanted.tokens:,} tokens, and {spent.tokens:,} of "
-                    f"{limit.tokens:,} are spent: raise --max-tokens."
-                    if over
-                    else f"The next call may cost ${wanted.cost / 1e6:.4f}, and "
-                    f"${spent.cost / 1e6:.4f} of ${(limit.cost or 0) / 1e6:.4f} are spent: raise "
-                    "--max-cost.",
-                )
-            await asyncio.sleep(LOOK)
-        usage = Usage()
+                raise await self._refusal(wanted)
+            await self.sleep(LOOK)
+        usage = expected
         try:
-            reply = await self.ask(request)
-            usage = sum((attempt.usage for attempt in reply.attempts), reply.usage)
-            return reply
+            reply = await self.ask(replace(request, limit=limit))
+            usage = _known(reply.usage, expected)
+            self._longest = max(self._longest, usage.completion_tokens)
+            return replace(reply, usage=usage)
         except ModelError as error:
-            usage = sum((attempt.usage for attempt in error.attempts), Usage())
+            unknown = error.reason in BILLED and error.sent and not error.status
+            if unknown or error.usage != Usage():
+                error.usage = _known(error.usage, expected)
+            usage = error.usage
             raise
         finally:
             await self.ledger.settle(wanted, self._amount(usage))
 
+    async def _refusal(self, wanted: Amount) -> HaltError:
+        spent, limit = await self.ledger.spent(), self.ceiling
+        over = limit.tokens is not None and spent.tokens + wanted.tokens > limit.tokens
+        return HaltError(
+            "budget",
+            f"The next call may take {wanted.tokens:,} tokens, and {spent.tokens:,} of "
+            f"{limit.tokens:,} are spent: raise --max-tokens."
+            if over
+            else f"The next call may cost ${wanted.cost / 1e6:.4f}, and "
+            f"${spent.cost / 1e6:.4f} of ${(limit.cost or 0) / 1e6:.4f} are spent: raise "
+            "--max-cost.",
+        )
+
     def _amount(self, usage: Usage) -> Amount:
         return Amount(usage.total, self.price(usage))
+
+
+def _known(usage: Usage, expected: Usage) -> Usage:
+    """What an endpoint says, and where it says nothing what was expected."""
+    return Usage(
+        usage.prompt_tokens or expected.prompt_tokens,
+        usage.completion_tokens or expected.completion_tokens,
+        usage.cached_tokens,
+    )

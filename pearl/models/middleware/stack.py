@@ -1,7 +1,7 @@
 """A run's models, each in its layers.
 
-From the outside in: the circuit breaker, the cache, the budget, the prefix
-warm-up, the retries, the limits of rate and concurrency, the model. Several
+From the outside in: the circuit breaker, the cache, the prefix warm-up, the
+retries, the limits of rate and concurrency, the budget, the model. Several
 models have all but the breaker to themselves, over one store and one ledger:
 what one of them is refused for good, ends the run, as no question could be
 answered without it.
@@ -28,7 +28,16 @@ from pearl.models.middleware.rate_limit import (
 )
 from pearl.models.middleware.retry import TRIES, Retry
 from pearl.models.routing import members, model_for
-from pearl.models.tokens import BYTES_A_TOKEN, FREE, NO_PRICES, REPLY, Prices, upper
+from pearl.models.tokens import (
+    BYTES_A_TOKEN,
+    FREE,
+    NO_PRICES,
+    REASONED,
+    REASONING,
+    REPLY,
+    Prices,
+    upper,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +197,14 @@ def _layered(
     """One model in all layers but the breaker."""
     requests = RateLimiter(limits.rpm) if limits.rpm else None
     tokens = RateLimiter(limits.tpm) if limits.tpm else None
-    expect = partial(_expected, model=model.name, reply=env_number("PEARL_MAX_TOKENS") or REPLY)
-    ask: Ask = Throttled(
-        model.answer, limiter, requests, tokens, lambda request: expect(request).total
-    )
-    ask = Retry(ask, limiter, limits.tries, limits.max_wait)
-    ask = PrefixWarmup(ask)
+    usual = REASONED if REASONING.search(model.name) else REPLY
+    reply = env_number("PEARL_MAX_TOKENS") or usual
+    expect = partial(_expected, model=model.name, reply=reply)
+    ask: Ask = model.answer
     if ledger is not None:
         cost = (prices.get(model.name) or FREE).cost
-        ask = Budget(ask, ledger, limits.ceiling, expect, cost)
+        ask = Budget(ask, ledger, limits.ceiling, expect, cost, limiter.sleep)
+    ask = Throttled(ask, limiter, requests, tokens, lambda request: expect(request).total)
+    ask = Retry(ask, limiter, limits.tries, limits.max_wait)
+    ask = PrefixWarmup(ask)
     return ask if replies is None else Cached(ask, replies, scope, model, limiter.sleep)
