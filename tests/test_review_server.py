@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import threading
@@ -287,6 +288,44 @@ class TestPages:
         assert "Nobody else leaves" in page
         assert "Of the 1 plan" in ben.get("/agreement").text
         assert secret not in ben.get(f"/plan/{other}").text
+
+    def test_people_map_answers_to_options_and_are_held_against_the_model(self, tmp_path: Path):
+        rows = [
+            {"id": str(at), "plan": GOOD.format(who=f"Ada {at}"), "question": f"Why, {at}?",
+             "answer": f"It closed & {at}.", "options": ["She <was> ill", "It closed"],
+             "option": "AB"[at % 2], "gold": "B"}
+            for at in range(4)
+        ]  # fmt: skip
+        # The last was mapped to no option, so there is nothing to be held against.
+        rows.append({**rows[0], "id": "4", "option": None, "question": "Who?"})
+        (tmp_path / "rows.jsonl").write_text(
+            "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
+        )
+        with reviewing("rows.jsonl") as found:
+            anna, ben = found.browser(0), found.browser(1)
+            page = anna.get(f"/plan/{found.ids[0]}").text
+            assert "It closed &amp; 0." in page
+            assert "A. She &lt;was&gt; ill" in page
+            assert 'name="option"' not in anna.get(f"/plan/{found.ids[4]}").text
+            refused(anna.judge(found.ids[0], option="C"), 422, "no such option")
+            refused(anna.judge(found.ids[4], option="A"), 422, "no such option")
+            for at, plan in enumerate(found.ids[:4]):
+                assert anna.judge(plan, option="AB"[at % 2]).status == 303
+                assert ben.judge(plan, option="none" if at else "A").status == 303
+            # Another choice takes the place of the first; a verdict alone changes none.
+            assert anna.judge(found.ids[3], option="A").status == 303
+            assert anna.judge(found.ids[3], "no").status == 303
+            assert 'value="A" checked' in anna.get(f"/plan/{found.ids[3]}").text
+            assert "Answers mapped to options" in anna.get("/agreement").text
+            told = call("review", "agreement", "--json", "--store", "store.db").json
+        [table] = [one for one in told["blocks"] if one.get("table") == "Answers mapped to options"]
+        pairs = {(row["one"], row["other"]): row for row in table["rows"]}
+        anna_model = pairs["the model", "Anna"]
+        assert (anna_model["plans"], anna_model["same"]) == (4, 0.75)
+        # Chance: the model has A and B twice each, Anna three A and one B.
+        assert anna_model["cohen"] == pytest.approx((0.75 - 0.5) / (1 - 0.5))
+        assert pairs["the model", "Ben"]["same"] == 0.25
+        assert pairs["Anna", "Ben"]["same"] == 0.25
 
     def test_an_edit_is_checked_kept_and_sent(self, tmp_path: Path):
         folder = plans(tmp_path / "plans", 1)

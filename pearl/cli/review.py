@@ -163,7 +163,7 @@ def agreement(form: str | None, output: str, store: str, as_json: bool) -> None:
     check_output(output)
     from pearl.review.agreement import review_report
     from pearl.review.people import everybody
-    from pearl.review.verdicts import read_verdicts
+    from pearl.review.verdicts import read_mappings, read_verdicts
     from pearl.store.database import address
 
     with open_existing(store) as engine:
@@ -171,7 +171,8 @@ def agreement(form: str | None, output: str, store: str, as_json: bool) -> None:
         if "://" in address(store):
             place = engine.url.render_as_string(hide_password=True)
         about = (("store", place),)
-        report = review_report(read_verdicts(engine), everybody(engine), about)
+        given = (read_verdicts(engine), everybody(engine), about)
+        report = review_report(*given, mapped=read_mappings(engine))
     show(report, form, output, as_json=as_json)
 
 

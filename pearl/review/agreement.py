@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import InputError
 from pearl.report.document import NONE, Block, Column, Report, Table, Text, percent
 from pearl.review.people import Person
-from pearl.review.verdicts import CATEGORIES, RecordedVerdict, Verdict, last, unswayed
+from pearl.review.verdicts import CATEGORIES, MappedAnswer, RecordedVerdict, Verdict, last, unswayed
 
 if TYPE_CHECKING:
     from nltk.metrics.agreement import AnnotationTask
@@ -164,6 +164,7 @@ def review_report(
     recorded: Sequence[RecordedVerdict],
     people: Mapping[int, Person],
     about: Sequence[tuple[str, str]] = (),
+    mapped: Sequence[MappedAnswer] = (),
 ) -> Report:
     """What a review comes to.
 
@@ -171,6 +172,7 @@ def review_report(
         recorded: verdicts, in the order in which they were given.
         people: who gave them, by number.
         about: facts, each with its name.
+        mapped: which options they took answers for.
 
     Raises:
         InputError: the library that counts agreement is not installed.
@@ -187,6 +189,8 @@ def review_report(
     blocks: list[Block] = [_judged(final, people), _agreed(questions)]
     if questions[0][2].pairs:
         blocks.append(_pairs(questions[0][2], people))
+    if mapped:
+        blocks.append(_mappings(mapped, people))
     return Report("Review", facts, tuple(blocks))
 
 
@@ -267,6 +271,21 @@ def _pairs(found: Agreement, people: Mapping[int, Person]) -> Table:
         tuple(rows),
         data=tuple(data),
     )
+
+
+MODEL = 0
+"""In place of a person's number: the model that mapped the answers."""
+
+
+def _mappings(mapped: Sequence[MappedAnswer], people: Mapping[int, Person]) -> Table:
+    """PEARL's mapping study: which options people and the model take the same answers for."""
+    labels: dict[str, dict[int, str]] = {}
+    for one in mapped:
+        labels.setdefault(one.plan, {MODEL: one.chosen})[one.person] = one.option
+    shown = {MODEL: Person(MODEL, "the model"), **people}
+    table = _pairs(agreement(labels), shown)
+    note = "Of answers that both mapped to an option, or to none."
+    return replace(table, title="Answers mapped to options", note=note)
 
 
 def _coefficient(value: float | None) -> str:

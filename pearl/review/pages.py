@@ -36,16 +36,20 @@ from pearl.review.verdicts import (
     CONFIDENCE,
     CORRECT,
     LONGEST_WORDS,
+    NO_OPTION,
     Verdict,
     Version,
     accept_edit,
     add_version,
     edited,
     last,
+    options_of,
     read_form,
+    read_mappings,
     read_verdicts,
     read_versions,
     save,
+    save_mapping,
     send_to_demos,
 )
 from pearl.viewer.plans import Line, picture, plain, plan_lines
@@ -243,8 +247,12 @@ def check_page(visit: Visit) -> Response:
 def judge(visit: Visit) -> Response:
     """Take a verdict. It is safe before the answer goes out."""
     item = _item(visit)
+    option = visit.field("option")
     try:
         verdict = read_form(visit.form)
+        given = options_of(item)
+        if option and not (given and option in (*given, NO_OPTION)):
+            raise InputError("There is no such option: choose from those on the page.")
     except InputError as error:
         if not visit.in_part:
             raise
@@ -252,6 +260,8 @@ def judge(visit: Visit) -> Response:
         return visit.show("_judging.jinja", _judging(visit, item) | entered, 422)
     with visit.session.writing() as connection:
         save(connection, item.id, visit.who.id, verdict)
+        if option:
+            save_mapping(connection, item, visit.who.id, option)
     if not visit.in_part:
         return back_to(f"/plan/{item.id}#judging")
     values = _judging(visit, item) | _versions(visit, item) | {"saved": True}
@@ -287,7 +297,9 @@ def send_version(visit: Visit) -> Response:
 def agreement_page(visit: Visit) -> Response:
     """The tables, of those plans only that whoever asks has judged."""
     ours = [item.id for item in visit.session.items if item.id in visit.own]
-    report = review_report(read_verdicts(visit.session.engine, ours), visit.people)
+    engine = visit.session.engine
+    mapped = [one for one in read_mappings(engine) if one.plan in ours]
+    report = review_report(read_verdicts(engine, ours), visit.people, mapped=mapped)
     return visit.show("agreement.jinja", {"report": report, "count": len(ours)})
 
 
@@ -335,6 +347,9 @@ def _judging(visit: Visit, item: Item) -> dict[str, Any]:
     open_ones = [one for one in items if one.id not in visit.own and one.id != item.id]
     return {
         "item": item,
+        "options": options_of(item),
+        "mapped": visit.field("option") or _mapped(visit, item),
+        "none": NO_OPTION,
         "verdict": own.verdict if own else None,
         "others": others,
         "following": open_ones[0] if open_ones else None,
@@ -346,6 +361,13 @@ def _judging(visit: Visit, item: Item) -> dict[str, Any]:
         "trouble": "",
         "saved": False,
     }
+
+
+def _mapped(visit: Visit, item: Item) -> str:
+    """Which option whoever looks took the answer for; empty where nothing was said."""
+    own = (item.id, visit.who.id)
+    said = {(one.plan, one.person): one.option for one in read_mappings(visit.session.engine)}
+    return said.get(own, "")
 
 
 def _entered(visit: Visit) -> dict[str, Any]:

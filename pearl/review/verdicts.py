@@ -17,11 +17,12 @@ from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
 from pearl.lint.checker import check
+from pearl.prompts.calls import letter
 from pearl.review.folders import Folders, create, demo_name, version_file
 from pearl.review.queue import LONGEST, Item
 from pearl.store.database import reading
 from pearl.store.store import storable
-from pearl.store.tables import review_verdicts, review_versions
+from pearl.store.tables import review_mappings, review_verdicts, review_versions
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Row
@@ -170,6 +171,56 @@ def last(given: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedVerd
 def unswayed(given: Iterable[RecordedVerdict]) -> dict[tuple[str, int], RecordedVerdict]:
     """What each person said last of each plan before another's verdict was shown."""
     return {(one.plan, one.person): one for one in given if not one.seen}
+
+
+NO_OPTION = "none"
+"""In place of a letter: the answer means none of the options."""
+
+
+@dataclass(frozen=True, slots=True)
+class MappedAnswer:
+    """Which option a person took a run's answer for (PEARL, section 3, has a model do it).
+
+    Args:
+        plan: the plan's id.
+        person: the giver's number.
+        option: a letter, or `NO_OPTION`.
+        chosen: the model's option for the same answer.
+    """
+
+    plan: str
+    person: int
+    option: str
+    chosen: str
+
+
+def options_of(item: Item) -> Mapping[str, str]:
+    """The options of an item by letter; none where its run's answer was mapped to none."""
+    if not item.about.get("answer") or not _chosen(item):
+        return {}
+    return {letter(at): text for at, text in enumerate(item.about.get("options", ()))}
+
+
+def _chosen(item: Item) -> str:
+    """The letter of the option that the model chose; of a batch its text stands behind it."""
+    return str(item.about.get("option", "")).partition(".")[0].strip()
+
+
+def save_mapping(connection: Connection, item: Item, person: int, option: str) -> None:
+    """Add which option somebody takes the answer of an item's run for."""
+    row = {"plan": item.id, "person": person, "option": option, "chosen": _chosen(item)}
+    connection.execute(insert(review_mappings), row | {"given": time.time()})
+
+
+def read_mappings(engine: Engine) -> list[MappedAnswer]:
+    """What each person said last of each answer."""
+    query = select(review_mappings).order_by(review_mappings.c.id)
+    with reading(engine) as connection:
+        found = {
+            (row.plan, row.person): MappedAnswer(row.plan, row.person, row.option, row.chosen)
+            for row in connection.execute(query)
+        }
+    return list(found.values())
 
 
 _AT_ONCE = 400

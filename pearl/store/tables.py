@@ -33,6 +33,7 @@ CHANGES: Mapping[str, str] = MappingProxyType(
         "0003": "ALTER TABLE entries ADD COLUMN started FLOAT",
         "0004": "",  # the tables of pearl review, which are new
         "0005": "ALTER TABLE entries ADD COLUMN model TEXT DEFAULT '' NOT NULL",
+        "0006": "",  # the table of what people map answers to, which is new
     }
 )
 """What brings the tables of the version before to a version; in order."""
@@ -164,6 +165,16 @@ review_verdicts = Table(
     Index("review_verdicts_by_plan", "plan", "person", "id"),
 )
 """Every verdict that was ever given. ``seen``: its giver had been shown another's before."""
+
+review_mappings = Table(
+    "review_mappings",
+    metadata,
+    _serial(),
+    *_columns(Text, "plan option chosen"),
+    *_columns(Integer, "person"),
+    *_columns(Float, "given"),
+)
+"""Which option each person took a run's answer for, the last of each counts, and the model's."""
 
 review_versions = Table(
     "review_versions",
