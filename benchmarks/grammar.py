@@ -1,11 +1,12 @@
 """Random texts of a plan grammar parse and check without an error; recorded plans are among them.
 
     python -m benchmarks.grammar 300 --library core --library quality [--json FILE]
-    python -m benchmarks.grammar 20 --library core --steps 3 --gguf MODEL.gguf
+    python -m benchmarks.grammar 3334 --gguf random
 
 Each text is drawn from llguidance's masks over the bytes, so that nothing but the grammar decides
 what comes next: what the grammar forgets shows as a finding of the checker. With ``--gguf``,
-llama.cpp draws them instead, from the GBNF form, at temperature 5.
+llama.cpp draws them instead, from the GBNF form: with a model's weights at temperature 5, or with
+random ones over bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pearl.lang.ast import Plan, renamed
@@ -40,6 +43,9 @@ END = 256
 _MOST = 20_000
 """Bytes after which a text is taken to be one that never ends."""
 
+
+CONTEXT = 16384
+"""Tokens of a text drawn with random weights, at most."""
 
 _KINDS = {
     **dict.fromkeys(b"0123456789", "digit"),
@@ -164,32 +170,83 @@ def recorded(rows: Path, library: Library, every: int = 1) -> Iterator[tuple[boo
             yield takes(start, written), written
 
 
+def random_weights(path: Path) -> None:
+    """Write a GGUF file of llama's architecture: one small layer of random weights over bytes."""
+    import numpy as np
+    from gguf import GGUFWriter, TokenType
+
+    width, tokens = 32, [*_byte_names(), "<end>"]
+    writer, chance = GGUFWriter(path, "llama"), np.random.default_rng(0)
+    writer.add_context_length(CONTEXT)
+    writer.add_embedding_length(width)
+    writer.add_feed_forward_length(width)
+    writer.add_rope_dimension_count(width)
+    writer.add_block_count(1)
+    writer.add_head_count(1)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([TokenType.NORMAL] * END + [TokenType.CONTROL])
+    # llama.cpp wants a list of merges; this one makes no token.
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(END)
+    writer.add_eos_token_id(END)
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(width, np.float32))
+    shapes = dict.fromkeys(("token_embd", "output"), (len(tokens), width))
+    inner = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+    shapes |= {f"blk.0.{name}": (width, width) for name in inner}
+    for name, shape in shapes.items():
+        writer.add_tensor(f"{name}.weight", chance.normal(0, 0.3, shape).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _byte_names() -> list[str]:
+    """The characters that stand for the bytes in GPT-2's vocabulary."""
+    shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = count(256)
+    return [chr(byte if byte in shown else next(others)) for byte in range(256)]
+
+
 def by_llama(gguf: str, grammar: Grammar) -> Callable[[random.Random], str]:
-    """A function that draws texts of a grammar with llama.cpp, at temperature 5."""
+    """A function that draws texts of a grammar with llama.cpp's own sampler.
+
+    Args:
+        gguf: a model's file, which draws at temperature 5; or ``random``: `random_weights`, by
+            which quotes and line breaks are made likelier, and ``return`` and the end less, so that
+            plans have several steps.
+        grammar: that the texts are held to.
+    """
     import xllamacpp
 
     options = xllamacpp.CommonParams()
-    options.model.path = gguf
-    options.n_ctx = 4096
+    options.n_ctx = CONTEXT if gguf == "random" else 4096
     options.n_parallel = 1
+    options.verbosity = -1
+    options.warmup = options.fit_params = False
     options.cpuparams.n_threads = options.cpuparams_batch.n_threads = 1
-    server = xllamacpp.Server(options)
+    with TemporaryDirectory() as folder:
+        if gguf == "random":
+            random_weights(Path(folder) / "random.gguf")
+        options.model.path = gguf if gguf != "random" else f"{folder}/random.gguf"
+        server = xllamacpp.Server(options)
+    body = {"prompt": "Plan:", "grammar": grammar.gbnf, "samplers": ["temperature"]}
+    body |= {"temperature": 5, "n_predict": options.n_ctx - 100, "cache_prompt": False}
 
     def sample(random: random.Random) -> str:
-        reply = server.handle_chat_completions(
-            {
-                "messages": [{"role": "user", "content": "Write a plan."}],
-                "grammar": grammar.gbnf,
-                "temperature": 5,
-                "seed": random.randrange(1 << 31),
-                "max_tokens": 2000,
-            }
-        )
-        reply = json.loads(reply) if isinstance(reply, str) else reply
-        choice = reply["choices"][0]
+        if gguf == "random":
+            likelier = {ord('"'): 5, ord("\n"): 4, ord(")"): 2, ord("r"): -6, END: -6}
+            bias = [[token, random.uniform(most / 2, most)] for token, most in likelier.items()]
+            body.update(temperature=1, logit_bias=bias)
+        reply = server.handle_completions({**body, "seed": random.randrange(1 << 31)})
+        choice = (json.loads(reply) if isinstance(reply, str) else reply)["choices"][0]
         if choice["finish_reason"] == "length":
             raise ValueError("a text comes to no end")
-        return str(choice["message"]["content"])
+        return str(choice["text"])
 
     return sample
 
@@ -238,7 +295,7 @@ def drawn(name: str, chosen: argparse.Namespace) -> Outcome:
         outcome.first = outcome.first or (text if found else "")
         outcome.texts += 1
         outcome.steps += len(parse(text).plan.steps)
-        if outcome.texts % 50 == 0 or chosen.gguf:
+        if outcome.texts % 50 == 0:
             print(f"\r{name}: {outcome.texts} texts", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     outcome.seconds = round(time.monotonic() - began, 1)
@@ -252,7 +309,7 @@ def main() -> None:
     options.add_argument("--steps", type=int, default=STEPS)
     options.add_argument("--new-actions", type=int, default=0)
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--gguf", help="draw with llama.cpp and this model")
+    options.add_argument("--gguf", help="draw with llama.cpp and this model, or random weights")
     options.add_argument("--json", type=Path, help="write the figures to this file")
     chosen = options.parse_args()
     mined = [str(MINED)] if MINED.exists() else []

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.grammar import (
     MINED,
     RECORDED,
+    by_llama,
     errors,
     matcher_of,
     numbered,
@@ -61,6 +62,15 @@ def test_a_random_plan_has_no_errors(name: str, own: int, typed: Library):
     assert [(found, plan) for plan in plans if (found := errors(plan, library))] == []
     assert any("#" in plan for plan in plans)
     assert max(len(parse(plan).plan.steps) for plan in plans) == 6
+
+
+def test_what_llama_cpp_draws_with_random_weights_has_no_errors(typed: Library):
+    pytest.importorskip("xllamacpp", reason="xllamacpp is not installed")
+    pytest.importorskip("gguf", reason="gguf is not installed")
+    sample, dice = by_llama("random", plan_grammar(typed, 4, 1)), random.Random(6)
+    plans = [sample(dice) for _ in range(40)]
+    assert [(found, plan) for plan in plans if (found := errors(plan, typed))] == []
+    assert max(len(parse(plan).plan.steps) for plan in plans) == 4
 
 
 @pytest.mark.parametrize("name", ["core", "quality", "typed"])
@@ -176,6 +186,27 @@ def test_it_admits(plan: str):
 )
 def test_it_does_not_admit(plan: str):
     assert not takes(matcher_of(plan_grammar(load_library("core"), 2).lark), plan)
+
+
+@pytest.mark.parametrize(
+    ("call", "fits"),
+    [
+        ("COUNT(1)", False),
+        ('COUNT("Ro and Mara")', False),
+        ('COUNT(["Ro", "Mara"])', True),
+        ("HALVES(2)", False),
+        ("ITEM(1, 2)", False),
+        ('ITEM("Mara", true)', False),
+        ('ITEM("Mara", "last")', True),
+        ('ITEM(["Mara"], 1)', True),
+        ('JOIN("Mara", "-")', False),
+    ],
+)
+def test_a_builtin_takes_what_it_can_work_on(call: str, fits: bool):
+    library = load_library("lists")
+    plan = f"1. a = {call}\n"
+    assert errors(plan, library) == ([] if fits else ["PRL303"])
+    assert takes(matcher_of(plan_grammar(library, 1).lark), plan) is fits
 
 
 def test_a_grammar_with_new_actions_takes_a_plan_that_has_none():
