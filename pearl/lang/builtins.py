@@ -7,14 +7,15 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, pairwise
+from itertools import chain, pairwise, zip_longest
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pearl.lang.ast import DOCUMENT, Arg, Literal
+from pearl.lang.ast import DOCUMENT, Action, Arg, Builtin, Literal
 from pearl.lang.printer import print_value
 from pearl.lang.values import (
     Pairs,
+    Type,
     Value,
     as_text,
     canonical_json,
@@ -257,6 +258,29 @@ def _pairs(value: Value, name: str) -> Pairs:
 
 def _mistaken(name: str, wanted: str, value: Value) -> BuiltinError:
     return BuiltinError(f"{name} needs {wanted}, and was given {type_of(value)}.")
+
+
+_TAKES: Mapping[str, tuple[tuple[Type, ...], ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(("flat", "unique", "join", "halves", "rest"), (("list",),)),
+        **dict.fromkeys(("keys", "values"), (("pairs",),)),
+        "count": (("list", "pairs"),),
+        "item": (("list", "text"), ("number", "text")),
+        "parts": (("number",),),
+        "groups": (("pairs",), ("number",)),
+    }
+)
+
+
+def types_taken(action: Action) -> list[tuple[Type, ...]]:
+    """The types that each parameter of an action takes, but for the document.
+
+    They are what its signature says; where that is ``any``, what the builtin can work on.
+    """
+    body = action.body
+    known = _TAKES.get(body.function, ()) if isinstance(body, Builtin) else ()
+    taken = zip_longest((one for one in action.params if one.name != DOCUMENT), known)
+    return [at if at and one.type == "any" else (one.type,) for one, at in taken if one is not None]
 
 
 _NAMED = (concat, flat, unique, keys, values, count, parts, groups, split, join, item, halves, rest)

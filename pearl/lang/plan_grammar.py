@@ -14,6 +14,7 @@ from itertools import chain, groupby, product
 from typing import NamedTuple
 
 from pearl.lang.ast import DOCUMENT, Action, Mode, Param, Prompt
+from pearl.lang.builtins import types_taken
 from pearl.lang.context_free import Alternative, Chars, Grammar, Item, Repeated, Symbol
 from pearl.lang.library import Library
 from pearl.lang.source import InputError
@@ -244,13 +245,15 @@ def _shapes(actions: Iterable[Action]) -> list[_Shape]:
     """
     found: dict[_Shape, list[str]] = {}
     for action in actions:
-        params = tuple(None if one.name == DOCUMENT else one.type for one in action.params)
+        taken = iter(types_taken(action))
+        kinds = [(None,) if one.name == DOCUMENT else next(taken) for one in action.params]
         maps = not (action.is_builtin or action.variadic)
         # Examples show what else an action takes: a place in a list, a sign to split a text by.
         words = isinstance(action.body, Prompt) and not action.body.examples
-        if "unlisted" not in action.traits and (params or not action.variadic):
-            shape = _Shape(params, action.variadic, action.returns, maps, words)
-            found.setdefault(shape, []).append(action.name)
+        if "unlisted" not in action.traits and (kinds or not action.variadic):
+            for params in product(*kinds):
+                shape = _Shape(params, action.variadic, action.returns, maps, words)
+                found.setdefault(shape, []).append(action.name)
     return [shape._replace(names=tuple(names)) for shape, names in found.items()]
 
 

@@ -2,10 +2,12 @@
 
 What it does
     Compares the types that builtins and typed parameters take with what the
-    earlier steps give. Where a type is not known, nothing is said.
+    arguments are and the earlier steps give. Where a type is not known,
+    nothing is said.
 
 Why
-    ``KEYS`` of a list that is not pairs has no answer.
+    ``KEYS`` of a list that is not pairs, or ``COUNT`` of a number, has no
+    answer.
 
 Example
     1. people = FIND_ALL(CTX, "people") : List the people
@@ -22,7 +24,8 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Arg, Items, Literal, Mode, Ref, Template
+from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Mode, Ref, Template
+from pearl.lang.builtins import types_taken
 from pearl.lang.diagnostics import Severity
 from pearl.lang.values import type_of
 from pearl.lint.rules.base import Findings, PlanView, Rule
@@ -42,15 +45,16 @@ def check(view: PlanView) -> Findings:
                     help="Use an action that returns bool.",
                     data={"action": step.action, "type": action.returns},
                 )
-        for param, arg in zip(action.params, step.args, strict=False):
-            if param.type == "any":
-                continue
+        given = zip(action.params, step.args, strict=False)
+        pairs = [(param, arg) for param, arg in given if param.name != DOCUMENT]
+        for (param, arg), taken in zip(pairs, types_taken(action), strict=False):
             kind = _kind(view, index, arg)
-            if kind not in ("any", param.type):
+            if kind != "any" and not {"any", kind} & {*taken}:
+                wanted = " or ".join(taken)
                 yield RULE(
                     arg.span,
-                    f"{step.action} takes {param.type} for {param.name}, and is given {kind}.",
-                    help=f"Give {step.action} a step whose output is {param.type}.",
+                    f"{step.action} takes {wanted} for {param.name}, and is given {kind}.",
+                    help=f"Give {step.action} a step whose output is {wanted}.",
                     data={"action": step.action, "parameter": param.name, "type": kind},
                 )
 
