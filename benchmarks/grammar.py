@@ -24,7 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pearl.lang.ast import Plan, renamed
+from pearl.lang.ast import Plan, by_number
 from pearl.lang.context_free import Grammar
 from pearl.lang.diagnostics import Severity
 from pearl.lang.library import Library, load_library
@@ -139,16 +139,15 @@ def takes(start: Any, text: str) -> bool:
 
 def numbered(plan: Plan, library: Library) -> str:
     """A plan as the grammar writes it: steps and its own actions by number, actions by name."""
-    numbers = {step.name: f"#{number}" for number, step in enumerate(plan.steps, 1)}
     own: dict[str, str] = {}
     for action in plan.declares:
         first = 1 if len(action.params) == 2 else 2
         own[action.name] = f"NEW_{first + 2 * sum(name in own for name in own)}"
     steps = []
-    for step in plan.steps:
+    for step in by_number(plan).steps:
         known = library.get(step.action)
         name = known.name if known else own.get(step.action, step.action)
-        steps.append(replace(renamed(step, numbers), action=name))
+        steps.append(replace(step, action=name))
     declares = tuple(replace(action, name=own[action.name]) for action in plan.declares)
     return print_plan(Plan(tuple(steps), declares=declares, returns=plan.returns))
 

@@ -33,6 +33,7 @@ from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.tokens import upper
 from pearl.prompts.calls import (
     CorrectPlan,
+    Demonstration,
     FillSchema,
     MapAnswer,
     NextStep,
@@ -436,6 +437,18 @@ def test_a_script_of_more_bytes_has_room_for_fewer_characters():
     assert plain[0].grammar
     assert other[0].grammar
     assert other[0].grammar.longest <= 1500 < plain[0].grammar.longest <= 3000
+
+
+def test_what_is_shown_is_what_the_grammar_admits():
+    library = pearl.load_library("core")
+    own = "New actions:\n- F(CTX) : find it\n\n1. a = F(CTX) : find it"
+    plan = '1. a = FIND_EVENT(CTX, "the fire") : x\n2. b = COMPREHEND(CTX, "why {a}") : y\nreturn b'
+    shown = (Demonstration("Who?", plan), Demonstration("Why?", own))
+    written = held(WritePlan(QUESTION, library, shown))
+    assert isinstance(written, WritePlan)
+    [one] = written.demonstrations
+    assert one.plan == plan.replace("{a}", "{#1}").replace("return b", "return #2")
+    assert "as the examples do: #1 is" in render(written)[-1]["content"]
 
 
 def test_a_prompt_offers_what_the_grammar_admits():

@@ -31,10 +31,11 @@ from pearl.models import local
 from pearl.models.base import ModelError, Reply, Request, choose_model
 from pearl.models.local import Local, Weights, load
 from pearl.models.tokens import FREE, load_prices
-from pearl.prompts.calls import ExecuteStep, NextStep
+from pearl.prompts.calls import ExecuteStep, NextStep, WritePlan
 from pearl.prompts.render import render, stable_part
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.loop import RunError
+from pearl.strategies.pearl import Planned, write_plan
 from pearl.strategies.registry import Limits, prepare
 from tests.conftest import ROOT
 from tests.shell import STORY, call, command, one_line
@@ -118,6 +119,35 @@ def test_a_step_is_held_to_its_grammar(folder: Path, monkeypatch: pytest.MonkeyP
     findings = check(parse(f"{done[0][0]}\n{reply.text}"), library)
     assert not [one for one in findings if one.severity is Severity.ERROR]
     assert [one.value for one in journal.entries if one.kind == "decision"] == ["grammar"]
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_a_whole_plan_is_valid_at_the_first_try(
+    served: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "450")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model: Any = Local("local", FILE)
+    if served:
+        weights = loaded(model)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{weights.server.listening_address}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", weights.key)
+        model = choose_model("smollm2")
+    library, journal = load_library(str(folder / "small.actions")), Journal()
+    caller = Caller(model.answer, model.identity, journal, forms=model.forms, always=True)
+
+    async def work() -> Planned:
+        try:
+            return await write_plan(WritePlan("Why did Mara leave?", library), caller)
+        finally:
+            await model.close()
+
+    planned = asyncio.run(work())
+    assert planned.attempts == 1
+    assert planned.plan
+    assert len(planned.plan.steps) == 2
+    asked = [entry.path for entry in journal.entries if entry.kind == "call"]
+    assert asked == (["prove/grammar"] if served else []) + ["plan/1"]
 
 
 def test_over_http_it_says_what_it_says_in_process(monkeypatch: pytest.MonkeyPatch):

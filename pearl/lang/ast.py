@@ -267,6 +267,14 @@ def renamed(step: Step, names: Mapping[str, str]) -> Step:
     return replace(step, args=tuple(map_refs(arg, rename) for arg in step.args))
 
 
+def by_number(plan: Plan) -> Plan:
+    """The plan whose steps are referred to by number, as ``#2``."""
+    numbers = {step.name: f"#{number}" for number, step in enumerate(plan.steps, 1)}
+    returns = tuple(replace(ref, name=numbers.get(ref.name, ref.name)) for ref in plan.returns)
+    steps = tuple(renamed(step, numbers) for step in plan.steps)
+    return replace(plan, steps=steps, returns=returns)
+
+
 def map_refs(arg: Arg, change: Callable[[Ref], Ref]) -> Arg:
     """An argument with each of its references changed."""
     match arg:

@@ -20,9 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast, get_args, runtime_checkable
 
+from pearl.lang.ast import by_number
 from pearl.lang.context_free import Grammar
 from pearl.lang.parser import parse
 from pearl.lang.plan_grammar import plan_grammar, step_grammar
+from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, replacing
 from pearl.lint.rules.base import PlanView
 from pearl.models.base import Constraint, Kind, ModelError
@@ -156,14 +158,25 @@ def _proof(call: ProveForm) -> Constraint:
 
 
 def held(call: Call) -> Call:
-    """A call whose prompt says what a model has to know of the constraint on its reply."""
+    """A call whose prompt says, and shows, what a model has to know of the constraint."""
     match call:
         case WritePlan():
-            return replace(call, held=True)
+            return _held(call)
         case CorrectPlan(write=WritePlan() as write) | RefinePlan(write=write):
-            return replace(call, write=replace(write, held=True))
+            return replace(call, write=_held(write))
         case _:
             return call
+
+
+def _held(write: WritePlan) -> WritePlan:
+    plans = [(one, parse(one.plan).plan) for one in write.demonstrations]
+    # One that declares an action of its own shows what the reply may not do.
+    shown = tuple(
+        replace(one, plan=print_plan(by_number(plan)).strip())
+        for one, plan in plans
+        if not plan.declares
+    )
+    return replace(write, demonstrations=shown, held=True)
 
 
 # --- how chat completions carry it ---

@@ -81,7 +81,9 @@ class Local:
         if (self._path, self.window, self._threads) not in _LOADED:
             _check_memory(name, self._path, self.window, head)
         settings = make_settings()
-        self._limit, limit = settings.max_tokens, settings.max_tokens or REPLY
+        limit = settings.max_tokens or REPLY
+        # What is bounded by a grammar may fill an eighth of the window.
+        self._longest = settings.max_tokens or max(REPLY, self.window // 8)
         known: dict[Kind, str] = {"grammar": "grammar", "schema": "json_schema"}
         self.forms = Forms(known=known, room=self._room)
         # An endpoint may have died; a model of this process is slow at most.
@@ -120,7 +122,8 @@ class Local:
         return load(self._path, self.window, self._threads).count(text)
 
     def _room(self, messages: Sequence[Message]) -> int:
-        return room_for(self._limit, self.count, messages, self.window) or 1
+        """Tokens of a reply that its grammar bounds."""
+        return room_for(self._longest, self.count, messages, self.window) or 1
 
     def _complete(self, weights: Weights, request: Request, stop: threading.Event) -> Reply:
         """Make a call, in the thread of the queue."""
@@ -181,15 +184,12 @@ class Local:
             raise ModelError(
                 "request", "The prompt holds half a character, which cannot be read."
             ) from None
-        limit = self._settings.max_tokens
-        if request.constraint and request.constraint.grammar and not self._limit:
-            # A grammar has an end of its own, which the window has room for.
-            limit = self.window
+        bounded = request.constraint and request.constraint.grammar
         return {
             "messages": request.messages,
             **(request_fields(request.constraint) if request.constraint else {}),
             **self._settings.sampling_fields(request.sample),
-            "max_tokens": limit,
+            "max_tokens": self._longest if bounded else self._settings.max_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
             "return_progress": True,
