@@ -854,3 +854,20 @@ def test_celebrities_are_counted_by_category(tmp_path: Path):
     ]
     means = {row["label"]: row["methods"]["normal"]["mean"] for row in table["rows"]}
     assert means == {"birthplace": 0.5, "birthyear": pytest.approx(1 / 6)}
+
+
+def test_a_handler_of_an_evaluation_has_a_model_of_its_own(tmp_path: Path):
+    write_own(tmp_path, question="Where hangs the lamp?", gold="Ulm")
+    (tmp_path / "story.txt").write_text(PASSAGES, encoding="utf-8")
+    handlers = (
+        "RETRIEVE(Q, K: number) -> list : Give K passages on Q.\n  body: solver retrieve\n"
+        "MULTI_HOP_READ(PASSAGES: list, Q) -> any : Answer Q from PASSAGES.\n  model: careful\n"
+    )
+    (tmp_path / "own.actions").write_text(handlers, encoding="utf-8")
+    words = ("eval", "questions", "--data", "own.jsonl", "--methods", "retrieve-read,no-context",
+             "--library", "core", "--library", "own.actions", "-o", "results.jsonl")  # fmt: skip
+    with Server(lambda _: "Ulm") as server:
+        done = asked_of(tmp_path, server, *words)
+    assert done.code == 0, done.err
+    models = {one.body["model"]: "PASSAGES" in one.text for one in server.asked}
+    assert models == {"careful": True, "m": False}
