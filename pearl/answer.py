@@ -27,7 +27,7 @@ from pearl.models.routing import Models, readers_of, sampling_of
 from pearl.models.tokens import counter_of, load_prices
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.calls import Caller, Journal, Watch, calls_made
-from pearl.runtime.context import REPLY, UNLIMITED, Context, Policy, learned_window, learning
+from pearl.runtime.context import UNLIMITED, Context, Policy, learned_window, learning
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
 from pearl.runtime.executor import value_of
 from pearl.runtime.loop import Finished, RunError
@@ -93,7 +93,7 @@ def context_for(model: Model, policy: Policy = "auto", window: int | None = None
         raise InputError(f"--window is {window:,}, and {model.name} has {own:,}: set it lower.")
     price = None if window or own else load_prices().get(model.name)
     known = window or own or env_number("PEARL_CONTEXT") or (price.window if price else None)
-    reply, learned = env_number("PEARL_MAX_TOKENS") or REPLY, learned_window(model.identity)
+    reply, learned = env_number("PEARL_MAX_TOKENS") or 0, learned_window(model.identity)
     return Context(policy, known, reply, counter_of(model), learned)
 
 

@@ -289,7 +289,7 @@ def test_never_sends_what_was_always_sent(serve: Serve):
     server = serve(Endpoint(GRAMMARS, free=PLAN))
     planned(constrain="never")
     [asked] = server.asked
-    assert asked.body.keys() == {"model", "messages", "temperature"}
+    assert asked.body.keys() == {"model", "messages", "temperature", "max_tokens"}
 
 
 def test_a_grammar_that_is_refused_falls_back_and_says_so(serve: Serve, tmp_path: Path):

@@ -35,7 +35,7 @@ from pearl.runtime.evidence import evidence
 from pearl.runtime.loop import Finished, Return, Run, RunError, Steps, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace
-from pearl.strategies.pearl import GivenPlan
+from pearl.strategies.pearl import GivenPlan, Pearl
 
 LIBRARY = load_library()
 
@@ -322,6 +322,30 @@ def test_many_findings_are_merged_in_groups():
     assert returns(number)["JOIN_COUNT_INSTANCES"] == "text"
 
 
+def test_replies_of_any_length_that_may_be_written_are_merged_within_the_window():
+    """The groups are planned by what a reply may have, so no merge fails once parts were read."""
+
+    class Talker(Reader):
+        async def answer(self, request: Request) -> Reply:
+            await super().answer(request)
+            return Reply("word " * 600)
+
+    context = Context("chunk", 4000, 600, count)
+    plan = 'a = FIND_CHARACTER(CTX, "x") : one'
+    finished, _, _ = run(plan, context, story(330), Talker(4000 - 500))
+    assert "a_groups" in names(finished)
+
+
+def test_what_cannot_fit_is_said_before_a_plan_is_asked_for():
+    model, journal = Reader(), Journal()
+    caller = Caller(model.answer, "reader", journal)
+    context = window(3000, "full")
+    pearl = Pearl(LIBRARY, caller, document=story(), context=context)
+    with pytest.raises(RunError, match="No plan can run: It is to read .* Use --context chunk"):
+        asyncio.run(run_strategy(pearl, "who?", story(), LIBRARY, caller, context))
+    assert model.asked == []
+
+
 def test_an_action_of_the_plan_itself_is_split_too():
     plan = """
     New actions:
@@ -376,10 +400,10 @@ def test_arguments_that_turn_out_too_long_fail_their_step_with_the_sizes():
             return Reply("word " * 900)
 
     plan = 'a = FIND_CHARACTER(CTX, "x") : one\nb = FIND_RELATION(CTX, a, "y") : two'
-    with pytest.raises(RunError, match="Step a_joined has no output: Its prompt has") as caught:
+    with pytest.raises(RunError, match="Step a has no output: Its prompt has") as caught:
         run(plan, window(2000), ask=Talker())
     first = caught.value.failures[0]
-    assert (first.step, first.reason) == ("a_joined", "context")
+    assert (first.step, first.reason) == ("a", "context")
 
 
 @pytest.mark.parametrize(("context", "why"), [
@@ -393,7 +417,7 @@ def test_a_window_too_small_for_a_part_or_a_passage_says_so(context: Context, wh
 
 def test_chunk_splits_every_reader_and_auto_only_what_does_not_fit():
     plan = 'a = FIND_CHARACTER(CTX, "lamp") : one\nb = FIND_RELATION(CTX, a, "boat") : two'
-    size = count(story().text) + 700
+    size = count(story().text) + 500
     auto, _, _ = run(plan, window(size, "auto"))
     chunk, _, _ = run(plan, window(size, "chunk"))
     assert names(auto) == ["a", "parts", "b_parts", "b"]

@@ -118,7 +118,9 @@ def test_a_filter_asks_yes_or_no_of_any_action(serve: Serve):
 def test_settings_are_sent_and_decoding_is_greedy(serve: Serve, monkeypatch: pytest.MonkeyPatch):
     server = serve(replies())
     pearl.run_sync(PLAN, TOWN)
-    assert set(server.asked[-1].body) == {"model", "temperature", "messages"}
+    assert set(server.asked[-1].body) == {"model", "temperature", "messages", "max_tokens"}
+    # Nobody has set a limit: a rambling model does not write for ever.
+    assert server.asked[-1].body["max_tokens"] == 4096
     assert server.asked[-1].body["model"] == "some-model"
     assert server.asked[-1].body["temperature"] == 0
     assert server.asked[-1].headers["Authorization"] == f"Bearer {KEY}"

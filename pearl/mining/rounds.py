@@ -393,9 +393,9 @@ def shards(
     room: int = ROOM
     count: Callable[[str], int] = rough_count
     if context is not None:
-        room, count = min(ROOM, context.reply * 2 // 3), context.count
+        room, count = min(ROOM, context.free * 2 // 3), context.count
         if context.window:
-            room = min(room, (context.window - context.reply) // 2)
+            room = min(room, (context.window - context.free) // 2)
         room = max(200, room)
     sizes = [count(print_action(action)) for action in actions]
 

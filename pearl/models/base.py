@@ -84,7 +84,8 @@ class Request:
             it is free.
         plain: the key of the same call without a constraint; empty where it has none.
         model: who is to answer, where a run has several models.
-        limit: tokens that the reply may have where no setting says so; 0 for any number.
+        limit: tokens that the reply may have where no setting says so; 0 for any number. It is no
+            part of the key, as a reply that comes to its end is the same without it.
     """
 
     call: Call

@@ -18,10 +18,17 @@ from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Plan, Ref, Step, Temp
 from pearl.lang.library import Library
 from pearl.lang.source import InputError, Source
 from pearl.lang.values import Value, as_text
-from pearl.models.base import Ask, ModelError, Reply, Request
+from pearl.models.base import Ask, ModelError, Reply, Request, env_number
 from pearl.models.tokens import count_tokens
 from pearl.passes.split_context import FINDINGS, reading_place, split_context
-from pearl.prompts.calls import ExecuteStep, FillSchema, Message
+from pearl.prompts.calls import (
+    Call,
+    ExecuteStep,
+    FillSchema,
+    LabelQuestion,
+    MapAnswer,
+    Message,
+)
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import (
     Chosen,
@@ -41,14 +48,19 @@ Decision: TypeAlias = dict[str, Any]
 """What was decided on which sizes, as JSON data for a journal."""
 
 REPLY = 1024
-"""Tokens kept free for a reply where nothing else is said."""
+"""Tokens kept free for a reply where the window is not known."""
 
-FINDING = 400
-"""Tokens allowed for what one part gave, when it is merged with the others."""
+LONGEST = 4096
+"""Tokens that a reply may have where nothing else is said: far more than any that is of use."""
 
-_GIVEN, _SHARE = 500, 16
-"""Tokens allowed for an argument that is not known before an earlier step has run: so
-many, or one in so many of a large window's."""
+CHOICE = 1024
+"""Tokens that a reply may have which is to name one of several things."""
+
+_SHARE = 8
+"""One in so many of a window's tokens is kept free for a reply."""
+
+_WRAPPED = 16
+"""Tokens around a value that an earlier step gave."""
 
 SMALLEST = 512
 """Tokens below which nothing that an endpoint says is a window."""
@@ -88,8 +100,8 @@ class LearnedWindow:
             context: the window as it was known so far.
         """
         limit, texts = context.limit, [message["content"] for message in messages]
-        size = _MARGIN + sum(map(context.count, texts)) + context.reply
-        most = sum(len(text.encode("utf-8", "replace")) for text in texts) + context.reply
+        size = _MARGIN + sum(map(context.count, texts)) + context.free
+        most = sum(len(text.encode("utf-8", "replace")) for text in texts) + context.free
         if said < SMALLEST or said > most or (limit is not None and size > limit):
             return False
         smaller = said if limit is None or said < limit else limit * 4 // 5
@@ -120,8 +132,24 @@ def learned_window(identity: str) -> LearnedWindow:
     return LearnedWindow()
 
 
+def longest_reply(call: Call, context: Context) -> int:
+    """Tokens that a reply may have where nobody has set a limit; 0 where somebody has.
+
+    In a known window it is what is kept free there, so that a plan is made to fit by sizes that
+    no reply exceeds.
+    """
+    if env_number("PEARL_MAX_TOKENS"):
+        return 0
+    longest = context.free if context.limit else LONGEST
+    return min(longest, CHOICE) if isinstance(call, MapAnswer | LabelQuestion) else longest
+
+
 def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
-    """An ask that learns the window from an endpoint's refusals, and writes them down.
+    """An ask that bounds replies, learns the window from an endpoint's refusals, and writes them
+    down.
+
+    Where an endpoint refuses a prompt only for the room its reply would need, it is asked again
+    without a bound.
 
     Args:
         ask: who answers.
@@ -130,10 +158,17 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
     """
 
     async def listening(request: Request) -> Reply:
+        # A grammar has an end of its own.
+        held = request.constraint is not None and request.constraint.grammar is not None
+        longest = 0 if held else longest_reply(request.call, context)
+        bounded = replace(request, limit=longest)
         try:
-            return await ask(request)
+            return await ask(bounded)
         except ModelError as error:
             said, learned = error.window, context.learned
+            size = _MARGIN + sum(context.count(one["content"]) for one in request.messages)
+            if said and size <= said < size + bounded.limit:
+                return await ask(request)
             # Of several models, those that are shown documents say how long these may be.
             reads = request.model is None or bool(request.document)
             if said and reads and learned and learned.learn(said, request.messages, context):
@@ -154,7 +189,7 @@ class Context:
             steps it fits and does as ``chunk`` does with the others.
         window: tokens that a prompt and its reply may have together; None is
             unknown, and then nothing is checked or rewritten.
-        reply: tokens of the window kept free for the reply.
+        reply: tokens of the window kept free for the reply; 0 for an eighth of it, within reason.
         count: tokens of a text, at most one for each byte of its UTF-8 form.
             What it says of documents is remembered, for this very function.
 
@@ -166,7 +201,7 @@ class Context:
 
     policy: Policy = "auto"
     window: int | None = None
-    reply: int = REPLY
+    reply: int = 0
     count: Callable[[str], int] = count_tokens
     learned: LearnedWindow | None = field(default=None, compare=False)
 
@@ -174,9 +209,9 @@ class Context:
         if self.policy not in POLICIES:
             names = f"{', '.join(POLICIES[:-1])} or {POLICIES[-1]}"
             raise InputError(f"There is no context policy {self.policy}: use {names}.")
-        if self.window is not None and self.window <= self.reply:
+        if self.window is not None and self.window <= self.free:
             raise InputError(
-                f"A window of {self.window:,} tokens leaves nothing beside the {self.reply:,} kept "
+                f"A window of {self.window:,} tokens leaves nothing beside the {self.free:,} kept "
                 "free for a reply: give a larger window, or a smaller limit for replies."
             )
 
@@ -187,9 +222,16 @@ class Context:
         return min(filter(None, (self.window, said)), default=None)
 
     @property
+    def free(self) -> int:
+        """Tokens of the window that are kept free for the reply."""
+        limit = self.limit
+        usual = min(LONGEST, max(limit // _SHARE, SMALLEST // 2)) if limit else REPLY
+        return self.reply or usual
+
+    @property
     def room(self) -> int:
         """Tokens that a prompt may have, of a known window."""
-        return (self.limit or 0) - self.reply
+        return (self.limit or 0) - self.free
 
 
 UNLIMITED = Context()
@@ -281,7 +323,13 @@ def _draft(
             unknown += sum(ref.name != DOCUMENT for ref in refs(arg))
     document = _NOTHING if action.params[place].name == DOCUMENT else None
     call = ExecuteStep(document, action, step, tuple(arguments), omitted)
-    return _Draft(call, unknown * max(_GIVEN, (context.limit or 0) // _SHARE))
+    return _Draft(call, unknown * _given(context))
+
+
+def _given(context: Context) -> int:
+    """Tokens allowed for an argument that is not known before an earlier step has run: a whole
+    reply, and of a large window more, as a list may come of several."""
+    return max(context.free + _WRAPPED, (context.limit or 0) // (2 * _SHARE))
 
 
 def _known_text(arg: Arg) -> Iterator[str]:
@@ -347,7 +395,7 @@ def fit_plan(
         "policy": context.policy,
         "document": total,
         "window": context.limit,
-        "reply": context.reply,
+        "reply": context.free,
         "parts": number,
         "steps": split,
     }
@@ -376,11 +424,11 @@ def _parts(
             elif param.name == FINDINGS:
                 merging = max(merging, _draft(step, action, place, context).size(context))
     number = enough_parts(document.text, context.room - reading, context.count)
-    merged_at_once = (context.room - merging) // FINDING
+    merged_at_once = (context.room - merging) // (context.free + _WRAPPED)
     if number is None or (merging and merged_at_once < 2):
         raise ContextError(
             f"The window of {context.limit:,} tokens is too small to read the document in parts: "
-            f"a step itself takes {reading:,}, and {context.reply:,} are kept free for the reply. "
+            f"a step itself takes {reading:,}, and {context.free:,} are kept free for the reply. "
             "Use --context retrieve or a model with a longer window.",
             split[0],
         )
@@ -505,7 +553,7 @@ def _too_long(total: int | None, size: int, context: Context) -> str:
     policies = {"full": "--context chunk, --context retrieve", "retrieve": ""}
     policy = policies.get(context.policy, "--context retrieve")
     use = f"Use {policy} or a" if policy else "Use a"
-    window, reply = context.limit or 0, context.reply
+    window, reply = context.limit or 0, context.free
     if total is None:
         return (
             f"Its prompt has {size:,} tokens, and {context.room:,} fit: the window has "

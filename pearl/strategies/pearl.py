@@ -27,7 +27,9 @@ from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
 from pearl.prompts.calls import Call, CorrectPlan, Demonstration, WritePlan
 from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.loop import Return, Run, Steps
+from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
+from pearl.runtime.executor import StepFailure
+from pearl.runtime.loop import Return, Run, RunError, Steps
 
 CORRECTIONS = 7
 """How often a model may correct a plan, as in the paper's experiments."""
@@ -147,6 +149,8 @@ class Pearl:
         passes: names of rewrites that the plan goes through.
         options: whether an option is chosen from the answer.
         shown: as `narrowed` takes it.
+        document: what the plan will read; None where that is not known.
+        context: the model's window, and what to do with a document that is longer.
     """
 
     library: Library
@@ -155,10 +159,13 @@ class Pearl:
     passes: tuple[str, ...] = ()
     options: bool = False
     shown: int = 0
+    document: Source | None = None
+    context: Context = UNLIMITED
 
     async def next(self, run: Run) -> Steps | Return:
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
+        self._check_window(run.question)
         write = WritePlan(run.question, self.library, self.demonstrations, self.options)
         planned = await write_plan(narrowed(write, self.shown), self.caller)
         plan = planned.plan
@@ -169,6 +176,20 @@ class Pearl:
             plan = with_one_answer(plan)
         plan = rewritten(plan, self.library, self.passes, self.caller.journal)
         return await GivenPlan(plan).next(run)
+
+    def _check_window(self, question: str) -> None:
+        """Make sure that a plan could run, before one is paid for.
+
+        Raises:
+            RunError: not even the plan that only asks the question fits the window.
+        """
+        if self.document is None:
+            return
+        try:
+            fit_plan(direct_plan(question), 0, self.document, self.library, self.context)
+        except ContextError as error:
+            failure = StepFailure(error.step, "context", str(error))
+            raise RunError(f"No plan can run: {error}", (failure,)) from None
 
 
 def rewritten(plan: Plan, library: Library, passes: tuple[str, ...], journal: Journal) -> Plan:

@@ -394,7 +394,7 @@ def _limited(handlers: Handlers, limits: Limits) -> Handlers:
 def _pearl(prepared: Prepared, inputs: RunInputs) -> Runnable:
     inputs, limits, library = _within(inputs, PLANNED), prepared.limits, prepared.library
     given = (prepared.demonstrations, prepared.passes, inputs.options, prepared.shown)
-    strategy = Pearl(library, inputs.caller, *given)
+    strategy = Pearl(library, inputs.caller, *given, inputs.document, inputs.context)
     looked_up = (inputs.document, prepared.retriever, prepared.passages)
     handlers = _limited(with_retriever(NONE, *looked_up), limits)
     return Runnable(strategy, inputs, library, handlers)

@@ -115,8 +115,12 @@ class Cached:
         except BaseException:
             self.replies.release(self.scope, request.key)
             raise
-        if reply.key:
+        cut = request.limit and not reply.complete
+        if reply.key or cut:
             self.replies.release(self.scope, request.key)
+        if cut:
+            # Under another bound, which is no part of the key, it may come to its end.
+            return reply
         # What is used now is what is found later, so that a run that goes on ends no differently.
         key = reply.key or request.key
         return self.replies.put(self.scope, key, reply, self.model.name, self.model.identity)
