@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pearl.models.routing import Models
     from pearl.runtime.evidence import Quote
     from pearl.runtime.loop import RunError
+    from pearl.strategies.pearl import Planned
 
 _HOMES = {
     "pearl.answer": ("Answer", "Option"),
@@ -56,6 +57,7 @@ _HOMES = {
     "pearl.models.routing": ("Models",),
     "pearl.runtime.evidence": ("Quote",),
     "pearl.runtime.loop": ("RunError",),
+    "pearl.strategies.pearl": ("Planned",),
 }
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "Option",
     "Parsed",
     "Plan",
+    "Planned",
     "Quote",
     "RunError",
     "Source",

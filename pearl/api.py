@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from pearl.answer import (
     Answer,
@@ -26,6 +27,7 @@ from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import format_plan, print_plan
 from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.text import counted
 from pearl.lint.checker import DEFAULT, Selection
 from pearl.lint.checker import check as _check
 from pearl.lint.checker import fix as _fix
@@ -35,6 +37,7 @@ from pearl.models.routing import planner_of, with_library
 from pearl.prompts.calls import Demonstration, WritePlan
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context
+from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import Planned, narrowed
 from pearl.strategies.pearl import write_plan as _write_plan
 from pearl.strategies.registry import prepare, prepare_plan
@@ -42,11 +45,15 @@ from pearl.strategies.registry import prepare, prepare_plan
 if TYPE_CHECKING:
     from pearl.tools.toolbox import Toolbox
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+Actions: TypeAlias = Library | str | Sequence[str] | None
+"""A library, the name or names that `load_library` takes, or None for those Pearl ships."""
 
 
 def check(
-    plan: str | Parsed, library: Library | None = None, selection: Selection = DEFAULT
+    plan: str | Parsed, library: Actions = None, selection: Selection = DEFAULT
 ) -> list[Diagnostic]:
     """Check a plan's text.
 
@@ -56,10 +63,10 @@ def check(
         selection: which rules speak.
     """
     parsed = parse(plan) if isinstance(plan, str) else plan
-    return _check(parsed, library or load_library(), selection)
+    return _check(parsed, _library(library) or load_library(), selection)
 
 
-def fix(plan: str, library: Library | None = None, *, unsafe: bool = False) -> str:
+def fix(plan: str, library: Actions = None, *, unsafe: bool = False) -> str:
     """A plan's text with what can be fixed automatically fixed.
 
     Args:
@@ -67,7 +74,7 @@ def fix(plan: str, library: Library | None = None, *, unsafe: bool = False) -> s
         library: the actions it may call; by default those Pearl ships.
         unsafe: also take fixes that guess at the meaning.
     """
-    return _fix(Source("<plan>", plan), library or load_library(), unsafe=unsafe).text
+    return _fix(Source("<plan>", plan), _library(library) or load_library(), unsafe=unsafe).text
 
 
 def format(plan: str) -> str:
@@ -82,9 +89,9 @@ def format(plan: str) -> str:
 async def write_plan(
     question: str,
     *,
-    library: Library | None = None,
+    library: Actions = None,
     demonstrations: Sequence[Demonstration] | str | None = None,
-    model: Model | None = None,
+    model: Model | str | None = None,
     store: str | None = None,
     cache: bool = True,
     watch: Watch | None = None,
@@ -99,7 +106,8 @@ async def write_plan(
         library: the actions it may call; by default those Pearl ships.
         demonstrations: example plans, or the folder they are in; by default those
             Pearl ships that the library can run.
-        model: who writes it; by default what the environment says. Of `Models` the planner.
+        model: who writes it, or what `choose_model` takes; by default what the environment
+            says. Of `Models` the planner.
         store: where the run and its replies are kept, a file's path or a
             database's address; None keeps nothing.
         cache: whether replies of earlier runs in the store count.
@@ -116,11 +124,10 @@ async def write_plan(
         ModelError: the model gave no usable answer.
     """
     question = _question(question)
-    model = model or choose_model()
-    prepared = prepare("pearl", planner_of(model).name, library, demonstrations)
-    library = prepared.library
-    write = narrowed(WritePlan(question, library, prepared.demonstrations), shown)
-    head = heading(question, None, library, model, prepared.demonstrated)
+    model = _model(model)
+    prepared = prepare("pearl", planner_of(model).name, _library(library), demonstrations)
+    write = narrowed(WritePlan(question, prepared.library, prepared.demonstrations), shown)
+    head = heading(question, None, prepared.library, model, prepared.demonstrated)
     async with open_session(
         model, head, "plan", store, cache=cache, began=began, constrain=constrain
     ) as session:
@@ -136,9 +143,9 @@ async def ask(
     question: str,
     *,
     options: Sequence[str] = (),
-    library: Library | None = None,
+    library: Actions = None,
     demonstrations: Sequence[Demonstration] | str | None = None,
-    model: Model | None = None,
+    model: Model | str | None = None,
     context: Context | None = None,
     store: str | None = None,
     cache: bool = True,
@@ -161,7 +168,8 @@ async def ask(
             strategy.
         demonstrations: example plans for the planner, or the folder they are in; by
             default those Pearl ships for the strategy that the library can run.
-        model: who plans and reads; by default what the environment says. `Models` for several.
+        model: who plans and reads, or what `choose_model` takes; by default what the
+            environment says. `Models` for several.
         context: how much fits a prompt, and what to do with a longer document;
             by default `context_for` the model.
         store: where the run and its replies are kept, a file's path or a
@@ -182,11 +190,11 @@ async def ask(
         ModelError: the model gave no usable answer.
         RunError: a step has no output.
     """
-    model = model or choose_model()
+    model = _model(model)
     prepared = prepare(
         strategy,
         planner_of(model).name,
-        library,
+        _library(library),
         demonstrations,
         tools=tools,
         shown=shown,
@@ -216,12 +224,12 @@ async def ask(
 
 
 async def run(
-    plan: str | Plan,
+    plan: str | Plan | Planned,
     document: str | Path | Source,
     *,
     options: Sequence[str] = (),
-    library: Library | None = None,
-    model: Model | None = None,
+    library: Actions = None,
+    model: Model | str | None = None,
     context: Context | None = None,
     store: str | None = None,
     cache: bool = True,
@@ -231,11 +239,12 @@ async def run(
     """Run a plan on a document.
 
     Args:
-        plan: a plan, or its text.
+        plan: a plan, its text, or what `write_plan` gave.
         document: a `Source`, or the path of a text file.
         options: answers to choose from; the plan then needs a question.
         library: the actions it may call; by default those Pearl ships.
-        model: who reads; by default what the environment says. `Models` for several.
+        model: who reads, or what `choose_model` takes; by default what the environment says.
+            `Models` for several.
         context: how much fits a prompt, and what to do with a longer document;
             by default `context_for` the model.
         store: where the run and its replies are kept, a file's path or a
@@ -247,17 +256,25 @@ async def run(
     Raises:
         InputError: an unreadable document, a wrong setting, options without a
             question.
-        RunError: the plan has errors, or a step has no output.
+        RunError: there is no plan, it has errors, or a step has no output.
     """
-    library = library or load_library()
+    if isinstance(plan, Planned):
+        if plan.plan is None:
+            raise RunError(
+                f"No plan was accepted in {counted(plan.attempts, 'attempt')}, so there is none to "
+                "run: its diagnostics say why.",
+                diagnostics=plan.diagnostics,
+            )
+        plan = plan.plan
+    actions = _library(library) or load_library()
     parsed = parse(print_plan(plan) if isinstance(plan, Plan) else plan)
-    prepared = prepare_plan(parsed, library)
+    prepared = prepare_plan(parsed, actions)
     if options and not parsed.plan.question:
         raise InputError("Options need a question: put a line question: … at the plan's head.")
-    model = with_library(model or choose_model(), (library,))
+    model = with_library(_model(model), (actions,))
     question, source = parsed.plan.question, _document(document)
     check_options(options)
-    head, context = heading(question, source, library, model), context or context_for(model)
+    head, context = heading(question, source, actions, model), context or context_for(model)
     async with open_session(
         model, head, "run", store, context=context, cache=cache, began=began
     ) as session:
@@ -279,6 +296,18 @@ async def _opened(tools: str) -> AsyncIterator[Toolbox | None]:
         await toolbox.close()
 
 
+def _library(library: Actions) -> Library | None:
+    """A library that is given itself, or by the names that `load_library` takes."""
+    if library is None or isinstance(library, Library):
+        return library
+    return load_library(*([library] if isinstance(library, str) else library))
+
+
+def _model(model: Model | str | None) -> Model:
+    """A model that is given itself, or by the name that `choose_model` takes."""
+    return choose_model(model or "") if model is None or isinstance(model, str) else model
+
+
 def _question(text: str) -> str:
     question = " ".join(text.split())
     if not question:
@@ -294,26 +323,22 @@ def _document(document: str | Path | Source) -> Source:
     return read_source(str(document), "document")
 
 
-def _wait(work: Coroutine[Any, Any, _T]) -> _T:
-    """Run to the end, also where an event loop runs already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
+def _waited(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
+    """A coroutine's function that waits for its end, also where an event loop runs already, as in
+    a notebook."""
+
+    @wraps(work)
+    def waited(*args: _P.args, **options: _P.kwargs) -> _T:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(work(*args, **options))
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(asyncio.run, work(*args, **options)).result()
+
+    return waited
 
 
-def write_plan_sync(question: str, **options: Any) -> Planned:  # noqa: ANN401 - as write_plan's
-    """`write_plan`, waited for."""
-    return _wait(write_plan(question, **options))
-
-
-def ask_sync(document: str | Path | Source, question: str, **options: Any) -> Answer:  # noqa: ANN401
-    """`ask`, waited for."""
-    return _wait(ask(document, question, **options))
-
-
-def run_sync(plan: str | Plan, document: str | Path | Source, **options: Any) -> Answer:  # noqa: ANN401
-    """`run`, waited for."""
-    return _wait(run(plan, document, **options))
+write_plan_sync = _waited(write_plan)
+ask_sync = _waited(ask)
+run_sync = _waited(run)

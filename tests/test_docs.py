@@ -158,8 +158,40 @@ def test_calls_are_documented_as_they_are():
     called = [name for name in pearl.__all__ if name[0].islower()] + ["Models", "OpenAIModel"]
     headings = re.findall(r"^### `pearl\.(.+\))`$", text, re.MULTILINE)
     assert sorted(headings) == sorted(map(signature, called))
-    for name in inspect.signature(pearl.ask).parameters:
-        assert f"| `{name}` |" in text, name
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", text, re.MULTILINE))
+    three = {name: inspect.signature(getattr(pearl, name)).parameters for name in
+             ("write_plan", "run", "ask")}  # fmt: skip
+    assert rows.keys() | {"plan"} == set().union(*three.values())
+    for name, said in rows.items():
+        takes = {one for one, taken in three.items() if name in taken}
+        assert takes == (set(three) if said == "all" else set(re.findall(r"\w+", said))), name
+
+
+def test_the_program_of_the_python_page_runs_and_type_checks(folder: Path):
+    """It is what a user would write: strict mypy takes it as it is."""
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    program = folder / "program.py"
+    program.write_text("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
+    done = subprocess.run([sys.executable, "program.py"], cwd=folder, capture_output=True,
+                          text=True, check=True, timeout=60)  # fmt: skip
+    assert "Span(start=" in done.stdout
+    assert re.search(r"^[AB] \d+$", done.stdout, re.MULTILINE)
+    wrong = folder / "wrong.py"
+    wrong.write_text("import pearl\npearl.run_sync('x', 'y', strategy='fsm1')\n")
+    cache = str(ROOT / ".mypy_cache")
+    checked = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache]
+    good, bad = (
+        subprocess.run([*checked, file], cwd=folder, capture_output=True, text=True, check=False)
+        for file in ("program.py", "wrong.py")
+    )
+    assert good.returncode == 0, good.stdout
+    assert 'Unexpected keyword argument "strategy"' in bad.stdout
+
+
+def test_a_plan_that_nobody_accepted_is_told_as_such():
+    planned = pearl.Planned(None, 8, pearl.Source("plan/8", "-"), (), 0)
+    with pytest.raises(pearl.RunError, match="No plan was accepted in 8 attempts"):
+        pearl.run_sync(planned, "any.txt", model="offline")
 
 
 def test_every_exported_name_is_documented():
