@@ -25,6 +25,7 @@ from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace
 from pearl.strategies.pearl import GivenPlan
+from tests.shell import call
 
 ACTIONS = """\
 SHOUT(X) -> any : Say X in capitals.
@@ -100,6 +101,36 @@ def test_a_body_that_cannot_be_read_is_a_finding(line: str):
     assert [one.name for one in parse_library(f"A(X) : a X\n{line}\nB(X) : b X\n").actions] == [
         "A", "B",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("  alias: B", "there is no alias"),
+        ("  body: builtin", "body cannot be read"),
+        ("  traits: pur", "there is no trait pur"),
+        ("  body: builtin nope", "there is no builtin nope"),
+        ('  replaces: OLD(CTX, Y) = ("{Z}")', "OLD has no parameter Z"),
+        ("  replaces: OLD(CTX, Y) = (Y, Y)", "it is given 2 arguments"),
+        ("  plan:\n    1. x = NOWHERE(X)", "calls NOWHERE, which does not exist"),
+        ("  plan:\n    1. x = FLAT(X, X)", "gives FLAT 2 arguments"),
+        ("  plan:\n    1. x = FLAT(y)", "uses y, which is no earlier step"),
+        ("A2(X, X) : all X", "two parameters are called X"),
+    ],
+)
+def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
+    [found] = check_library(Source("l", f"A(X) : a X\n{line}\nB(X, Y) : see X, Y\n"))
+    assert (found.code, words in found.message) == ("PRL505", True), found.message
+    good = "A(X) : a X\n  aliases: C\n  traits: pure\n  plan:\n    1. x = FLAT(X)\n    2. y = A(x)"
+    assert check_library(Source("l", good)) == []
+
+
+def test_a_library_with_a_line_that_cannot_be_read_is_told_as_such(tmp_path: Path):
+    file = tmp_path / "my.actions"
+    file.write_text("FIND_A(CTX, X) : Find X in CTX.\nno action at all\n", encoding="utf-8")
+    done = call("plan", "Why?", "--library", file, "--model", "offline")
+    assert done.code == 0
+    assert f"my.actions: 1 line cannot be read, the first at 2: pearl lint {file}" in done.err
 
 
 def test_a_solver_carries_a_step_out():

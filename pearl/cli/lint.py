@@ -80,7 +80,7 @@ def lint_command(
             write(source.name, source.text)
             click.echo(f"fixed {printable(source.name)}", err=True)
         if given.kind is Kind.LIBRARY:
-            found = check_library(source, selection)
+            found = check_library(source, selection, library)
         else:
             found = check(parse(source), library, selection)
         reports.append(Report(source, found))

@@ -437,13 +437,24 @@ def given_of(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - a
 
 def load(libraries: tuple[str, ...]) -> Library:
     """The chosen library: from the command line, else from ``[tool.pearl]``, else the default."""
-    from pearl.lang.library import load_library
+    from pearl.lang.library import library_source, load_library, parse_library
+    from pearl.lang.text import counted, printable
 
-    if libraries:
-        return load_library(*libraries)
-    from pearl.cli.inputs import read_config
+    if not libraries:
+        from pearl.cli.inputs import read_config
 
-    return load_library(*read_config().library)
+        libraries = read_config().library
+    library = load_library(*libraries)
+    for name in library.names:
+        source = library_source(name)
+        if broken := parse_library(source).broken:
+            lines = counted(len(broken), "line")
+            click.echo(
+                f"pearl: {printable(name)}: {lines} cannot be read, the first at "
+                f"{source.position(broken[0].at.start)[0]}: pearl lint {printable(name)} says why.",
+                err=True,
+            )
+    return library
 
 
 def load_for(source: Source, libraries: tuple[str, ...]) -> Library:

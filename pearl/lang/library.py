@@ -40,6 +40,27 @@ _META = re.compile(
     r"|body(?=\s*:\s*(?:builtin|solver)\s+\w+\s*$)|model(?=\s*:\s*[^\s,]+\s*$)|example(?=\s*:\s*[(（])"
     r"|(?:plan|demonstration)(?=\s*:\s*$))\s*:\s*(.*)$"
 )
+METADATA = {
+    "aliases": "aliases: NAME, NAME",
+    "traits": "traits: NAME, NAME",
+    "body": "body: builtin NAME, or body: solver NAME",
+    "model": "model: NAME",
+    "example": 'example: ("argument", 2) = "answer"',
+    "plan": "plan: by itself, and the steps indented below it",
+    "demonstration": "demonstration: by itself, and the steps indented below it",
+    "provenance": "provenance: ID, ID",
+    "replaces": "replaces: OLD(CTX, X) = (CTX, X)",
+}
+"""What may be said of an action below it, by its key, and how it is written."""
+
+TRAITS = {
+    "pure": "the same inputs give the same output, with no call",
+    "cacheable": "asked again, it is taken to answer the same",
+    "unlisted": "only Pearl itself puts it into plans",
+    "knowledge": "the model may answer from what it knows, and not from its sources alone",
+}
+"""What may be assumed of an action."""
+
 _BLOCKS = ("plan", "demonstration")
 """Metadata that goes on over the indented lines below it."""
 _ID = re.compile(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",]+))\s*(?:,|$)")

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from pearl.lang.ast import Broken, Parsed
 from pearl.lang.diagnostics import Diagnostic, Safety, Severity, apply_fixes
-from pearl.lang.library import Library, parse_library
+from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lint.rules import RULES
@@ -81,10 +81,21 @@ def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> l
     return sorted(found, key=_place) if len(found) > 1 else found
 
 
-def check_library(source: Source, selection: Selection = DEFAULT) -> list[Diagnostic]:
-    """Everything the rules say about an action library's text."""
+def check_library(
+    source: Source, selection: Selection = DEFAULT, beside: Library | None = None
+) -> list[Diagnostic]:
+    """Everything the rules say about an action library's text.
+
+    Args:
+        source: the text.
+        selection: which rules speak.
+        beside: actions that its plans may call beside its own; by default those Pearl ships.
+    """
     parsed = parse_library(source)
-    view = LibraryView(source, parsed.actions, parsed.broken)
+    others = load_library() if beside is None else beside
+    own = {action.name: action for action in parsed.actions}
+    library = Library((source.name,), {**others.actions, **own})
+    view = LibraryView(source, parsed.actions, parsed.broken, library)
     found = [*_explained(parsed.broken, selection)]
     for look in selection.library:
         found.extend(look(view))

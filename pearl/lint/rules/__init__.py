@@ -59,6 +59,7 @@ quoted_name
 duplicate_signature
 missing_definition
 unmentioned_parameter
+bad_metadata
 similar_definitions
 """
 

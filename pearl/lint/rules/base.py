@@ -149,11 +149,12 @@ class PlanView:
 
 @dataclass(frozen=True, slots=True)
 class LibraryView:
-    """A parsed library file."""
+    """A parsed library file, and the actions that its own plans may call."""
 
     source: Source
     actions: tuple[Action, ...]
     broken: tuple[Broken, ...]
+    library: Library
 
 
 Findings: TypeAlias = Iterator[Diagnostic]

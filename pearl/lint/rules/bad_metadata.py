@@ -1,0 +1,134 @@
+"""A line below an action that says what cannot be.
+
+What it does
+    Reports, below an action of a library: a key that there is none of (``alias:``), and one in a
+    form that it does not have; a trait or a builtin that does not exist; a name in ``replaces``
+    that the older action has no parameter for, or as many arguments as the new one does not
+    take; a step of a ``plan`` that calls no action, takes too many or too few arguments, or uses
+    what no earlier step and no parameter is; and a parameter that the action has twice.
+
+Why
+    Such a line is taken for a part of the definition, or fails when a plan calls the action.
+
+Example
+    FIND_HABIT(CTX, X) : Find what X does every day in CTX.
+      alias: FIND_CUSTOM
+      traits: cachable
+
+Use instead
+    FIND_HABIT(CTX, X) : Find what X does every day in CTX.
+      aliases: FIND_CUSTOM
+      traits: cacheable
+
+Fix
+    None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pearl.lang.ast import DOCUMENT, Action, Builtin, Decomposed, Step, SubPlan, refs
+from pearl.lang.builtins import FUNCTIONS
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.library import METADATA, TRAITS
+from pearl.lang.source import Span
+from pearl.lint.rules.base import Findings, LibraryView, Rule, closest
+
+_KEYED = re.compile(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
+
+
+def check(view: LibraryView) -> Findings:
+    starts = [*(action.span.start for action in view.actions), len(view.source.text)]
+    for action, end in zip(view.actions, starts[1:], strict=True):
+        yield from _parameters(action)
+        yield from _keys(view, action)
+        for wrong, word, help in _metadata(view, action):
+            at = view.source.text.find(word, action.span.end, end)
+            span = Span(at, at + len(word)) if at >= 0 else action.span
+            yield _finding(action, span, wrong, help)
+
+
+def _finding(action: Action, span: Span, wrong: str, help: str) -> Diagnostic:
+    return RULE(span, f"{action.name}: {wrong}", help=help, data={"action": action.name})
+
+
+def _parameters(action: Action) -> Findings:
+    names = [param.name for param in action.params]
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            help = "Give each parameter a name of its own."
+            yield _finding(action, action.span, f"two parameters are called {name}.", help)
+
+
+def _keys(view: LibraryView, action: Action) -> Findings:
+    """Lines that were taken for a part of the definition."""
+    text = view.source.at(action.span)
+    for line in re.finditer(r"(?<=\n)[^\n]+", text):
+        found = _KEYED.match(line[0])
+        if not found:
+            continue
+        near = closest(found[1], METADATA)
+        span = Span(action.span.start + line.start() + found.start(1),
+                    action.span.start + line.start() + found.end(1))  # fmt: skip
+        if found[1] in METADATA:
+            help = f"Write {METADATA[found[1]]}."
+            yield _finding(action, span, f"{found[1]} cannot be read as it stands.", help)
+        elif near:
+            help = f"Closest: {', '.join(near)}. Where it is a part of the definition, reword it."
+            yield _finding(action, span, f"there is no {found[1]}.", help)
+
+
+def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str]]:
+    """What is wrong, the word that it is about, and what to do."""
+    for trait in sorted(action.traits - TRAITS.keys()):
+        near = closest(trait, TRAITS) or list(TRAITS)
+        yield f"there is no trait {trait}.", trait, f"Use one of {', '.join(near)}."
+    if isinstance(action.body, Builtin) and action.body.function not in FUNCTIONS:
+        name = action.body.function
+        near = closest(name, FUNCTIONS) or list(FUNCTIONS)
+        yield f"there is no builtin {name}.", name, f"Use one of {', '.join(near)}."
+    for older in action.replaces:
+        known = ", ".join(older.params) or "none"
+        used = {ref.name for arg in older.args for ref in refs(arg)} - {DOCUMENT}
+        for name in sorted(used - set(older.params)):
+            help = f"It has these: {known}."
+            yield f"{older.name} has no parameter {name}.", f"{older.name}(", help
+        if not _takes(action, len(older.args)):
+            wrong = f"it is given {len(older.args)} arguments in place of {older.name}."
+            yield wrong, f"{older.name}(", f"Write as many as {action.signature} takes."
+    bodies = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
+    if isinstance(action.body, SubPlan):
+        bodies = (action.body.plan,)
+    for plan in bodies:
+        library = view.library.with_declared(plan.declares)
+        known_names = {DOCUMENT, *(param.name for param in action.params)}
+        shown = isinstance(action.body, Decomposed)
+        for step in plan.steps:
+            yield from _step(step, library.get(step.action), known_names, shown=shown)
+            known_names.add(step.name)
+
+
+def _step(
+    step: Step, called: Action | None, names: set[str], *, shown: bool
+) -> Iterator[tuple[str, str, str]]:
+    word = f"{step.name} = {step.action}"
+    if called is None:
+        help = "Name an action of this library, or of one that is loaded with it (--library)."
+        yield f"its step {step.name} calls {step.action}, which does not exist.", word, help
+    elif not _takes(called, len(step.args)):
+        wrong = f"its step {step.name} gives {step.action} {len(step.args)} arguments."
+        yield wrong, word, f"It takes {called.signature}."
+    for name in dict.fromkeys(ref.name for arg in step.args for ref in refs(arg)):
+        if name not in names and not shown:
+            wrong = f"its step {step.name} uses {name}, which is no earlier step and no parameter."
+            yield wrong, word, f"Known there: {', '.join(sorted(names))}."
+
+
+def _takes(action: Action, count: int) -> bool:
+    least = len(action.params)
+    return count >= least - 1 if action.variadic else count == least
+
+
+RULE = Rule("PRL505", "bad-metadata", Severity.ERROR, __doc__, library=check)
