@@ -48,20 +48,22 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     same = {name for name in known if name.casefold() == ref.name.casefold()}
     near = _nearest(ref.name, known)
     fix = None
+    wanted = next(iter(same)) if len(same) == 1 else near
     if near and not same:
         fix = Fix(f"write {near}", (Edit(ref.span, near),), Safety.UNSAFE)
     elif len(same) == 1:
-        name = same.pop()
-        safety = Safety.SAFE if name == DOCUMENT else Safety.UNSAFE
-        fix = Fix(f"write {name}", (Edit(ref.span, name),), safety)
+        safety = Safety.SAFE if wanted == DOCUMENT else Safety.UNSAFE
+        fix = Fix(f"write {wanted}", (Edit(ref.span, wanted),), safety)
     elif not returned and not ref.mode:
         fix = Fix("quote the word", (Edit(ref.span, f'"{ref.name}"'),), Safety.UNSAFE)
     where = "in the plan" if returned else f"before step {view.number(index)}"
-    word = "" if returned else f' If you mean the word, write "{ref.name}".'
+    # Who writes ctx means no word.
+    is_word = not returned and wanted != DOCUMENT
+    word = f' If you mean the word, write "{ref.name}".' if is_word else ""
     return RULE(
         ref.span,
         f"{ref.name} is not defined {where}.",
-        help=f"{f'Closest: {near}. ' if near else ''}Defined: {', '.join(known)}.{word}",
+        help=f"{f'Closest: {wanted}. ' if wanted else ''}Defined: {', '.join(known)}.{word}",
         data={"name": ref.name, "candidates": known},
         fix=fix,
     )

@@ -20,6 +20,7 @@ Fix
 
 from __future__ import annotations
 
+from pearl.lang.ast import DOCUMENT
 from pearl.lang.diagnostics import Label, Severity
 from pearl.lint.rules.base import Findings, PlanView, Rule
 
@@ -28,7 +29,8 @@ def check(view: PlanView) -> Findings:
     for index, used in enumerate(view.step_refs):
         for ref in used:
             at = view.defined.get(ref.name, -1)
-            if at < index:
+            # A step that has the document's name is told as such, and once.
+            if at < index or ref.name == DOCUMENT:
                 continue
             step, source = view.number(index), view.number(at)
             yield RULE(
