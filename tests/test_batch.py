@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.runs import entries, runs
-from tests.server import Script, Server, completion, failing
+from tests.server import Script, Server, completion, failing, resetting
 from tests.shell import STORY, Result, call, one_line
 
 STORE = Path(".pearl/store.db")
@@ -206,6 +206,25 @@ def test_a_plan_with_errors_fails_its_row_and_sends_nothing(serve: Any):
     assert row["error"]["reason"] == "plan"
     assert "FIND_NOTHING_SUCH does not exist" in row["error"]["message"]
     assert not server.asked
+
+
+def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
+    server = serve(lambda _: failing(404, "no such model"))
+    write(*(question(f"q{at}") for at in range(40)))
+    stopped = batch("--concurrency", "1")
+    assert stopped.code == 1
+    assert "What was done is kept. To go on" in stopped.err
+    # Two steps of a plan wait side by side.
+    assert len(server.asked) <= 2
+    monkeypatch.setenv("PEARL_TRIES", "2")
+    server.asked.clear()
+    server.script = lambda _: resetting
+    dead = batch("--concurrency", "1", "--restart")
+    assert dead.code == 1
+    assert "To go on" in dead.err
+    assert len(server.asked) <= 2 * 4
 
 
 @pytest.mark.parametrize("status", [401, 403])

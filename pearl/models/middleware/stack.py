@@ -23,6 +23,7 @@ from pearl.models.middleware.rate_limit import (
     CEILING,
     FIRST,
     ConcurrencyLimiter,
+    HaltError,
     RateLimiter,
     Throttled,
 )
@@ -83,6 +84,14 @@ class EngineLimits:
         if tokens is not None:
             tokens = max(0, tokens - sum(usage.total for usage in spent.values()))
         return replace(self, max_cost=cost, max_tokens=tokens)
+
+
+DEAD = 3
+"""Calls without a connection, each after all its tries and with none answered between them, from
+which on an endpoint counts as dead."""
+
+MISSING = 404
+"""The status of an address, or of a model, that is not there."""
 
 
 @dataclass(frozen=True)
@@ -159,14 +168,26 @@ def start_engine(
         limiters.append(limiter)
         layers[id(one)] = _layered(one, limiter, replies, scope, limits, prices, ledger)
 
+    served: set[int] = set()
+    unserved: dict[int, int] = {}
+
     async def breaker(request: Request) -> Reply:
         """Stops everything at an error that every further call would meet again."""
+        one = request.model or model_for(model, request.call)
         try:
-            return await layers[id(request.model or model_for(model, request.call))](request)
+            reply = await layers[id(one)](request)
         except ModelError as error:
-            if error.reason in FINAL:
-                engine.stop(error)
+            if not isinstance(error, HaltError):
+                given_up = unserved.get(id(one), 0) + (error.reason == "connection")
+                unserved[id(one)] = given_up
+                missing = error.status == MISSING and id(one) not in served
+                if error.reason in FINAL or missing or given_up >= DEAD:
+                    engine.stop(error)
             raise
+        if not reply.kept:
+            served.add(id(one))
+            unserved[id(one)] = 0
+        return reply
 
     engine = Engine(breaker, model, tuple(limiters), replies, constrain)
     return engine
