@@ -23,7 +23,7 @@ from pearl.review.folders import Folders, read_folders
 from pearl.review.pages import application
 from pearl.review.people import Admitted
 from pearl.review.queue import read_queue
-from pearl.review.serve import listen
+from pearl.review.serve import configured, listen
 from pearl.review.session import ReviewSession, Wanted, lay_out
 from pearl.store.database import open_database
 from tests.forks import Fork
@@ -168,11 +168,7 @@ def reviewing(
     wanted = Wanted(annotators, overlap)
     engine, session, admitted = laid_out(names, place, folders, wanted, open=open)
     taken = listen("127.0.0.1", 0)
-    config = uvicorn.Config(
-        application(session, host, hosts), log_level="warning", access_log=False,
-        lifespan="off", ws="none",
-    )  # fmt: skip
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(application(session, host, hosts)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
     thread.start()
     try:

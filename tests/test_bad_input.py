@@ -232,6 +232,27 @@ def test_what_is_read_is_never_written_over(line: str):
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("DROP TABLE entries", "has lost its table entries"),
+        ("UPDATE pearl_version SET version_num = '0000'", "cannot be used"),
+        ("UPDATE pearl_version SET version_num = X'fffe'", "none of Pearl's"),
+        (
+            "UPDATE sqlite_master SET sql = CAST(X'435245415445fffe' AS TEXT) WHERE name = 'runs'",
+            "no store of Pearl's",
+        ),
+    ],
+)
+@pytest.mark.parametrize("line", ["runs", "trace last", "cache stats", "cache export"])
+def test_a_store_that_is_none_any_more(change: str, said: str, line: str):
+    with closing(sqlite3.connect("two.db")) as store:
+        store.execute("PRAGMA writable_schema = 1")
+        store.execute(change)
+        store.commit()
+    assert said in one_line(call(*line.split(), "--store", "two.db"), 2)
+
+
 def test_a_plan_with_errors_is_not_run():
     result = call("run", "bad.plan", "story.txt")
     assert result.code == 1

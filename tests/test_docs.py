@@ -251,3 +251,11 @@ def test_benchmarks_of_the_papers_take_their_options():
         text = (ROOT / "benchmarks" / f"{module}.py").read_text(encoding="utf-8")
         for option in re.findall(r"--[a-z-]+", words):
             assert f'"{option}"' in text, (module, option)
+
+
+def test_what_the_page_on_security_rests_on_is_tested():
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/\w+\.py)::(?:\w+::)?(test_\w+)`", page)
+    assert len(named) == page.count("`tests/") >= 15
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), test

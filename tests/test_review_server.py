@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -362,6 +363,22 @@ class TestPages:
 
 
 class TestSafe:
+    @pytest.mark.parametrize("asked", ["", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])
+    def test_who_sends_no_whole_request_is_hung_up_on(
+        self, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr("pearl.review.serve.HURRY", 0.1)
+        with (
+            reviewing(plans(tmp_path / "plans", 1)) as found,
+            socket.create_connection(("127.0.0.1", found.port), timeout=20) as line,
+        ):
+            line.sendall(f"{asked}GET / HTTP/1.1\r\nHost: 127".encode())
+            said = b""
+            while part := line.recv(4096):
+                said += part
+            assert bool(said) is bool(asked)
+            assert found.browser(0).get("/").status == 200
+
     def test_many_browsers_at_once_lose_nothing(self, place: str, tmp_path: Path):
         folder = plans(tmp_path / "plans", 8)
         names = tuple(f"person {number}" for number in range(6))

@@ -168,7 +168,7 @@ class TestClaims:
             assert run(two.claim("", "k")) is False
         dying.communicate()
 
-    @pytest.mark.parametrize(("age", "taken"), [(1.0, True), (-30.0, False)])
+    @pytest.mark.parametrize(("age", "taken"), [(1.0, True), (-30.0, False), (-3e7, True)])
     def test_another_machine_s_calls_are_taken_over_when_their_time_is_up(
         self, place: str, age: float, taken: bool
     ):
@@ -677,6 +677,19 @@ class TestDisk:
         row = {"question": "Why does Mara leave the lighthouse?", "document": "a.txt"}
         lines = [json.dumps({**row, "id": str(at)}) + "\n" for at in range(number)]
         (folder / "q.jsonl").write_text("".join(lines))
+
+    def test_a_store_is_its_owner_s_alone_to_read(self, tmp_path: Path):
+        for name in ("new/store.db", "new/store.db"):
+            with opened(str(tmp_path / name)) as store:
+                store.start("ask", {})
+                modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.glob("new/*")}
+        assert modes == dict.fromkeys(("store.db", "store.db-wal", "store.db-shm"), 0o600)
+
+    def test_answers_stay_as_private_as_they_were(self, tmp_path: Path):
+        self.questions(tmp_path, 2)
+        (tmp_path / "a.jsonl").touch(0o600)
+        done = pearl(tmp_path, "batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline")
+        assert (done.returncode, (tmp_path / "a.jsonl").stat().st_mode & 0o777) == (0, 0o600)
 
     def test_a_store_that_may_not_be_written(self, tmp_path: Path):
         self.questions(tmp_path)

@@ -449,6 +449,15 @@ def test_certificates_are_verified(here: Services, tmp_path: Path):
         assert (error.reason, "certificate" in str(error)) == ("network", True)
 
 
+def test_a_pattern_that_takes_for_ever_ends(here: Services):
+    words = '[it.parameters.q]\nabout = "x"\npattern = "^(a|aa)+$"'
+    path = service(f"{here.url}/plain", words)
+    before = len(here.came)
+    error = failed(path, {"q": "a" * 200 + "!"})
+    assert (error.reason, "takes too long" in str(error)) == ("input", True)
+    assert len(here.came) == before
+
+
 # --- addresses ---
 
 
@@ -464,7 +473,7 @@ PRIVATE = """
 127.0.0.1 127.255.0.1 10.0.0.1 172.16.3.4 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1
 255.255.255.255 240.0.0.1 192.0.0.8 ::1 :: fe80::1 fe80::1%eth0 fc00::1 fd00:ec2::254 fec0::1
 ff02::1 4000::1 ::ffff:127.0.0.1 ::ffff:169.254.169.254 ::127.0.0.1 64:ff9b::a00:1
-64:ff9b::169.254.169.254 2002:7f00:1::1 2002:a9fe:a9fe:: 2001:0:a9fe:a9fe:: 2001:db8::1 no
+64:ff9b::169.254.169.254 2002:7f00:1::1 2002:a9fe:a9fe:: 2001:0:a9fe:a9fe:: 2001:db8::1 3fff::1 no
 """.split()
 PUBLIC = "8.8.8.8 172.15.0.1 2606:4700::1111 ::ffff:8.8.8.8 64:ff9b::808:808".split()
 

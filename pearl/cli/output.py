@@ -109,8 +109,6 @@ def write(path: str, text: str) -> None:
             given.write_bytes(data)
         else:
             with replacing(given) as file:
-                if given.exists():
-                    Path(file.name).chmod(given.stat().st_mode & 0o777)
                 file.write(data)
     except OSError as error:
         raise InputError(

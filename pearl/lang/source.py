@@ -254,6 +254,8 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
     part = (folder or target.parent) / f".{target.name[:40]}.{os.urandom(4).hex()}.part"
     try:
         with part.open("xb") as file:
+            if target.exists():
+                part.chmod(target.stat().st_mode & 0o777)
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -9,7 +9,7 @@ import ipaddress
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.responses import PlainTextResponse, Response
@@ -18,6 +18,7 @@ from pearl.lang.source import InputError
 from pearl.review.people import form_token
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,7 +28,10 @@ CONNECTIONS = 500
 LARGEST = 512 * 1024
 """Bytes of a form."""
 
-PATIENCE = 30.0
+HURRY = 5.0
+"""Seconds in which a request's head must have come: who sends none takes a connection."""
+
+PATIENCE = 10.0
 """Seconds in which a form must have come."""
 
 FIELDS = 100
@@ -247,12 +251,47 @@ def guarded(app: ASGIApp, host: str, names: Sequence[str]) -> Guard:
     return Guard(app, frozenset(known), addresses=not own)
 
 
-def serve(app: ASGIApp, taken: socket.socket) -> None:
-    """Answer until somebody stops the program."""
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """How `serve` answers."""
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    config = uvicorn.Config(
+    class Hurried(H11Protocol):
+        """Closes a connection on which no whole head of a request comes in time."""
+
+        due: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.due = self.loop.call_later(HURRY, transport.close)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            cycle: Any = self.cycle  # None before the first request
+            if cycle is not None and not cycle.response_complete:
+                self.relax()
+            elif self.due is None:
+                self.due = self.loop.call_later(HURRY, self.transport.close)
+
+        def on_response_complete(self) -> None:
+            self.relax()
+            super().on_response_complete()
+            if self.conn.trailing_data[0]:
+                self.due = self.loop.call_later(HURRY, self.transport.close)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.relax()
+            super().connection_lost(exc)
+
+        def relax(self) -> None:
+            """There is nothing to wait for."""
+            if self.due is not None:
+                self.due.cancel()
+                self.due = None
+
+    return uvicorn.Config(
         app,
+        http=Hurried,
         # Addresses hold tokens, and are not written down.
         access_log=False,
         log_level="warning",
@@ -264,4 +303,10 @@ def serve(app: ASGIApp, taken: socket.socket) -> None:
         timeout_keep_alive=30,
         timeout_graceful_shutdown=5,
     )
-    uvicorn.Server(config).run(sockets=[taken])
+
+
+def serve(app: ASGIApp, taken: socket.socket) -> None:
+    """Answer until somebody stops the program."""
+    import uvicorn
+
+    uvicorn.Server(configured(app)).run(sockets=[taken])

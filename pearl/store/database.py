@@ -65,7 +65,7 @@ def open_database(given: str) -> Engine:
         password = engine.url.password
         said = said.replace(str(password), "***") if password else said
         raise InputError(f"The store {shown} cannot be used: {said}.") from None
-    except SQLAlchemyError:
+    except (SQLAlchemyError, UnicodeError):
         raise InputError(f"The store {shown} cannot be used: it is no store of Pearl's.") from None
     return engine
 
@@ -105,8 +105,8 @@ def _file(given: str) -> Path:
     path = Path(given)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab"):
-            pass
+        # It holds documents, questions and answers: they are its owner's alone to read.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise InputError(
             f"{path} cannot be written ({error.strerror}): run in a folder of your own, or name "
@@ -192,7 +192,14 @@ def _migrate(connection: Connection) -> None:
     known = inspect(connection).has_table(version.name)
     found = connection.execute(version.select()).scalar() if known else None
     if found == HEAD:
+        if lost := metadata.tables.keys() - set(inspect(connection).get_table_names()):
+            raise InputError(
+                f"The store has lost its table {min(lost)}: take an older copy of it, or name "
+                "another store."
+            )
         return
+    if not isinstance(found, str | None):
+        raise InputError("The store is none of Pearl's: name another.")
     if found is not None and found > HEAD:
         raise InputError(
             f"The store was written by a later Pearl (its tables are at {found}, this one knows "
@@ -221,7 +228,8 @@ def is_dead(owner: str, seen: float, now: float) -> bool:
 
     Args:
         owner: as `new_owner` made it; empty where a process has let go.
-        seen: when it last gave a sign of life, in seconds since 1970.
+        seen: when it last gave a sign of life, in seconds since 1970; by a clock that is far
+            ahead, that may be in the future, and says as little.
         now: the time, likewise.
     """
     if not owner:
@@ -229,7 +237,7 @@ def is_dead(owner: str, seen: float, now: float) -> bool:
     host, pid, born, *_ = (*owner.split(":"), "", "", "")
     if host == socket.gethostname() and pid.isdigit():
         return not _alive(int(pid), born)
-    return now - seen > LIFE
+    return abs(now - seen) > LIFE
 
 
 def _alive(pid: int, born: str) -> bool:

@@ -18,6 +18,9 @@ _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?={_LABEL})(?:{_LABEL}\.)*{_LABEL}\.?", re.IGNORECASE)
 _NUMBER = re.compile(r"(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
 _UNICAST = IPv6Network("2000::/3")
+_DOCUMENTATION = IPv6Network("3fff::/20")
+"""For examples (RFC 9637); Python knows it from 3.13 on."""
+
 _ASSIGNMENTS = IPv4Network("192.0.0.0/24")
 """Protocols' own; Python's versions differ over which of them are global."""
 
@@ -86,7 +89,11 @@ def _public(address: Address) -> bool:
     return all(
         one.is_global
         and not one.is_multicast
-        and (one not in _ASSIGNMENTS if isinstance(one, IPv4Address) else one in _UNICAST)
+        and (
+            one not in _ASSIGNMENTS
+            if isinstance(one, IPv4Address)
+            else one in _UNICAST and one not in _DOCUMENTATION
+        )
         for one in _reached(address)
     )
 

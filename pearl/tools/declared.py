@@ -313,6 +313,7 @@ def _examples(table: Table, tool: Tool) -> Iterator[tuple[str, str]]:
 
 
 def _parameter(name: str, table: Table) -> Parameter:
+    import regex
     from jsonschema import Draft202012Validator, SchemaError
 
     if not _PARAMETER.fullmatch(name):
@@ -324,6 +325,11 @@ def _parameter(name: str, table: Table) -> Parameter:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         table.wrong(f"{error.message[:200]}.", ".".join(map(str, error.path)))
+    else:
+        try:
+            regex.compile(str(schema.get("pattern", "")))
+        except regex.error as error:
+            table.wrong(f"that is no regular expression: {error}.", "pattern")
     schema_text = json.dumps(schema, ensure_ascii=False, default=str)
     return Parameter(name, table.text("about"), schema_text, table.flag("required", default=True))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -169,8 +170,6 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ToolError: they do not; all that is wrong with them is told at once.
     """
-    from jsonschema import Draft202012Validator
-
     optional = {parameter.name for parameter in tool.parameters if not parameter.required}
     given = {
         name: value
@@ -184,7 +183,7 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if size > LONGEST_CALL:
         raise ToolError("input", f"The arguments are longer than {LONGEST_CALL:,} characters.")
     wrong = sorted(
-        Draft202012Validator(tool.json_schema).iter_errors(given), key=lambda error: str(error.path)
+        _validator()(tool.json_schema).iter_errors(given), key=lambda error: str(error.path)
     )
     if wrong:
         problems = [
@@ -193,6 +192,31 @@ def checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         ]
         raise ToolError("input", f"The arguments do not fit: {'; '.join(problems)}.")
     return given
+
+
+PATTERNS = 0.5
+"""Seconds that all patterns of a call may take: some take for ever on texts made for them."""
+
+
+def _validator() -> Any:  # noqa: ANN401 - of a class that jsonschema makes
+    """What checks arguments: as JSON Schema says, with a deadline for patterns."""
+    import regex
+    from jsonschema import Draft202012Validator, ValidationError
+    from jsonschema.validators import extend
+
+    until = time.monotonic() + PATTERNS
+
+    def search(_: object, pattern: str, text: object, __: object) -> Iterator[ValidationError]:
+        if not isinstance(text, str):
+            return
+        try:
+            left = max(0.001, until - time.monotonic())
+            if regex.search(pattern, text, timeout=left) is None:
+                yield ValidationError(f"{text!r} does not match {pattern!r}")
+        except TimeoutError:
+            yield ValidationError(f"it takes too long to see whether it matches {pattern!r}")
+
+    return extend(Draft202012Validator, {"pattern": search})  # type: ignore[no-untyped-call]
 
 
 class Toolbox:
