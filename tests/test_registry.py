@@ -20,6 +20,8 @@ from pearl.models.offline import Offline
 from pearl.models.recorded import Recorded, load_recording
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.index import build_index
+from pearl.retrieval.retriever import DocumentRetriever, spans
+from pearl.retrieval.terms import sentences
 from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import evidence, passages_given
 from pearl.strategies.registry import STRATEGIES, prepare
@@ -266,6 +268,18 @@ def test_a_long_quotation_is_looked_up_in_linear_time():
         assert passages_given([Entry("decision", "value/a", text)], words, document) == []
 
     assert_linear(look_up, lambda size: "0  0 " * size, 300)
+
+
+@pytest.mark.parametrize(
+    ("before", "piece"), [("# a", " "), ("# a", "#"), ("a", " "), ("", "\u0301")]
+)
+def test_a_document_is_read_in_linear_time(before: str, piece: str):
+    def read(text: str) -> None:
+        assert DocumentRetriever(Source("d", text)).paragraphs[-1].span.end <= len(text)
+        assert sentences(text)
+        assert spans(text, 40)
+
+    assert_linear(read, lambda size: f"{before}{piece * size}x\n\nThe end.", 600)
 
 
 def test_a_quotation_is_found_whatever_white_space_is_between_its_words():

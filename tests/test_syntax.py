@@ -207,3 +207,10 @@ def test_a_number_that_no_computer_holds_is_said_to_be_none(digits: str):
     assert f'"{digits}"' in fix(Source("x", text), load_library(), unsafe=True).text
     library = f"F(X) : do\n  example: ({digits}) = {digits}\n  replaces: G(X) = ({digits})\n"
     assert len(parse_library(library).broken) == 2
+
+
+@pytest.mark.parametrize("text", ["”, b", "a”) “b", "”]", "„a” ,", "x”，", "“”, ”)"])
+def test_curly_quotes_before_a_delimiter_are_read_back(text: str):
+    for arg in (Literal(text), Literal([text, text]), Template((Ref("b"), text)), Ref("b")):
+        plan = Plan((step(Literal("x"), name="b"), step(arg, Ref("b"))))
+        assert parse(print_plan(plan)).plan == plan

@@ -36,6 +36,7 @@ from pearl.lang.values import Value
 # Whatever might be taken for a reference, by the reader or by a person.
 _REFERENCE = re.compile(r"\{(?=\s*[\w#$@{])")
 _LAST_BRACE = re.compile(r"\{(?=\s*\Z)")
+_PAIRED = re.compile(r"\A([^\"“”\\\n]*)”(?=\s*[,)\]，）])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _BARE_ID = re.compile(r"[\w./:#@+-]+")
 _BREAK = re.compile(r"[\n\r\x0b\x0c\x85\u2028\u2029]")
@@ -80,7 +81,7 @@ def print_arg(arg: Arg) -> str:
         case Items():
             return f"[{_args(arg.items)}]"
         case Template():
-            return f'"{"".join(_part(part) for part in arg.parts)}"'
+            return _quoted("".join(_part(part) for part in arg.parts))
 
 
 def print_value(value: Value) -> str:
@@ -89,7 +90,7 @@ def print_value(value: Value) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return f'"{_escape(value)}"'
+            return _quoted(_escape(value))
         case list():
             return f"[{', '.join(print_value(item) for item in value)}]"
         case _:
@@ -163,6 +164,12 @@ def _block(key: str, plan: Plan) -> Iterator[str]:
 
 def _args(args: Iterable[Arg]) -> str:
     return ", ".join(print_arg(arg) for arg in args)
+
+
+def _quoted(escaped: str) -> str:
+    # A straight quote and a curly one would pair up where a delimiter follows.
+    escaped = _PAIRED.sub(r"\1\\u201d", escaped)
+    return f'"{escaped}"'
 
 
 def _part(part: str | Ref) -> str:

@@ -107,7 +107,7 @@ def fix(
 ) -> Source:
     """Apply the fixes of a plan's findings until none is left.
 
-    A round of fixes that would bring in an error is not taken.
+    Fixes that would bring in an error, or leave more findings than there were, are not taken.
 
     Args:
         source: the plan's text.
@@ -128,7 +128,7 @@ def fix(
             fixed = Source(source.name, text)
             if applied and text != source.text:
                 after = check(parse(fixed), library, selection)
-                if _errors(after) <= _errors(found) and len(after) <= len(found) + len(chosen):
+                if _errors(after) <= _errors(found) and len(after) <= len(found):
                     source, found = fixed, after
                     break
             if len(chosen) > 1:

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, takewhile
 from math import ceil
 from typing import Protocol
 
@@ -102,7 +102,7 @@ def _by_id(one: Passage) -> tuple[list[str | int], str]:
 
 
 _BETWEEN = re.compile(r"\n[^\S\n]*\n\s*")
-_HEADING = re.compile(r"(#{1,6})[^\S\n]+(\S[^\n]*?)[^\S\n]*#*[^\S\n]*(?:\n\s*|\Z)")
+_HEADING = re.compile(r"(#{1,6})[^\S\n]+(\S[^\n]*)(?:\n\s*|\Z)")
 _LONGEST = 2000
 """Characters of a paragraph; a longer one is cut."""
 
@@ -183,7 +183,9 @@ def _read_paragraphs(text: str) -> Iterator[Paragraph]:
         start, end = block
         while heading := _HEADING.match(text, start, end):
             level = len(heading[1])
-            titles = [one for one in titles if one[0] < level] + [(level, heading[2])]
+            titles = [one for one in titles if one[0] < level] + [
+                (level, heading[2].rstrip().rstrip("#").rstrip())
+            ]
             start = heading.end()
         for span in _pieces(text, start, end):
             number += 1
@@ -261,9 +263,9 @@ def _break(text: str, target: int, reach: int) -> int:
         places = [found.end() for found in pattern.finditer(text, target - reach, target + reach)]
         if places:
             return min(places, key=lambda place: abs(place - target))
-    while target < len(text) and unicodedata.combining(text[target]):
-        target += 1
-    return target
+    # Text that people write has no more marks on a character (UAX #15, stream-safe text).
+    marks = takewhile(unicodedata.combining, text[target : target + 30])
+    return target + len(list(marks))
 
 
 def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | None:

@@ -1,0 +1,149 @@
+"""Plans with mutated bytes against the parser, the rules, their fixes and the formatter.
+
+python -m benchmarks.fuzz 100000 [--seed 1] [--plans FILE.jsonl]: each input is a plan that ships
+with Pearl (or a row's "plan" of the file) after some random edits. Prints what does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pearl.lang.ast import Plan
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.library import Library, load_library
+from pearl.lang.parser import parse
+from pearl.lang.printer import format_plan, print_plan
+from pearl.lang.source import (
+    InputError,
+    Source,
+    plan_folders,
+    plan_rows,
+    read_source,
+    shipped_plans,
+)
+from pearl.lint.checker import check, check_library, fix
+
+TOKENS = r'''
+1. 2) - # ## #2 $x {x} {each x} {{x}} \ \_ \n " ' “ ” ‘ ’ « » ( ) [ ] { } （ ） 【 ， : ： = := ==
+-> ← , ; | * ** ` ``` ~~~ """ < > <think> </think> <plan> return each where values evidence CTX
+true false 1,000 3rd 50% 1e999 -0 0x1 99999999999999999999 CONCAT FIND_EVENT FLAT noqa PRL201
+question: ... … é
+の 🎯
+'''.split()
+LINES = (
+    "\n", "\r\n", "\n\n", "\t", "  ", "# noqa", "# noqa: PRL202, PRL4", "New actions:\n",
+    "- ASK(X) : Ask X\n", "return a, b\n", *"\u200b\ufeff\u00a0\u2028\x00\x0b\x85",
+    "Here is the plan:\n", "a = F(CTX) : it",
+)  # fmt: skip
+
+
+def seeds(rows: str = "") -> list[str]:
+    """Texts to start from: the plans that ship, or those of a file of JSON lines."""
+    if rows:
+        return [row["plan"] for _, row in plan_rows(read_source(rows, "file of plans"))]
+    found = (file for folder in plan_folders() for file in shipped_plans(folder))
+    return [file.read_text(encoding="utf-8") for file in found]
+
+
+def mutated(plans: Sequence[str], chance: random.Random) -> str:
+    """One of the plans after one to eight edits of its bytes."""
+    data = bytearray(chance.choice(plans).encode("utf-8", "surrogatepass"))
+    for _ in range(chance.choice((1, 1, 2, 3, 5, 8))):
+        at = chance.randrange(len(data) + 1)
+        to = min(len(data), at + chance.choice((1, 1, 2, 5, 20, 80)))
+        match chance.randrange(7):
+            case 0:
+                data[at:to] = b""
+            case 1:
+                data[at:at] = chance.choice((*TOKENS, *LINES)).encode()
+            case 2:
+                data[at:to] = chance.choice((*TOKENS, *LINES)).encode()
+            case 3:
+                data[at:at] = data[at:to] * chance.choice((1, 2, 10))
+            case 4:
+                data[at:to] = bytes(chance.randrange(256) for _ in data[at:to])
+            case 5:
+                other = chance.choice(plans).encode("utf-8", "surrogatepass")
+                start = chance.randrange(len(other) + 1)
+                data[at:to] = other[start : start + chance.randrange(200)]
+            case _:
+                del data[at:]
+    return data.decode("utf-8", "replace")
+
+
+def problems(text: str, library: Library) -> Iterator[str]:
+    """What does not hold of a text, each by its name; nothing else is ever raised."""
+    source = Source("fuzz", text)
+    parsed = parse(source)
+    found = check(parsed, library)
+    check_library(source)
+    if parse(print_plan(parsed.plan)).plan != parsed.plan:
+        yield "printed plan is read otherwise"
+    try:
+        formatted = format_plan(source)
+    except InputError:
+        formatted = ""
+    if formatted:
+        again = parse(formatted)
+        if again.broken or _meaning(again.plan) != _meaning(parsed.plan):
+            yield "fmt changes the meaning"
+        elif format_plan(Source("fuzz", formatted)) != formatted:
+            yield "fmt is not idempotent"
+    for unsafe in (False, True):
+        after = check(parse(fix(source, library, unsafe=unsafe)), library)
+        name = "--fix --unsafe" if unsafe else "--fix"
+        if _errors(after) > _errors(found):
+            yield f"{name} adds an error"
+        elif len(after) > len(found):
+            yield f"{name} ends with more findings"
+
+
+def _meaning(plan: Plan) -> Plan:
+    """A plan without the comments that text around it becomes."""
+    steps = tuple(replace(step, comments=()) for step in plan.steps)
+    return replace(plan, steps=steps, comments=())
+
+
+def _errors(found: Sequence[Diagnostic]) -> int:
+    return sum(one.severity is Severity.ERROR for one in found)
+
+
+def attack(count: int, seed: int, plans: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Mutate, and give each problem with the text that has it; an exception is one, too."""
+    chance, library = random.Random(seed), load_library()
+    for _ in range(count):
+        text = mutated(plans, chance)
+        try:
+            for problem in problems(text, library):
+                yield problem, text
+        except Exception as error:  # noqa: BLE001 - this is what is looked for
+            yield f"{type(error).__name__}: {error}"[:100], text
+
+
+def main() -> None:
+    """Attack, and print a table of what did not hold, with the shortest text for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--plans", default="")
+    given = parser.parse_args()
+    counts: Counter[str] = Counter()
+    shortest: dict[str, str] = {}
+    started = time.monotonic()
+    for problem, text in attack(given.count, given.seed, seeds(given.plans)):
+        counts[problem] += 1
+        shortest[problem] = min(shortest.get(problem, text), text, key=len)
+    print(f"{given.count:,} inputs in {time.monotonic() - started:,.0f} s")
+    for problem, number in counts.most_common():
+        print(f"{number:7,}  {problem}: {shortest[problem]!r}")
+    if not counts:
+        print("everything held")
+
+
+if __name__ == "__main__":
+    main()

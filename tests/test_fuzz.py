@@ -1,0 +1,36 @@
+"""Mutated plans: nothing raises, fmt keeps the meaning and is done at once, fixes do no harm.
+
+`python -m benchmarks.fuzz 100000` does the same by hand, with other seeds and recorded plans.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.fuzz import attack, mutated, problems, seeds
+from pearl.lang.library import load_library
+
+RECORDED = Path("pearl_gpt4") / "train.ctx_eval_long.jsonl"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_what_ships_is_mutated(seed: int):
+    assert list(attack(300, seed, seeds())) == []
+
+
+def test_recorded_plans_are_mutated(shared: Path):
+    assert list(attack(600, 1, seeds(str(shared / RECORDED)))) == []
+
+
+@settings(max_examples=500, derandomize=True)
+@given(st.randoms(use_true_random=False), st.binary(max_size=40), st.integers(0, 1 << 20))
+def test_bytes_among_a_plan_do_no_harm(chance: random.Random, data: bytes, at: int):
+    text = mutated(seeds(), chance)
+    at %= len(text) + 1
+    text = text[:at] + data.decode("utf-8", "replace") + text[at:]
+    assert list(problems(text, load_library())) == []
