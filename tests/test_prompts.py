@@ -107,6 +107,17 @@ def test_a_step_without_a_document_says_nothing_of_one():
 def test_every_type_has_its_form_of_answer(returns):
     shown = text(replace(EXECUTE, action=replace(REASON, returns=returns)))
     assert RETURNS[returns] in shown
+    # As many sentences as there are items, where there are items.
+    assert ("copy the one to four sentences" in shown) is (returns not in ("list", "pairs"))
+    assert ("copy for each item the sentence" in shown) is (returns in ("list", "pairs"))
+
+
+def test_a_step_by_example_has_no_other_form_and_its_arguments_look_like_the_examples():
+    split = load_library("letters_by_example").actions["SPLIT"]
+    given = (("TEXT", "Emmy Noether"), ("BY", " "))
+    shown = text(ExecuteStep(None, split, Step("a", "SPLIT", ()), given))
+    assert '<TEXT>\n"Emmy Noether"\n</TEXT>\n<BY>\n" "\n</BY>' in shown
+    assert not [form for form in RETURNS.values() if form in shown]
 
 
 def test_values_are_shown_as_a_reader_sees_them():

@@ -444,6 +444,40 @@ def test_a_short_value_stands_in_the_text_and_an_item_of_each_too():
     assert finished.values[evidence_key("home")] == [HOME]
 
 
+@pytest.mark.parametrize(("longest", "direct"), [(29, True), (31, False)])
+def test_the_longest_item_decides_how_all_items_of_each_are_put(longest: int, direct: bool):
+    plan = f"""
+    who = UNIQUE(["Ada", "{"who " * longest}lives"]) : name both
+    all = FLAT([who]) : put them into one list
+    home = FIND_ELEMENT(CTX, "the home of {{each all}}", "town") : where each lives
+    """
+    _, model, _ = run(plan, {"step/home[0]": "Ulm", "step/home[1]": "Kiel"})
+    first, second = (one.messages[-1]["content"] for one in model.asked)
+    assert ("<X>\nthe home of Ada\n</X>" in first) is direct
+    assert ("<X>\nthe home of who who" in second) is direct
+    # A call that names other outputs says nothing without them; the step's note does.
+    told = '[one of all], from the step "put them into one list":\n<found_one_of_all>\nAda\n'
+    assert (told in first) is not direct
+    assert "FLAT" not in first
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (HOME, HOME),
+        (f"Of her:\n> {HOME}\n> Bo lives in Kiel.", f"{HOME}\nBo lives in Kiel."),
+        (f"{HOME}\nShe likes it there.", f"{HOME}\nShe likes it there."),
+    ],
+)
+def test_what_is_copied_is_its_own_evidence_and_is_not_asked_for_twice(reply: str, text: str):
+    plan = 'ada = EXTRACT(CTX, "Ada") : what is said of her'
+    finished, model, _ = run(plan, {"step/ada": reply}, library=load_library("seed"))
+    assert finished.text == text
+    quotes = evidence(finished.plan, finished.values, finished.outputs, DOCUMENT)
+    assert [one.text for one in quotes] == [line for line in text.splitlines() if "lives" in line]
+    assert "Below your answer" not in model.asked[0].messages[-1]["content"]
+
+
 def test_a_reply_that_only_quotes_says_its_quotations():
     finished, _, _ = run('ada = FIND_CHARACTER(CTX, "Ada") : who', {"step/ada": f"> {HOME}"})
     assert finished.text == HOME

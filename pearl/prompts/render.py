@@ -68,6 +68,9 @@ RETURNS = {
 KNOWN = "Answer in plain text. If you do not know, say so."
 """In place of those, for an action that may be answered from what a model knows."""
 
+SHOWN = "Answer in the form of the answers above, and with nothing else."
+"""In place of all of those, for an action that has examples."""
+
 
 def render(call: Call) -> tuple[Message, ...]:
     """The messages of a call; equal calls give equal messages."""
@@ -80,7 +83,8 @@ def render(call: Call) -> tuple[Message, ...]:
         case CorrectPlan():
             return _follow_up(call.write, call.reply, "correct_plan", call)
         case ExecuteStep():
-            knows = "knowledge" in call.action.traits
+            knows, examples = "knowledge" in call.action.traits, _examples(call.action)
+            returns = KNOWN if knows else RETURNS[call.action.returns]
             return _messages(
                 "execute_step",
                 call=call,
@@ -88,9 +92,11 @@ def render(call: Call) -> tuple[Message, ...]:
                 arguments=_written(call),
                 named={f"[{name}]" for name, _, _ in call.outputs},
                 outputs=[(name, as_text(value), made) for name, value, made in call.outputs],
-                examples=_examples(call.action),
-                returns=KNOWN if knows else RETURNS[call.action.returns],
+                examples=examples,
+                returns=SHOWN if examples else returns,
                 knows=knows,
+                many=call.action.returns in ("list", "pairs"),
+                verbatim="verbatim" in call.action.traits,
                 omitted=_percent(call.omitted) if call.omitted else "",
             )
         case MapAnswer():
@@ -208,8 +214,15 @@ def _examples(action: Action) -> list[tuple[str, str]]:
 
 
 def _written(call: ExecuteStep) -> list[tuple[str, str]]:
-    """The names and texts of a step's arguments."""
-    texts = call.written or [as_text(value) for _, value in call.arguments]
+    """The names and texts of a step's arguments; where its action has examples, as these."""
+    plain = [as_text(value) for _, value in call.arguments]
+    texts = call.written or plain
+    if isinstance(call.action.body, Prompt) and call.action.body.examples:
+        # A list, or a space, looks like that of an example; what is named in brackets stays so.
+        texts = [
+            print_value(value) if text == same else text
+            for (_, value), text, same in zip(call.arguments, texts, plain, strict=True)
+        ]
     return [(name, text) for (name, _), text in zip(call.arguments, texts, strict=True)]
 
 

@@ -63,10 +63,17 @@ class BindError(Exception):
 
 
 class Item(NamedTuple):
-    """One item of the list that a step maps: its key in the result, and its value."""
+    """One item of the list that the step maps.
+
+    Args:
+        key: its key in the result.
+        value: what stands for it in the step's arguments.
+        direct: whether all items of the list are short enough to be put into their texts.
+    """
 
     key: Value
     value: Value
+    direct: bool = False
 
 
 def mapped(step: Step) -> Ref | None:
@@ -136,6 +143,15 @@ def value_of(arg: Arg, values: Mapping[str, Value], item: Item | None) -> Value:
 SHORT = 12
 """Words that a value of one line has at most to be put into an argument's text directly."""
 
+SHORT_ITEM = 30
+"""The same of the longest item of a list that a step runs over, so that all are put alike."""
+
+
+def _brief(value: Value, most: int) -> bool:
+    """Whether a value is one line of so many words at most."""
+    text = as_text(value)
+    return "\n" not in text and len(text.split()) <= most and not isinstance(value, Pairs)
+
 
 def as_written(
     arg: Arg, values: Mapping[str, Value], item: Item | None, long: dict[str, Value]
@@ -151,9 +167,8 @@ def as_written(
     match arg:
         case Ref():
             value = value_of(arg, values, item)
-            text = as_text(value)
-            if "\n" not in text and len(text.split()) <= SHORT and not isinstance(value, Pairs):
-                return text
+            if item.direct if arg.maps and item else _brief(value, SHORT):
+                return as_text(value)
             kind = "evidence of " if arg.mode is Mode.EVIDENCE else "one of " if arg.maps else ""
             name = f"{kind}{arg.name}"
             long[name] = value
@@ -471,6 +486,8 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
             f"{ref.name} has {len(items):,} items, and a step runs over {most:,} at most "
             "(PEARL_WIDTH): nothing was asked.",
         )
+    direct = all(_brief(item.value, SHORT_ITEM) for item in items)
+    items = [item._replace(direct=direct) for item in items]
     calls = (call(item, f"{path}[{at}]") for at, item in enumerate(items))
     # One that fails must not cut the others off, which are paid for.
     answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -553,7 +570,7 @@ async def _prompted(
     arguments = tuple((name, argument.value) for name, argument in given.arguments)
     long: dict[str, Value] = {}
     written = tuple(as_written(one.arg, values, item, long) for _, one in given.arguments)
-    made = {earlier.name: print_call(earlier).partition(" = ")[2] for earlier in frame.plan.steps}
+    made = {earlier.name: _origin(earlier) for earlier in frame.plan.steps}
     named = tuple((name, value, made.get(name.split()[-1], "")) for name, value in long.items())
     call, left_out = fit_call(
         ExecuteStep(document, action, step, arguments, omitted, written, named), frame.context
@@ -565,7 +582,33 @@ async def _prompted(
         if not reply.complete:
             raise DecodeError("the model stopped at its token limit: raise PEARL_MAX_TOKENS.")
         try:
-            return Output(decode(reply.text, action.returns), split_evidence(reply.text)[1])
+            return _read(reply.text, action, document)
         except DecodeError as error:
             wrong = error
     raise wrong
+
+
+def _origin(step: Step) -> str:
+    """What a prompt says of where an output is from.
+
+    A call that names other outputs says little without them: there the step's note does, which
+    says what it was to find.
+    """
+    if all(ref.name == DOCUMENT for ref in step_refs(step)):
+        return print_call(step).partition(" = ")[2]
+    return f'the step "{step.note}"' if step.note else step.action
+
+
+def _read(reply: str, action: Action, document: Source | None) -> Output:
+    """What a reply says, and what it quotes; what an action copies is both.
+
+    Raises:
+        DecodeError: it holds no value of the kind that the action gives.
+    """
+    value, quotes = decode(reply, action.returns), split_evidence(reply)[1]
+    if "verbatim" in action.traits and document:
+        if quotes and isinstance(value, str):
+            return Output("\n".join(quotes), quotes)
+        lines = as_text(value).splitlines()
+        quotes = quotes or [line for line in lines if document.find(line)]
+    return Output(value, quotes)
