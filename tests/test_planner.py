@@ -303,7 +303,7 @@ def test_a_planner_is_shown_few_actions_and_may_call_the_others(
     assert "FIND_IRONY" in listed[0]
     # The plan calls it all the same.
     assert "FIND_REASON" not in listed[0]
-    assert len(set(listed[1]) - names) == 92
+    assert len(set(listed[1]) - names) == 93
     refused = call(
         "ask", "story.txt", "Why?", "--strategy", "decomp", "--model", "m", "--shown", "3"
     )

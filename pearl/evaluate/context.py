@@ -314,12 +314,13 @@ def make_context(
         UNREFINED: setup(library, demonstrations.unrefined),
         EXECUTE: setup(load_library(EXECUTE), demonstrations.execute),
     }
-    own = {name: one for name, one in library.actions.items() if one.is_builtin}
-    others = [action for action in library.actions.values() if not action.is_builtin]
+    # What repeats its last parameter cannot be written anew: every size has it, as the builtins.
+    kept = {name: one for name, one in library.actions.items() if one.is_builtin or one.variadic}
+    others = [action for name, action in library.actions.items() if name not in kept]
     for size in sizes:
         small = {action.name: action for action in condense(others, size).actions}
         names = (*library.names, f"condensed to {size:,}")
-        setups[f"@{size}"] = setup(Library(names, {**own, **small}), demonstrations.refined)
+        setups[f"@{size}"] = setup(Library(names, {**kept, **small}), demonstrations.refined)
     sized = [setups[name] for name in (LIBRARY, *(f"@{size}" for size in sizes))]
     asked = [{shown.question for shown in one.demonstrations} for one in sized]
     if common := set.intersection(*asked):

@@ -77,7 +77,9 @@ def render(call: Call) -> tuple[Message, ...]:
     match call:
         case WritePlan():
             listed = [one for one in _listing(call.library) if one.name in call.listed]
-            return _messages("write_plan", call=call, actions=listed or _listing(call.library))
+            actions = listed or _listing(call.library)
+            answers = any(one.name == "ANSWER_FROM" for one in actions)
+            return _messages("write_plan", call=call, actions=actions, answers=answers)
         case NextStep():
             return _messages("next_step", call=call, actions=_listing(call.library))
         case CorrectPlan():

@@ -16,7 +16,7 @@ from pathlib import Path
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Plan, Ref, Step
 from pearl.lang.diagnostics import Diagnostic, Severity, has_errors
 from pearl.lang.graph import outputs
-from pearl.lang.library import Library, builtins
+from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
@@ -208,14 +208,8 @@ def direct_plan(question: str) -> Plan:
     return Plan((step,), question, (ANSWER,))
 
 
-ANSWER_FROM = Action(
-    "ANSWER_FROM",
-    (Param("X"),),
-    doc="Give the answer that is wanted from X and what follows it, which earlier steps found: "
-    "once, and in as few words as it takes.",
-    variadic=True,
-)
-"""What makes one answer of several outputs."""
+ANSWER_FROM = "ANSWER_FROM"
+"""The action of ``core`` that makes one answer of several outputs."""
 
 
 def with_one_answer(plan: Plan) -> Plan:
@@ -225,12 +219,12 @@ def with_one_answer(plan: Plan) -> Plan:
     """
     ends = outputs(plan)
     taken = {step.name for step in plan.steps} | {action.name for action in plan.declares}
-    if len(ends) < 2 or ANSWER_FROM.name in taken:
+    if len(ends) < 2 or ANSWER_FROM in taken:
         return plan
     names = chain(("answer",), (f"answer_{number}" for number in count(2)))
     name = next(name for name in names if name not in taken)
-    last = Step(name, ANSWER_FROM.name, tuple(map(Ref, ends)), " ".join(plan.question.split()))
-    declares = (*plan.declares, ANSWER_FROM)
+    last = Step(name, ANSWER_FROM, tuple(map(Ref, ends)), " ".join(plan.question.split()))
+    declares = (*plan.declares, load_library("core").actions[ANSWER_FROM])
     returns = (Ref(name),) if plan.returns else ()
     return replace(plan, steps=(*plan.steps, last), declares=declares, returns=returns)
 

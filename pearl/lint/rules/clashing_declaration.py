@@ -23,6 +23,7 @@ Fix
 
 from __future__ import annotations
 
+from pearl.lang.ast import Action
 from pearl.lang.diagnostics import Severity
 from pearl.lint.rules.base import Findings, PlanView, Rule
 
@@ -30,13 +31,18 @@ from pearl.lint.rules.base import Findings, PlanView, Rule
 def check(view: PlanView) -> Findings:
     for action in view.plan.declares:
         known = view.base.get(action.name)
-        if known:
+        # What says the same, as a trace from before the library had it, is the same action.
+        if known and _said(known) != _said(action):
             yield RULE(
                 action.span,
                 f"{action.name} is already in the library, as {known.signature}.",
                 help="Use the library's, or give the new action another name.",
                 data={"action": action.name, "signature": known.signature},
             )
+
+
+def _said(action: Action) -> tuple[str, str, str]:
+    return action.signature, action.returns, action.doc
 
 
 RULE = Rule("PRL208", "clashing-declaration", Severity.ERROR, __doc__, plan=check)
