@@ -15,12 +15,15 @@ import json
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from importlib.metadata import version
 
 from pearl.lang.numbers import NUMBER_WORDS
-from pearl.lang.values import Pairs, as_text
+from pearl.lang.source import Source
+from pearl.lang.values import Pairs, Value, as_text
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.offline_planning import asks_for_what_is_not_so
+from pearl.passes.split_context import FINDINGS
 from pearl.prompts.calls import (
     CondenseActions,
     CorrectFilled,
@@ -92,6 +95,8 @@ class Offline:
         return
 
 
+NOTHING = "The document has no sentence that bears on this."
+
 QUOTES = 4
 """How many sentences an answer quotes."""
 
@@ -122,9 +127,13 @@ _LABEL = re.compile(
 def carry_out(call: ExecuteStep) -> str:
     """The sentences that bear on the step, each on its own line after ``> ``.
 
-    For a truth value, a number or a list, the value stands on the first line.
-    Of a step without the document all that can be said is its arguments.
+    For a truth value, a number or a list, the value stands on the first line. What the parts of a
+    document gave is read as a document itself. Of another step without the document all that can
+    be said is its arguments.
     """
+    if (found := _findings(call)) is not None:
+        given = tuple((name, value) for name, value in call.arguments if name != FINDINGS)
+        call = replace(call, document=Source("findings", found), arguments=given, written=())
     if call.document is None:
         # Of pairs only what was answered, as a key may be a part's label.
         values = [
@@ -139,11 +148,11 @@ def carry_out(call: ExecuteStep) -> str:
         read = index_sentences(call.document.text)
         texts = [" ".join(read.text[span.start : span.end].split()) for span in read.spans]
         best = _best(call, read, texts)
-        lines = [texts[at] for at in sorted(best, key=lambda at: read.spans[at])]
+        lines = [texts[at] for at in best]
         text = "\n".join(f"> {line}" for line in lines)
         below = f"\n{text}"
         true, number = _borne_out(call, read), _number([texts[at] for at in best], call)
-        text = text or "The document has no sentence that bears on this."
+        text = text or NOTHING
     match call.action.returns:
         case "bool":
             return f"{'yes' if true else 'no'}{below}"
@@ -156,6 +165,25 @@ def carry_out(call: ExecuteStep) -> str:
             return f"{json.dumps({'pairs': pairs}, ensure_ascii=False)}{below}"
         case _:
             return text
+
+
+def _findings(call: ExecuteStep) -> str | None:
+    """What parts of a document gave, a paragraph each; None for a step that merges none."""
+    pieces: list[str] = []
+    merges = False
+    for name, value in call.arguments:
+        if name == FINDINGS:
+            merges = True
+            left: list[Value] = [value]
+            while left:
+                one = left.pop(0)
+                if isinstance(one, Pairs):
+                    left = [part for _, part in one] + left
+                elif isinstance(one, list):
+                    left = [*one, *left]
+                elif as_text(one).strip() != NOTHING:
+                    pieces += (line.removeprefix("> ") for line in as_text(one).splitlines())
+    return "\n\n".join(dict.fromkeys(filter(str.strip, pieces))) if merges else None
 
 
 def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]:

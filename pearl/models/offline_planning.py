@@ -62,6 +62,7 @@ _OF = re.compile(
 _QUESTIONING = re.compile(r"\b(?:what|who|that|which|how|why|it)\b", re.IGNORECASE)
 _FALSE = re.compile(r"^about (.+?),? (?:is|are|was|were) (?:not|false|untrue|true|correct)\b", re.I)
 _IF = re.compile(r"\bif (.+?)(?:,| what\b| how\b| would\b|\?|$)", re.IGNORECASE)
+_HOW_MUCH = re.compile(r"\bhow (?:many|much|often)\b(?! time)", re.IGNORECASE)
 _TITLE = r"(?:Mr|Mrs|Ms|Dr|St|Prof|Capt|Col|Gen|Lt)\.? "
 _NAME = re.compile(
     rf"(?:{_TITLE})?(?:[A-Z]\. ?)*\b[A-Z][\w-]+(?:['’](?!s\b)[\w-]+)?"
@@ -165,7 +166,6 @@ class Cue:
     Args:
         asks: a pattern that finds questions of this form, in any case.
         words: what an action for it is likely to be called, and defined with.
-        returns: a type that only such a question asks for.
         whole: whether it may be asked of the document as a whole.
         supposes: whether it asks about what did not happen.
         false: whether it asks for what is not so, and only the options say what is.
@@ -173,7 +173,6 @@ class Cue:
 
     asks: str
     words: str
-    returns: Type = "text"
     whole: bool = False
     supposes: bool = False
     false: bool = False
@@ -203,7 +202,6 @@ CUES = (
     Cue(r"\biron(?:y|ic|ically)\b", "irony ironic opposite expected"),
     Cue(r"^why\b|\breasons?\b|\bmotiv(?:e|ation)", "reason why motive behind behavior"),
     Cue(r"^in (?:what|which) order\b|\bchronolog|\bsequence\b", "timeline order sequence events"),
-    Cue(r"\bhow (?:many|much|often)\b", "quantity number figure count many", "number"),
     Cue(r"\bhow long\b|\bhow much time\b", "duration time passes long"),
     Cue(
         r"\b(?:main|central) (?:idea|argument|point|claim|message)\b|\bthesis\b",
@@ -382,6 +380,9 @@ class _Ranking:
         Two parameters besides the document need two parties, none at all a
         question about the whole document.
         """
+        if _HOW_MUCH.search(asked.asked):
+            # A number that the words alone find is too often another one: quotes have it too.
+            return None
         for cue in CUES:
             if not cue.fits(asked.asked):
                 continue
@@ -390,7 +391,7 @@ class _Ranking:
                 arities.add(0)
             if asked.pair and not _author(asked.pair[0]):
                 arities.add(2)
-            found = self._top(cue.words, arities, {"text", "list", "any", cue.returns})
+            found = self._top(cue.words, arities, {"text", "list", "any"})
             if found or cue.false:
                 return found
         return None
