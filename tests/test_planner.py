@@ -132,7 +132,7 @@ def test_a_rejected_plan_is_corrected_with_its_own_findings_only():
 
 
 def test_after_seven_corrections_the_question_is_asked_directly(tmp_path: Path):
-    model = Planner("I cannot plan.")
+    model = Planner(WRONG)
     answer = ask(model, tmp_path / "s.db")
     assert len(model.plans) == 8
     assert answer.fallback
@@ -142,12 +142,21 @@ def test_after_seven_corrections_the_question_is_asked_directly(tmp_path: Path):
     assert step.call.arguments == (("X", "Why does Mara leave?"),)
     found = entries(tmp_path / "s.db")
     tries = [entry for entry in found if entry.kind == "call" and "plan/" in entry.path]
-    assert [entry.value for entry in tries] == ["I cannot plan."] * 8
+    assert [entry.value for entry in tries] == [WRONG] * 8
     paths = [entry.path for entry in found]
     assert [path for path in paths if path.endswith("/rejected")] == [
         f"plan/{attempt}/rejected" for attempt in range(1, 9)
     ]
     assert "plan/fallback" in paths
+
+
+def test_a_model_that_writes_no_step_is_not_corrected_for_ever(tmp_path: Path):
+    model = Planner("I cannot plan.", WRONG, "No.", "Sorry.", "I do not write plans.", GOOD)
+    answer = ask(model, tmp_path / "s.db")
+    assert len(model.plans) == 5
+    assert answer.fallback
+    said = {entry.path: entry.value for entry in entries(tmp_path / "s.db")}
+    assert said["plan/5/stopped"] == "3 replies in a row have no step."
 
 
 def test_only_writing_a_plan_says_so_when_none_was_accepted():

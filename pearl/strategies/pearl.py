@@ -34,6 +34,9 @@ from pearl.runtime.loop import Return, Run, RunError, Steps
 CORRECTIONS = 7
 """How often a model may correct a plan, as in the paper's experiments."""
 
+STEPLESS = 3
+"""Replies in a row without a step after which a model is asked for no more: it writes no plans."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -72,6 +75,7 @@ async def write_plan(
     seen: frozenset[str] = frozenset()
     asked = list(earlier)
     decide = caller.journal.decide
+    stepless = 0
     for attempt in range(1, CORRECTIONS + 2):
         # A model that repeats its mistake is asked the same again: that is to be a new answer.
         reply = await caller(call, f"plan/{attempt}", asked.count(call))
@@ -100,6 +104,11 @@ async def write_plan(
 
         complaint = prompt.render([Report(source, errors)], seen)
         decide(f"plan/{attempt}/rejected", [error.code for error in errors])
+        tried = parsed.plan.steps or any(line.kind == "step" for line in parsed.broken)
+        stepless = 0 if tried else stepless + 1
+        if stepless == STEPLESS:
+            decide(f"plan/{attempt}/stopped", f"{STEPLESS} replies in a row have no step.")
+            break
         call = CorrectPlan(write, reply.text, complaint)
         seen = frozenset(error.code for error in errors)
     return Planned(None, attempt, source, findings, len(write.demonstrations))
