@@ -259,6 +259,17 @@ def test_generated_worlds_that_hold_pairs_of_hops_out():
     assert score(learn_from_gold(train).model, test) >= 95
 
 
+@pytest.mark.parametrize(("name", "questions"), [("explicit", 100), ("implicit", 120)])
+def test_answers_alone_teach_where_few_questions_are_of_a_kind(name: str, questions: int):
+    train, test = (
+        [read_world(row, "here", "made") for row in generate(read_schema(name), *told)]
+        for told in (("compgen", "train", 7, questions), ("compgen", "test", 7, 20))
+    )
+    learned = learn_from_answers(train)
+    assert learned.explained == questions
+    assert score(learned.model, test) >= 90
+
+
 @pytest.mark.parametrize(
     ("name", "seed", "few"),
     [("throws", 2, True), ("throws", 11, False), ("throws", 21, False), ("movies", 2, False)],

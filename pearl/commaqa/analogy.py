@@ -513,6 +513,11 @@ def _core_words(form: Form) -> tuple[str, ...]:
     )
 
 
+def says(form: Form, word: str) -> bool:
+    """Whether a phrasing of a form has a form of a word."""
+    return _has(_form_words(form), word)
+
+
 @lru_cache(maxsize=65536)
 def _has(words: tuple[str, ...], word: str) -> bool:
     """Whether one of the words is a form of a word."""

@@ -14,12 +14,15 @@ different things: what one program leaves, the next one is sought for.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents
+from pearl.commaqa.analogy import says
 from pearl.commaqa.decomposition import REFERENCE
 from pearl.commaqa.logistic import fit_classifiers
 from pearl.commaqa.model import (
@@ -32,21 +35,32 @@ from pearl.commaqa.model import (
     known_entities,
     move_of,
     opened,
+    words_of,
 )
-from pearl.commaqa.programs import Bank, CachingAgents, Case, Refusals, Term, moves_of, run_moves
+from pearl.commaqa.programs import (
+    CHAIN,
+    Bank,
+    CachingAgents,
+    Case,
+    Refusals,
+    Term,
+    levels_of,
+    moves_of,
+    run_moves,
+)
 from pearl.commaqa.scoring import exact_match
 from pearl.commaqa.world import World
+from pearl.lang.ast import Mode
 from pearl.lang.values import Value
 
 # How far the search for programs goes.
 _SAMPLE = 6  # questions that programs are built over
 _AGREE = 2  # on how many of them a program needs an answer
-_CHAIN = 3  # hops in a row before the last one
-_MET = 1000  # pairs of a list and one thing that the last hop is tried on
-_PAIRS = 20_000  # pairs of single things that the last hop is tried on
-_TERMS = 4000  # programs that are kept of one length
 _ROUNDS = 12  # searches for one kind of question
 _SUPPORT = 3  # questions that a program has to explain
+_ALONE = 8  # rounds of choosing among explanations of single questions
+_HOP = 1.0  # what a hop costs, as one more explains more by chance
+_SAID = 2.0  # how often a word counts as seen with a hop that says it
 _ERRORS = 0.2  # the share of its answers that may be wrong
 
 Report = Callable[[str], None]
@@ -165,10 +179,19 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
             cases.setdefault(pattern, []).append(case)
     kinds = _explain_all(cases, report)
     examples: list[_Way] = []
+    left: list[Case] = []
     for kind in kinds:
-        for case in cases[kind.pattern]:
-            right = (one.moves for one in kind.programs if _is_right(one.moves, case))
-            examples += [(kind.pattern, moves) for moves in itertools.islice(right, 1)]
+        those = cases[kind.pattern]
+        general = {one.moves: _general(one.moves, those[:_SAMPLE]) for one in kind.programs}
+        for case in those:
+            right = (general[one.moves] for one in kind.programs if _is_right(one.moves, case))
+            found = next(right, None)
+            if found is None:
+                left.append(case)
+            else:
+                examples.append((kind.pattern, found))
+    report(f"{len(left)} questions are left, each of which is looked at for itself")
+    examples += _explain_alone(left, examples)
     return Learned(
         _model("answers", forms, examples),
         sum(map(len, cases.values())),
@@ -285,6 +308,92 @@ def _needed(programs: Sequence[Program], cases: Sequence[Case]) -> tuple[Program
     return tuple(chosen)
 
 
+# Questions of which there are too few of a kind.
+
+
+def _explain_alone(cases: Iterable[Case], known: Sequence[_Way]) -> list[_Way]:
+    """For each question, of the programs that give its answer, the one that fits its words best.
+
+    An answer has many explanations, most of them wrong, and the words of the question choose among
+    them: at first those that the hops say themselves, and then, in turns, those that go with a hop
+    in what was chosen for all questions (hard expectation-maximisation).
+
+    Args:
+        cases: of kinds that there are too few questions of.
+        known: what was found for other questions.
+    """
+    refusals: Refusals = {}
+    explained = [(case.pattern, _explanations(case, refusals)) for case in cases]
+    chosen: list[_Way] = []
+    for _ in range(_ALONE):
+        ties = _Ties((*known, *chosen))
+        chosen = [
+            (pattern, max(ways, key=partial(ties.fit, pattern)))
+            for pattern, ways in explained
+            if ways
+        ]
+    return chosen
+
+
+def _explanations(case: Case, refusals: Refusals) -> list[tuple[Move, ...]]:
+    """Programs in a row that give the answer of one question, those with the fewest hops first."""
+    found: list[tuple[Move, ...]] = []
+    levels = levels_of(Bank((case,), refusals, 1), new_only=False)
+    for hops, level in enumerate(itertools.islice(levels, CHAIN + 1), 1):
+        if hops > CHAIN and found:
+            break
+        for term in level:
+            [value] = term.values
+            if value is not None and _equal(value, case.answer):
+                found.append(_general(moves_of(term), (case,)))
+    return found
+
+
+def _general(moves: tuple[Move, ...], cases: Sequence[Case]) -> tuple[Move, ...]:
+    """A program that asks for each item of an answer where asking once gives the same.
+
+    Where an answer has one item in every case, both do, and the next world has several.
+    """
+    for at, move in enumerate(moves):
+        of_answer = [isinstance(one, int) and one < 0 for one in move.arguments] == [True]
+        if move.mode is Mode.PLAIN and of_answer:
+            each = replace(move, mode=Mode.EACH, then=("values", "flat", "unique"))
+            pairs = ((*moves[:at], one) for one in (move, each))
+            once, by_item = ([run_moves(one, case) for case in cases] for one in pairs)
+            if once == by_item:
+                moves = (*moves[:at], each, *moves[at + 1 :])
+    return moves
+
+
+class _Ties:
+    """Which words of questions go with which hops.
+
+    Args:
+        ways: kinds of question, and how each is thought to go.
+    """
+
+    def __init__(self, ways: Sequence[_Way]) -> None:
+        self._ways = max(1, len(ways))
+        pairs = [({*words_of(text)}, {move.form for move in moves}) for text, moves in ways]
+        self._words = Counter(word for words, _ in pairs for word in words)
+        self._forms = Counter(form for _, forms in pairs for form in forms)
+        self._both = Counter(pair for one in pairs for pair in itertools.product(*one))
+
+    def fit(self, question: str, moves: Sequence[Move]) -> float:
+        """How well a way fits: each word has its best hop, and each hop its best word."""
+        words, forms = {*words_of(question)}, {move.form for move in moves}
+        ties = {(word, form): self._tie(word, form) for word in words for form in forms}
+        best = [max(ties[word, form] for form in forms) for word in words]
+        best += [max((ties[word, form] for word in words), default=0.0) for form in forms]
+        return sum(sorted(best)) - _HOP * len(moves)
+
+    def _tie(self, word: str, form: Form) -> float:
+        """How much more often a word and a hop come together than by chance, as a logarithm."""
+        expected = self._words[word] * self._forms[form] / self._ways
+        both = self._both[word, form] + (_SAID if says(form, word) else 0.0)
+        return math.log((both + 0.5) / (expected + 0.5))
+
+
 # Whether programs hold for questions that they were not found on.
 
 _SWAPPED = {
@@ -369,7 +478,7 @@ def _shortest(
     explains most of what is left.
     """
     tried = 0
-    for level in _levels(Bank(sample, refusals, min(_AGREE, len(sample)))):
+    for level in levels_of(Bank(sample, refusals, min(_AGREE, len(sample)))):
         goals: list[Term] = []
         for term in level:
             tried += 1
@@ -381,63 +490,3 @@ def _shortest(
             best = max(programs, key=lambda one: (one.right - one.wrong, -len(one.moves)))
             return best, tried
     return None, tried
-
-
-def _levels(bank: Bank) -> Iterator[Iterable[Term]]:
-    """Programs by the length of their longest chain; the last level is not kept."""
-
-    def new(terms: Iterable[Term]) -> list[Term]:
-        return list(itertools.islice(filter(bank.is_new, terms), _TERMS))
-
-    def longer(bank: Bank) -> Iterator[Term]:
-        """One more hop of the newest terms, alone, with an entity, or with one earlier thing."""
-        for term in levels[-1]:
-            yield from bank.longer(term)
-        earlier = [term for level in levels[:-1] for term in level if term.is_single]
-        for term, other in itertools.product(levels[-1], (*bank.entities, *earlier)):
-            yield from bank.longer(term, other)
-
-    levels = [new(itertools.chain(bank.longer(), *map(bank.longer, bank.entities)))]
-    yield levels[0]
-    for _ in range(_CHAIN - 1):
-        levels.append(new(longer(bank)))
-        yield levels[-1]
-    # The last hop is tried on few questions: most programs are wrong on the first.
-    narrow = Bank(bank.cases[:2], bank.refusals, 1)
-    yield longer(narrow)
-    pairs = _pairs(levels)
-    for start in range(0, len(pairs), 500):
-        yield (term for pair in pairs[start : start + 500] for term in narrow.longer(*pair))
-    yield (term for pair in _met(levels) for term in narrow.longer(*pair))
-
-
-def _met(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
-    """Lists with one thing that was found out no earlier than they were; short ones first."""
-    pairs = [
-        (term, other)
-        for at, level in enumerate(levels)
-        for term in level
-        if not term.is_single
-        for other in itertools.chain(*levels[at:])
-        if other.is_single
-    ]
-    return sorted(pairs, key=_hops)[:_MET]
-
-
-def _pairs(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
-    """Two things that were found out, for one question; those with the fewest hops first.
-
-    Of those with equally many, the ones that do the same with two entities come first.
-    """
-
-    def order(pair: tuple[Term, Term]) -> tuple[int, bool]:
-        one, other = ([step.form for step in term.steps] for term in pair)
-        return _hops(pair), one != other
-
-    single = [term for level in levels for term in level if term.is_single]
-    return sorted(itertools.combinations(single, 2), key=order)[:_PAIRS]
-
-
-def _hops(terms: Iterable[Term]) -> int:
-    """How many hops some programs have, shared ones once."""
-    return len({step for term in terms for step in term.steps})

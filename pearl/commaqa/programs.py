@@ -10,7 +10,7 @@ equivalence).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeAlias
@@ -38,6 +38,15 @@ class CachingAgents:
         question = form.fill(arguments)
         answers = (self.ask(name, question) for name in self.forms.get(form, ()))
         return next((answer for answer in answers if answer is not None), None)
+
+
+# How far the search for programs goes.
+CHAIN = 3
+"""Hops in a row before the last one."""
+
+_MET = 1000  # pairs of a list and one thing that the last hop is tried on
+_PAIRS = 20_000  # pairs of single things that the last hop is tried on
+_TERMS = 4000  # programs that are kept of one length
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +96,17 @@ class Term:
 
     @property
     def steps(self) -> tuple[Term, ...]:
-        """The hops of the program in order, shared ones once."""
+        """The hops of the program in order, shared ones once; those that rest on entities first."""
         if self.form is None:
             return ()
-        before = dict.fromkeys(step for argument in self.arguments for step in argument.steps)
+        arguments = sorted(self.arguments, key=lambda one: not one.rests)
+        before = dict.fromkeys(step for argument in arguments for step in argument.steps)
         return (*before, self)
+
+    @property
+    def rests(self) -> bool:
+        """Whether an entity of the question is in it."""
+        return self.entity > 0 or any(argument.rests for argument in self.arguments)
 
     @property
     def is_single(self) -> bool:
@@ -292,3 +307,67 @@ def _changed(value: Value | None, then: Sequence[str]) -> Value | None:
     except BuiltinError:
         return None
     return None if changed is None or is_empty(changed) else changed
+
+
+# The search goes from short programs to long ones.
+
+
+def levels_of(bank: Bank, *, new_only: bool = True) -> Iterator[Iterable[Term]]:
+    """Programs by the length of their longest chain; the last level is not kept."""
+
+    def new(terms: Iterable[Term]) -> list[Term]:
+        kept = filter(bank.is_new, terms) if new_only else terms
+        return list(itertools.islice(kept, _TERMS))
+
+    def longer(bank: Bank) -> Iterator[Term]:
+        """One more hop of the newest terms, alone, with an entity, or with one earlier thing."""
+        for term in levels[-1]:
+            yield from bank.longer(term)
+        earlier = [term for level in levels[:-1] for term in level if term.is_single]
+        for term, other in itertools.product(levels[-1], (*bank.entities, *earlier)):
+            yield from bank.longer(term, other)
+
+    levels = [new(itertools.chain(bank.longer(), *map(bank.longer, bank.entities)))]
+    yield levels[0]
+    for _ in range(CHAIN - 1):
+        levels.append(new(longer(bank)))
+        yield levels[-1]
+    # The last hop is tried on few questions: most programs are wrong on the first.
+    narrow = Bank(bank.cases[:2], bank.refusals, 1)
+    yield longer(narrow)
+    pairs = _pairs(levels)
+    for start in range(0, len(pairs), 500):
+        yield (term for pair in pairs[start : start + 500] for term in narrow.longer(*pair))
+    yield (term for pair in _met(levels) for term in narrow.longer(*pair))
+
+
+def _met(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
+    """Lists with one thing that was found out no earlier than they were; short ones first."""
+    pairs = [
+        (term, other)
+        for at, level in enumerate(levels)
+        for term in level
+        if not term.is_single
+        for other in itertools.chain(*levels[at:])
+        if other.is_single
+    ]
+    return sorted(pairs, key=_hops)[:_MET]
+
+
+def _pairs(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
+    """Two things that were found out, for one question; those with the fewest hops first.
+
+    Of those with equally many, the ones that do the same with two entities come first.
+    """
+
+    def order(pair: tuple[Term, Term]) -> tuple[int, bool]:
+        one, other = ([step.form for step in term.steps] for term in pair)
+        return _hops(pair), one != other
+
+    single = [term for level in levels for term in level if term.is_single]
+    return sorted(itertools.combinations(single, 2), key=order)[:_PAIRS]
+
+
+def _hops(terms: Iterable[Term]) -> int:
+    """How many hops some programs have, shared ones once."""
+    return len({step for term in terms for step in term.steps})
