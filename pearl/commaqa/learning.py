@@ -191,7 +191,12 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
             else:
                 examples.append((kind.pattern, found))
     report(f"{len(left)} questions are left, each of which is looked at for itself")
-    examples += _explain_alone(left, examples)
+    alone = _explain_alone(left, examples)
+    examples += [(case.pattern, moves) for case, moves in alone]
+    done = {id(case) for case, _ in alone}
+    kinds = tuple(
+        replace(kind, left=tuple(one for one in kind.left if id(one) not in done)) for kind in kinds
+    )
     return Learned(
         _model("answers", forms, examples),
         sum(map(len, cases.values())),
@@ -311,7 +316,9 @@ def _needed(programs: Sequence[Program], cases: Sequence[Case]) -> tuple[Program
 # Questions of which there are too few of a kind.
 
 
-def _explain_alone(cases: Iterable[Case], known: Sequence[_Way]) -> list[_Way]:
+def _explain_alone(
+    cases: Iterable[Case], known: Sequence[_Way]
+) -> list[tuple[Case, tuple[Move, ...]]]:
     """For each question, of the programs that give its answer, the one that fits its words best.
 
     An answer has many explanations, most of them wrong, and the words of the question choose among
@@ -323,14 +330,15 @@ def _explain_alone(cases: Iterable[Case], known: Sequence[_Way]) -> list[_Way]:
         known: what was found for other questions.
     """
     refusals: Refusals = {}
-    explained = [(case.pattern, _explanations(case, refusals)) for case in cases]
-    chosen: list[_Way] = []
+    tried = [(case, _explanations(case, refusals)) for case in cases]
+    explained = [(case, ways) for case, ways in tried if ways]
+    if len(known) + len(explained) < _SUPPORT:
+        return []
+    chosen: list[tuple[Case, tuple[Move, ...]]] = []
     for _ in range(_ALONE):
-        ties = _Ties((*known, *chosen))
+        ties = _Ties((*known, *((case.pattern, moves) for case, moves in chosen)))
         chosen = [
-            (pattern, max(ways, key=partial(ties.fit, pattern)))
-            for pattern, ways in explained
-            if ways
+            (case, max(ways, key=partial(ties.fit, case.pattern))) for case, ways in explained
         ]
     return chosen
 
