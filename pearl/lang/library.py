@@ -58,6 +58,7 @@ TRAITS = {
     "cacheable": "asked again, it is taken to answer the same",
     "unlisted": "only Pearl itself puts it into plans",
     "knowledge": "the model may answer from what it knows, and not from its sources alone",
+    "verbatim": "what it gives is copied from the document, and is its own evidence",
 }
 """What may be assumed of an action."""
 
