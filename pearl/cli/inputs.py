@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pearl.lang.source import InputError, Source, plan_rows, read_source
+from pearl.lang.text import pattern
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pearl.store.history import RunRow
 
 
-_ACTION_LINE = re.compile(r"\s*(?:[-*]\s+)?[A-Za-z_]\w*\([^=]*\)\s*(?:->\s*\w+\s*)?(?:[:#]|$)")
-_STEP_LINE = re.compile(r"\s*(?:\S{1,8}\s+)?[^\W\d]\w*\s*:?=\s*\w+\s*[(\[]")
+_ACTION_LINE = pattern(r"\s*(?:[-*]\s+)?[A-Za-z_]\w*\([^=]*\)\s*(?:->\s*\w+\s*)?(?:[:#]|$)")
+_STEP_LINE = pattern(r"\s*(?:\S{1,8}\s+)?[^\W\d]\w*\s*:?=\s*\w+\s*[(\[]")
 
 
 class Kind(Enum):

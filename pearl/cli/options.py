@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pearl.lang.text import pattern
+
 if TYPE_CHECKING:
     from pearl.commaqa.search import SearchMode
     from pearl.evaluate.context import EvaluationContext
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pearl.lang.source import Source
     from pearl.models.base import Model
 
-_OF_PLAN = re.compile(r"(?:#[^\n]*\n){0,8}?# library: ([^\n]+)")
+_OF_PLAN = pattern(r"(?:#[^\n]*\n){0,8}?# library: ([^\n]+)")
 """How a plan, or a trace, says in its head which actions it calls."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])

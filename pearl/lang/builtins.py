@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Builtin, Literal
 from pearl.lang.printer import print_value
+from pearl.lang.text import pattern
 from pearl.lang.values import (
     Pairs,
     Type,
@@ -30,7 +31,7 @@ LONGEST = 10_000_000
 MOST = 9999
 """The most parts or groups."""
 
-_LABEL = re.compile(rf"{re.escape(DOCUMENT)} ([0-9]{{1,6}})/([0-9]{{1,6}})")
+_LABEL = pattern(rf"{re.escape(DOCUMENT)} ([0-9]{{1,6}})/([0-9]{{1,6}})")
 
 
 class BuiltinError(Exception):
@@ -180,7 +181,7 @@ def number(given: Sequence[Given]) -> Value:
     return plain(last)
 
 
-SAID = re.compile(
+SAID = pattern(
     r"(?im)(?:^|(?<=[.!?,;:])\s)[^\w\n]{0,20}+(?:(?:so|thus|therefore|hence),? )?"
     r"the (?:final )?answer is\b:?\s*"
 )

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, Template
-from pearl.lang.text import FUNCTION_WORDS
+from pearl.lang.text import FUNCTION_WORDS, pattern
 
 SYNONYMS = """
 reason cause motive motivation rationale justification explanation
@@ -170,7 +170,7 @@ def _negates(word: str, other: str) -> bool:
 
 _DETERMINER = r"(?:the|an?|all|any|one|some|each|every)\b"
 _VERBS = r"(?:list|describe|explain|summari[sz]e|identify|report|name|tell|state|show|give)\b"
-_LEAD = re.compile(
+_LEAD = pattern(
     rf"\s*(?!{_DETERMINER})[^\W\d_]+(?: out)?(?:,? and (?:{_VERBS}|[a-z]+(?= {_DETERMINER})))?"
     rf"(?:\s+(?:{_DETERMINER}|of the)(?!-))*\s*",
     re.IGNORECASE,
@@ -179,26 +179,26 @@ _BEFORE = (
     r"(?:of|behind|for|about|between|in|to|towards?|from|with|by|on|at|as|into|among|against|"
     r"through|throughout|upon|over|under|during)"
 )
-_LINK = re.compile(
+_LINK = pattern(
     rf"\b(?:{_BEFORE}|if|whether|how|that|which|who|whom|whose|where|when|what|why|is|are|was|were|"
     rf"given|[a-z]+(?:ed|ing|own|ade)(?= (?:{_BEFORE}|[A-Z]\w*)\b)|regarding|concerning)\b"
 )
-_CLAUSE = re.compile(r"\s*(?:that|which|what|who|whom|whose|where|when|how|why|if|whether)\b")
+_CLAUSE = pattern(r"\s*(?:that|which|what|who|whom|whose|where|when|how|why|if|whether)\b")
 _FROM = r"(?:based (?:up)?on|given|as given by|in|from|within|throughout|according to|of|across)"
 _DOCUMENT = (
     r"(?:the )?(?:information provided in )?(?:the )?(?:(?:given|provided) )?(?:input )?"
     rf"{DOCUMENT}\b"
 )
-_OF_DOCUMENT = re.compile(rf",?\s*\b(?:{_FROM} )?{_DOCUMENT}(?!['’])")
+_OF_DOCUMENT = pattern(rf",?\s*\b(?:{_FROM} )?{_DOCUMENT}(?!['’])")
 # Where the sentence goes on without them: "the end of CTX" and "what CTX says" do not.
-_IN_DOCUMENT = re.compile(rf",?\s*\b(?!of |across ){_FROM} {_DOCUMENT}(?!['’])")
+_IN_DOCUMENT = pattern(rf",?\s*\b(?!of |across ){_FROM} {_DOCUMENT}(?!['’])")
 # "given the input CTX and a list of X" is given a list of X.
-_AND_MORE = re.compile(rf"(?<=\bgiven )(?:the )?(?:input )?{DOCUMENT} and ")
-_LOOSE = re.compile(r"[\s,]+(?:or|and|of|in|from|for|by|about|on)$")
-_ASIDE = re.compile(r"\((?:e\.g\.|for (?:example|instance))[^)]*\)|,? (?:such as|for instance)\b.*")
-_SUCH_AS = re.compile(r"\b(?:such as|including)\b")
-_COMMAS = re.compile(r"\s*,\s*(?:(?:or|and)\s+)?|\s+(?:or|and)\s+")
-_WORD = re.compile(r"[^\W\d_]+")
+_AND_MORE = pattern(rf"(?<=\bgiven )(?:the )?(?:input )?{DOCUMENT} and ")
+_LOOSE = pattern(r"[\s,]+(?:or|and|of|in|from|for|by|about|on)$")
+_ASIDE = pattern(r"\((?:e\.g\.|for (?:example|instance))[^)]*\)|,? (?:such as|for instance)\b.*")
+_SUCH_AS = pattern(r"\b(?:such as|including)\b")
+_COMMAS = pattern(r"\s*,\s*(?:(?:or|and)\s+)?|\s+(?:or|and)\s+")
+_WORD = pattern(r"[^\W\d_]+")
 _MARKS = (
     ("not", re.compile(r"\b(?:not|never|no|none|nor|neither|non|except|exception)\b|n't\b")),
     ("least", re.compile(r"\b(?:least|fewest)\b")),
@@ -356,7 +356,7 @@ def _weighed(
 MOST_TAIL = 80
 """Characters of a definition's end that an argument takes over, at most."""
 
-_BINDING = re.compile(
+_BINDING = pattern(
     r" (?:in|when|during|for|from|at|as|after|before|while|where|because|with|without|under)\b"
 )
 

@@ -18,17 +18,18 @@ from typing import Any, NamedTuple
 
 from pearl.lang.ast import Action, Arg, Items, Literal, Mode, Param, Ref, Step, Template
 from pearl.lang.source import Span, grammar_table
+from pearl.lang.text import pattern
 from pearl.lang.values import DEEPEST, TYPES, Value, read_number
 
 _MODES = {str(mode): mode for mode in Mode}
-_INSIDE = re.compile(
+_INSIDE = pattern(
     r"\\(?P<escape>u[0-9a-fA-F]{4}|.)"
     r"|\{\s*(?:(?P<mode>(?i:each|where)(?:\s+(?i:values))?|(?i:evidence))\s+)?"
     r"(?P<name>#\d{1,4}|[^\W\d](?:\w|\\_)*)\s*\}"
     r"|(?P<wrap>(?:(?<![ \t])[ \t]+)?\r?\n\s*)",
     re.DOTALL,
 )
-ALMOST = re.compile(
+ALMOST = pattern(
     r"(?<!\\)(?:\{\s*(?:[$@]?\d{1,2}|step[ _]?\d{1,2}|[#$@][^\W\d]\w*"
     r"|[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]{0,40}\]|\([^(){}]{0,40}\))+)\s*\}"
     r"|(?P<double>\{\{\s*(?:(?:each|where)(?:\s+values)?\s+)?[^\W\d]\w*\s*\}\}))"
@@ -36,12 +37,12 @@ ALMOST = re.compile(
 """Braces inside a text around what looks like a reference and is none."""
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", **{char: char for char in "\"'\\{}_"}}
-_NOQA = re.compile(r"#\s*noqa(?::\s*(?P<codes>[A-Z]+\d+(?:[\s,]+[A-Z]+\d+)*))?\s*$", re.IGNORECASE)
-_NOTE_MARK = re.compile(
+_NOQA = pattern(r"#\s*noqa(?::\s*(?P<codes>[A-Z]+\d+(?:[\s,]+[A-Z]+\d+)*))?\s*$", re.IGNORECASE)
+_NOTE_MARK = pattern(
     r"[ \t]*(?:[:：]+(?:\s*(?:#(?=\s)|//|[—–-]+(?=\s)|[*•](?=\s)))?"
     r"|[#.;,]|//|[—–-]+|\s*\n\s*[*•]\s)"
 )
-_STARTS = re.compile(r"\\\"|f?(?:\"\"\"(?=.{3})|'''(?=.{3}))|f?.", re.DOTALL)
+_STARTS = pattern(r"\\\"|f?(?:\"\"\"(?=.{3})|'''(?=.{3}))|f?.", re.DOTALL)
 
 
 class Token(NamedTuple):

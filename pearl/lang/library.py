@@ -32,10 +32,11 @@ from pearl.lang.ast import (
 from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
 from pearl.lang.parser import CALLED, parse
 from pearl.lang.source import InputError, Source, Span, read_source, shipped_actions
+from pearl.lang.text import pattern
 from pearl.lang.values import digest
 
 # Any other indented line goes on with the definition.
-_META = re.compile(
+_META = pattern(
     r"\s+(aliases|traits|provenance(?=\s*:\s*\S)|replaces(?=\s*:\s*\w+\s*[(（])"
     r"|body(?=\s*:\s*(?:builtin|solver)\s+\w+\s*$)|model(?=\s*:\s*[^\s,]+\s*$)|example(?=\s*:\s*[(（])"
     r"|(?:plan|demonstration)(?=\s*:\s*$))\s*:\s*(.*)$"
@@ -64,7 +65,7 @@ TRAITS = {
 
 _BLOCKS = ("plan", "demonstration")
 """Metadata that goes on over the indented lines below it."""
-_ID = re.compile(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",]+))\s*(?:,|$)")
+_ID = pattern(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\",]+))\s*(?:,|$)")
 _CALL = "_ = _"
 
 

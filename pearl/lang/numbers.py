@@ -9,6 +9,8 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import NamedTuple
 
+from pearl.lang.text import pattern
+
 UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
     "fifteen sixteen seventeen eighteen nineteen"
@@ -33,8 +35,8 @@ _SCALE = "|".join(_SCALES)
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 _PART = "|".join(_PARTS)
 _AND = rf"\s+and\s+an?\s+(?P<{{}}>{_PART})\b"
-_VULGAR = re.compile(r"\s?([¼-¾⅐-⅞])")
-_DIGITS = re.compile(
+_VULGAR = pattern(r"\s?([¼-¾⅐-⅞])")
+_DIGITS = pattern(
     r"(?P<minus>(?<![\w.)])[-−])?[$€£]?\s?"
     r"(?<![\d./])(?:(?P<whole>\d{1,40})[ -])?(?P<over>\d{1,40})/(?P<under>\d{1,40})(?![\d/])"
     r"|(?P<sign>(?<![\w.)])[-−])?[$€£]?(?<![\w.])"
@@ -43,7 +45,7 @@ _DIGITS = re.compile(
     rf"(?:{_AND.format('half')})?",
     re.IGNORECASE,
 )
-_SPELLED = re.compile(
+_SPELLED = pattern(
     # "Three quarters" may be coins, and "two tenth graders" are two.
     rf"\b(?:(?:(?P<whole>{_WORD})\s+and\s+)?(?P<over>(?P<one>one)|{_WORD})"
     rf"(?:-|\s(?!quarter))(?P<under>{'|'.join(_UNDER)})(?:s|(?<=halves)|(?(one)|(?!)))"

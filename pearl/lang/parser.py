@@ -25,11 +25,12 @@ from pearl.lang.ast import (
 from pearl.lang.grammar import ALMOST, Failure, parse_action, parse_returns, parse_step
 from pearl.lang.source import Source, Span
 from pearl.lang.splitter import INSIDE, call_end, inner_step, split, thoughts, unwrapped
+from pearl.lang.text import pattern
 
-_DEFINES = re.compile(
+_DEFINES = pattern(
     r"[`*\s]*(\$?(?:[^\W\d]|\\_)(?:\w|\\_)*)[`*\s]*(?::=|==?|＝|←|<-|->|:(?=\s*\w+\s*\(|\s*\w+\s*=))"
 )
-CALLED = re.compile(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
+CALLED = pattern(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
 """The name that an action's line begins with."""
 
 _ASIDE: dict[Kind, AsideKind] = {

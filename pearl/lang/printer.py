@@ -7,7 +7,6 @@ plan becomes comments, and only marks that say nothing (code fences, tags) go.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from pearl.lang.ast import (
@@ -31,17 +30,18 @@ from pearl.lang.ast import (
 from pearl.lang.library import parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source, Span
+from pearl.lang.text import pattern
 from pearl.lang.values import Value
 
 # Whatever might be taken for a reference, by the reader or by a person.
-_REFERENCE = re.compile(r"\{(?=\s*[\w#$@{])")
-_LAST_BRACE = re.compile(r"\{(?=\s*\Z)")
-_PAIRED = re.compile(r"\A([^\"“”\\\n]*)”(?=\s*[,)\]，）])")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
-_BARE_ID = re.compile(r"[\w./:#@+-]+")
-_BREAK = re.compile(r"[\n\r\x0b\x0c\x85\u2028\u2029]")
-_MARK = re.compile(r"\s*+(?:[`~]{3,}.*|[^\w\s]*)\s*")
-_TAG = re.compile(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
+_REFERENCE = pattern(r"\{(?=\s*[\w#$@{])")
+_LAST_BRACE = pattern(r"\{(?=\s*\Z)")
+_PAIRED = pattern(r"\A([^\"“”\\\n]*)”(?=\s*[,)\]，）])")
+_CONTROL = pattern(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_BARE_ID = pattern(r"[\w./:#@+-]+")
+_BREAK = pattern(r"[\n\r\x0b\x0c\x85\u2028\u2029]")
+_MARK = pattern(r"\s*+(?:[`~]{3,}.*|[^\w\s]*)\s*")
+_TAG = pattern(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from array import array
 from bisect import bisect_right
@@ -20,6 +19,8 @@ from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+
+from pearl.lang.text import pattern
 
 
 class InputError(Exception):
@@ -34,7 +35,7 @@ class Span(NamedTuple):
 
 
 NOWHERE = Span(0, 0)
-_WORD = re.compile(r"\S+")
+_WORD = pattern(r"\S+")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pearl.lang.ast import Kind, Line
 from pearl.lang.grammar import string_pattern
 from pearl.lang.source import Span
+from pearl.lang.text import pattern
 
 BLANK = "\ufeff\u200b\u200c\u200d\u2060\u00ad \t\r\f\v\u00a0\u3000"
 NAME = r"\$?(?:[^\W\d]|\\_)(?:\w|\\_)*"
@@ -26,7 +27,7 @@ _ASSIGN = r"(?::=|=(?!=)|←|<-(?!-)|＝)"
 _SPELT = r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _DELIMITER = r"[ \t]*\\?(?:[.):\]、．。）：|]+|[ \t]+(?:->|[-–—>]+)(?=\s))"
 
-PREFIX = re.compile(
+PREFIX = pattern(
     rf"{_W}(?:\#{{2,6}}\s+)?(?:(?:[-*+•·–—‣▪◦●○➤✓]|[-=]>)\s+(?:\[[ xX]\]\s+)?)?"
     r"(?:\*\*|`(?!``)|[*_](?=\d)|\*(?=\w))?"
     r"(?P<number>[(\[]?(?:(?:step|line|action)[ \t]*[-\#]?[ \t]*\d{1,4}"
@@ -42,27 +43,27 @@ PREFIX = re.compile(
 )
 """Everything before a step's own words; never fails."""
 
-STEP_NAME = re.compile(rf"[`*\s]*({NAME})")
-STEP = re.compile(rf"{_MARK}{NAME}{_MARK}{_ASSIGN}")
-PLAIN_STEP = re.compile(rf"\s*(\d{{1,4}}\.)[ \t]+(?={NAME} = {NAME}\()")
+STEP_NAME = pattern(rf"[`*\s]*({NAME})")
+STEP = pattern(rf"{_MARK}{NAME}{_MARK}{_ASSIGN}")
+PLAIN_STEP = pattern(rf"\s*(\d{{1,4}}\.)[ \t]+(?={NAME} = {NAME}\()")
 """The canonical start of a step, which most lines have."""
 
-STEP_CALL = re.compile(rf"{_MARK}{NAME}{_MARK}{_ASSIGN}{_MARK}{NAME}{_MARK}(?:[(（\[{{]|$)")
-ATTEMPT = re.compile(
+STEP_CALL = pattern(rf"{_MARK}{NAME}{_MARK}{_ASSIGN}{_MARK}{NAME}{_MARK}(?:[(（\[{{]|$)")
+ATTEMPT = pattern(
     rf"{_MARK}(?:{NAME}{_MARK}[(（\[{{]"  # a call without a name
     rf"|[^\n(=]{{1,60}}?(?::=|==?|\+=|←|<-|->|=>|:){_MARK}[\w.]+{_MARK}[(（\[{{])"  # a bad name
 )
-UPPER_CALL = re.compile(
+UPPER_CALL = pattern(
     r"(?<![A-Z0-9_])[A-Z][A-Z0-9]*(?:\\?_[A-Z0-9]+)*[ \t]*[(（\[{]|(?<!\w)\w+[(（]\s*CTX\b"
 )
-DECLARED = re.compile(r"[`*\s\"'|]*[A-Z][A-Z0-9]*(?:\\?_[A-Z0-9]+)+[`*\s]*(?:[(（\[{:：#-]|$)")
-INSIDE = re.compile(
+DECLARED = pattern(r"[`*\s\"'|]*[A-Z][A-Z0-9]*(?:\\?_[A-Z0-9]+)+[`*\s]*(?:[(（\[{:：#-]|$)")
+INSIDE = pattern(
     rf"(?<![\w$\\])(?P<name>{NAME}){_MARK}{_ASSIGN}{_MARK}"
     r"(?:[A-Z][A-Z0-9]+(?:\\?_[A-Z0-9]+)*[ \t]*[(（]|\w+[(（]\s*CTX\b)"
 )
 """A step anywhere in a line."""
 
-RETURN = re.compile(
+RETURN = pattern(
     rf"{_MARK}return\b{_W}(?:[:：]{_W})?(?:"
     rf"[(（]?{_W}(?:{NAME}|\#\d{{1,4}}){_MARK}(?:[,;.(（:：#)）]|$)"
     rf"|[\"'“\[{{(]"
@@ -70,40 +71,40 @@ RETURN = re.compile(
     rf"{NAME}\s+(?:and|or|&|\+|{NAME})\s+{NAME}{_W}[.;]?$)",
     re.IGNORECASE,
 )
-QUESTION = re.compile(r"[*_\s#]*question[*_\s]*[:：]", re.IGNORECASE)
-DECLARES = re.compile(
+QUESTION = pattern(r"[*_\s#]*question[*_\s]*[:：]", re.IGNORECASE)
+DECLARES = pattern(
     r"[*_#\s>-]*(?:my\s+|the\s+)?(?:new|additional|extra|custom)\s+actions?\b[^:：\n(=]{0,40}"
     r"(?:\((?:if any|if needed|optional|\d+)\)\s*[*_]*)?(?:[:：]|$)",
     re.IGNORECASE,
 )
-NONE = re.compile(
+NONE = pattern(
     r"(?:(?>[-*•\s\d._]*-)|[-*•\s\d._]*+[(\[]?(?:none|n/?a|nil|no new actions?|\[\]|-)"
     r"(?:\s+(?:(?:is|are|were)\s+)?(?:needed|required|necessary))?)[^\w(]*+$",
     re.IGNORECASE,
 )
-COMMENT = re.compile(rf"{_W}\#(?!\#{{1,5}}\s)(?!\d{{1,4}}\W)")
-HEADING = re.compile(r"[*_#\s]{0,9}[\w' -]{1,60}[:：]?[*_\s]{0,9}$")
-TITLE = re.compile(r"\s*#{2,6}\s")
-LABEL = re.compile(r"\s*[*_]*[A-Z][\w ]{0,30}[*_]*:[*_]*(?=\s*\d{1,4}[.)]\s)")
+COMMENT = pattern(rf"{_W}\#(?!\#{{1,5}}\s)(?!\d{{1,4}}\W)")
+HEADING = pattern(r"[*_#\s]{0,9}[\w' -]{1,60}[:：]?[*_\s]{0,9}$")
+TITLE = pattern(r"\s*#{2,6}\s")
+LABEL = pattern(r"\s*[*_]*[A-Z][\w ]{0,30}[*_]*:[*_]*(?=\s*\d{1,4}[.)]\s)")
 """Words before the first step on its line: ``Plan: 1. a = F(CTX)``."""
 
-BLOCK = re.compile(r"\s*\w+\s*=\s*(?:\"{3}|'{3}|[\[(])\s*$")
+BLOCK = pattern(r"\s*\w+\s*=\s*(?:\"{3}|'{3}|[\[(])\s*$")
 """The start of a program's text or list that holds a plan."""
 
-ORNAMENT = re.compile(
+ORNAMENT = pattern(
     r"\s*+(?:\"{3}|'{3}|[\])}],?|\w+\s*=\s*(?:\"{3}|'{3}|[\[(])"
     r"|[-*_=~]{3,}|</?[A-Za-z][\w:-]*(?:\s[^<>]*)?>|<\|[^<>|]*\|>|[|+:\-][|+:\- ]*+)\s*$"
 )
-FENCE = re.compile(r"\s*(`{3,}+|~{3,}+)[^`\n]*$")
-APART = re.compile(
+FENCE = pattern(r"\s*(`{3,}+|~{3,}+)[^`\n]*$")
+APART = pattern(
     r"//|/\*|[.…]+\s*$|(?:returns?|yields?|print|outputs?|answer|result|end|finally)\b",
     re.IGNORECASE,
 )
 """The start of a line that is no more of a note, though it is not capitalized."""
 
-CALL = re.compile(rf"{NAME}\(")
-BARE_NAME = re.compile(rf"[`*\s]*{NAME}[`*\s]*$")
-CONTINUED = re.compile(rf"\s*{_ASSIGN}{_MARK}{NAME}{_MARK}[(（]")
+CALL = pattern(rf"{NAME}\(")
+BARE_NAME = pattern(rf"[`*\s]*{NAME}[`*\s]*$")
+CONTINUED = pattern(rf"\s*{_ASSIGN}{_MARK}{NAME}{_MARK}[(（]")
 """A line that starts with the equals sign of a step."""
 
 TYPES = frozenset("str string text int integer float number bool list dict any pairs".split())
@@ -112,23 +113,23 @@ TYPES = frozenset("str string text int integer float number bool list dict any p
 # Most texts hold none of these, and are used as they are.
 _TRIGGERS = ("<", ">", "```", '"""', "'''", "\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c")
 _BREAKS = str.maketrans("\u2028\u2029\x85\x0b\x0c", "\n" * 5)
-_QUOTED = re.compile(r"^[^\S\n]*(?:>[^\S\n]?)+", re.MULTILINE)
+_QUOTED = pattern(r"^[^\S\n]*(?:>[^\S\n]?)+", re.MULTILINE)
 _TAG = r"<[A-Za-z][\w:-]*(?:\s[^<>\n]{0,200})?>"
-_BEFORE = re.compile(
+_BEFORE = pattern(
     rf"^[^\S\n]*((?:{_TAG}[^\S\n]*)+|`{{3,}}+(?![\w+.-]*[^\S\n]*$)(?![^`\n]*`{{3}}.))"
     r"(?=[^\S\n]*[^\s=:<])",
     re.MULTILINE,
 )
-_AFTER = re.compile(
+_AFTER = pattern(
     r"(?<=\S)[^\S\n]*"
     r"((?:</[A-Za-z][\w:-]{0,40}>|<\|/?\w{1,40}\|>|<br[ ]?/?>|</?s>|(?<!`)`{3,}+){1,4})[^\S\n]*$",
     re.MULTILINE | re.IGNORECASE,
 )
-_QUOTED_FROM = re.compile(r"^[^\S\n]*(?:\w{1,40}\s{0,9}=\s{0,9})?(?:\"{3}|'{3})", re.MULTILINE)
-_QUOTED_TO = re.compile(r"(?<=\S)[^\S\n]*(\"{3}|'{3})\s*\Z")
+_QUOTED_FROM = pattern(r"^[^\S\n]*(?:\w{1,40}\s{0,9}=\s{0,9})?(?:\"{3}|'{3})", re.MULTILINE)
+_QUOTED_TO = pattern(r"(?<=\S)[^\S\n]*(\"{3}|'{3})\s*\Z")
 _WORDS = r"(?:think|thinking|thoughts?|reasoning|scratchpad|reflection)"
 _NO_WORDS, _ENDED = re.compile(r"[^\S\n]*+"), re.compile(r"[^\S\n]*+(?:\n|\Z)")
-_THINK = re.compile(rf"(?P<open><{_WORDS}>|\[THINK\])|<(?P<close>/){_WORDS}>|\[/THINK\]", re.I)
+_THINK = pattern(rf"(?P<open><{_WORDS}>|\[THINK\])|<(?P<close>/){_WORDS}>|\[/THINK\]", re.I)
 
 
 def unwrapped(text: str) -> tuple[str, list[Span]]:
@@ -194,9 +195,9 @@ QUOTES = "\"'“”„«»‹「『＂‘‚"
 """The characters that may open a quoted text."""
 
 _OPEN, _CLOSE = "(（[【{", ")）]】}"
-_MARKS = re.compile(rf"[{re.escape(_OPEN + _CLOSE + QUOTES)}]|\\\"")
-_OPENING = re.compile(r"[(（\[【{]")
-_UNDONE = re.compile(r"[^(]*(?:=|←|<-|＝)\s*+(?:[^\W\d](?:\w|\\_)*+\s*+)?\\?\s*+")
+_MARKS = pattern(rf"[{re.escape(_OPEN + _CLOSE + QUOTES)}]|\\\"")
+_OPENING = pattern(r"[(（\[【{]")
+_UNDONE = pattern(r"[^(]*(?:=|←|<-|＝)\s*+(?:[^\W\d](?:\w|\\_)*+\s*+)?\\?\s*+")
 
 
 def closed(text: str, start: int, end: int) -> bool:

@@ -5,11 +5,33 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from typing import Any
+from typing import Any, cast
+
+
+class _Pattern:
+    """A regular expression that is compiled when it is first used."""
+
+    def __init__(self, text: str, flags: int) -> None:
+        self._written = text, flags
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what a pattern has by that name
+        compiled = re.compile(*self._written)
+        # From now on these are found without asking here.
+        self.__dict__ |= {one: getattr(compiled, one) for one in dir(compiled) if one[0] != "_"}
+        return getattr(compiled, name)
+
+
+def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """A regular expression of the language or of a rule, compiled when it is first used.
+
+    Most are for what one plan in a hundred has, and compiling them all takes longer than a plan.
+    """
+    return cast("re.Pattern[str]", _Pattern(text, flags))
+
 
 _HIDDEN = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
-_UNSAFE = re.compile(f"[\x00-\x1f{_HIDDEN}]")
-_UNSAFE_IN_JSON = re.compile(f"[{_HIDDEN}]")
+_UNSAFE = pattern(f"[\x00-\x1f{_HIDDEN}]")
+_UNSAFE_IN_JSON = pattern(f"[{_HIDDEN}]")
 
 
 FUNCTION_WORDS = frozenset(

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from pearl.lang.text import pattern
+
 Type: TypeAlias = Literal["any", "text", "number", "bool", "list", "pairs"]
 TYPES: tuple[Type, ...] = ("any", "text", "number", "bool", "list", "pairs")
 
@@ -162,11 +164,11 @@ def _pair(key: str, item: str) -> str:
     return f"{key}:\n{item}" if "\n" in item or item.startswith(">") else f"{key}: {item}"
 
 
-_LINE_END = re.compile("[\x85\u2028\u2029]")
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
-_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_QUOTE = re.compile(r"[ \t]*>[ \t]?(.*)")
-_TRUTH = re.compile(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
+_LINE_END = pattern("[\x85\u2028\u2029]")
+_BULLET = pattern(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_NUMBER = pattern(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_QUOTE = pattern(r"[ \t]*>[ \t]?(.*)")
+_TRUTH = pattern(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
 
 
 def split_evidence(reply: str) -> tuple[str, list[str]]:

@@ -13,10 +13,11 @@ from pearl.lang.diagnostics import Diagnostic, Safety, Severity, apply_fixes
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
+from pearl.lang.text import pattern
 from pearl.lint.rules import RULES
 from pearl.lint.rules.base import LibraryView, LookAtLibrary, LookAtPlan, PlanView, Rule
 
-_NOQA = re.compile(r"#\s*noqa(?::\s*(?P<codes>[A-Z0-9][A-Z0-9, ]*+))?\s*$", re.IGNORECASE)
+_NOQA = pattern(r"#\s*noqa(?::\s*(?P<codes>[A-Z0-9][A-Z0-9, ]*+))?\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

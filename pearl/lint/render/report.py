@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.source import Source
+from pearl.lang.text import pattern
 
-_ROW = re.compile(r"(.+\.jsonl):(\d+)", re.DOTALL)
+_ROW = pattern(r"(.+\.jsonl):(\d+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

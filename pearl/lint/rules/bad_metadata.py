@@ -34,9 +34,10 @@ from pearl.lang.builtins import FUNCTIONS
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.library import METADATA, TRAITS
 from pearl.lang.source import Span
+from pearl.lang.text import pattern
 from pearl.lint.rules.base import Findings, LibraryView, Rule, closest
 
-_KEYED = re.compile(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
+_KEYED = pattern(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
 
 
 def check(view: LibraryView) -> Findings:

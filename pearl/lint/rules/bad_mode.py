@@ -24,14 +24,15 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
+from pearl.lang.text import pattern
 from pearl.lint.rules.base import Rule, argument
 
-_EACH = re.compile(
+_EACH = pattern(
     r"(?:(?:for\s+)?(?:each|every|all|any)(?:\s+(?:one|item))?\s+(?:of|in)(?:\s+the)?\s+"
     r"|for\s+(?:each|every|all)\s+|every\s+|each\s*[(:=]\s*)(?P<name>[^\W\d]\w*)\s*\)?",
     re.IGNORECASE,
 )
-_WHERE = re.compile(r"where\s*[(:=]\s*(?P<name>[^\W\d]\w*)\s*\)?", re.IGNORECASE)
+_WHERE = pattern(r"where\s*[(:=]\s*(?P<name>[^\W\d]\w*)\s*\)?", re.IGNORECASE)
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -39,8 +40,8 @@ def explain(broken: Broken) -> Diagnostic | None:
         return None
     span = argument(broken)
     text = broken.source.at(span)
-    for mode, pattern in (("each", _EACH), ("where", _WHERE)):
-        found = pattern.fullmatch(text)
+    for mode, form in (("each", _EACH), ("where", _WHERE)):
+        found = form.fullmatch(text)
         if found:
             wanted = f"{mode} {found['name']}"
             return RULE(

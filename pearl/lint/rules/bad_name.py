@@ -26,18 +26,18 @@ import re
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
 from pearl.lang.source import Span
-from pearl.lang.text import shorten
+from pearl.lang.text import pattern, shorten
 from pearl.lint.rules.base import Rule
 
-_LEFT = re.compile(
+_LEFT = pattern(
     r"(?P<name>[^=\n(]*?[^=\n(\s])\s*+(?P<sign>:=|==|\+=|<-|->|=>|→|=|←|＝|:(?=\s*[\w.]+\s*\())"
 )
-_ACTION = re.compile(
+_ACTION = pattern(
     r"\s*(?P<name>(?P<quote>[\"']?)[`*]*[^\W\d][\w.\\ \t-]{0,60}?[`*]*(?P=quote))\s*[(（\[{]"
 )
-_CHAINED = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*:?=\s*\w+\s*\(")
-_BEFORE = re.compile(r"(?:let|var|const|set)\s+")
-_AFTER = re.compile(r"(?P<name>[^\W\d]\w*)\s*:\s*\w+")
+_CHAINED = pattern(r"\s*(?P<name>[^\W\d]\w*)\s*:?=\s*\w+\s*\(")
+_BEFORE = pattern(r"(?:let|var|const|set)\s+")
+_AFTER = pattern(r"(?P<name>[^\W\d]\w*)\s*:\s*\w+")
 
 
 def explain(broken: Broken) -> Diagnostic | None:

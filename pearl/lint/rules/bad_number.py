@@ -20,18 +20,17 @@ Fix
 
 from __future__ import annotations
 
-import re
-
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
 from pearl.lang.source import Span
+from pearl.lang.text import pattern
 from pearl.lint.rules.base import Rule
 
-_DIGITS = re.compile(r"[$€£+-]?\.?\d(?:[\w.%/:+-]|,(?=\d{3}(?!\w)))*")
+_DIGITS = pattern(r"[$€£+-]?\.?\d(?:[\w.%/:+-]|,(?=\d{3}(?!\w)))*")
 MOST_SHOWN = 40
 """Characters of the digits that a message shows, at most."""
 
-_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
+_THOUSANDS = pattern(r"\d{1,3}(?:,\d{3})+")
 
 
 def explain(broken: Broken) -> Diagnostic | None:

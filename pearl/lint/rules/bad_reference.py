@@ -26,14 +26,15 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
+from pearl.lang.text import pattern
 from pearl.lint.rules.base import Rule, argument
 
-_NUMBER = re.compile(r"[#$@](\d{1,2})|step[ _]?(?:number[ ])?#?(\d{1,2})", re.IGNORECASE)
-_MARKED = re.compile(
+_NUMBER = pattern(r"[#$@](\d{1,2})|step[ _]?(?:number[ ])?#?(\d{1,2})", re.IGNORECASE)
+_MARKED = pattern(
     r"<\s*(?P<angle>[^\W\d]\w*)\s*>|%(?P<percent>[^\W\d]\w*)%?|[@&*]+(?P<sign>[^\W\d]\w*)"
     r"|\$\{(?P<shell>[^\W\d]\w*)\}|\{\{\s*(?P<double>[^\W\d]\w*)\s*\}\}"
 )
-_PART = re.compile(r"(?P<name>[^\W\d]\w*)(?:\.[^\W\d]\w*(?:\([^()]*\))?|\[[^\[\]]*\])+")
+_PART = pattern(r"(?P<name>[^\W\d]\w*)(?:\.[^\W\d]\w*(?:\([^()]*\))?|\[[^\[\]]*\])+")
 
 
 def explain(broken: Broken) -> Diagnostic | None:

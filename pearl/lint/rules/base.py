@@ -27,7 +27,7 @@ from pearl.lang.ast import (
 from pearl.lang.diagnostics import Diagnostic, Fix, Label, Severity
 from pearl.lang.library import Library
 from pearl.lang.source import Source, Span
-from pearl.lang.text import section
+from pearl.lang.text import pattern, section
 from pearl.lang.values import Type, Value
 
 
@@ -172,8 +172,8 @@ def _in_templates(arg: Arg) -> Iterator[Ref]:
 
 
 # Where a line that cannot be read may name its output: before its call, or after an arrow.
-_NAMED_BEFORE = re.compile(r"(?P<words>[^(\n]{0,60}?)[^\W\d]\w*\s*\(|(?P<all>[^(\n]{0,60})")
-_NAMED_AFTER = re.compile(r"(?:->|=>|→|\bas\b)\s*([^\W\d]\w*)")
+_NAMED_BEFORE = pattern(r"(?P<words>[^(\n]{0,60}?)[^\W\d]\w*\s*\(|(?P<all>[^(\n]{0,60})")
+_NAMED_AFTER = pattern(r"(?:->|=>|→|\bas\b)\s*([^\W\d]\w*)")
 
 
 def _names(broken: Iterable[Broken], source: Source) -> frozenset[str]:

@@ -19,15 +19,13 @@ Fix
 
 from __future__ import annotations
 
-import re
-
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
 from pearl.lang.source import Span
-from pearl.lang.text import shorten
+from pearl.lang.text import pattern, shorten
 from pearl.lint.rules.base import Rule
 
-_CALL = re.compile(r"=\s*\w+\s*\(")
+_CALL = pattern(r"=\s*\w+\s*\(")
 
 
 def explain(broken: Broken) -> Diagnostic | None:

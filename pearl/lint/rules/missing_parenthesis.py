@@ -20,15 +20,14 @@ Fix
 
 from __future__ import annotations
 
-import re
-
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
 from pearl.lang.source import Span
+from pearl.lang.text import pattern
 from pearl.lint.rules.base import Rule
 
-_WORDS = re.compile(r"(?:\w+[ \t]+){0,3}\w+[ \t]?[(（]")
-_PARENTHESIS = re.compile(r"[()]")
+_WORDS = pattern(r"(?:\w+[ \t]+){0,3}\w+[ \t]?[(（]")
+_PARENTHESIS = pattern(r"[()]")
 
 
 def explain(broken: Broken) -> Diagnostic | None:

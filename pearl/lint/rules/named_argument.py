@@ -19,14 +19,13 @@ Fix
 
 from __future__ import annotations
 
-import re
-
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
 from pearl.lang.source import Span
+from pearl.lang.text import pattern
 from pearl.lint.rules.base import Rule, argument
 
-_VALUE = re.compile(r"\s*(?:[\"'“\[\d]|\w+\s*[,)])[^()]*\)")
+_VALUE = pattern(r"\s*(?:[\"'“\[\d]|\w+\s*[,)])[^()]*\)")
 
 
 def explain(broken: Broken) -> Diagnostic | None:

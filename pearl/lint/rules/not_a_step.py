@@ -26,11 +26,11 @@ import re
 
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.text import shorten
+from pearl.lang.text import pattern, shorten
 from pearl.lint.rules.base import Rule
 
-_NAMED = re.compile(r"[`*\s]*\$?\w+[`*\s]*(?::=|=|←|<-|＝)")
-_CALLED = re.compile(r"[`*\s]*[^\W\d](?:\w|\\_)*+[`*\s]*(?:[(（\[{]|[^\W\d]|\"|:)")
+_NAMED = pattern(r"[`*\s]*\$?\w+[`*\s]*(?::=|=|←|<-|＝)")
+_CALLED = pattern(r"[`*\s]*[^\W\d](?:\w|\\_)*+[`*\s]*(?:[(（\[{]|[^\W\d]|\"|:)")
 
 
 def explain(broken: Broken) -> Diagnostic | None:

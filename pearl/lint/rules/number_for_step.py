@@ -23,14 +23,13 @@ Fix
 
 from __future__ import annotations
 
-import re
-
 from pearl.lang.ast import Builtin, Literal, SubPlan
 from pearl.lang.diagnostics import Edit, Fix, Safety, Severity
 from pearl.lang.source import Span
+from pearl.lang.text import pattern
 from pearl.lint.rules.base import Findings, PlanView, Rule, taught
 
-_HASH = re.compile(r"(?<![\w#{])#(\d{1,2})(?!\w)")
+_HASH = pattern(r"(?<![\w#{])#(\d{1,2})(?!\w)")
 
 
 def check(view: PlanView) -> Findings:

@@ -26,12 +26,13 @@ import re
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.splitter import QUOTES
+from pearl.lang.text import pattern
 from pearl.lint.rules.base import Rule
 
 # A number alone, or the first letters of a name.
-_STUMP = re.compile(r"\W*(?:step\s*)?\d{1,3}\W*|[^\W\d]\w*\s*", re.IGNORECASE)
+_STUMP = pattern(r"\W*(?:step\s*)?\d{1,3}\W*|[^\W\d]\w*\s*", re.IGNORECASE)
 # A call that goes on behind the text: a quote is missing, and no more.
-_ENDED = re.compile(r"[)）]\s*(?:[:：#]|$)")
+_ENDED = pattern(r"[)）]\s*(?:[:：#]|$)")
 
 
 def explain(broken: Broken) -> Diagnostic | None:

@@ -19,15 +19,14 @@ Fix
 
 from __future__ import annotations
 
-import re
-
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
 from pearl.lang.source import Span
+from pearl.lang.text import pattern
 from pearl.lint.rules.base import Rule
 
-_NUMBER = re.compile(r"(?:\s|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
-_NEXT = re.compile(r"[;,.\s]*(?:(?:and|then)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
+_NUMBER = pattern(r"(?:\s|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
+_NEXT = pattern(r"[;,.\s]*(?:(?:and|then)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
 
 
 def explain(broken: Broken) -> Diagnostic | None:

@@ -18,14 +18,12 @@ Fix
 
 from __future__ import annotations
 
-import re
-
 from pearl.lang.ast import Broken
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.text import shorten
+from pearl.lang.text import pattern, shorten
 from pearl.lint.rules.base import Rule, trimmed
 
-_WORDS = re.compile(r"[^\"(),\[\]=]+")
+_WORDS = pattern(r"[^\"(),\[\]=]+")
 
 
 def explain(broken: Broken) -> Diagnostic | None:
