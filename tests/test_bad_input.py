@@ -424,3 +424,17 @@ def test_an_endpoint_that_is_not_there_leaves_a_run_to_look_at(monkeypatch: pyte
     told = json.loads(result.out)
     assert told["error"] == said
     assert runs(Path(".pearl/store.db"))[0].name == told["run"]
+
+
+def test_a_file_that_cannot_be_read_hides_no_finding_of_the_others(tmp_path: Path):
+    (tmp_path / "a.plan").write_text("1. a = NOPE(CTX) : x\n", encoding="utf-8")
+    (tmp_path / "b.plan").write_bytes(b"")
+    (tmp_path / "c.plan").write_bytes("1. é = SUMMARIZE(CTX) : x\n".encode("latin-1"))
+    rows = ['{"plan": "1. b = NOPE(CTX) : x"}', '{"id": 2}', "no json"]
+    (tmp_path / "r.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    done = call("lint", tmp_path, tmp_path / "r.jsonl")
+    assert done.code == 1
+    assert "a.plan:1:8" in done.out
+    assert "r.jsonl:1:1:8" in done.out
+    for words in ("b.plan is empty", "c.plan is not UTF-8", 'jsonl:2 has no "plan"', ":3 is not"):
+        assert words in done.err

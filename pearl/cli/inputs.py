@@ -10,7 +10,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pearl.lang.source import InputError, Source, plan_rows, read_source
+from pearl.lang.source import InputError, Source, plan_row, read_source
 from pearl.lang.text import pattern
 
 if TYPE_CHECKING:
@@ -40,20 +40,26 @@ class Input:
     row: bool = False
 
 
-def read_inputs(paths: Sequence[str]) -> list[Input]:
-    """Every plan and library below some paths, in order, each once.
+def read_inputs(paths: Sequence[str]) -> tuple[list[Input], list[InputError]]:
+    """Every plan and library below some paths, in order, each once; and what cannot be read.
 
     Raises:
-        InputError: a path that cannot be read, or a folder without plans.
+        InputError: nothing can be read: the first reason why.
     """
     found: dict[str, Input] = {}
+    problems: list[InputError] = []
     for path in paths:
         for given in _inputs(path):
-            found.setdefault(given.source.name, given)
-    return list(found.values())
+            if isinstance(given, InputError):
+                problems.append(given)
+            else:
+                found.setdefault(given.source.name, given)
+    if problems and not found:
+        raise problems[0]
+    return list(found.values()), problems
 
 
-def _inputs(path: str) -> Iterator[Input]:
+def _inputs(path: str) -> Iterator[Input | InputError]:
     folder = Path(path)
     if path != "-" and folder.is_dir():
         files = sorted(
@@ -61,16 +67,25 @@ def _inputs(path: str) -> Iterator[Input]:
             if file.is_file()
         )  # fmt: skip
         if not files:
-            raise InputError(f"{path} holds no .plan and no .actions file: name one.")
+            yield InputError(f"{path} holds no .plan and no .actions file: name one.")
         for file in files:
             yield from _inputs(str(file))
         return
-    source = read_source(path, "plan")
-    if path.endswith(".jsonl"):
-        for name, row in plan_rows(source):
-            yield Input(Source(name, row["plan"]), Kind.PLAN, row=True)
-    else:
+    try:
+        source = read_source(path, "plan")
+    except InputError as error:
+        yield error
+        return
+    if not path.endswith(".jsonl"):
         yield Input(source, kind_of(source))
+        return
+    for number, line in enumerate(source.text.split("\n"), 1):
+        name = f"{source.name}:{number}"
+        try:
+            if line.strip():
+                yield Input(Source(name, plan_row(line, name)["plan"]), Kind.PLAN, row=True)
+        except InputError as error:
+            yield error
 
 
 def kind_of(source: Source) -> Kind:

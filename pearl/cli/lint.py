@@ -61,7 +61,7 @@ def lint_command(
     form = "json" if as_json else form
     config = read_config()
     selection = read_selection(select or config.select, ignore or config.ignore)
-    inputs = read_inputs(paths)
+    inputs, problems = read_inputs(paths)
     fixing = safe or unsafe
     # What cannot be fixed is refused before anything is changed.
     for given in inputs if fixing else ():
@@ -92,7 +92,10 @@ def lint_command(
         _summary(reports)
     elif text := RENDERERS[form](reports):
         emit(text)
-    raise click.exceptions.Exit(1 if any(report.diagnostics for report in reports) else 0)
+    for problem in problems:
+        click.echo(f"pearl: {printable(str(problem))}", err=True)
+    flagged = any(report.diagnostics for report in reports)
+    raise click.exceptions.Exit(1 if problems or flagged else 0)
 
 
 def _statistics(reports: Sequence[Report], *, as_json: bool) -> None:
@@ -163,7 +166,11 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_js
     diff = ""
     printed: str | None = None
     dry = only_check or only_diff
-    for given in read_inputs(paths):
+    inputs, problems = read_inputs(paths)
+    if problems:
+        # Nothing is written where something cannot be read.
+        raise problems[0]
+    for given in inputs:
         name, text = given.source.name, given.source.text
         try:
             if given.row:

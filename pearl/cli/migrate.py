@@ -41,7 +41,10 @@ def migrate_command(
 
     check_output(output)
     library = load(libraries)
-    inputs = [given for given in read_inputs(paths) if given.kind is Kind.PLAN]
+    given_inputs, unreadable = read_inputs(paths)
+    if unreadable:
+        raise unreadable[0]
+    inputs = [given for given in given_inputs if given.kind is Kind.PLAN]
     files = list(dict.fromkeys(_file(given) for given in inputs))
     if not files:
         raise InputError(f"{paths[0]} holds no plan: name a .plan file.")

@@ -317,13 +317,26 @@ def plan_rows(source: Source, otherwise: str = "") -> Iterator[tuple[str, dict[s
         InputError: a row that is no such object.
     """
     for number, line in enumerate(source.text.split("\n"), 1):
-        if not line.strip():
-            continue
-        name = f"{source.name}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            raise InputError(f"{name} is not JSON: give one object a line{otherwise}.") from None
-        if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
-            raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
-        yield name, row
+        if line.strip():
+            name = f"{source.name}:{number}"
+            yield name, plan_row(line, name, otherwise)
+
+
+def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
+    """A row that has a plan.
+
+    Args:
+        line: its JSON.
+        name: its file and line, for messages.
+        otherwise: as `plan_rows` takes it.
+
+    Raises:
+        InputError: it is no such object.
+    """
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        raise InputError(f"{name} is not JSON: give one object a line{otherwise}.") from None
+    if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
+        raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
+    return row
