@@ -161,7 +161,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "PRL9", ["lint", "good.plan", "--select", "PRL9"]),
     (2, "missing.plan", ["graph", "missing.plan"]),
     (1, "cannot be drawn", ["graph", "bad.plan"]),
-    (2, "No such command", ["nosuch"]),
+    (2, "There is no command", ["nosuch"]),
     (2, "No such option", ["ask", "story.txt", ASK, "--nosuch"]),
     (2, "Missing argument", ["ask", "story.txt"]),
     (2, "needs an endpoint", ["ask", "story.txt", ASK, "--model", "some-model"]),

@@ -48,12 +48,18 @@ def graph_command(plan: str, form: str, output: str, store: str, as_json: bool) 
         if _RUN.fullmatch(plan):
             _draw(_run_plan(plan, store), form, output, as_json)
             return
+    from pearl.lang.ast import DOCUMENT, step_refs
     from pearl.lang.parser import parse
     from pearl.lang.source import read_source
+    from pearl.lang.text import printable
 
     parsed = parse(read_source(plan, "plan"))
     if parsed.broken or not parsed.plan.steps:
         raise NoAnswer(f"{plan} cannot be drawn as it stands: mend what pearl lint finds.")
+    known = {DOCUMENT, *(step.name for step in parsed.plan.steps)}
+    unknown = {ref.name for step in parsed.plan.steps for ref in step_refs(step)} - known
+    for name in sorted(unknown):
+        click.echo(f"pearl: {printable(name)} is no step: pearl lint says where.", err=True)
     _draw(parsed.plan, form, output, as_json)
 
 

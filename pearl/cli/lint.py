@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     type=click.Choice(["terminal", "prompt", "json", "sarif", "github"]),
 )  # fmt: skip
 @click.option("--statistics", is_flag=True, help="Only count the findings of each rule.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even where there are findings.")
 @shared("library", "json")
 def lint_command(
     paths: tuple[str, ...],
@@ -45,6 +46,7 @@ def lint_command(
     ignore: tuple[str, ...],
     form: str,
     statistics: bool,
+    exit_zero: bool,
     libraries: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -95,7 +97,7 @@ def lint_command(
     for problem in problems:
         click.echo(f"pearl: {printable(str(problem))}", err=True)
     flagged = any(report.diagnostics for report in reports)
-    raise click.exceptions.Exit(1 if problems or flagged else 0)
+    raise click.exceptions.Exit(1 if problems or (flagged and not exit_zero) else 0)
 
 
 def _statistics(reports: Sequence[Report], *, as_json: bool) -> None:

@@ -105,6 +105,9 @@ def _file(given: str) -> Path:
     path = Path(given)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        ignore = path.parent / ".gitignore"
+        if path.parent.name == Path(HOME).parent.name and not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
         # It holds documents, questions and answers: they are its owner's alone to read.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
