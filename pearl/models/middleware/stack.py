@@ -23,7 +23,6 @@ from pearl.models.middleware.rate_limit import (
     CEILING,
     FIRST,
     ConcurrencyLimiter,
-    HaltError,
     RateLimiter,
     Throttled,
 )
@@ -177,12 +176,11 @@ def start_engine(
         try:
             reply = await layers[id(one)](request)
         except ModelError as error:
-            if not isinstance(error, HaltError):
-                given_up = unserved.get(id(one), 0) + (error.reason == "connection")
-                unserved[id(one)] = given_up
-                missing = error.status == MISSING and id(one) not in served
-                if error.reason in FINAL or missing or given_up >= DEAD:
-                    engine.stop(error)
+            given_up = unserved.get(id(one), 0) + (error.reason == "connection")
+            unserved[id(one)] = given_up
+            missing = error.status == MISSING and id(one) not in served
+            if error.reason in FINAL or missing or given_up >= DEAD:
+                engine.stop(error)
             raise
         if not reply.kept:
             served.add(id(one))
