@@ -449,13 +449,33 @@ def test_certificates_are_verified(here: Services, tmp_path: Path):
         assert (error.reason, "certificate" in str(error)) == ("network", True)
 
 
-def test_a_pattern_that_takes_for_ever_ends(here: Services):
-    words = '[it.parameters.q]\nabout = "x"\npattern = "^(a|aa)+$"'
-    path = service(f"{here.url}/plain", words)
+ENDLESS = '[it.parameters.q]\nabout = "x"\npattern = "^(a|aa)+$"'
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason", "told"), [("60", "input", "takes too long"), ("0.01", "time", "0.01 sec")]
+)
+def test_a_pattern_that_takes_for_ever_ends(here: Services, limit: str, reason: str, told: str):
+    path = service(f"{here.url}/plain", ENDLESS, limits=f"seconds = {limit}\nprivate = true")
     before = len(here.came)
     error = failed(path, {"q": "a" * 200 + "!"})
-    assert (error.reason, "takes too long" in str(error)) == ("input", True)
+    assert (error.reason, told in str(error)) == (reason, True)
     assert len(here.came) == before
+
+
+def test_others_go_on_while_a_pattern_takes_for_ever(here: Services):
+    tools = load_tools(service(f"{here.url}/plain", ENDLESS), {})
+
+    async def turns() -> int:
+        call, made = asyncio.create_task(tools.call("it", {"q": "a" * 200 + "!"})), 0
+        while not call.done():
+            await asyncio.sleep(0)
+            made += 1
+        assert isinstance(call.exception(), ToolError)
+        await tools.close()
+        return made
+
+    assert asyncio.run(turns()) > 1_000
 
 
 # --- addresses ---

@@ -211,7 +211,8 @@ def _validator() -> Any:  # noqa: ANN401 - of a class that jsonschema makes
             return
         try:
             left = max(0.001, until - time.monotonic())
-            if regex.search(pattern, text, timeout=left) is None:
+            # A thread that searches lets the others run, so that the loop goes on.
+            if regex.search(pattern, text, timeout=left, concurrent=True) is None:
                 yield ValidationError(f"{text!r} does not match {pattern!r}")
         except TimeoutError:
             yield ValidationError(f"it takes too long to see whether it matches {pattern!r}")
@@ -264,11 +265,11 @@ class Toolbox:
             raise ToolError("input", " ".join(self.redact(message).split()))
         limits = tool.limits
         try:
-            given = checked(tool, arguments)
-            if self._used[name] >= limits.calls:
-                raise ToolError("budget", f"All {limits.calls} calls of a question are made.")
-            self._used[name] += 1
             async with asyncio.timeout(limits.seconds):
+                given = await asyncio.to_thread(checked, tool, arguments)
+                if self._used[name] >= limits.calls:
+                    raise ToolError("budget", f"All {limits.calls} calls of a question are made.")
+                self._used[name] += 1
                 text = await self._services[name](given)
         except TimeoutError:
             raise ToolError(
