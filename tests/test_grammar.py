@@ -74,7 +74,7 @@ def test_what_llama_cpp_draws_with_random_weights_has_no_errors(typed: Library):
 
 
 @pytest.mark.parametrize("name", ["core", "quality", "typed"])
-@pytest.mark.parametrize(("room", "steps"), [(2900, 8), (1000, 5), (450, 2), (200, 1)])
+@pytest.mark.parametrize(("room", "steps"), [(2900, 8), (1050, 5), (450, 2), (210, 1)])
 def test_a_plan_has_room(name: str, room: int, steps: int, typed: Library):
     library = typed if name == "typed" else load_library(name)
     grammar = plan_grammar(library, room=room)

@@ -400,10 +400,13 @@ def test_every_value_that_a_tool_takes_stands_in_the_plan():
     finished, _, _ = ask(model, box, WHO)
     assert box.called == [("own", wanted)]
     assert 'CALL_TOOL("own", "{' in calls(finished)[0]
-    model.inputs = {WHO: {**wanted, "number": float("inf"), "text": "\ud800"}}
-    assert "could not be given its input" in fails(model, box, WHO)
-    told = model.complaints()[-1]
-    assert "text: it holds a number or a character that cannot be sent." in told
+    for wrong, why in (
+        ({"text": "\ud800"}, "text: it holds a number or a character that cannot be sent."),
+        ({"number": float("inf")}, "number: 'Infinity' is not of type 'number'"),
+    ):
+        model.inputs = {WHO: {**wanted, **wrong}}
+        assert "could not be given its input" in fails(model, box, WHO)
+        assert model.complaints()[-1] == f"- {why}"
 
 
 @given(

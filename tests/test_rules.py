@@ -207,3 +207,20 @@ def test_suggestions_are_few() -> None:
     unknown = next(one for one in found if one.code == "PRL201")
     assert 1 <= len(unknown.data["candidates"]) <= 4
     assert "FIND_RELATION(CTX, X, Y)" in unknown.data["candidates"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "code"),
+    [
+        ("{0.signature} : {0.doc}", []),
+        ("{0.signature} : {0.doc} And when.", ["PRL208"]),
+        ("{0.signature} -> list : {0.doc}", ["PRL208"]),
+        ("FIND_EVENT(CTX, Y) : {0.doc}", ["PRL208"]),
+    ],
+)
+def test_a_declaration_identical_to_the_librarys_is_no_finding(
+    declared: str, code: list[str]
+) -> None:
+    known = library().actions["FIND_EVENT"]
+    steps = '1. a = FIND_EVENT(CTX, "the fire") : Find it\n'
+    assert said(f"New actions:\n- {declared.format(known)}\n\n{steps}") == code

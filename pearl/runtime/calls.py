@@ -478,13 +478,9 @@ def as_json_schema(schema: Schema) -> dict[str, Any]:
     }
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
-
-
 def _first_object(text: str) -> dict[str, Any] | None:
-    # A number that JSON does not have, as NaN, is none here either.
-    decoder = json.JSONDecoder(parse_constant=_refuse)
+    # A number that JSON does not have, as NaN, is a text: so its field is told what it wants.
+    decoder = json.JSONDecoder(parse_constant=str)
     start = text.find("{")
     while start >= 0:
         try:

@@ -2,7 +2,8 @@
 
 What it does
     Reports a declaration under ``New actions:`` whose name is an action of the
-    library.
+    library that takes other parameters, gives another type, or is defined in
+    other words. One that says the same as the library is no finding.
 
 Why
     The library's definition is the one that counts, so the plan's own is not
