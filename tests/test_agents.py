@@ -236,6 +236,7 @@ def test_agents_answer_their_own_language_alone(
 ):
     assert agents.ask(agent, question) == answer
     assert agents.calls == 1
+    assert agents.unread == (not list(agents.world.language.readings(agent, question)))
 
 
 @pytest.mark.parametrize(

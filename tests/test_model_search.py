@@ -286,3 +286,21 @@ def test_it_needs_a_model_and_decompositions(model: Any, made: tuple[Path, list[
     found = evaluated(made[0], "--model", "some-model", "--library", "core")
     assert found.code == 2
     assert "tmn-model needs decompositions to show" in found.err
+
+
+def test_a_report_has_accuracy_by_theory_and_what_no_agent_could_read(tmp_path: Path):
+    for part in ("train", "dev"):
+        told = ("--schema", "implicit", "--part", part, "--questions", "120")
+        assert call("generate", "commaqa", *told, "-o", f"{part}.jsonl").code == 0
+    assert call("learn", "commaqa", "train.jsonl", "--from", "gold", "-o", "m.model").code == 0
+    found = call("eval", "commaqa", "--data", "dev.jsonl", "--methods", "tmn", "--learned",
+                 "m.model", "--search", "greedy", "--model", "offline", "--json").json  # fmt: skip
+    tables = {one["table"]: one for one in found["report"]["blocks"] if "table" in one}
+    [asked] = tables["What agents were asked"]["rows"]
+    assert 0 < asked["agent_calls_unread"] < asked["agent_calls"] == found["agent_calls"]
+    assert 0 < asked["met_wrong"] <= asked["met"] < 120
+    theories = {one.theory for world in read_worlds("dev.jsonl") for one in world.questions}
+    labels = [row["label"] for row in tables["Accuracy by theory"]["rows"]]
+    assert len(labels) > 9
+    assert all(label in theories or label.startswith("other") for label in labels)
+    assert "Answers and their evidence" in tables

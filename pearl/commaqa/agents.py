@@ -28,11 +28,12 @@ class Agents:
 
     Attributes:
         calls: how many questions were asked, answered or not.
+        unread: how many of them no template of their agent reads: they are outside its language.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.calls = 0
+        self.calls = self.unread = 0
 
     def ask(self, agent: str, question: str) -> Value | None:
         """The answer to one question.
@@ -50,7 +51,9 @@ class Agents:
         """
         self.calls += 1
         answers: list[Value] = []
-        for template, arguments in self.world.language.readings(agent, question):
+        readings = list(self.world.language.readings(agent, question))
+        self.unread += not readings
+        for template, arguments in readings:
             if template.lookups:
                 answer = self._look_up(template, arguments)
             else:

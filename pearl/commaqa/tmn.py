@@ -42,6 +42,9 @@ from pearl.runtime.calls import Caller, Journal, SchemaError, fill
 from pearl.runtime.loop import Return, Run, RunError, Steps
 from pearl.strategies.pearl import GivenPlan
 
+SEARCH = "search"
+"""The decision that says what a search took, and what it found."""
+
 MOST_CHANGES = 3
 """Transformations of one answer, at most: the values of pairs, flat, each once."""
 
@@ -72,9 +75,14 @@ class Tmn:
         """
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
+        unread = self.agents.unread
         result = await self.search(run.question, self.agents)
-        cost = {"agent_calls": result.calls, "hops_tried": result.tried}
-        self.journal.decide("search", {**cost, "hops": print_hops(result.hops)})
+        cost = {
+            "agent_calls": result.calls,
+            "agent_calls_unread": self.agents.unread - unread,
+            "hops_tried": result.tried,
+        }
+        self.journal.decide(SEARCH, {**cost, "hops": print_hops(result.hops)})
         if result.answer is None:
             raise RunError(
                 f"No decomposition came to an end, of {result.tried} hops that were tried: learn "

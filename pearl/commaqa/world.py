@@ -220,6 +220,7 @@ class Question:
         hops: the gold decomposition; empty where it is not recorded.
         answers: what each hop gives, in order.
         facts: the facts that the answer rests on, as written.
+        theory: its kind: the name that generated questions have, or its words with holes.
     """
 
     id: str
@@ -228,6 +229,7 @@ class Question:
     hops: tuple[Hop, ...] = ()
     answers: tuple[Value, ...] = ()
     facts: tuple[str, ...] = ()
+    theory: str = ""
 
 
 @dataclass(frozen=True)
@@ -385,7 +387,12 @@ def _question(data: Any, where: str) -> Question:  # noqa: ANN401 - any JSON
     facts = tuple(map(str, _of({"facts_used": [], **data}, "facts_used", list, place)))
     text = _of(data, "question", str, place)
     answer = _recorded(hops[-1].operator if hops else "", data.get("answer"), place)
-    return Question(name, text, answer, tuple(hops), tuple(answers), facts)
+    theory = data.get("theory")
+    if not isinstance(theory, str):
+        patterns = _of({"config": {}, **data}, "config", dict, place).get("questions")
+        first = patterns[0] if isinstance(patterns, list) and patterns else ""
+        theory = first if isinstance(first, str) else ""
+    return Question(name, text, answer, tuple(hops), tuple(answers), facts, theory)
 
 
 def _recorded(operator: str, data: Any, where: str) -> Value:  # noqa: ANN401 - any JSON

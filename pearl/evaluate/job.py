@@ -17,6 +17,7 @@ from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import Outcome
+from pearl.evaluate.methods.tmn import searched
 from pearl.evaluate.results import PROMPT_SET, Evaluation, Result, as_row, from_row
 from pearl.evaluate.supporting_facts import form
 from pearl.jobs.job import Job
@@ -115,7 +116,8 @@ class Trials:
         def measured() -> dict[str, float]:
             """What the journal and the clock say, whether there is an answer or not."""
             formed = form(journal.entries) if dataset.short else {}
-            return {**formed, "seconds": round(time.monotonic() - started, 3)}
+            seconds = round(time.monotonic() - started, 3)
+            return {**formed, **searched(journal.entries), "seconds": seconds}
 
         try:
             if method is None:

@@ -79,6 +79,7 @@ def summarise(evaluation: Evaluation) -> Report:
         *others,
         evidence_table(evaluation),
         found_table(evaluation),
+        agents_table(evaluation),
         *comparison_tables(evaluation),
         *chain.from_iterable(
             # Each method by one model and by the others.
@@ -176,6 +177,32 @@ def planning_table(evaluation: Evaluation) -> Table | None:
     fields = [words("called", "method"), *(words(key, key) for key in keys)]
     note = "Actions: those that are no builtins. Demonstrations: as shown."
     return build("What methods plan with", fields, rows, note)
+
+
+def agents_table(evaluation: Evaluation) -> Table | None:
+    """What was asked of CommaQA's agents, and how much of it none could read.
+
+    Returns:
+        None where no agent was asked.
+    """
+    rows = []
+    for method in evaluation.methods:
+        asked = [one for one in evaluation.results_of(method) if "agent_calls" in one.measures]
+        names = ("agent_calls", "agent_calls_unread", "hops_tried")
+        told = {name: sum(one.measures.get(name, 0) for one in asked) for name in names}
+        met = [one for one in asked if one.measures.get("agent_calls_unread")]
+        wrong = {"met": len(met), "met_wrong": sum(one.score < 1 for one in met)}
+        if asked:
+            rows.append({**named(evaluation, method), **told, **wrong})
+    if not rows:
+        return None
+    fields = [
+        words("called", "method"),
+        *counts(agent_calls="asked of agents", agent_calls_unread="outside their language"),
+        *counts(met="in so many questions", met_wrong="of them wrong", hops_tried="hops tried"),
+    ]
+    note = "Sums over all questions. Outside their language: no template of the agent reads it."
+    return build("What agents were asked", fields, rows, note)
 
 
 def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:

@@ -247,9 +247,9 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
         evaluation: the results.
 
     Returns:
-        None where no reply was demanded in a form.
+        None where no reply was demanded in a form, and no F1 is measured.
     """
-    if not any("format" in result.measures for result in evaluation.results):
+    if not any({"format", "f1"} & result.measures.keys() for result in evaluation.results):
         return None
     elsewhere = {name for result in evaluation.results for name in result.measures}
     if all(result.answer is None for result in evaluation.results):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from pearl.commaqa.scoring import exact_match, f1
 from pearl.commaqa.world import read_worlds
-from pearl.evaluate.datasets.base import Dataset, Example
+from pearl.evaluate.datasets.base import Dataset, Example, label
 from pearl.lang.source import Source
 from pearl.lang.values import Value, canonical_json, from_json, to_json
 
@@ -37,6 +37,7 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
                 question.text,
                 document,
                 gold=canonical_json(to_json(question.answer)),
+                labels=label("theory", question.theory),
                 data=bare,
             )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from pearl.answer import Session
 from pearl.commaqa.agents import Agents, handlers
-from pearl.commaqa.tmn import LanguageModelScorer, Search, Tmn
+from pearl.commaqa.tmn import SEARCH, LanguageModelScorer, Search, Tmn
 from pearl.commaqa.world import World
 from pearl.evaluate.context import LIBRARY, EvaluationContext, HopSearch
 from pearl.evaluate.datasets.base import Example
@@ -15,7 +16,7 @@ from pearl.evaluate.methods.base import Outcome, whole_text
 from pearl.lang.library import load_library
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json, to_json
-from pearl.runtime.calls import at_most
+from pearl.runtime.calls import Entry, at_most
 from pearl.runtime.loop import run_strategy
 from pearl.strategies.pearl import shown_plans
 
@@ -60,6 +61,17 @@ async def by_model(example: Example, shared: EvaluationContext, session: Session
     return await _answered(partial(search.by, scorer), example, session)
 
 
+def searched(entries: Iterable[Entry]) -> Mapping[str, float]:
+    """What a search took, whether it came to an answer or not: ``agent_calls``, how many of them
+    no agent could read, and ``hops_tried``; nothing where nothing was searched.
+
+    Args:
+        entries: the run's journal.
+    """
+    found: Mapping[str, int] = next((one.value for one in entries if one.path == SEARCH), {})
+    return {name: float(count) for name, count in found.items() if name != "hops"}
+
+
 def lacks_learned(shared: EvaluationContext, example: Example) -> str:
     """What a search by analogy needs and does not have; empty where it can begin."""
     if shared.search is None or shared.search.model is None:
@@ -95,7 +107,6 @@ async def _answered(search: Search, example: Example, session: Session) -> Outco
         session.context,
         handlers(agents),
     )
-    measures = {"agent_calls": float(agents.calls)}
-    outcome = await whole_text(finished, example, session, measures)
+    outcome = await whole_text(finished, example, session)
     value = finished.values[finished.outputs[0]]
     return replace(outcome, answer=canonical_json(to_json(value)))
