@@ -32,7 +32,7 @@ from pearl.prompts.calls import Call, Decomposition, ExecuteStep, FillSchema, Ne
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import Passage
 from pearl.runtime.calls import Caller, Journal, at_most
-from pearl.runtime.executor import Handlers
+from pearl.runtime.executor import Handlers, StepFailure
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.strategies.baselines import (
     blind_plan,

@@ -627,7 +627,8 @@ def test_every_setup_of_a_method_is_there():
     assert [one.name for one in METHODS if not one.setup] == [
         "zero-shot", "cot", "mcq", "least-to-most", "no-context", "retrieve-read", "normal",
         "normal-evidence", "cot-answer", "cot-evidence", "sp-cot", "sp-cot-evidence", "react",
-        "react-evidence", "fsm1", "fsm2", "rebel", "tmn",
+        "react-evidence", "fsm1", "fsm2", "rebel", "tmn", "gold-facts", "found-facts",
+        "all-facts",
     ]  # fmt: skip
     alone = setups_in_use(METHODS, make_context(load_library(), Demonstrations(())))
     assert STEPWISE not in alone
@@ -719,7 +720,9 @@ def test_a_right_answer_scores_whichever_method_gives_it(name: str):
             wrong[method.name] = row["answer"], row["error"]
     assert wrong == {}
     # Without options there is no choice, without a document no search; agents are a world's.
-    expected = {"tmn", "tmn-model"} | (set() if example.options else {"mcq"})
+    expected = {"tmn", "tmn-model", "gold-facts", "found-facts", "all-facts"} | (
+        set() if example.options else {"mcq"}
+    )
     expected |= {"fsm1", "fsm2", "rebel"} if example.document == NO_DOCUMENT else set()
     assert refused == expected
 

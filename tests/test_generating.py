@@ -490,9 +490,51 @@ def test_the_command_on_the_screen():
     assert done.out == shipped_text("numeric")
 
 
+def test_a_file_s_figures_are_told(fleet: Path):
+    call("generate", "commaqa", "--schema", fleet, "--questions", "60", "-o", "made.jsonl")
+    found = call("generate", "commaqa", "--describe", "made.jsonl", "--json").json
+    made = list(read_worlds("made.jsonl"))
+    steps = [len(question.hops) for world in made for question in world.questions]
+    assert (found["questions"], found["worlds"]) == (60, len(made))
+    assert found["steps"] == {
+        "mean": pytest.approx(sum(steps) / 60), "least": min(steps), "most": max(steps)
+    }  # fmt: skip
+    assert found["answers"]["most"] <= 4
+    assert found["facts"]["most"] == max(len(world.sentences) for world in made)
+    assert found["tokens"]["least"] > found["facts"]["least"]
+    plain = call("generate", "commaqa", "--describe", "made.jsonl").out
+    assert plain.startswith(f"made.jsonl: 60 questions of {found['kinds']} kinds in {len(made)}")
+
+
+def test_what_agents_are_asked_and_answer_is_written(fleet: Path):
+    call("generate", "commaqa", "--schema", fleet, "--questions", "60", "-o", "made.jsonl")
+    told = call("generate", "commaqa", "--agents", "made.jsonl", "-o", "pairs.jsonl", "--json").json
+    assert told["agents"] == ["math_special", "table", "text"]
+    pairs = [json.loads(line) for line in Path("pairs.jsonl").read_text("utf-8").splitlines()]
+    assert len(pairs) == told["pairs"]
+    worlds = {world.name: world for world in read_worlds("made.jsonl")}
+    asked = {name: Watched(world) for name, world in worlds.items()}
+    for pair in pairs:
+        agents = asked[pair["world"]]
+        agents.found.clear()
+        assert agents.ask(pair["agent"], pair["question"]) == pair["answer"]
+        sentences = worlds[pair["world"]].sentences
+        assert {sentences[fact] for fact in agents.found} == set(pair["facts"])
+    said = {(pair["world"], pair["question"]) for pair in pairs}
+    for name, world in worlds.items():
+        for template in world.language.templates:
+            for kind in {kind for _, kind in template.inputs} & {"harbour", "ship", "captain"}:
+                for phrasing in template.phrasings:
+                    for thing in world.entities[kind]:
+                        assert (name, thing.join(phrasing.fixed)) in said
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        ([], "Name a --schema to make worlds of, or a file to --describe or --agents."),
+        (["--describe", "no.jsonl"], "no.jsonl does not exist"),
+        (["--agents", "no.jsonl", "--json"], "--json tells of a file: name one with -o FILE."),
         (["--schema", "other"], "No schema other ships with Pearl: use explicit, implicit"),
         (["--schema", "other.toml"], "other.toml does not exist"),
         (["--schema", "numeric", "--split", "odd"], "no split is called odd: use iid, compgen."),

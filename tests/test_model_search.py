@@ -21,7 +21,7 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan
 from pearl.lang.source import Source
-from pearl.lang.values import Value
+from pearl.lang.values import Value, as_text
 from pearl.models.base import choose_model
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.loop import RunError, run_strategy
@@ -304,3 +304,39 @@ def test_a_report_has_accuracy_by_theory_and_what_no_agent_could_read(tmp_path: 
     assert len(labels) > 9
     assert all(label in theories or label.startswith("other") for label in labels)
     assert "Answers and their evidence" in tables
+
+
+@pytest.mark.parametrize("method", ["gold-facts", "found-facts", "all-facts"])
+def test_a_model_that_reads_facts_is_shown_those_and_asks_no_agent(
+    model: Any, made: tuple[Path, list[Question]], method: str
+):
+    data, questions = made
+    answers = {one.text: one.answer for one in questions}
+
+    def right(body: dict[str, Any]) -> str:
+        text = body["messages"][-1]["content"]
+        return as_text(answers[max((one for one in answers if one in text), key=len)])
+
+    _, server = model(right)
+    found = call("eval", "commaqa", "--data", data, "--methods", method, "--model", "some-model",
+                 "--passages", "7", "--json").json  # fmt: skip
+    assert (found["exact_match"], "agent_calls" in found) == (1.0, False)
+    for here in read_worlds(str(data)):
+        for one in here.questions:
+            [text] = [sent.text for sent in server.asked if one.text in sent.text]
+            shown = {fact for fact, words in here.sentences.items() if words in text}
+            if method == "gold-facts":
+                assert shown == set(one.facts)
+            else:
+                assert len(shown) == (len(here.sentences) if method == "all-facts" else 7)
+
+
+def test_gold_facts_are_refused_where_a_file_has_none(made: tuple[Path, list[Question]]):
+    data, _ = made
+    rows = [json.loads(line) for line in data.read_text("utf-8").splitlines()]
+    for question in rows[0]["qa_pairs"]:
+        del question["facts_used"]
+    data.write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+    told = call("eval", "commaqa", "--data", data, "--methods", "gold-facts", "--model", "offline")
+    assert told.code == 2
+    assert "gold-facts finds no facts_used for question 1.1" in told.err

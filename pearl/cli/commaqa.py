@@ -111,7 +111,7 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
 )  # fmt: skip
 @click.argument("form", type=click.Choice(["commaqa"]), metavar="commaqa")
 @click.option(
-    "--schema", "name", required=True, metavar="NAME|FILE",
+    "--schema", "name", default="", metavar="NAME|FILE",
     help="explicit, implicit, movies, numeric or throws, or a schema of yours in TOML or JSON.",
 )  # fmt: skip
 @click.option(
@@ -132,12 +132,29 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
 )  # fmt: skip
 @click.option("-o", "--output", default="", metavar="FILE", help="Write to a file, not the screen.")
 @click.option("--show", is_flag=True, help="Print a shipped schema, to start your own from.")
+@click.option(
+    "--describe", "described", default="", metavar="FILE",
+    help="Make nothing: print the figures of a file of worlds.",
+)  # fmt: skip
+@click.option(
+    "--agents", "asked_of", default="", metavar="FILE",
+    help="Make no worlds: write what the agents of a file's worlds are asked and answer, one a "
+    "line.",
+)  # fmt: skip
 @shared("json")
 def generate_command(
     form: str, name: str, split: str, part: str, questions: int, seed: int, output: str,
-    show: bool, as_json: bool,
+    show: bool, described: str, asked_of: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Make a file of worlds in CommaQA's published format, one a line."""
+    if sum(map(bool, (name, described, asked_of))) != 1:
+        raise InputError("Name a --schema to make worlds of, or a file to --describe or --agents.")
+    if described:
+        _describe(described, as_json)
+        return
+    if asked_of:
+        _export_agents(asked_of, output, as_json)
+        return
     from pearl.commaqa.generator import generate
     from pearl.commaqa.schema import read_schema, shipped_text
 
@@ -178,4 +195,49 @@ def generate_command(
         f"{place}{counted(len(asked), 'question')} of {counted(len(kinds), 'kind')} in "
         f"{counted(len(rows), 'world')}, {seconds:.2f} s, {speed:,} a minute",
         err=to_screen,
+    )
+
+
+def _describe(path: str, as_json: bool) -> None:
+    """Print the figures of a file of worlds."""
+    from pearl.commaqa.describe import figures
+    from pearl.commaqa.world import read_worlds
+
+    found = figures(read_worlds(path))
+    if as_json:
+        emit_json({"file": path, **found})
+        return
+    click.echo(
+        f"{printable(path)}: {counted(found['questions'], 'question')} of "
+        f"{counted(found['kinds'], 'kind')} in {counted(found['worlds'], 'world')}\n"
+    )
+    click.echo(f"{'':18}{'mean':>9}{'least':>7}{'most':>7}")
+    for name, one in found.items():
+        if isinstance(one, dict):
+            title = name.replace("_", " ")
+            click.echo(f"{title:18}{one['mean']:9,.2f}{one['least']:7,}{one['most']:7,}")
+
+
+def _export_agents(path: str, output: str, as_json: bool) -> None:
+    """Write the question-answer pairs of the agents of a file of worlds."""
+    from pearl.commaqa.describe import agent_pairs
+    from pearl.commaqa.world import read_worlds
+
+    to_screen = output in ("", "-")
+    if as_json and to_screen:
+        raise InputError("--json tells of a file: name one with -o FILE.")
+    check_output(output)
+    pairs = [pair for world in read_worlds(path) for pair in agent_pairs(world)]
+    text = "".join(f"{json.dumps(pair, ensure_ascii=False)}\n" for pair in pairs)
+    if to_screen:
+        emit(text)
+    else:
+        write(output, text)
+    agents = sorted({pair["agent"] for pair in pairs})
+    if as_json:
+        emit_json({"output": output, "pairs": len(pairs), "agents": agents})
+        return
+    place = "" if to_screen else f"{printable(output)}: "
+    click.echo(
+        f"{place}{counted(len(pairs), 'pair')} of {counted(len(agents), 'agent')}", err=to_screen
     )

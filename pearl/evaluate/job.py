@@ -213,10 +213,13 @@ def trial_tasks(
         document = example.document.digest
         if not known or example.data is not data:
             data = example.data
-            # Of a world, what its agents know: its questions are examples of their own, and
-            # its facts in words are the document.
-            is_world = isinstance(data, World)
-            known = digest([repr((data.facts, data.language.templates) if is_world else data)])
+            # Of a world, what its agents know and what its answers rest on: its questions are
+            # examples of their own, and its facts in words are the document.
+            if isinstance(data, World):
+                used = [one.facts for one in data.questions]
+                known = digest([repr((data.facts, data.language.templates, used))])
+            else:
+                known = digest([repr(data)])
         labels = {kind: list(names) for kind, names in example.labels.items()}
         given = [example.question, example.options, example.gold, example.split, labels, document]
         for name in methods:

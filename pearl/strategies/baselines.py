@@ -77,6 +77,15 @@ REMEMBER = Action(
 )
 """The baseline that shows what a model knows without the document."""
 
+COMBINE = Action(
+    "ANSWER_FROM_FACTS",
+    (Param(DOCUMENT), Param("X")),
+    "any",
+    "Answer the question X from the facts in CTX, which may have to be put together, counted or "
+    "compared. Reply with the answer alone, one a line where there are several.",
+)
+"""One model reads facts where others ask agents that know them (CommaQA, section 5)."""
+
 FOLLOW = Action(
     "ANSWER_WITH_PLAN",
     (Param(DOCUMENT), Param("X"), Param("PLAN")),
@@ -141,6 +150,11 @@ def without_document(plan: Plan) -> Plan:
 def reasoning_plan(question: str) -> Plan:
     """The plan of zero-shot chain of thought."""
     return _plan(question, REASON, [[question]])
+
+
+def facts_plan(question: str) -> Plan:
+    """The plan of a question whose answer is put together from facts."""
+    return _plan(question, COMBINE, [[question]])
 
 
 def blind_plan(question: str) -> Plan:

@@ -143,6 +143,27 @@ METHODS = (
         needs_model=True,
         lacks=tmn.lacks_decompositions,
     ),
+    Method(
+        "gold-facts",
+        "One step reads the facts that the recorded answer rests on, and asks no agent.",
+        tmn.facts_read(tmn.gold_facts),
+        "",
+        lacks=tmn.lacks_facts,
+    ),
+    Method(
+        "found-facts",
+        "One step reads the facts that are looked up for the question, and asks no agent.",
+        tmn.facts_read(tmn.found_facts),
+        "",
+        lacks=tmn.lacks_world,
+    ),
+    Method(
+        "all-facts",
+        "One step reads every fact of the question's world, and asks no agent.",
+        tmn.facts_read(tmn.all_facts),
+        "",
+        lacks=tmn.lacks_world,
+    ),
 )
 
 

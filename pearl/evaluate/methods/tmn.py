@@ -1,8 +1,11 @@
-"""Talking to agents: hop by hop, as was learned or as a model proposes (CommaQA, section 4)."""
+"""Talking to agents: hop by hop, as was learned or as a model proposes (CommaQA, section 4).
+
+Beside it what asks no agents: one model reads the facts that they know (section 5).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,12 +15,15 @@ from pearl.commaqa.tmn import SEARCH, LanguageModelScorer, Search, Tmn
 from pearl.commaqa.world import World
 from pearl.evaluate.context import LIBRARY, EvaluationContext, HopSearch
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.methods.base import Outcome, whole_text
+from pearl.evaluate.methods.base import AnswerOne, Outcome, whole_text
+from pearl.evaluate.methods.single import one_step
 from pearl.lang.library import load_library
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, Source
 from pearl.lang.values import canonical_json, to_json
+from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import Entry, at_most
 from pearl.runtime.loop import run_strategy
+from pearl.strategies.baselines import facts_plan
 from pearl.strategies.pearl import shown_plans
 
 AGENTS = "commaqa"
@@ -61,6 +67,52 @@ async def by_model(example: Example, shared: EvaluationContext, session: Session
     return await _answered(partial(search.by, scorer), example, session)
 
 
+PASSAGES = 20
+"""Facts that are looked up for a question, where nobody says how many."""
+
+
+def facts_read(chosen: Callable[[World, Example, int], Sequence[str]]) -> AnswerOne:
+    """One step that reads facts of the question's world and asks no agent.
+
+    Args:
+        chosen: which facts, in words; it is given how many a look-up has at most.
+    """
+
+    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+        if lacking := _without_agents(example):
+            raise InputError(f"Reading facts {lacking}")
+        sentences = chosen(example.data, example, shared.passages or PASSAGES)
+        document = Source("facts", "\n".join(sentences))
+        return await one_step(facts_plan)(replace(example, document=document), shared, session)
+
+    return answer
+
+
+def gold_facts(world: World, example: Example, _: int) -> Sequence[str]:
+    """The facts that the recorded answer rests on; none where the file does not tell them."""
+    used = next((one.facts for one in world.questions if one.text == example.question), ())
+    return [world.sentences.get(fact, fact) for fact in used]
+
+
+def found_facts(world: World, example: Example, most: int) -> Sequence[str]:
+    """The facts that bear most on the question, by BM25, in the world's order."""
+    facts = Source("facts", "\n\n".join(world.sentences.values()))
+    found = {one.text for one in DocumentRetriever(facts).search(example.question, most)}
+    return [fact for fact in world.sentences.values() if fact in found]
+
+
+def all_facts(world: World, _: Example, __: int) -> Sequence[str]:
+    """Every fact of the world."""
+    return list(world.sentences.values())
+
+
+def lacks_facts(_: EvaluationContext, example: Example) -> str:
+    """What reading facts lacks; empty where it can begin."""
+    if isinstance(example.data, World) and not gold_facts(example.data, example, 0):
+        return f"finds no facts_used for question {example.id}: take a file that tells them."
+    return _without_agents(example)
+
+
 def searched(entries: Iterable[Entry]) -> Mapping[str, float]:
     """What a search took, whether it came to an answer or not: ``agent_calls``, how many of them
     no agent could read, and ``hops_tried``; nothing where nothing was searched.
@@ -86,6 +138,11 @@ def lacks_decompositions(shared: EvaluationContext, example: Example) -> str:
             "needs decompositions to show: name their folder with --demos, and --library "
             f"{AGENTS}; those of questions that are evaluated are not shown."
         )
+    return _without_agents(example)
+
+
+def lacks_world(_: EvaluationContext, example: Example) -> str:
+    """That there are no facts to read; empty where there are."""
     return _without_agents(example)
 
 
