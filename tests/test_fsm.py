@@ -204,6 +204,10 @@ class TestWays:
         assert (done.strategy.hops, done.strategy.backtracks) == (3, 0)
         assert done.strategy.calls == len(done.model.asked) == 11
         assert done.model.complaints() == []
+        # What was asked stands beside what revisions made of it.
+        for name in ("fsm_decompose", "fsm_revise"):
+            first, *others = [one.get("original_question") for one in done.model.given(name)]
+            assert (first, set(others)) == (None, {QUESTION})
 
     def test_the_plan_has_its_data_from_earlier_steps(self):
         plan = Done(Walking()).plan
@@ -481,6 +485,10 @@ class TestTurns:
             if number:
                 assert request.messages[: 2 * number] == turns[number - 1].messages
         assert "".join(one["content"] for one in turns[-1].messages).count('{"same": false}') == 2
+        # A state's instructions stand in it once; a later turn of the same state names them.
+        told = [load_schema(f"fsm_{name}").task for name in ("decompose", "search", "revise")]
+        assert [shown.count(words) for words in told] == [1, 1, 1]
+        assert shown.count("All that was said of this above holds here too.") == 2 + 2 + 1 + 1
         # The second round is a prompt of its own, as without turns.
         assert review.messages == alone.model.asked[-1].messages
 

@@ -230,6 +230,18 @@ def test_every_form_of_a_method_has_examples_that_fit_it(name: str):
         assert [field.name for field in both.fields] == [*names, "supporting_facts", "triples"]
 
 
+def test_what_is_not_there_is_not_told_of():
+    def prompt(name: str, **more: Any) -> str:
+        given = tuple((one, "x") for one in more.pop("given", ()))
+        return render(FillSchema(load_schema(name), given, **more))[-1]["content"]
+
+    assert "refused" not in prompt("fsm_search", document=DOCUMENT)
+    assert 'under "refused" was answered' in prompt("fsm_search", given=["refused"])
+    for name in ("answer_question", "reason_answer", "sp_cot"):
+        assert "what you know" not in prompt(name, document=DOCUMENT)
+        assert "from what you know." in prompt(name)
+
+
 def test_examples_are_shown_where_they_are_asked_for_and_nowhere_else():
     def prompt(**given: int) -> str:
         model, journal = Saying([json.dumps(RIGHT)]), Journal()

@@ -59,6 +59,9 @@ REASONING = (
 """Kinds of reasoning that questions ask for, as QuALITY's authors name them (section 4.3), and what
 each means."""
 
+SHORT = r"(?:\S+[^\S\n]+){0,2}\S*[^\s.!?]"
+"""An answer that is short already: three words at most, and no sentence."""
+
 MOST_LABELS = 2
 """Kinds that a question may have."""
 
@@ -126,8 +129,9 @@ class Trials:
                 journal.decide("labels", labels)
                 return {**row, "status": "answered", "labels": labels}
             outcome = await method.answer(example, self.shared, session)
-            if dataset.short and method.prose and outcome.answer is not None:
-                outcome = await _shortened(outcome, outcome.answer, example.question, session)
+            told = outcome.answer if dataset.short and method.prose else None
+            if told is not None and not re.fullmatch(SHORT, told.strip()):
+                outcome = await _shortened(outcome, told, example.question, session)
         except (RunError, ModelError, InputError) as error:
             reason = "input" if isinstance(error, InputError) else "reply"
             reason = error.reason if isinstance(error, ModelError) else reason

@@ -242,6 +242,8 @@ class Schema:
         fields: in the order they are asked for.
         examples: what was given, and the object that was right, as JSON texts.
         plans: whether the reply decides on steps, and so is the planner's to give.
+        told: what the task says of a thing that is given only sometimes, by its name; under
+            ``no_document``, where nothing is read.
     """
 
     name: str
@@ -249,6 +251,7 @@ class Schema:
     fields: tuple[Field, ...]
     examples: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = ()
     plans: bool = False
+    told: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +263,8 @@ class FillSchema:
         given: what it is asked of, by name, in order.
         document: what is read for it, or None.
         grammar: of the replies, where it says more than the schema can; None where it does not.
-        turns: the demands that go before it in one conversation, each with its reply.
+        turns: the demands that go before it in one conversation, each with its reply; what is
+            demanded again is not told again.
     """
 
     schema: Schema

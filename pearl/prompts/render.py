@@ -13,7 +13,7 @@ import re
 import tomllib
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import chain, count
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
@@ -113,13 +113,7 @@ def render(call: Call) -> tuple[Message, ...]:
         case LabelQuestion():
             return _messages("label_question", call=call)
         case FillSchema():
-            system, asked = _messages(
-                "fill_schema",
-                call=call,
-                document=document_block(call.document) if call.document else None,
-                given=[(name, as_text(value)) for name, value in call.given],
-            )
-            return (system, *chain.from_iterable(map(_turn, call.turns)), asked)
+            return _conversation(call)
         case CorrectFilled():
             return _follow_up(call.fill, call.reply, "correct_filled", call)
         case ProveForm():
@@ -165,10 +159,25 @@ def _follow_up(before: Call, reply: str, name: str, call: Call) -> tuple[Message
     )
 
 
-def _turn(turn: tuple[FillSchema, str]) -> tuple[Message, Message]:
-    """A demand of a conversation and its reply."""
-    demand, reply = turn
-    return render(demand)[-1], {"role": "assistant", "content": reply}
+def _conversation(call: FillSchema) -> tuple[Message, ...]:
+    """A demand after those of its conversation; one that stood in it before is named only."""
+    messages: list[Message] = []
+    known: list[Schema] = []
+    for one, reply in (*call.turns, (call, "")):
+        given = [(name, as_text(value)) for name, value in one.given]
+        names = {name for name, _ in given} | ({"no_document"} if one.document is None else set())
+        system, asked = _messages(
+            "fill_schema",
+            call=one,
+            again=one.schema in known,
+            document=document_block(one.document) if one.document else None,
+            given=given,
+            told=[words for name, words in one.schema.told if name in names],
+        )
+        messages += [asked] if messages else [system, asked]
+        messages += [{"role": "assistant", "content": reply}] if one is not call else []
+        known.append(one.schema)
+    return tuple(messages)
 
 
 def _messages(name: str, **values: Any) -> tuple[Message, ...]:  # noqa: ANN401 - template values
@@ -259,7 +268,8 @@ def load_schema(*names: str) -> Schema:
     schema of the field's values; ``[[examples]]`` with ``given`` and ``reply``
     are shown to the model where it wants any; a reply in them may have more
     than the fields, for where the schema is put together with another, and a
-    field that it lacks is null; and ``plans`` where the planner is to fill it.
+    field that it lacks is null; ``plans`` where the planner is to fill it; and ``[told]`` what is
+    said of a thing where it is given.
 
     Args:
         names: the files' names without their ending; the first one's examples are shown.
@@ -282,7 +292,8 @@ def load_schema(*names: str) -> Schema:
         for example in data.get("examples", ())
     )
     task = " ".join(each["task"].strip() for each in (data, *others))
-    return Schema("_with_".join(names), task, fields, examples, data.get("plans", False))
+    told = tuple(data.get("told", {}).items())
+    return Schema("_with_".join(names), task, fields, examples, data.get("plans", False), told)
 
 
 def _json(value: object) -> str:

@@ -172,7 +172,7 @@ class Fsm:
         """Take a decision; where no reply fits, the machine has gone back."""
         known = self._records()
         asked = {_plain(as_text(field_of(record, "question"))) for record in known}
-        given: dict[str, Value] = {"question": self._text(self._question), "solved": _solved(known)}
+        given = {**self._asked(self._text(self._question)), "solved": _solved(known)}
         revised = self._revised or self._question
         if self._at == "judge":
             answered = field_of(known[-1], "question")
@@ -357,6 +357,11 @@ class Fsm:
             return as_text(self._run.values[question.name])
         return as_text(question.value) if isinstance(question, Literal) else ""
 
+    def _asked(self, question: Value) -> dict[str, Value]:
+        """What is to be answered now; where a revision wrote that, with what was asked at first."""
+        whole = self._run.question
+        return {"question": question} | ({"original_question": whole} if question != whole else {})
+
     def _free(self, name: str) -> str:
         """The name, or where a step has it already, the name with a number."""
         number, free = 1, name
@@ -480,7 +485,7 @@ class Fsm:
     async def _ask_revise(self, path: str, question: Value, found: Value, *refused: Value) -> Value:
         """The question with an answer put in."""
         given = {
-            "question": question,
+            **self._asked(question),
             "sub_question": field_of(found, "question"),
             "answer": field_of(found, "answer"),
         }
