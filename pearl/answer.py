@@ -271,6 +271,11 @@ class Answer:
     usage: Usage
 
     @property
+    def grounded(self) -> bool:
+        """Whether a passage that is in the document stands behind the answer."""
+        return any(quote.span for quote in self.evidence)
+
+    @property
     def words(self) -> str:
         """The answer in its own words: the text without the lines that quote."""
         return without_quotes(self.text)
@@ -462,6 +467,7 @@ def as_object(answer: Answer, document: Source) -> dict[str, Any]:
             }
             for quote in answer.evidence
         ],
+        "grounded": answer.grounded,
         "plan": answer.plan,
         "fallback": answer.fallback,
         "run": answer.run,

@@ -451,3 +451,24 @@ def test_a_reply_that_no_value_can_hold_fails_its_question_and_no_other(serve: A
     assert rows["b"]["status"] == "answered"
     assert rows["a"]["error"]["reason"] == "reply"
     assert "expected a" in rows["a"]["error"]["message"]
+
+
+def test_what_no_passage_stands_behind_and_what_had_no_plan_is_said_everywhere(serve: Any):
+    serve(lambda body: "No plan." if "reading plans" in str(body) else "Because of the fog.")
+    write(question("a"), {"id": "b", "question": "Why?", "document": "story.txt"})
+    result = batch()
+    assert "fallback   1 asked directly, as no plan was accepted" in result.out
+    assert "evidence   none for 2: see grounded in the answers" in result.out
+    assert [row["grounded"] for row in answers().values()] == [False, False]
+    again = batch("--json").json
+    assert (again["fallbacks"], again["ungrounded"]) == (1, 2)
+    assert call("runs", "show", "last", "--html", "p.html").code == 0
+    page = Path("p.html").read_text(encoding="utf-8")
+    assert page.count("no evidence") == 2
+    assert "no evidence, no plan" in page
+    assert "<b>Question</b> Why?" in page
+    assert call("runs", "show", "last/b", "--html", "b.html").code == 0
+    one = Path("b.html").read_text(encoding="utf-8")
+    assert "No passage of the document is quoted for this answer." in one
+    told = call("ask", "story.txt", "Why?").out
+    assert "Evidence\nNone: no passage of the document is quoted for this answer." in told

@@ -17,8 +17,8 @@ from tests.shell import BAD, GOOD, STORY, call, on_terminal, process
 
 ROOT = Path(__file__).parent.parent
 ANSWER = {
-    "question", "answer", "words", "option", "evidence", "plan", "fallback", "run", "model",
-    "notice", "calls", "kept", "usage",
+    "question", "answer", "words", "option", "evidence", "grounded", "plan", "fallback", "run",
+    "model", "notice", "calls", "kept", "usage",
 }  # fmt: skip
 FINDING = {
     "code", "name", "severity", "message", "help", "file", "span", "line", "column", "end_line",

@@ -20,6 +20,7 @@ from pearl.lang.source import Source
 from pearl.lang.values import TYPES, Pairs, decode
 from pearl.models import offline as reading
 from pearl.models import offline_planning as planning
+from pearl.models.base import ModelError
 from pearl.models.offline import NOTHING, Offline, carry_out
 from pearl.models.offline_planning import names, read_question
 from pearl.prompts.calls import CorrectPlan, ExecuteStep, MapAnswer, WritePlan
@@ -365,7 +366,11 @@ def carried_out(returns, argument: str, document: Source | None = STORY) -> str:
 @pytest.mark.parametrize("document", [STORY, Source("n", "Nothing."), None])
 @pytest.mark.parametrize("returns", TYPES)
 def test_every_type_can_be_read(returns, document: Source | None):
-    decode(carried_out(returns, "Bo sold boats", document), returns)
+    if returns == "number" and document and document.name == "n":
+        with pytest.raises(ModelError, match="No sentence says this number"):
+            carried_out(returns, "Bo sold boats", document)
+    else:
+        decode(carried_out(returns, "Bo sold boats", document), returns)
 
 
 @pytest.mark.parametrize(
@@ -378,19 +383,31 @@ def test_a_statement_is_borne_out_by_a_sentence_or_not(statement: str, said: boo
 
 def test_a_number_is_the_best_sentences():
     assert decode(carried_out("number", "how many boats Bo sold"), "number") == 7
-    assert decode(carried_out("number", "zeppelins"), "number") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("The landlord keeps 3 roofs. The garden is the tenant's.", "zebras"),
+        ("1.1 The monthly fee is in an annex. The roof cost 90 crowns.", "the monthly fee"),
+        ("4 How ships came", "ships came"),
+        ("Ada lives in Ulm.", "Ada"),
+    ],
+)
+def test_a_number_that_no_sentence_says_is_none(text: str, asked: str):
+    with pytest.raises(ModelError, match="No sentence says this number"):
+        carried_out("number", asked, Source("n", text))
 
 
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("3.2 Ships paid 12 crowns.", 12),
-        ("See section 4: ships paid 12 crowns.", 12),
+        ("3.2 Ships came for 12 crowns.", 12),
+        ("See section 4: ships came for 12 crowns.", 12),
         ("In 1904 forty ships came.", 40),
         ("In 1904 the ships came, seven ships.", 7),
-        ("The two of us saw ships, all from Ulm. In June came 8.", 2),
         ("Two of us were there, as we are when it is June in Ulm. Ships came in, 8 by night.", 8),
-        ("4 How ships came", 1),
+        ("So ships came for 1904 days.", 1904),
     ],
 )
 def test_a_number_counts_what_is_asked_for_and_is_no_clauses(text: str, number: int):

@@ -268,12 +268,14 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
         chosen = f"{answer.option.letter}. {printable(answer.option.text)}"
         click.echo(chosen if answer.option.fits else f"None fits what was found. If any:\n{chosen}")
     found = [quote for quote in answer.evidence if quote.span]
+    _title("Evidence")
     if found:
-        _title("Evidence")
         for quote in found:
             line, _ = document.position(quote.span.start if quote.span else 0)
             text = printable(" ".join(quote.text.split()))
             click.echo(f"{click.style(f'line {line}:', dim=True)} {text}")
+    else:
+        click.echo("None: no passage of the document is quoted for this answer.")
     missing = [quote for quote in answer.evidence if not quote.span]
     if missing:
         _title("Not in the document")

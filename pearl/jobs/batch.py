@@ -100,7 +100,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
             prepared = prepare_plan(parse(question.plan), library, prepared.passes)
         reply = await answer(prepared, question.question, document, question.options, session)
         # The same answers give the same row, whichever run they come from, whoever paid for them.
-        shown = ("answer", "words", "option", "evidence", "plan", "fallback", "calls", "usage")
+        shown = "answer words option evidence grounded plan fallback calls usage".split()
         data = as_object(reply, document)
         right = None
         if question.gold and reply.option:

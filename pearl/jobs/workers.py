@@ -40,6 +40,8 @@ class JobProgress:
         running: tasks under way.
         right: answers that are the gold ones.
         judged: questions whose right answer is known.
+        fallbacks: answers without a plan, as none was accepted.
+        ungrounded: answers that no passage of the document stands behind.
         calls: calls that were answered in this go, cached ones among them.
         cached: calls that needed no sending.
         failed_calls: tries that got no usable answer.
@@ -57,6 +59,8 @@ class JobProgress:
     running: int = 0
     right: int = 0
     judged: int = 0
+    fallbacks: int = 0
+    ungrounded: int = 0
     calls: int = 0
     cached: int = 0
     failed_calls: int = 0
@@ -95,6 +99,8 @@ class JobProgress:
             self.done += 1
         else:
             self.failed[row["error"]["reason"]] += 1
+        self.fallbacks += row.get("fallback") is True
+        self.ungrounded += row.get("grounded") is False
         if row.get("correct") is not None:
             self.judged += 1
             self.right += row["correct"]
@@ -128,6 +134,10 @@ class JobProgress:
         yield "answered", f"{self.done:,} of {self.total:,}"
         if self.failed:
             yield "failed", f"{self.failed.total():,} ({failed.removeprefix(', ')})"
+        if self.fallbacks:
+            yield "fallback", f"{self.fallbacks:,} asked directly, as no plan was accepted"
+        if self.ungrounded:
+            yield "evidence", f"none for {self.ungrounded:,}: see grounded in the answers"
         if self.judged:
             share = 100 * self.right / self.judged
             yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
@@ -154,6 +164,8 @@ class JobProgress:
             "failed": dict(self.failed),
             "right": self.right,
             "judged": self.judged,
+            "fallbacks": self.fallbacks,
+            "ungrounded": self.ungrounded,
             "calls": {
                 "made": self.calls - self.cached,
                 "kept": self.cached,

@@ -97,6 +97,11 @@ class Offline:
 
 NOTHING = "The document has no sentence that bears on this."
 
+NO_NUMBER = (
+    "No sentence says this number outright, and the offline reader does not count: use a language "
+    "model, or an action that gives text."
+)
+
 QUOTES = 4
 """How many sentences an answer quotes."""
 
@@ -127,7 +132,8 @@ _LABEL = re.compile(
 def carry_out(call: ExecuteStep) -> str:
     """The sentences that bear on the step, each on its own line after ``> ``.
 
-    For a truth value, a number or a list, the value stands on the first line. What the parts of a
+    For a truth value, a number or a list, the value stands on the first line; a number that no
+    sentence says is a `ModelError`. What the parts of a
     document gave is read as a document itself. Of another step without the document all that can
     be said is its arguments.
     """
@@ -143,7 +149,7 @@ def carry_out(call: ExecuteStep) -> str:
         ]
         text = "\n".join(map(as_text, values))
         lines, below = text.splitlines(), ""
-        true, number = False, str(len(lines))
+        true = False
     else:
         read = index_sentences(call.document.text)
         texts = [" ".join(read.text[span.start : span.end].split()) for span in read.spans]
@@ -151,13 +157,13 @@ def carry_out(call: ExecuteStep) -> str:
         lines = [texts[at] for at in best]
         text = "\n".join(f"> {line}" for line in lines)
         below = f"\n{text}"
-        true, number = _borne_out(call, read), _number([texts[at] for at in best], call)
+        true = _borne_out(call, read)
         text = text or NOTHING
     match call.action.returns:
         case "bool":
             return f"{'yes' if true else 'no'}{below}"
         case "number":
-            return f"{number}{below}"
+            return f"{_number(lines, call) if call.document else len(lines)}{below}"
         case "list":
             return f"{json.dumps(lines, ensure_ascii=False)}{below}"
         case "pairs":
@@ -219,22 +225,30 @@ def _borne_out(call: ExecuteStep, read: SentenceIndex) -> bool:
 
 
 def _number(quotes: list[str], call: ExecuteStep) -> str:
-    """The number that counts something the step asks for, or else the first one of the sentence
-    that has one and most words of the step, or else how many sentences there are."""
-    asked = set(words(call.step.note)).union(*map(words, call.texts))
+    """The number that counts something the step asks for, or else the first one of a sentence
+    that bears out what its arguments say.
+
+    Raises:
+        ModelError: there is none; any other number would be about something else.
+    """
+    told = set[str]().union(*map(words, call.texts))
+    asked = told.union(words(call.step.note))
     first = ""
     for quote in sorted(quotes, key=lambda quote: -len(asked.intersection(words(quote)))):
         text = _LABEL.sub("", quote)
         for match in _NUMBER.finditer(text):
             word = match[0].lower()
             number = str(NUMBER_WORDS.get(word, word))
-            first = first or number
+            if len(told.intersection(words(quote))) >= HELD * len(told) > 0:
+                first = first or number
             after = text[match.end() :].split(maxsplit=2)[:2]
             # "In 1904 the ships", "in 1904 forty ships": the year counts none.
             counts = after and words(after[0]) and not _NUMBER.match(after[0])
             if counts and asked.intersection(words(" ".join(after))):
                 return number
-    return first or str(len(quotes))
+    if not first:
+        raise ModelError("refusal", NO_NUMBER)
+    return first
 
 
 def choose(call: MapAnswer) -> str:

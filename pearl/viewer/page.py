@@ -186,6 +186,12 @@ class Item:
         return self.row.get("status") == "answered"
 
     @property
+    def remarks(self) -> str:
+        """What to know of its answer: that nothing stands behind it, that there was no plan."""
+        told = {"no evidence": ("grounded", False), "no plan": ("fallback", True)}
+        return ", ".join(said for said, (key, value) in told.items() if self.row.get(key) is value)
+
+    @property
     def verdict(self) -> str:
         """``right``, ``wrong``, or empty where that is not known."""
         return {"True": "right", "False": "wrong"}.get(str(self.row.get("correct")), "")
