@@ -378,6 +378,30 @@ def test_an_estimate_sends_nothing(serve: Any):
     assert "no price for m" in call("estimate", "q.jsonl").out
 
 
+@pytest.mark.parametrize("policy", ["chunk", "auto", "retrieve", "full"])
+def test_an_estimate_counts_what_a_batch_makes_of_a_long_document(serve: Any, policy: str):
+    server = serve(saying("Yes."), PEARL_MAX_TOKENS="256")
+    long = "\n\n".join(
+        f"Paragraph {at}: it closed at noon, and again at {at}." for at in range(600)
+    )
+    write(question("a", document={"text": long}))
+    fitting = ("--context", policy, "--window", "1500")
+    told = call("estimate", "q.jsonl", *fitting, "--json").json
+    assert not server.asked
+    done = batch(*fitting, "--json")
+    # As `c` and `a` read it; what it may come to once findings are known is no more.
+    assert told["refused"] == (policy == "full") == (done.code != 0)
+    assert told["calls"] == done.json["calls"]["made"] == len(server.asked)
+    if policy == "full":
+        assert (
+            "1 question is refused before anything is sent"
+            in call("estimate", "q.jsonl", *fitting).err
+        )
+    elif policy != "retrieve":
+        assert told["calls"] > 20
+        assert told["prompt_tokens"] < 4 * len(long)
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [

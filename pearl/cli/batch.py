@@ -13,7 +13,7 @@ from pearl.cli.inputs import open_existing
 from pearl.cli.jobs import complain, do, job_settings, tell
 from pearl.cli.options import Concurrency, library_for, load, shared
 from pearl.cli.output import check_output, emit_json
-from pearl.lang.text import counted
+from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
     from pearl.runtime.context import Policy
@@ -96,7 +96,7 @@ def batch_command(
     epilog="Example:  pearl estimate questions.jsonl --documents docs/ --model gpt-4o-mini",
 )  # fmt: skip
 @click.argument("questions")
-@shared("documents", "strategy", "library", "models")
+@shared("documents", "strategy", "library", "models", "context")
 @click.option(
     "--concurrency", type=Concurrency(), default=32, show_default=True, metavar="N",
     help="Calls at a time, for the time it takes.",
@@ -110,6 +110,8 @@ def estimate_command(
     model: str,
     planner: str,
     reader: str,
+    context: Policy,
+    window: int | None,
     concurrency: int,
     prices: str,
     store: str,
@@ -117,13 +119,17 @@ def estimate_command(
 ) -> None:
     """Estimate what QUESTIONS take: calls, tokens, money, time. Nothing is sent.
 
-    Where a row has no plan, it is taken to be of usual length. Calls that a store has already
-    are not taken off. The model need not be reachable.
+    Where a row has no plan, it is taken to be of usual length. A document that does not fit the
+    window is counted as --context has it read. Calls that a store has already are not taken off.
+    The model need not be reachable.
     """
+    from pearl.answer import context_for
     from pearl.jobs.batch import Setup, estimate
     from pearl.jobs.questions import read_index
     from pearl.lang.source import InputError
-    from pearl.models.tokens import dollars, load_prices
+    from pearl.models.base import env_number
+    from pearl.models.tokens import counter, dollars, load_prices
+    from pearl.runtime.context import Context
     from pearl.store.database import address, is_there
     from pearl.store.history import mean_seconds
     from pearl.strategies.registry import find_strategy, prepare
@@ -137,7 +143,13 @@ def estimate_command(
     name, writer = reader or usual, planner or usual
     table = load_prices(Path(prices) if prices else None)
     price = table.get(name)
-    setup = Setup(prepare("pearl", writer, load(libraries)))
+    reply = env_number("PEARL_MAX_TOKENS") or 0
+    own = choose(name) if name == "local" or name.endswith(".gguf") else None
+    known = window or env_number("PEARL_CONTEXT") or (price.window if price else None)
+    fitting = Context(context, known, reply, counter(name))
+    if own:
+        fitting = context_for(own, context, window)
+    setup = Setup(prepare("pearl", writer, load(libraries)), fitting)
     estimated = estimate(read_index(questions, documents), setup, name)
     usage, parallel, seconds = estimated.usage, concurrency or 32, None
     place = address(store)
@@ -159,6 +171,7 @@ def estimate_command(
             {
                 "questions": estimated.questions,
                 "plans_to_write": estimated.planned,
+                "refused": estimated.refused,
                 "documents": estimated.documents,
                 "calls": round(estimated.calls),
                 **asdict(usage),
@@ -186,9 +199,10 @@ def estimate_command(
     }
     for label, value in rows.items():
         click.echo(f"{label:10} {value}")
-    size, document = estimated.largest
-    if price and price.window and size > price.window:
+    if estimated.refused:
+        noun = "question is" if estimated.refused == 1 else "questions are"
         click.echo(
-            f"{document} has {size:,} tokens, more than the {price.window:,} that fit {name}.",
+            f"{estimated.refused:,} {noun} refused before anything is sent, and not counted. "
+            f"{printable(estimated.why)}",
             err=True,
         )

@@ -20,21 +20,22 @@ from pearl.jobs.questions import (
     read_index,
 )
 from pearl.jobs.workers import Task, unforeseen
-from pearl.lang.builtins import conclusion
+from pearl.lang.ast import Literal, Plan, step_refs
+from pearl.lang.builtins import conclusion, read_label
 from pearl.lang.graph import reads_document
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, refuse_same
-from pearl.lang.values import digest
+from pearl.lang.values import as_text, digest
 from pearl.models.base import ModelError, Usage
 from pearl.models.embeddings import choose_embedding
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import Call, MapAnswer, WritePlan
 from pearl.prompts.render import render
 from pearl.runtime.calls import Journal, calls_made
-from pearl.runtime.context import UNLIMITED, Context
+from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
 from pearl.runtime.loop import RunError
-from pearl.strategies.pearl import narrowed
+from pearl.strategies.pearl import direct_plan, narrowed
 from pearl.strategies.registry import Known, Prepared, prepare_plan
 
 
@@ -222,7 +223,8 @@ class Estimate:
         planning: tokens of writing plans.
         reading: tokens of all else, with those that an endpoint with a prefix cache keeps
             counted as ``cached_tokens``.
-        largest: tokens of the longest document, with its name.
+        refused: questions whose document no prompt of theirs fits; nothing is counted for them.
+        why: what the first of them is told; empty where there is none.
     """
 
     questions: int
@@ -231,7 +233,8 @@ class Estimate:
     calls: float
     planning: Usage
     reading: Usage
-    largest: tuple[int, str]
+    refused: int = 0
+    why: str = ""
 
     @property
     def usage(self) -> Usage:
@@ -244,7 +247,8 @@ def estimate(index: QuestionIndex, setup: Setup, model: str) -> Estimate:
 
     Args:
         index: its questions.
-        setup: how they are to be answered.
+        setup: how they are to be answered; what its window and policy make of a long document
+            counts.
         model: whose vocabulary to count with.
 
     Raises:
@@ -253,35 +257,64 @@ def estimate(index: QuestionIndex, setup: Setup, model: str) -> Estimate:
     write = WritePlan("?", setup.prepared.library, setup.prepared.demonstrations)
     writing = _tokens(narrowed(write, setup.prepared.shown), model)
     calls = read = kept = said = 0.0
-    planned, sizes = 0, dict[str, int]()
+    planned, refused, why, sizes = 0, 0, "", dict[str, int]()
+    library = setup.plans or setup.prepared.library
     for place, question in index.questions(index.ids):
         fresh = place.document not in sizes
+        document = index.document(question)
         if fresh:
-            sizes[place.document] = count_tokens(index.document(question).text, model)
+            sizes[place.document] = count_tokens(document.text, model)
         size = sizes[place.document]
-        steps = reads = STEPS
-        if question.plan:
-            plan = parse(question.plan).plan
-            library = setup.prepared.library.with_declared(plan.declares)
-            actions = [(step, library.get(step.action)) for step in plan.steps]
-            asked = [step for step, action in actions if not action or not action.is_builtin]
-            steps, reads = len(asked), sum(reads_document(step) for step in asked)
-        else:
+        # A plan that is not written yet has such steps, as far as a long document goes.
+        plan = parse(question.plan).plan if question.plan else direct_plan(question.question)
+        try:
+            fitted, _ = fit_plan(plan, 0, document, library, setup.context)
+        except ContextError as error:
+            refused, why = refused + 1, why or f"{place.name}: {error}"
+            continue
+        steps, reads = _calls(fitted, library.with_declared(fitted.declares))
+        if not question.plan:
+            steps, reads = steps * STEPS, reads * STEPS
             planned += 1
             calls += 1
+        limit, passages = setup.context.limit, False
+        if limit and setup.context.policy == "retrieve":
+            shown = min(size, max(0, setup.context.room - AROUND))
+            passages, size = shown < size, shown
         read += reads * size + steps * AROUND
         # Each document is read once in full; after that an endpoint may have its beginning ready.
-        if size >= SMALLEST_PREFIX:
+        if size >= SMALLEST_PREFIX and not passages:
             kept += max(0.0, reads - fresh) * (size // 128 * 128)
         calls, said = calls + steps, said + steps * SAID
         if question.options:
             choosing = _tokens(MapAnswer(question.question, "", question.options), model)
             calls, read, said = calls + 1, read + choosing + SAID, said + 2
-    name = max(sizes, key=lambda document: sizes[document])
     planning = Usage(planned * (writing + 30), planned * PLANNED)
     reading = Usage(round(read), round(said), round(kept))
     count = len(index.places)
-    return Estimate(count, planned, len(sizes), calls, planning, reading, (sizes[name], name))
+    return Estimate(count, planned, len(sizes), calls, planning, reading, refused, why)
+
+
+def _calls(plan: Plan, library: Library) -> tuple[float, float]:
+    """How many calls a plan makes, and how many whole documents these read.
+
+    A list of which only a run knows the length counts as one item.
+    """
+    calls = reads = 0.0
+    lengths: dict[str, int] = {}
+    labels: set[str] = set()
+    for step in plan.steps:
+        action = library.get(step.action)
+        if step.action in ("PARTS", "GROUPS") and isinstance(step.args[1], Literal):
+            lengths[step.name] = int(as_text(step.args[1].value))
+            labels |= {step.name} if step.action == "PARTS" else set()
+        elif action is None or not action.is_builtin:
+            mapped = next((ref.name for ref in step_refs(step) if ref.maps), "")
+            told = [read_label(as_text(arg.value)) for arg in step.args if isinstance(arg, Literal)]
+            calls += lengths.get(mapped, 1)
+            reads += reads_document(step) or mapped in labels
+            reads += sum(1 / part[1] for part in told if part)
+    return calls, reads
 
 
 def _tokens(call: Call, model: str) -> int:
