@@ -22,7 +22,7 @@ from pearl.mining.mine import read_proposals
 from pearl.mining.rounds import read_reply
 from pearl.models.base import Reply, Request
 from pearl.models.tokens import count_tokens
-from pearl.prompts.calls import CorrectPlan, Demonstration, ExecuteStep, WritePlan
+from pearl.prompts.calls import ContinuePlan, CorrectPlan, Demonstration, ExecuteStep, WritePlan
 from pearl.prompts.render import render
 from pearl.runtime.evidence import evidence
 from pearl.strategies.pearl import (
@@ -55,7 +55,11 @@ class Planner:
 
     @property
     def plans(self) -> list[Request]:
-        return [one for one in self.asked if isinstance(one.call, WritePlan | CorrectPlan)]
+        return [
+            one
+            for one in self.asked
+            if isinstance(one.call, WritePlan | ContinuePlan | CorrectPlan)
+        ]
 
     async def answer(self, request: Request) -> Reply:
         self.asked.append(request)
@@ -170,6 +174,27 @@ def test_a_reply_that_was_cut_is_corrected_even_where_it_parses():
     model = Planner(Reply(GOOD, complete=False), GOOD)
     assert not ask(model).fallback
     assert "[PRL106]" in model.plans[1].messages[3]["content"]
+
+
+def test_a_plan_that_was_cut_is_gone_on_with():
+    more = '2. b = FIND_EVENT(CTX, "the secret") : Find the secret'
+    model = Planner(Reply(f"{GOOD}\n2. b = FIND_EV", complete=False), more)
+    answer = ask(model)
+    assert answer.plan.count(" = ") == 2 + ("ANSWER_FROM" in answer.plan)
+    assert "FIND_EVENT" in answer.plan
+    *_, begun, asked = model.plans[1].messages
+    assert begun == {"role": "assistant", "content": f"{GOOD}\n"}
+    assert "cut here" in asked["content"]
+    anew = Planner(Reply(f"{GOOD}\n2. b = FIND_EV", complete=False), f"{GOOD}\n{more}")
+    assert ask(anew).plan == answer.plan
+
+
+def test_a_plan_without_end_is_gone_on_with_twice():
+    endless = [Reply(f"{at}. s{at} = SUMMARIZE(CTX) : x\n{at}", complete=False) for at in (1, 2, 3)]
+    model = Planner(*endless, GOOD)
+    assert not ask(model).fallback
+    assert len(model.plans) == 4
+    assert "[PRL106]" in model.plans[3].messages[-1]["content"]
 
 
 def test_a_plans_own_actions_are_its_own():

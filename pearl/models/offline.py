@@ -26,6 +26,7 @@ from pearl.models.offline_planning import asks_for_what_is_not_so
 from pearl.passes.split_context import FINDINGS
 from pearl.prompts.calls import (
     CondenseActions,
+    ContinuePlan,
     CorrectFilled,
     CorrectPlan,
     ExecuteStep,
@@ -88,7 +89,9 @@ class Offline:
                 return Reply(planning.write_shortest(call.write))
             case LabelQuestion() as call:
                 return Reply(mining.label(call))
-            case NextStep() | FillSchema() | CorrectPlan() | CorrectFilled() | ProveForm():
+            case NextStep() | FillSchema() | CorrectPlan() | ContinuePlan():
+                raise ModelError("request", NEEDED)
+            case CorrectFilled() | ProveForm():
                 raise ModelError("request", NEEDED)
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ from pearl.prompts.calls import (
     Call,
     CondenseActions,
     CorrectFilled,
+    ContinuePlan,
     CorrectPlan,
     ExecuteStep,
     FillSchema,
@@ -40,7 +41,7 @@ def model_for(model: Model, call: Call) -> Model:
     if not isinstance(model, Models):
         return model
     match call:
-        case WritePlan() | NextStep() | CorrectPlan() | RefinePlan():
+        case WritePlan() | NextStep() | CorrectPlan() | ContinuePlan() | RefinePlan():
             return model.planner
         case MineActions() | CondenseActions():
             return model.planner

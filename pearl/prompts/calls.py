@@ -100,6 +100,19 @@ class CorrectPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ContinuePlan:
+    """Go on with a plan whose reply was cut at its limit of tokens.
+
+    Args:
+        write: the call that was answered.
+        begun: the whole lines of the plan so far.
+    """
+
+    write: WritePlan
+    begun: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExecuteStep:
     """Carry out one step on the document (PEARL, section 2.3).
 
@@ -306,6 +319,7 @@ Call: TypeAlias = (
     WritePlan
     | NextStep
     | CorrectPlan
+    | ContinuePlan
     | ExecuteStep
     | MapAnswer
     | MineActions

@@ -26,6 +26,7 @@ from pearl.prompts.calls import (
     Call,
     CondenseActions,
     CorrectFilled,
+    ContinuePlan,
     CorrectPlan,
     ExecuteStep,
     Field,
@@ -84,6 +85,8 @@ def render(call: Call) -> tuple[Message, ...]:
             return _messages("next_step", call=call, actions=_listing(call.library))
         case CorrectPlan():
             return _follow_up(call.write, call.reply, "correct_plan", call)
+        case ContinuePlan():
+            return _follow_up(call.write, call.begun, "continue_plan", call)
         case ExecuteStep():
             knows, examples = "knowledge" in call.action.traits, _examples(call.action)
             returns = KNOWN if knows else RETURNS[call.action.returns]

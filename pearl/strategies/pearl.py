@@ -25,7 +25,7 @@ from pearl.lint.checker import check
 from pearl.lint.rules import truncated_line
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
-from pearl.prompts.calls import Call, CorrectPlan, Demonstration, WritePlan
+from pearl.prompts.calls import Call, ContinuePlan, CorrectPlan, Demonstration, WritePlan
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
 from pearl.runtime.executor import StepFailure
@@ -36,6 +36,9 @@ CORRECTIONS = 7
 
 STEPLESS = 3
 """Replies in a row without a step after which a model is asked for no more: it writes no plans."""
+
+CONTINUED = 2
+"""How often a plan is gone on with whose reply was cut; after that a shorter one is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +78,23 @@ async def write_plan(
     seen: frozenset[str] = frozenset()
     asked = list(earlier)
     decide = caller.journal.decide
-    stepless = 0
+    stepless = continued = 0
     for attempt in range(1, CORRECTIONS + 2):
         # A model that repeats its mistake is asked the same again: that is to be a new answer.
         reply = await caller(call, f"plan/{attempt}", asked.count(call))
         asked.append(call)
-        source = Source(f"plan/{attempt}", reply.text)
+        source = Source(f"plan/{attempt}", _joined(call, reply.text))
         parsed = parse(source)
         aside = [source.at(part.span) for part in parsed.aside if part.kind != "wrapping"]
         if aside:
             decide(f"plan/{attempt}/aside", aside)
         findings = tuple(check(parsed, write.library))
+        begun = source.text[: source.text.rfind("\n") + 1]
+        if not reply.complete and continued < CONTINUED and parse(begun).plan.steps:
+            continued += 1
+            decide(f"plan/{attempt}/cut", "The reply was cut at its token limit: to be continued.")
+            call = ContinuePlan(write, begun)
+            continue
         if not reply.complete:
             # It may lack steps even where it parses.
             end = len(reply.text)
@@ -112,6 +121,15 @@ async def write_plan(
         call = CorrectPlan(write, reply.text, complaint)
         seen = frozenset(error.code for error in errors)
     return Planned(None, attempt, source, findings, len(write.demonstrations))
+
+
+def _joined(call: Call, reply: str) -> str:
+    """A plan's text: what was begun before its reply was cut, and this reply; or only this one,
+    where it begins anew."""
+    if not isinstance(call, ContinuePlan):
+        return reply
+    first = parse(call.begun).plan.steps[0].name
+    return reply if first in {step.name for step in parse(reply).plan.steps} else call.begun + reply
 
 
 @dataclass(frozen=True, slots=True)
