@@ -11,7 +11,7 @@ import click
 
 from pearl.cli.inputs import open_existing
 from pearl.cli.jobs import complain, do, job_settings, tell
-from pearl.cli.options import Concurrency, library_for, load, shared
+from pearl.cli.options import Concurrency, choose, library_for, load, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.text import counted, printable
 

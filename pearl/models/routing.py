@@ -15,8 +15,8 @@ from pearl.models.base import Model, Reply, Request, choose_model
 from pearl.prompts.calls import (
     Call,
     CondenseActions,
-    CorrectFilled,
     ContinuePlan,
+    CorrectFilled,
     CorrectPlan,
     ExecuteStep,
     FillSchema,

@@ -25,8 +25,8 @@ from pearl.lang.values import as_text, from_json
 from pearl.prompts.calls import (
     Call,
     CondenseActions,
-    CorrectFilled,
     ContinuePlan,
+    CorrectFilled,
     CorrectPlan,
     ExecuteStep,
     Field,
