@@ -140,6 +140,15 @@ class TestStarting:
 
 
 class TestBadMessages:
+    @pytest.mark.parametrize(
+        ("length", "code", "said"),
+        [("9" * 11, 2, "99,999,999,999 bytes is announced"), ("9" * 5_000, 1, "")],
+    )
+    def test_a_message_without_end_is_not_waited_for(self, length: str, code: int, said: str):
+        done = process("lsp", stdin=f"Content-Length: {length}\r\n\r\n{{}}".encode())
+        assert (done.code, said in done.err) == (code, True)
+        assert len(done.told) == bool(said)
+
     def test_a_request_that_cannot_be_read_is_answered(self, one: Editor):
         for params in ({}, {"textDocument": 5}, [], {"position": {"line": -1, "character": 0}}):
             with pytest.raises(RefusedError) as error:

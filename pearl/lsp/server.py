@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, BinaryIO
 
 from lsprotocol import types
 from lsprotocol.types import EXIT, LSPErrorCodes
@@ -19,6 +20,7 @@ from pygls.protocol.json_rpc import RPCMessage, RPCRequest
 
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
+from pearl.lang.source import InputError
 from pearl.lsp import completion, findings, names
 from pearl.lsp.documents import Document, Kind, changed, opened, path_of
 from pearl.lsp.findings import Checks
@@ -102,6 +104,37 @@ class Server(LanguageServer):
             logger.warning("%s: %s", type(error).__name__, error)
 
 
+LARGEST = 1 << 28
+"""Bytes of a message."""
+
+HEADER = 1_000
+"""Bytes of a line of a message's head; a longer one is read as several, and says nothing."""
+
+
+class Input:
+    """The stream of an editor's messages, none of them larger than an editor sends."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def readline(self) -> bytes:
+        """A line of a message's head."""
+        return self._stream.readline(HEADER)
+
+    def read(self, size: int) -> bytes:
+        """A message's body.
+
+        Raises:
+            InputError: it is said to be too large; where the next one begins is not to be known.
+        """
+        if size > LARGEST:
+            raise InputError(
+                f"A message of {size:,} bytes is announced on standard input, and none may have "
+                f"more than {LARGEST:,}: start the server anew."
+            )
+        return self._stream.read(size)
+
+
 def serve(settings_of: SettingsOf) -> bool:
     """Answer an editor on standard input and output until it ends the connection.
 
@@ -110,6 +143,9 @@ def serve(settings_of: SettingsOf) -> bool:
 
     Returns:
         Whether the editor took its leave, as the protocol asks of it.
+
+    Raises:
+        InputError: what comes is no editor's.
     """
     from importlib.metadata import version
 
@@ -122,7 +158,7 @@ def serve(settings_of: SettingsOf) -> bool:
     _begin(server, session)
     _follow(server, session, checks)
     try:
-        server.start_io()
+        server.start_io(Input(sys.stdin.buffer))  # type: ignore[arg-type]
     finally:
         checks.close()
     return server.protocol.was_shut_down
