@@ -232,6 +232,23 @@ def test_what_is_read_is_never_written_over(line: str):
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("kind", ["ask", "batch"])
+@pytest.mark.parametrize(
+    "line", ["runs show last --html", "trace {} -o", "graph {} -o", "cache export last -o"]
+)
+def test_what_a_run_has_read_is_never_written_over(line: str, kind: str):
+    question = {"id": "a", "question": ASK, "document": "story.txt"}
+    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    words = "ask story.txt Why" if kind == "ask" else "batch q.jsonl -o answers.jsonl"
+    assert call(*words.split(), "--model", "offline", "--store", "s.db").code == 0
+    one = "last" if kind == "ask" else "last/a"
+    for output in ("story.txt", "./story.txt", *(["q.jsonl"] if kind == "batch" else [])):
+        before = Path(output).read_bytes()
+        shown = call(*line.format(one).split(), output, "--store", "s.db")
+        assert one_line(shown, 2) == f"{output} is what is read: name another file to write."
+        assert Path(output).read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -251,6 +268,21 @@ def test_a_store_that_is_none_any_more(change: str, said: str, line: str):
         store.execute(change)
         store.commit()
     assert said in one_line(call(*line.split(), "--store", "two.db"), 2)
+
+
+@pytest.mark.parametrize(
+    "line", ["runs", "runs show last", "trace last", "cache export", "cache prune --older-than 0d"]
+)
+def test_a_store_with_a_damaged_page(line: str):
+    assert call(*"ask story.txt Why --model offline --store s.db".split()).code == 0
+    whole, codes = Path("s.db").read_bytes(), set()
+    for at in range(4096, len(whole), 4096):
+        Path("s.db").write_bytes(whole[:at] + bytes(4096) + whole[at + 4096 :])
+        done = call(*line.split(), "--store", "s.db")
+        codes.add(done.code)
+        if done.code:
+            assert "s.db cannot be used: database disk image is malformed" in one_line(done, 2)
+    assert codes == {0, 2}
 
 
 def test_a_plan_with_errors_is_not_run():

@@ -46,7 +46,7 @@ def graph_command(plan: str, form: str, output: str, store: str, as_json: bool) 
             _draw_machine(MACHINES[plan], form, output, as_json)
             return
         if _RUN.fullmatch(plan):
-            _draw(_run_plan(plan, store), form, output, as_json)
+            _draw(_run_plan(plan, store, output), form, output, as_json)
             return
     from pearl.lang.ast import DOCUMENT, step_refs
     from pearl.lang.parser import parse
@@ -63,14 +63,14 @@ def graph_command(plan: str, form: str, output: str, store: str, as_json: bool) 
     _draw(parsed.plan, form, output, as_json)
 
 
-def _run_plan(name: str, store: str) -> Plan:
+def _run_plan(name: str, store: str, output: str) -> Plan:
     """The plan of a run, with the steps of its frames."""
     from pearl.cli.inputs import open_run
     from pearl.runtime.trace import as_plan, last_try, read_tree
     from pearl.store.history import read_entries, since_last_start
 
     run, _, item = name.partition("/")
-    with open_run(run, store) as (engine, found):
+    with open_run(run, store, output) as (engine, found):
         tree = read_tree(last_try(since_last_start(list(read_entries(engine, found, item)))))
     if tree is None or not tree.plan.steps:
         hint = f": name a question of it, as {found.name}/ID" if found.has_rows else ""

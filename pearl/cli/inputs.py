@@ -10,7 +10,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pearl.lang.source import InputError, Source, plan_row, read_source
+from pearl.lang.source import InputError, Source, plan_row, read_source, refuse_same
 from pearl.lang.text import pattern
 
 if TYPE_CHECKING:
@@ -200,13 +200,21 @@ def open_existing(store: str) -> Iterator[Engine]:
 
 
 @contextmanager
-def open_run(name: str, store: str) -> Iterator[tuple[Engine, RunRow]]:
+def open_run(name: str, store: str, output: str = "") -> Iterator[tuple[Engine, RunRow]]:
     """A store's database, and a run in it.
 
+    Args:
+        name: the run's.
+        store: as `open_existing` takes it.
+        output: the file that is going to be written; empty for none.
+
     Raises:
-        InputError: there is no such run.
+        InputError: there is no such run, or it names the file.
     """
-    from pearl.store.history import find_run
+    from pearl.store.history import files_of, find_run
 
     with open_existing(store) as engine:
-        yield engine, find_run(engine, name, store or "the store", time.time())
+        run = find_run(engine, name, store or "the store", time.time())
+        if output:
+            refuse_same(output, files_of(engine, run))
+        yield engine, run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,7 @@ def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None
         raise InputError(f"{documents} is no folder: name the one that the document is in.")
     check_output(html)
     name, _, item = run.partition("/")
-    with open_run(name, store) as (engine, found):
+    with open_run(name, store, html) as (engine, found):
         many = found.has_rows and not item
         if html:
             from pearl.models.tokens import load_prices
@@ -362,12 +363,16 @@ def export(run: str, output: str, store: str, as_json: bool) -> None:
     """
     from pearl.jobs.workers import line_of
     from pearl.store import history as cache
-    from pearl.store.history import find_run
 
     check_output(output)
-    with open_existing(store) as engine:
-        name = find_run(engine, run, store or "the store", time.time()).name if run else ""
-        lines: list[Any] = [line_of(row) for row in cache.export(engine, name)]
+    with ExitStack() as stack:
+        if run:
+            engine, found = stack.enter_context(open_run(run, store, output))
+        else:
+            engine, found = stack.enter_context(open_existing(store)), None
+        lines: list[Any] = [
+            line_of(row) for row in cache.export(engine, found.name if found else "")
+        ]
     if not lines:
         raise InputError("There are no replies to export.")
     emit("".join(lines), output)
@@ -393,7 +398,7 @@ def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
     if not run.strip():
         raise InputError("Name a run: its name, the start of it, or last.")
     check_output(output)
-    name, text = _trace(run, store)
+    name, text = _trace(run, store, output)
     if output or not as_json:
         emit(text, output)
     if as_json:
@@ -410,17 +415,17 @@ def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
         )
 
 
-def _trace(run: str, store: str) -> tuple[str, str]:
+def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
     """The full name of a run, or of one question of it (``RUN/ID``), and its trace.
 
     Raises:
-        InputError: there is no such run, or it has many questions.
+        InputError: there is no such run, it has many questions, or it names the output.
     """
     from pearl.runtime.trace import export_trace, last_try
     from pearl.store.history import read_entries, read_rows, since_last_start
 
     run, _, item = run.partition("/")
-    with open_run(run, store) as (engine, found):
+    with open_run(run, store, output) as (engine, found):
         entries = last_try(since_last_start(list(read_entries(engine, found, item))))
         name = f"{found.name}/{item}" if item else found.name
         if not entries and found.has_rows:

@@ -9,6 +9,8 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,21 +55,23 @@ def open_database(given: str) -> Engine:
     Raises:
         InputError: it cannot be reached or is no store; the message hides passwords.
     """
-    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+    from sqlalchemy.exc import SQLAlchemyError
 
     engine = _engine(given)
-    shown = engine.url.render_as_string(hide_password=True) if "://" in given else given
     try:
-        with engine.begin() as connection:
+        with usable(engine), engine.begin() as connection:
             _migrate(connection)
-    except DBAPIError as error:
-        said = " ".join(str(error.orig).split())[:200].rstrip(".")
-        password = engine.url.password
-        said = said.replace(str(password), "***") if password else said
-        raise InputError(f"The store {shown} cannot be used: {said}.") from None
     except (SQLAlchemyError, UnicodeError):
+        shown = _shown(engine)
         raise InputError(f"The store {shown} cannot be used: it is no store of Pearl's.") from None
     return engine
+
+
+def _shown(engine: Engine) -> str:
+    """A file's path, or a server's address without its password."""
+    if engine.dialect.name == "sqlite":
+        return str(engine.url.database)
+    return engine.url.render_as_string(hide_password=True)
 
 
 def _engine(given: str) -> Engine:
@@ -179,9 +183,33 @@ def checkpoint(engine: Engine) -> None:
         connection.connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
-def reading(engine: Engine) -> Connection:
-    """A connection that only reads, and so stands in no writer's way."""
-    return engine.connect().execution_options(**{_READS: True})
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A connection that only reads, and so stands in no writer's way.
+
+    Raises:
+        InputError: the store cannot be read: it is damaged, or its server has gone.
+    """
+    with usable(engine), engine.connect().execution_options(**{_READS: True}) as connection:
+        yield connection
+
+
+@contextmanager
+def usable(engine: Engine) -> Iterator[None]:
+    """What goes wrong with a database in the block is told in one line.
+
+    Raises:
+        InputError: it is damaged, or its server has gone.
+    """
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        yield
+    except (DBAPIError, engine.dialect.loaded_dbapi.Error) as error:
+        said = " ".join(str(getattr(error, "orig", error)).split())[:200].rstrip(".")
+        password = engine.url.password
+        said = said.replace(str(password), "***") if password else said
+        raise InputError(f"The store {_shown(engine)} cannot be used: {said}.") from None
 
 
 def _migrate(connection: Connection) -> None:

@@ -6,6 +6,8 @@ And the cache as a person keeps it: how large, what to let go, what to hand on.
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +17,7 @@ from sqlalchemy import Text, and_, case, cast, delete, func, or_, select, text
 from pearl.lang.source import InputError
 from pearl.models.base import Usage
 from pearl.runtime.calls import Entry
-from pearl.store.database import is_dead, reading
+from pearl.store.database import is_dead, reading, usable
 from pearl.store.tables import entries, leases, ledger, replies, rows, runs
 
 if TYPE_CHECKING:
@@ -221,6 +223,18 @@ def read_rows(engine: Engine, run: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield row.id, json.loads(row.result)
 
 
+def files_of(engine: Engine, run: RunRow) -> set[str]:
+    """What may be a path of what a run read, or wrote: all that it names, and its documents."""
+    named = {re.sub(r" \(\d+ characters, sha256 [0-9a-f]{64}\)$", "", str(one))
+             for key, one in run.head.items() if key not in ("question", "model")}  # fmt: skip
+    named |= set(str(run.head.get("library", "")).split(", "))
+    if run.has_rows:
+        home = str(run.head.get("documents", ""))
+        told = {str(row.get("document", "")) for _, row in read_rows(engine, run.name)}
+        named |= {os.path.join(home, one) for one in told if one}
+    return named
+
+
 class RowKey(NamedTuple):
     """What a batch has of a question: the hash of what was asked, its place, how it ended."""
 
@@ -317,7 +331,7 @@ def prune(engine: Engine, before: float) -> Pruned:
         before: seconds since 1970.
     """
     old = select(runs.c.id).where(runs.c.seen < before)
-    with engine.begin() as connection:
+    with usable(engine), engine.begin() as connection:
         for table in (entries, rows, ledger):
             connection.execute(delete(table).where(table.c.run.in_(old)))
         gone = connection.execute(delete(runs).where(runs.c.seen < before)).rowcount
@@ -330,7 +344,8 @@ def prune(engine: Engine, before: float) -> Pruned:
         # Left behind by processes that died, for calls that nobody has wanted since.
         connection.execute(delete(leases).where(leases.c.expires < before))
     if engine.dialect.name == "sqlite":
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        whole = engine.execution_options(isolation_level="AUTOCOMMIT")
+        with usable(engine), whole.connect() as connection:
             connection.connection.cursor().execute("VACUUM")
     return Pruned(gone, let_go)
 
