@@ -368,15 +368,17 @@ class TestSafe:
         self, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr("pearl.review.serve.HURRY", 0.1)
-        with (
-            reviewing(plans(tmp_path / "plans", 1)) as found,
-            socket.create_connection(("127.0.0.1", found.port), timeout=20) as line,
-        ):
-            line.sendall(f"{asked}GET / HTTP/1.1\r\nHost: 127".encode())
-            said = b""
-            while part := line.recv(4096):
-                said += part
-            assert bool(said) is bool(asked)
+        monkeypatch.setattr("pearl.review.serve.CONNECTIONS", 4)
+        with reviewing(plans(tmp_path / "plans", 1)) as found, contextlib.ExitStack() as stack:
+            address = ("127.0.0.1", found.port)
+            lines = [stack.enter_context(socket.create_connection(address, 20)) for _ in range(5)]
+            for line in lines:
+                line.sendall(f"{asked}GET / HTTP/1.1\r\nHost: 127".encode())
+            for line in lines:
+                said = b""
+                while part := line.recv(4096):
+                    said += part
+                assert bool(said) is bool(asked)
             assert found.browser(0).get("/").status == 200
 
     def test_many_browsers_at_once_lose_nothing(self, place: str, tmp_path: Path):
