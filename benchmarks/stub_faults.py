@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -132,6 +134,13 @@ def _length(prompt: Prompt) -> Answer:
     return _told(prompt, text[: len(text) // 2], finished="length")
 
 
+@cache
+def _bomb() -> bytes:
+    packer = zlib.compressobj(wbits=31)
+    spaces = b" " * (1 << 20)
+    return b"".join(packer.compress(spaces) for _ in range(200)) + packer.flush()
+
+
 BUSY = "Rate limit reached for requests."
 RATE = "rate_limit_exceeded"
 DOWN = "The server had an error while processing your request."
@@ -158,6 +167,15 @@ FAULTS: dict[str, Callable[[Prompt], Answer]] = {
     "big": _big,
     "refusal": lambda prompt: _told(prompt, None, written=9, refusal="I cannot help with that."),
     "length": _length,
+    "nan": lambda prompt: _without_usage(
+        prompt, {"prompt_tokens": math.nan, "completion_tokens": -math.inf}
+    ),
+    "digits": lambda _: http("200 OK", b'{"choices": %b}' % (b"1" * 5_000)),
+    "deep": lambda _: http("200 OK", b"[" * 100_000),
+    "bomb": lambda _: http("200 OK", _bomb(), more="Content-Encoding: gzip\r\n"),
+    "elsewhere": lambda _: http("302 Found", b"", more="Location: http://127.0.0.1:1/\r\n"),
+    "header": lambda _: http("200 OK", b"{}", more=f"X-More: {'x' * 1_000_000}\r\n"),
+    "no_http": lambda _: Answer(b"SSH-2.0-OpenSSH_9.6\r\n", b""),
     "quota": lambda _: error(
         "429 Too Many Requests", "You exceeded your current quota.", "insufficient_quota"
     ),

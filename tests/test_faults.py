@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.faults import Books
+from benchmarks.attack_calls import Books
 from benchmarks.stub import Stub
 from tests.batches import Batch, held, write_batch
 
