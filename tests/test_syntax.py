@@ -25,6 +25,7 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
 from pearl.lang.source import Source, Span
 from pearl.lang.splitter import call_end
+from pearl.lang.values import DEEPEST
 from pearl.lint.checker import check, fix
 
 RECORDED = Path("pearl_gpt4") / "train.ctx_eval_long.jsonl"
@@ -214,3 +215,20 @@ def test_curly_quotes_before_a_delimiter_are_read_back(text: str):
     for arg in (Literal(text), Literal([text, text]), Template((Ref("b"), text)), Ref("b")):
         plan = Plan((step(Literal("x"), name="b"), step(arg, Ref("b"))))
         assert parse(print_plan(plan)).plan == plan
+
+
+@pytest.mark.parametrize(("opening", "closing"), ["[]", "【】"])
+def test_lists_stand_in_lists_up_to_a_depth(opening: str, closing: str):
+    def plan(depth: int) -> str:
+        return f'1. a = FLAT({opening * depth}"b"{closing * depth}) : it\n'
+
+    deepest = parse(plan(DEEPEST))
+    assert parse(print_plan(deepest.plan)).plan == deepest.plan
+    for depth in (DEEPEST + 1, 3000):
+        [line] = parse(plan(depth)).broken
+        assert (line.at.start, line.got) == (plan(depth).index(opening) + DEEPEST, "LIST")
+
+
+def test_brackets_in_texts_and_notes_are_no_lists():
+    text = f'1. a = FIND_EVENT(CTX, "{"[" * 60}") : {"[" * 60} it\n'
+    assert not check(parse(text), load_library())

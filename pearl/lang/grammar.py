@@ -313,7 +313,6 @@ class _Table:
     scanners: dict[int, Callable[[str, int, int], re.Match[str] | None]] = field(
         default_factory=dict
     )
-    accepted: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
 
     def scan(self, state: int, text: str, start: int, end: int) -> re.Match[str] | None:
         """The terminal at a place, of those that a state takes, or of all for -1."""
@@ -326,13 +325,8 @@ class _Table:
 
     def accepts(self, stack: list[int]) -> frozenset[str]:
         """The terminals that could stand next."""
-        key = tuple(stack)
-        if key not in self.accepted:
-            if len(self.accepted) > 1000:
-                self.accepted.clear()
-            symbols = (name for name in self.states[stack[-1]] if name.isupper())
-            self.accepted[key] = frozenset(name for name in symbols if self._shifts(stack, name))
-        return self.accepted[key]
+        symbols = (name for name in self.states[stack[-1]] if name.isupper())
+        return frozenset(name for name in symbols if self._shifts(stack, name))
 
     def _shifts(self, stack: list[int], symbol: str) -> bool:
         """Whether a symbol can be read once everything before it that is whole is reduced."""
@@ -364,8 +358,7 @@ def string_pattern() -> re.Pattern[str]:
 
 def parse_step(text: str, span: Span) -> Step | Failure:
     """A `Step`, or where it fails."""
-    deep = _too_deep(text, span) if text.count("[", span.start, span.end) > DEEPEST else None
-    return deep or _parse(_table("plan"), text, span, "step")
+    return _parse(_table("plan"), text, span, "step")
 
 
 def parse_returns(text: str, span: Span) -> tuple[Ref, ...] | Failure:
@@ -376,16 +369,6 @@ def parse_returns(text: str, span: Span) -> tuple[Ref, ...] | Failure:
 def parse_action(text: str, span: Span) -> Action | Failure:
     """An `Action`, or where it fails."""
     return _parse(_table("library"), text, span, "action")
-
-
-def _too_deep(text: str, span: Span) -> Failure | None:
-    """The bracket from which on lists stand deeper in lists than anything could walk."""
-    depth = 0
-    for at in range(span.start, span.end):
-        depth += (text[at] == "[") - (text[at] == "]")
-        if depth > DEEPEST:
-            return Failure(Span(at, at + 1), "LIST", "LIST", frozenset({"NAME", "STRING"}))
-    return None
 
 
 def _parse(table: _Table, text: str, span: Span, start: str) -> Any | Failure:  # noqa: ANN401 - what a rule gives depends on the rule
@@ -424,6 +407,11 @@ def _parse(table: _Table, text: str, span: Span, start: str) -> Any | Failure:  
                 return values[-1]
         if goal is None:
             return _failure(token, table.accepts(stack), text, span, "")
+        if token and symbol == "LIST":
+            # Where lists stand deeper in lists, what works on values could not walk them.
+            around = sum(isinstance(one, Token) and one.type == "LIST" for one in values)
+            if around >= DEEPEST:
+                return Failure(token.span, "LIST", "LIST", frozenset({"NAME", "STRING"}))
         stack.append(goal)
         values.append(token)
 
