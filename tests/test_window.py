@@ -209,6 +209,14 @@ def test_smaller_tokens_than_ours_are_made_room_for(serve: Serve):
     assert sum(tokens(one.body) * 7 // 5 > WINDOW for one in endpoint.asked) <= 8
 
 
+@pytest.mark.parametrize("window", [9000, 12_000])
+def test_a_prompt_that_fits_by_our_count_alone_is_read_in_parts(serve: Serve, window: int):
+    """Without a reply, or with one too, where the endpoint counts twice as many tokens."""
+    words = WORDS["OpenAI"].replace("4096", str(window))
+    serve(windowed(words, window, lambda body: 2 * tokens(body)))
+    assert "PARTS(CTX, " in pearl.run_sync(PLAN, STORY).plan
+
+
 def test_an_endpoint_that_refuses_everything_is_not_asked_for_ever(serve: Serve):
     endpoint = serve(windowed("maximum context length is 4096 tokens", window=0))
     with pytest.raises(pearl.RunError, match="is too small to read|does not fit the model"):

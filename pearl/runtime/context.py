@@ -161,14 +161,16 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
         # A grammar has an end of its own.
         held = request.constraint is not None and request.constraint.grammar is not None
         longest = 0 if held else longest_reply(request.call, context)
-        bounded = replace(request, limit=longest)
         try:
-            return await ask(bounded)
+            try:
+                return await ask(replace(request, limit=longest))
+            except ModelError as error:
+                size = _MARGIN + sum(context.count(one["content"]) for one in request.messages)
+                if not size <= (error.window or 0) < size + longest:
+                    raise
+                return await ask(request)
         except ModelError as error:
             said, learned = error.window, context.learned
-            size = _MARGIN + sum(context.count(one["content"]) for one in request.messages)
-            if said and size <= said < size + bounded.limit:
-                return await ask(request)
             # Of several models, those that are shown documents say how long these may be.
             reads = request.model is None or bool(request.document)
             if said and reads and learned and learned.learn(said, request.messages, context):
