@@ -339,6 +339,16 @@ def test_every_question_counts(tmp_path: Path):
     assert done.json["judged"] == 8
 
 
+def test_a_question_that_pearl_itself_fails_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    broken = replace(QUALITY, score=lambda *_: 1 / 0)
+    monkeypatch.setattr("pearl.evaluate.job.find_dataset", lambda _: broken)
+    write_articles(tmp_path, *many(2))
+    with Server(reader(lambda _: "A")) as server:
+        done = evaluate(tmp_path, server, "--methods", "zero-shot", "--json")
+    assert (done.code, done.json["right"], done.json["judged"]) == (1, 0, 2)
+    assert "ZeroDivisionError" in results(tmp_path)["zero-shot"][0].error
+
+
 def test_questions_are_labelled_once(tmp_path: Path):
     write_articles(tmp_path, *many(2))
     with Server(reader(lambda _: "A", label="person, event")) as server:

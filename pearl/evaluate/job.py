@@ -21,7 +21,7 @@ from pearl.evaluate.methods.tmn import searched
 from pearl.evaluate.results import PROMPT_SET, Evaluation, Result, as_row, from_row
 from pearl.evaluate.supporting_facts import form
 from pearl.jobs.job import Job
-from pearl.jobs.workers import Listed, Task
+from pearl.jobs.workers import Listed, Task, unforeseen
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import digest
@@ -122,6 +122,8 @@ class Trials:
             seconds = round(time.monotonic() - started, 3)
             return {**formed, **searched(journal.entries), "seconds": seconds}
 
+        score: float = 0.0
+        found: Mapping[str, float] = {}
         try:
             if method is None:
                 question = LabelQuestion(example.question, REASONING)
@@ -132,7 +134,12 @@ class Trials:
             told = outcome.answer if dataset.short and method.prose else None
             if told is not None and not re.fullmatch(SHORT, told.strip()):
                 outcome = await _shortened(outcome, told, example.question, session)
-        except (RunError, ModelError, InputError) as error:
+            if outcome.answer is not None:
+                score = dataset.score(example, outcome.answer)
+                found = dataset.measures(example, outcome.answer)
+        except Exception as raised:  # noqa: BLE001 - whatever it is, the question counts
+            foreseen = isinstance(raised, RunError | ModelError | InputError)
+            error = raised if foreseen else unforeseen(raised)
             reason = "input" if isinstance(error, InputError) else "reply"
             reason = error.reason if isinstance(error, ModelError) else reason
             failure = {"reason": reason, "message": str(error), "steps": []}
@@ -144,11 +151,6 @@ class Trials:
             result = replace(result, error=str(error), measures=measured())
             correct = False
         else:
-            score: float = 0.0
-            found: Mapping[str, float] = {}
-            if outcome.answer is not None:
-                score = dataset.score(example, outcome.answer)
-                found = dataset.measures(example, outcome.answer)
             result = _result(task.what, outcome, score, session)
             result = replace(result, measures={**found, **outcome.measures, **measured()})
             row["status"], correct = "answered", score == 1.0
