@@ -7,7 +7,8 @@ from functools import cache
 import pytest
 
 from pearl.lang.diagnostics import Diagnostic, Safety, has_errors
-from pearl.lang.library import Library, load_library
+from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.migrate import migrate
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lint.checker import Selection, check, check_library, fix
@@ -224,3 +225,17 @@ def test_a_declaration_identical_to_the_librarys_is_no_finding(
     known = library().actions["FIND_EVENT"]
     steps = '1. a = FIND_EVENT(CTX, "the fire") : Find it\n'
     assert said(f"New actions:\n- {declared.format(known)}\n\n{steps}") == code
+
+
+@pytest.mark.parametrize(
+    ("count", "fits"), [(0, False), (1, False), (2, True), (3, True), (5, True)]
+)
+def test_what_may_repeat_may_also_be_absent_but_nothing_else(count: int, fits: bool):
+    text = "LOOK(CTX, X, MORE, ...) : Look for X in CTX; MORE says where.\n  aliases: SEEK\n"
+    given = ", ".join(["CTX", '"a"', '"b"', '"c"', '"d"'][:count])
+    actions = Library(("x",), {one.name: one for one in parse_library(text).actions})
+    text += f"  replaces: OLD(A) = ({given})\n"
+    assert ("PRL505" in codes(check_library(Source("x", text)))) != fits
+    plan = f"1. a = LOOK({given}) : look\n"
+    assert ("PRL203" in codes(check(parse(plan), actions))) != fits
+    assert (not migrate(plan.replace("LOOK", "SEEK"), actions).problems) == fits

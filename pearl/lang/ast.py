@@ -198,6 +198,15 @@ class Action:
         return f"{self.name}({', '.join(names)})"
 
     @property
+    def fewest(self) -> int:
+        """The arguments that it takes at least: what may repeat may also be absent."""
+        return max(1, len(self.params) - 1) if self.variadic else len(self.params)
+
+    def takes(self, count: int) -> bool:
+        """Whether it takes so many arguments."""
+        return count == self.fewest or (self.variadic and count > self.fewest)
+
+    @property
     def is_builtin(self) -> bool:
         """Whether it runs without a model."""
         return isinstance(self.body, Builtin)

@@ -69,8 +69,7 @@ def migrate(plan: str | Source, library: Library) -> Migrated:
         if step.action in own:
             continue
         known, count = library.get(step.action), len(step.args)
-        least = len(known.params) if known else 0
-        if known and (count >= least if known.variadic else count == least):
+        if known and known.takes(count):
             if known.name != step.action:
                 edits.append((*step.action_span, known.name))
                 changes.append(Change(step.name, step.action, known.name, mapped=False))
@@ -90,7 +89,7 @@ def migrate(plan: str | Source, library: Library) -> Migrated:
             changes.append(Change(step.name, step.action, new.name, mapped=True))
             continue
         counts = sorted(number for name, number in older if name == step.action)
-        counts += [least] if known and known.name != step.action else []
+        counts += [known.fewest] if known and known.name != step.action else []
         if counts:
             problems.append(
                 f"{step.name} calls {step.action} with {count} arguments, and it took "

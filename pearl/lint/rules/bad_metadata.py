@@ -96,7 +96,7 @@ def _metadata(view: LibraryView, action: Action) -> Iterator[tuple[str, str, str
         for name in sorted(used - set(older.params)):
             help = f"It has these: {known}."
             yield f"{older.name} has no parameter {name}.", f"{older.name}(", help
-        if not _takes(action, len(older.args)):
+        if not action.takes(len(older.args)):
             wrong = f"it is given {len(older.args)} arguments in place of {older.name}."
             yield wrong, f"{older.name}(", f"Write as many as {action.signature} takes."
     bodies = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
@@ -118,18 +118,13 @@ def _step(
     if called is None:
         help = "Name an action of this library, or of one that is loaded with it (--library)."
         yield f"its step {step.name} calls {step.action}, which does not exist.", word, help
-    elif not _takes(called, len(step.args)):
+    elif not called.takes(len(step.args)):
         wrong = f"its step {step.name} gives {step.action} {len(step.args)} arguments."
         yield wrong, word, f"It takes {called.signature}."
     for name in dict.fromkeys(ref.name for arg in step.args for ref in refs(arg)):
         if name not in names and not shown:
             wrong = f"its step {step.name} uses {name}, which is no earlier step and no parameter."
             yield wrong, word, f"Known there: {', '.join(sorted(names))}."
-
-
-def _takes(action: Action, count: int) -> bool:
-    least = len(action.params)
-    return count >= least - 1 if action.variadic else count == least
 
 
 RULE = Rule("PRL505", "bad-metadata", Severity.ERROR, __doc__, library=check)

@@ -28,10 +28,10 @@ def check(view: PlanView) -> Findings:
         action = view.library.get(step.action)
         if not action:
             continue
-        given, taken = len(step.args), len(action.params)
-        if given == taken or (action.variadic and given >= 1):
+        given = len(step.args)
+        if action.takes(given):
             continue
-        takes = "at least 1 argument" if action.variadic else counted(taken, "argument")
+        takes = f"{'at least ' if action.variadic else ''}{counted(action.fewest, 'argument')}"
         yield RULE(
             step.action_span,
             f"{step.action} takes {takes}, and is given {given}.",
