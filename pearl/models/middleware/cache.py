@@ -45,7 +45,11 @@ class ReplyCache(Protocol):
         ...
 
     def put(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
-        """Put a reply to a call that was claimed, and give it as `claim` will."""
+        """Put a reply to a call that was claimed, and give it as `claim` will.
+
+        One that was cut answers nobody: under another limit, which may be no part of the key, it
+        may come to its end.
+        """
         ...
 
     def release(self, scope: str, key: str) -> None:
@@ -115,12 +119,8 @@ class Cached:
         except BaseException:
             self.replies.release(self.scope, request.key)
             raise
-        cut = request.limit and not reply.complete
-        if reply.key or cut:
+        if reply.key:
             self.replies.release(self.scope, request.key)
-        if cut:
-            # Under another bound, which is no part of the key, it may come to its end.
-            return reply
         # What is used now is what is found later, so that a run that goes on ends no differently.
         key = reply.key or request.key
         return self.replies.put(self.scope, key, reply, self.model.name, self.model.identity)
