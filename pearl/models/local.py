@@ -14,9 +14,9 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -29,8 +29,6 @@ from pearl.models.tokens import REPLY, cache_folder, room_for
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
-
-    from pearl.prompts.calls import Message
 
 BATCH = 256
 """Tokens read at a time; between two batches progress is told, and a call can be stopped."""
@@ -85,7 +83,8 @@ class Local:
         # What is bounded by a grammar may fill an eighth of the window.
         self._longest = settings.max_tokens or max(REPLY, self.window // 8)
         known: dict[Kind, str] = {"grammar": "grammar", "schema": "json_schema"}
-        self.forms = Forms(known=known, room=self._room)
+        room = partial(room_for, self._longest, self.count, window=self.window)
+        self.forms = Forms(known=known, room=room)
         # An endpoint may have died; a model of this process is slow at most.
         self._timeout = settings.timeout if "timeout" in settings.model_fields_set else math.inf
         sampling = [settings.temperature or 0, settings.seed, limit]
@@ -120,10 +119,6 @@ class Local:
     def count(self, text: str) -> int:
         """Tokens of a text, in the model's own vocabulary."""
         return load(self._path, self.window, self._threads).count(text)
-
-    def _room(self, messages: Sequence[Message]) -> int:
-        """Tokens of a reply that its grammar bounds."""
-        return room_for(self._longest, self.count, messages, self.window) or 1
 
     def _complete(self, weights: Weights, request: Request, stop: threading.Event) -> Reply:
         """Make a call, in the thread of the queue."""
