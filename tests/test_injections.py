@@ -40,7 +40,7 @@ from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.trace import export_trace
 from pearl.store.store import open_store
 from pearl.strategies.rebel import rebel
-from pearl.strategies.registry import STRATEGIES, RunInputs, StrategySpec, prepare
+from pearl.strategies.registry import MACHINES, STRATEGIES, RunInputs, StrategySpec, prepare
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import CachedTools
 from tests.conftest import ROOT
@@ -133,6 +133,7 @@ class Obeying(Reader):
         self.injected = injected
 
     async def answer(self, request: Request) -> Reply:
+        self.asked.append(request)
         text = "\n".join(message["content"] for message in request.messages)
         call = request.call
         fill = call.fill if isinstance(call, CorrectFilled) else call
@@ -170,12 +171,14 @@ def _obeyed(schema: Mapping[str, Any], text: str) -> Any:
     return text[: schema.get("maxLength", len(text))]
 
 
-def ran(one: StrategySpec, model: Any, document: str) -> tuple[list[Step], Journal, Library, str]:
+def ran(
+    one: StrategySpec, model: Any, document: str, *, turns: bool = False
+) -> tuple[list[Step], Journal, Library, str]:
     """The steps of a run, also of one that came to no answer; with its trace."""
     library = load_library("core") if one.name == "decomp" else None
     journal, source = Journal(), Source("story", document)
     inputs = RunInputs(Caller(model.answer, model.identity, journal), source)
-    ready = prepare(one.name, "obeying", library, ()).start(inputs)
+    ready = prepare(one.name, "obeying", library, (), turns=turns).start(inputs)
     try:
         carry_out(
             model, lambda _: ready.strategy, QUESTION, ready.library, source, ready.handlers,
@@ -201,25 +204,36 @@ def every_step(journal: Journal) -> Iterator[Step]:
             yield from parse(str(entry.value)).plan.steps
 
 
-@pytest.mark.parametrize("one", STRATEGIES, ids=[one.name for one in STRATEGIES])
-def test_a_document_adds_no_step_to_a_strategy(one: StrategySpec):
+RUNS = [(one, turns) for one in STRATEGIES for turns in (False, True)[: 1 + (one.name in MACHINES)]]
+
+
+@pytest.mark.parametrize(
+    ("one", "turns"), RUNS, ids=[f"{one.name}{' --turns' * turns}" for one, turns in RUNS]
+)
+def test_a_document_adds_no_step_to_a_strategy(one: StrategySpec, *, turns: bool):
     """Where all steps are decided before the document is read, they are the same.
 
     Where a step is decided after an earlier one's output was seen, a model that
     obeys may choose another of the strategy's own actions, within its limits:
     there is no other action, and none of them reaches a tool or a host.
     """
-    clean = [step.action for step in ran(one, Obeying(""), STORY)[0]]
+    clean = [step.action for step in ran(one, Obeying(""), STORY, turns=turns)[0]]
     assert clean
     for at, file in enumerate(FILES):
         text = read(file)
         document = f"{STORY}\n{text}\n"
         models = [Obeying(text)] if at % 4 else [Obeying(text), Obeying("")]
         for model in models:
-            steps, journal, library, _ = ran(one, model, document)
+            steps, journal, library, _ = ran(one, model, document, turns=turns)
             seen = list(every_step(journal))
             assert {step.action for step in seen} <= set(library.actions), file.name
             assert len(steps) <= MOST[one.name], file.name
+            if turns:
+                # What the document says stands between its tags in every turn, and once.
+                whole = max((one.messages for one in model.asked), key=len)
+                said = [one["content"] for one in whole if one["role"] == "user"]
+                assert sum(fenced("document", document) in one for one in said) == 1, file.name
+                assert text not in whole[0]["content"]
             tools = {step.args[0] for step in seen if step.action == "CALL_TOOL"}
             assert tools <= {Literal("search")}, file.name
             if one.name == "pearl" or (one.name == "decomp" and not model.injected):

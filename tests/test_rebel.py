@@ -29,7 +29,7 @@ from pearl.runtime.executor import value_of
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.runtime.trace import as_plan, export_trace, read_tree
 from pearl.store.store import open_store
-from pearl.strategies.rebel import Rebel, RebelLimits, rebel, sift
+from pearl.strategies.rebel import NOTHING, Rebel, RebelLimits, rebel, sift
 from pearl.strategies.rebel_calls import written_input
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import (
@@ -359,6 +359,42 @@ def test_a_sub_question_without_an_answer_is_left_out():
         f'sub_2 = SOLVE("{WHERE}", [])',
         f'answer = ANSWER_FROM_MEMORY("{WHOLE}", ["{WHERE}: {{sub_2}}"])',
     ]
+
+
+def test_what_was_looked_for_in_vain_is_told_from_there_on():
+    """As that nothing was found; once it is answered all the same, as its answer."""
+    model, nothing = (
+        mind(reads=lambda asked, _: None if asked == WHO else "Ohio"),
+        f"{WHO}: {NOTHING}",
+    )
+    finished, _, _ = ask(model, tools())
+    assert calls(finished) == [
+        f'sub_2 = SOLVE("{WHERE}", ["{nothing}"])',
+        f'answer = ANSWER_FROM_MEMORY("{WHOLE}", ["{nothing}", "{WHERE}: {{sub_2}}"])',
+    ]
+    assert [one["facts"] for one in model.given("rebel_answer")] == [
+        [nothing], [nothing, f"{WHERE}: Ohio"],
+    ]  # fmt: skip
+    assert [one["answered"] for one in model.given("rebel_split")] == [[], [], []]
+    model.own = {WHO: "Spielberg"}
+    model.first = {"rebel_memory": [{"answerable": False}]}
+    ask(model, tools())
+    assert model.given("rebel_answer")[-1]["facts"] == [f"{WHO}: Spielberg", f"{WHERE}: Ohio"]
+
+
+def test_an_answer_that_several_questions_have_stands_in_the_facts_once():
+    model = mind(reads=lambda *_: "Cincinnati")
+    finished, _, _ = ask(model, tools())
+    assert model.given("rebel_answer")[-1]["facts"] == [f"{WHO} {WHERE}: Cincinnati"]
+    assert calls(finished)[-1].endswith(f'["{WHO} {WHERE}: {{sub_2}}"])')
+
+
+def test_a_reply_is_read_for_the_whole_question_too():
+    model = mind()
+    ask(model, tools())
+    assert [one["whole_question"] for one in model.given("rebel_read")] == [WHOLE, WHOLE]
+    ask(model := mind(), tools(), WHO)
+    assert "whole_question" not in model.given("rebel_read")[0]
 
 
 def test_a_model_that_never_fits_a_form_is_gone_on_without():
@@ -764,8 +800,13 @@ def test_a_document_is_searched_where_there_are_no_tools():
         assert reply.startswith("Bonn: Bonn lies")
         return "Bonn"
 
-    finished, _, _ = ask(Mind(tools={TOWN: ["search"]}, reads=read), box, TOWN)
+    model = Mind(reads=read)
+    finished, journal, _ = ask(model, box, TOWN)
     assert finished.text == "Bonn"
+    # With nothing but the search of the document, there is nothing to choose.
+    assert model.schemas() == ["rebel_split", "rebel_memory", "rebel_input", "rebel_read"]
+    assert decided(journal, "tool/1") == [{"tool": "search"}]
+    assert str(model.given("rebel_split")[0]["tools"]).startswith("search: Finds the paragraphs of")
     nothing = Mind(tools={TOWN: ["search"]}, inputs={TOWN: {"query": "xyzzy"}})
     assert "No paragraph has one of these words" in fails(nothing, box, TOWN)
     for wrong in ({"query": ""}, {"query": "x" * 501}, {"words": "Bonn"}):

@@ -39,7 +39,15 @@ from pearl.strategies.rebel_calls import (
     written_input,
     wrong_input,
 )
-from pearl.tools.toolbox import WRONG_INPUT, Tool, ToolReply, Tools, solver
+from pearl.tools.toolbox import (
+    DOCUMENT_SEARCH,
+    SEARCH,
+    WRONG_INPUT,
+    Tool,
+    ToolReply,
+    Tools,
+    solver,
+)
 
 LIBRARY = "rebel"
 """The action library that a run needs."""
@@ -61,6 +69,9 @@ GOES_ON = frozenset({"no-answer", "tool", WRONG_INPUT, "reply", "depth"})
 
 ANSWER = "answer"
 """The step that has the answer."""
+
+NOTHING = "nothing was found"
+"""The answer of a question that a tool replied to, and whose reply has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +137,8 @@ class Fact:
 
     Args:
         question: it.
-        answer: to it.
-        step: the step that has the answer.
+        answer: to it, or `NOTHING`.
+        step: the step that has the answer; empty where none has.
         frame: what asked it. In another one the fact is a text, as no reference reaches there.
     """
 
@@ -271,7 +282,7 @@ class Rebel:
         if not self._has(1 + 2 * RESERVE):
             return ()
         # Splitting sees which questions are answered, and no answer.
-        answered = [fact.question for fact in self.found]
+        answered = [fact.question for fact in self.found if fact.step]
         call = split_of(self._question, self.tools.tools, answered)
         reply = await self._fill_or_none(call, "split", RESERVE)
         written = [part for text in reply["sub_questions"] if (part := flat(text))] if reply else []
@@ -316,6 +327,10 @@ class Rebel:
             if reply in self._run.values:
                 args = (Literal(self._question), Ref(reply), self._facts)
                 yield Attempt((Step(ANSWER, "READ_REPLY", args),))
+                failures = self._run.failed.failures if self._run.failed else ()
+                if failures and failures[0].reason == "no-answer":
+                    # That it was looked for in vain is known from here on.
+                    self.found.append(Fact(self._question, NOTHING, "", self))
 
     async def _choose(self) -> Tool | None:
         """The tool that the question is put to next; None for none."""
@@ -326,9 +341,12 @@ class Rebel:
             self.caller.journal.decide("limit", {"tool_calls": self.limits.tool_calls})
             return None
         path = f"tool/{len(self._tried) + 1}"
-        call = choice_of_tool(self._question, left)
-        reply = await self._fill_or_none(call, path, self._own + LOOKUP - 1)
-        name = None if reply is None or reply["tool"] == NO_TOOL else str(reply["tool"])
+        name: str | None = next(iter(left))
+        # Where all there is is a search for any words, there is nothing to choose.
+        if [*left.values()] not in ([SEARCH], [DOCUMENT_SEARCH]):
+            call = choice_of_tool(self._question, left)
+            reply = await self._fill_or_none(call, path, self._own + LOOKUP - 1)
+            name = None if reply is None or reply["tool"] == NO_TOOL else str(reply["tool"])
         self.caller.journal.decide(path, {"tool": name})
         return left[name] if name else None
 
@@ -361,8 +379,16 @@ class Rebel:
 
     @property
     def _learned(self) -> list[Fact]:
-        """What was found since this frame began."""
-        return self.found[self._start :]
+        """What was found since this frame began; what has the same answer is one fact."""
+        answered = {fact.question for fact in self.found if fact.step}
+        merged: dict[str, Fact] = {}
+        for fact in self.found[self._start :]:
+            if not fact.step and fact.question in answered:
+                continue
+            same = merged.get(fact.answer)
+            asked = dict.fromkeys([*([same.question] if same else []), fact.question])
+            merged[fact.answer] = replace(fact, question=" ".join(asked))
+        return list(merged.values())
 
     @property
     def _lines(self) -> list[str]:
@@ -376,7 +402,7 @@ class Rebel:
             [Literal(line) for line in self.facts]
             + [
                 Template((f"{fact.question}: ", Ref(fact.step)))
-                if fact.frame is self
+                if fact.frame is self and fact.step
                 else Literal(fact.line)
                 for fact in self._learned
             ]
@@ -468,8 +494,10 @@ class Rebel:
 
     async def _read(self, path: str, given: Sequence[Given]) -> Value:
         question, reply, facts = (argument.value for argument in given)
-        # Facts name what the question only describes.
+        # Facts name what the question only describes, and a reply may say more than it asks for.
         known: dict[str, Value] = {"facts": list(lines)} if (lines := _lines(facts)) else {}
+        if self.above:
+            known["whole_question"] = self.above[0]
         call = filled_from("rebel_read", question=as_text(question), **known, reply=as_text(reply))
         otherwise = "The tool's reply does not answer the question."
         return await self._answered(call, path, self._own, otherwise)

@@ -82,13 +82,20 @@ def tool_input(
         given["examples"] = [f"{flat(asked)} -> {filled}" for asked, filled in tool.examples]
     if refused:
         given["refused"] = [f"{canonical_json(dict(wrong))} {flat(why)}" for wrong, why in refused]
-    schema = input_schema(tool)
-    if tool.examples:
-        told = (
-            'Under "examples" stand other questions, each with parameters that were right for it.'
-        )
-        schema = replace(schema, task=f"{schema.task} {told}")
-    return FillSchema(schema, tuple(given.items()))
+    return FillSchema(input_schema(tool), tuple(given.items()))
+
+
+_TOLD = (
+    (
+        "facts",
+        'What the question only describes may be named under "facts": then write the name.',
+    ),
+    (
+        "examples",
+        'Under "examples" stand other questions, each with parameters that were right for it.',
+    ),
+    ("refused", 'What is under "refused" was not taken: give an input that mends what is wrong.'),
+)
 
 
 def input_schema(tool: Tool) -> Schema:
@@ -103,10 +110,9 @@ def input_schema(tool: Tool) -> Schema:
         fields.append(Field(parameter.name, about, schema))
     task = (
         "A tool is about to be called to answer the question. Fill in its parameters, so that its "
-        'reply holds the answer. What the question only describes may be named under "facts": then '
-        'write the name. An input under "refused" was not taken: give one that mends what is wrong.'
+        "reply holds the answer."
     )
-    return Schema(INPUT, task, tuple(fields), plans=True)
+    return Schema(INPUT, task, tuple(fields), plans=True, told=_TOLD)
 
 
 def wrong_input(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -354,7 +354,8 @@ PASSAGES = 4
 
 SEARCH = Tool(
     "search",
-    "Finds the paragraphs that bear most on some words, and gives them with their titles.",
+    "Finds the passages of a collection of texts that bear most on some words: at most "
+    f"{PASSAGES}, with their titles. It holds nothing else.",
     (
         Parameter(
             "query",
@@ -363,7 +364,14 @@ SEARCH = Tool(
         ),
     ),
 )
-"""The search of `SearchTool`."""
+"""The search of `SearchTool`, of a corpus."""
+
+DOCUMENT_SEARCH = replace(
+    SEARCH,
+    about="Finds the paragraphs of the document that the question is asked of that bear most on "
+    f"some words: at most {PASSAGES}, with their titles. It holds nothing else.",
+)
+"""The search of one document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,14 +380,16 @@ class SearchTool:
 
     Args:
         retriever: where passages come from.
+        tool: what it says of itself.
     """
 
     retriever: Retriever
+    tool: Tool = SEARCH
 
     @property
     def tools(self) -> Mapping[str, Tool]:
         """The search."""
-        return MappingProxyType({SEARCH.name: SEARCH})
+        return MappingProxyType({self.tool.name: self.tool})
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
         """The passages that have these words, best first.
@@ -406,7 +416,7 @@ def document_tools(document: Source) -> SearchTool:
     """
     from pearl.retrieval.retriever import DocumentRetriever
 
-    return SearchTool(DocumentRetriever(document))
+    return SearchTool(DocumentRetriever(document), DOCUMENT_SEARCH)
 
 
 WRONG_INPUT = "tool-input"
