@@ -785,6 +785,13 @@ class TestLibraries:
         assert found["uri"] == project.uri("own.actions")
         assert found["range"]["start"] == {"line": 1, "character": 0}
 
+    def test_a_library_s_plans_may_call_what_the_project_has(self, project: Editor):
+        self.settings(project.folder, 'library = ["own.actions"]')
+        look = 'LOOK(CTX) : Look at CTX.\n  plan:\n    1. a = FIND_SMELL(CTX, "bread")\n'
+        assert project.open("look.actions", look) == []
+        other = project.rewrite("look.actions", look.replace("SMELL", "TASTE"))
+        assert codes(other) == ["PRL505"]
+
     def test_a_library_counts_as_it_stands_unsaved(self, project: Editor):
         project.open("plans/a.plan", self.PLAN)
         project.open("plans/b.plan", self.PLAN.replace("SMELL", "TASTE"))

@@ -41,7 +41,7 @@ def find(document: Document, libraries: Libraries) -> list[Diagnostic]:
     if not document.text.strip():
         return []
     if document.kind is Kind.LIBRARY:
-        return check_library(document.source, libraries.selection)
+        return check_library(document.source, libraries.selection, libraries.library)
     findings = check(document.plan, libraries.library, libraries.selection)
     if libraries.trouble:
         findings = [one for one in findings if one.code.startswith(_SYNTAX)]
