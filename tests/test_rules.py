@@ -239,3 +239,14 @@ def test_what_may_repeat_may_also_be_absent_but_nothing_else(count: int, fits: b
     plan = f"1. a = LOOK({given}) : look\n"
     assert ("PRL203" in codes(check(parse(plan), actions))) != fits
     assert (not migrate(plan.replace("LOOK", "SEEK"), actions).problems) == fits
+
+
+@pytest.mark.parametrize(
+    ("declared", "clash"), [("X: list", False), ("X", True), ("X: text", True)]
+)
+def test_a_declaration_that_says_the_same_is_none_of_another(declared: str, clash: bool):
+    said = "GET({}) : Get what X says.\n"
+    actions = parse_library(said.format("X: list")).actions
+    plan = f'New actions:\n- {said.format(declared)}\n1. a = GET(["b"]) : get it\n'
+    found = check(parse(plan), Library(("x",), {one.name: one for one in actions}))
+    assert ("PRL208" in codes(found)) == clash

@@ -24,8 +24,9 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Action
+from pearl.lang.ast import Action, Param
 from pearl.lang.diagnostics import Severity
+from pearl.lang.values import Type
 from pearl.lint.rules.base import Findings, PlanView, Rule
 
 
@@ -42,8 +43,8 @@ def check(view: PlanView) -> Findings:
             )
 
 
-def _said(action: Action) -> tuple[str, str, str]:
-    return action.signature, action.returns, action.doc
+def _said(action: Action) -> tuple[tuple[Param, ...], bool, Type, str]:
+    return action.params, action.variadic, action.returns, action.doc
 
 
 RULE = Rule("PRL208", "clashing-declaration", Severity.ERROR, __doc__, plan=check)
