@@ -18,6 +18,7 @@ from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.printer import print_library
 from pearl.lang.source import InputError, Source
 from pearl.models.base import Model, ModelError, Reply, Request, Usage, choose_model
+from pearl.models.middleware.budget import Amount, MemoryLedger
 from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.routing import ModelNames, Models, members, model_for, with_library
 from pearl.models.tokens import Price, Prices
@@ -264,8 +265,8 @@ def test_a_budget_is_one_sum_over_models_at_their_own_prices():
     prices = Prices({"dear": Price(10.0, 10.0), "cheap": Price(1.0, 1.0)})
     # A call takes 1,100 tokens: $0.011 by the one, $0.0011 by the other.
     limits = EngineLimits(max_cost=0.0265)
-    spent = {"dear": Usage(1000, 100)}
-    engine = start_engine(Models(planner, reader), limits=limits, prices=prices, spent=spent)
+    earlier = MemoryLedger(limits.ceiling, Amount(1100, 11_000))
+    engine = start_engine(Models(planner, reader), limits=limits, prices=prices, ledger=earlier)
 
     async def work() -> list[str]:
         await engine.ask(plan_call())

@@ -308,8 +308,8 @@ def env_number(name: str) -> int | None:
     Args:
         name: ``PEARL_TRIES`` (how often a call is tried in all), ``PEARL_CONTEXT`` (tokens that fit
             the model, its reply among them), ``PEARL_MAX_TOKENS`` (tokens that a reply may have),
-            ``PEARL_WIDTH`` (items that a step runs over) or ``PEARL_CHARACTERS`` (of the outputs
-            of a question).
+            ``PEARL_WIDTH`` (items that a step runs over), ``PEARL_CHARACTERS`` (of the outputs
+            of a question) or ``PEARL_THREADS`` (of a model in this process).
 
     Raises:
         InputError: it is no whole number above 0.

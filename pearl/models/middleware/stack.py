@@ -13,7 +13,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import MappingProxyType
 
 from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage, env_number
 from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_fields
@@ -140,7 +139,6 @@ def start_engine(
     scope: str = "",
     limits: EngineLimits | None = None,
     prices: Prices = NO_PRICES,
-    spent: Mapping[str, Usage] = MappingProxyType({}),
     ledger: Ledger | None = None,
     constrain: Mode = "never",
 ) -> Engine:
@@ -152,14 +150,12 @@ def start_engine(
         scope: which of its replies count.
         limits: how fast, for each model; and how much of it, for all together.
         prices: what tokens cost, where that is known.
-        spent: what an earlier go of the same run has spent, by model.
-        ledger: where spending is added up; by default in this process.
+        ledger: where spending is added up, earlier goes' too; by default in this process.
         constrain: whether replies are held to grammars and schemas.
     """
     limits = limits or EngineLimits()
     if ledger is None and limits.ceiling != Ceiling():
-        tokens = sum(usage.total for usage in spent.values())
-        ledger = MemoryLedger(limits.ceiling, Amount(tokens, prices.cost(spent) or 0))
+        ledger = MemoryLedger(limits.ceiling, Amount())
     layers: dict[int, Ask] = {}
     limiters: list[ConcurrencyLimiter] = []
     for one in members(model):
