@@ -37,6 +37,7 @@ from pearl.models.tokens import (
     Prices,
     upper,
 )
+from pearl.prompts.calls import ProveForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,12 @@ def start_engine(
         except ModelError as error:
             given_up = unserved.get(id(one), 0) + (error.reason == "connection")
             unserved[id(one)] = given_up
-            missing = error.status == MISSING and id(one) not in served
+            # A form that is not there says nothing of the model: the call itself will.
+            missing = (
+                error.status == MISSING
+                and id(one) not in served
+                and not isinstance(request.call, ProveForm)
+            )
             if error.reason in FINAL or missing or given_up >= DEAD:
                 engine.stop(error)
             raise
