@@ -120,6 +120,8 @@ class Server(Loopback):
     asked: list[Asked] = field(default_factory=list)
     url: str = ""
     tls: ssl.SSLContext | None = None
+    reached: threading.Event = field(default_factory=threading.Event)
+    """Set once anything was asked."""
 
     @property
     def kinds(self) -> list[str]:
@@ -137,6 +139,7 @@ class Server(Loopback):
         body = await request.json()
         number = len(self.asked)
         self.asked.append(Asked(body, dict(request.headers), str(request.url)))
+        self.reached.set()
         if callable(self.script):
             answer = self.script(body)
         else:

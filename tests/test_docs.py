@@ -180,11 +180,9 @@ def test_the_program_of_the_python_page_runs_and_type_checks(folder: Path):
     wrong = folder / "wrong.py"
     wrong.write_text("import pearl\npearl.run_sync('x', 'y', strategy='fsm1')\n")
     # With the package's own settings, which are strict, and what is kept of its last check.
-    command = [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml"]
     checked = subprocess.run(
-        [*command, "--cache-dir", ROOT / ".mypy_cache", "program.py", "wrong.py"],
-        cwd=folder, env={**os.environ, "MYPYPATH": str(ROOT)},
-        capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "mypy", program, wrong],
+        cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert 'wrong.py:2: error: Unexpected keyword argument "strategy"' in checked.stdout
     assert "Found 1 error in 1 file" in checked.stdout
