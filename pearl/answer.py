@@ -34,7 +34,7 @@ from pearl.runtime.loop import Finished, RunError
 from pearl.strategies.registry import Prepared, RunInputs, Runnable
 
 if TYPE_CHECKING:
-    from pearl.tools.toolbox import Tools
+    from pearl.tools.toolbox import Toolbox, Tools
 
 
 Began = Callable[[str], None]
@@ -387,6 +387,28 @@ async def answer(
         kept=sum(entry.kept for entry in calls),
         usage=sum((entry.usage for entry in calls), Usage()),
     )
+
+
+@asynccontextmanager
+async def opened_tools(file: str) -> AsyncIterator[Toolbox | None]:
+    """The tools of a file; what they hold is let go at the end.
+
+    Args:
+        file: as `load_tools` takes it; empty for none.
+
+    Raises:
+        InputError: as `load_tools`.
+    """
+    if not file:
+        yield None
+        return
+    from pearl.tools.declared import load_tools
+
+    toolbox = load_tools(file)
+    try:
+        yield toolbox
+    finally:
+        await toolbox.close()
 
 
 def kept(tools: Tools, session: Session, question: str) -> Tools:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from pearl.answer import (
     Answer,
@@ -20,6 +19,7 @@ from pearl.answer import (
     heading,
     kept,
     open_session,
+    opened_tools,
 )
 from pearl.lang.ast import Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
@@ -41,9 +41,6 @@ from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import Planned, narrowed
 from pearl.strategies.pearl import write_plan as _write_plan
 from pearl.strategies.registry import prepare, prepare_plan
-
-if TYPE_CHECKING:
-    from pearl.tools.toolbox import Toolbox
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -206,7 +203,7 @@ async def ask(
     head = heading(question, source, prepared.library, model, prepared.demonstrated)
     context = context or context_for(model)
     async with (
-        _opened(tools) as toolbox,
+        opened_tools(tools) as toolbox,
         open_session(
             model,
             head,
@@ -279,21 +276,6 @@ async def run(
         model, head, "run", store, context=context, cache=cache, began=began
     ) as session:
         return await answer(prepared, question, source, options, session, watch)
-
-
-@asynccontextmanager
-async def _opened(tools: str) -> AsyncIterator[Toolbox | None]:
-    """The tools of a file, where one is named; what they hold is let go at the end."""
-    if not tools:
-        yield None
-        return
-    from pearl.tools.declared import load_tools
-
-    toolbox = load_tools(tools)
-    try:
-        yield toolbox
-    finally:
-        await toolbox.close()
 
 
 def _library(library: Actions) -> Library | None:

@@ -434,8 +434,21 @@ def test_a_wrong_row_is_told_before_anything_is_sent(serve: Any, row: dict[str, 
 def test_two_rows_of_one_id(serve: Any):
     serve(saying("Yes."))
     write(question("a"), question("b"), question("a"), question("b"))
-    line = one_line(batch(), 2)
-    assert "q.jsonl:3 has the id of line 1: give each its own. 1 more of its lines" in line
+    result = batch()
+    line, other = result.told
+    assert result.code == 2
+    assert "q.jsonl:4 has the id of line 2" in other
+    assert "q.jsonl:3 has the id of line 1: give each its own." in line
+
+
+def test_every_row_that_cannot_be_used_is_named(serve: Any):
+    server = serve(saying("Yes."))
+    write(question("a"), *(question(f"b{at}", document="gone.txt") for at in range(13)))
+    result = batch()
+    assert (result.code, len(result.told), server.asked) == (2, 11, [])
+    assert result.told[0].startswith("pearl: q.jsonl:2: gone.txt does not exist")
+    assert result.told[9].startswith("pearl: q.jsonl:11: gone.txt does not exist")
+    assert result.told[10] == "pearl: 3 more of its lines cannot be used."
 
 
 def _fails(*_: Any) -> Any:

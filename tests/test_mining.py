@@ -143,7 +143,7 @@ def test_one_meaning_under_two_names_is_told():
         ("{}\n", "q.jsonl:1 has no question"),
         ('{"question": "Why?"}\nnonsense\n', "q.jsonl:2 is not JSON"),
         ('{"question": "Why?"}\n[1]\n[2]\n', "q.jsonl:2 is no object"),
-        ('{"question": "Why?"}\n[1]\n[2]\n', "1 more of its lines"),
+        ('{"question": "Why?"}\n[1]\n[2]\n', "q.jsonl:3 is no object"),
         ('{"qid": 1, "question": "A?"}\n{"qid": 1, "question": "B?"}\n', "has the id 1 again"),
         ('{"qid": true, "question": "A?"}\n', "id is to be"),
     ],

@@ -168,6 +168,14 @@ def test_tools_of_ones_own_are_asked_and_are_part_of_the_task():
         assert len(asked) == 6
         evaluated("other", services.url)
         assert len(asked) == 10
+        model = recorded(load_tools("tools.toml"))
+        batch = ("batch", "q.jsonl", "--strategy", "rebel", "--tools", "tools.toml")
+        done = call(*batch, "--model", model, "-o", "a.jsonl")
+        assert done.code == 0, done.err
+        assert "Unclosed" not in done.err
+        row = json.loads(Path("a.jsonl").read_text(encoding="utf-8"))
+        assert (row["answer"], row["correct"]) == ("Quistholm", True)
+        assert len(asked) == 14
 
 
 def test_tools_that_cannot_be_used_stop_it_before_anything_is_asked():

@@ -611,6 +611,7 @@ class TestCommand:
             (("eval.jsonl", "--labelled", "none.jsonl"), "none.jsonl does not exist"),
             (("eval.jsonl", "--labelled", "eval.jsonl"), 'eval.jsonl:1 has no "category"'),
             (("eval.jsonl", "-o", "none/r.md"), "The folder none does not exist"),
+            (("eval.jsonl", "-o", "r.docx"), "end the name in .txt, .md, .tex, .html, .htm, .json"),
             (("last",), "There is no store"),
         ],
     )  # fmt: skip

@@ -215,7 +215,7 @@ def test_a_line_that_cannot_be_used_is_named(line: str | bytes, said: str):
     Path("bad.jsonl").write_bytes(good + data + b"\n" + good.replace(b"a1", b"a3") + b"{\n")
     with pytest.raises(InputError, match=said) as caught:
         build_index("bad.jsonl", "bad.index")
-    assert "1 more of its lines cannot be used." in str(caught.value)
+    assert "bad.jsonl:4" in str(caught.value)
     assert not Path("bad.index").exists()
 
 

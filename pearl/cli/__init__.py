@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, LinesError
 
 
 class Failure(click.ClickException):
@@ -147,11 +147,13 @@ def _failed(error: click.ClickException | InputError) -> int:
     if isinstance(error, Failure):
         more = error.data
     message = " ".join(message.split())
+    lines = error.lines if isinstance(error, LinesError) else (message,)
     if "--json" in sys.argv[1:]:
         from pearl.cli.output import emit_json
 
         emit_json({"error": message, **more})
-    _say(message)
+    for line in lines:
+        _say(" ".join(line.split()))
     return code
 
 

@@ -24,13 +24,8 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.argument("document")
 @click.argument("question")
-@shared("option", "strategy")
-@click.option(
-    "--tools", default="", metavar="FILE",
-    help="For rebel: the tools that may be asked in place of a search of the document, or none.",
-)  # fmt: skip
-@shared("library", "demos", "shown", "examples", "turns", "models", "constrain", "context")
-@shared("store", "cache", "json")
+@shared("option", "strategy", "tools", "library", "demos", "shown", "examples", "turns", "models")
+@shared("constrain", "context", "store", "cache", "json")
 def ask_command(
     document: str,
     question: str,

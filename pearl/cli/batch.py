@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 @click.argument("questions")
 @shared("documents")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file of answers.")
-@shared("strategy", "library", "demos", "shown", "examples", "turns", "constrain", "context")
+@shared(
+    "strategy", "tools", "library", "demos", "shown", "examples", "turns", "constrain", "context"
+)
 @click.option(
     "--pass", "passes", multiple=True, metavar="NAME",
     help="A rewrite of plans beside those that never change an answer (docs/passes.md). "
@@ -38,6 +40,7 @@ def batch_command(
     documents: str,
     output: str,
     strategy: str,
+    tools: str,
     libraries: tuple[str, ...],
     demos: str,
     shown: int,
@@ -72,13 +75,14 @@ def batch_command(
         planner_of(given.model).name,
         library_for(strategy, libraries),
         demos,
+        tools=tools,
         passes=chosen_passes(passes),
         shown=shown,
         turns=turns,
     )
     plans = load(libraries)
     given = replace(given, model=with_library(given.model, (prepared.library, plans)))
-    setup = Setup(prepared, context_for(given.model, context, window), plans, examples)
+    setup = Setup(prepared, context_for(given.model, context, window), plans, examples, tools)
     # A cluster's chunks are documents: there is nothing to set out ahead of.
     ahead = 0 if given.scheduler else given.limits.concurrency or CONCURRENT_TASKS
     progress = do(batch_job(questions, documents, output, setup, ahead), given, quiet=as_json)

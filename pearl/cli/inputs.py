@@ -113,13 +113,13 @@ def read_config(start: Path | None = None) -> Config:
     """The settings of the project that a folder is in.
 
     Args:
-        start: the folder; by default the working folder.
+        start: the folder; where it is in no project, and by default, the working folder.
 
     Raises:
         InputError: the file cannot be read, or a setting is wrong.
     """
-    folder = (start or Path.cwd()).resolve()
-    for candidate in (folder, *folder.parents):
+    folders = [folder.resolve() for folder in (start, Path.cwd()) if folder]
+    for candidate in (place for folder in folders for place in (folder, *folder.parents)):
         file = candidate / "pyproject.toml"
         if file.is_file():
             break
@@ -148,6 +148,14 @@ def read_config(start: Path | None = None) -> Config:
             texts = [str(path) if path.is_file() else one for one, path in beside]
         values[name] = tuple(texts)
     return Config(**values)
+
+
+def folder_of(source: Source) -> Path | None:
+    """The folder of a text, or of the file that it is a line of; None where it is in no file."""
+    for name in (source.name, source.name.rpartition(":")[0]):
+        if name and Path(name).is_file():
+            return Path(name).parent
+    return None
 
 
 def read_selection(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Selection:

@@ -14,6 +14,9 @@ from pearl.cli.output import emit, emit_json, on_terminal, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pearl.lint.checker import Selection
     from pearl.lint.render.report import Report
     from pearl.lint.rules.base import Rule
 
@@ -53,7 +56,7 @@ def lint_command(
     """Check PATHS: .plan and .actions files, folders of them, .jsonl files whose rows have a
     "plan", or - for standard input. With --fix, a fixed standard input is printed, and what is
     left to mend is told on standard error."""
-    from pearl.cli.inputs import Kind, read_config, read_inputs, read_selection
+    from pearl.cli.inputs import Kind, folder_of, read_config, read_inputs, read_selection
     from pearl.lang.parser import parse
     from pearl.lang.source import InputError
     from pearl.lint.checker import check, check_library, fix
@@ -61,8 +64,7 @@ def lint_command(
     from pearl.lint.render.report import Report
 
     form = "json" if as_json else form
-    config = read_config()
-    selection = read_selection(select or config.select, ignore or config.ignore)
+    selections: dict[Path | None, Selection] = {}
     inputs, problems = read_inputs(paths)
     fixing = safe or unsafe
     # What cannot be fixed is refused before anything is changed.
@@ -74,6 +76,12 @@ def lint_command(
     reports: list[Report] = []
     for given in inputs:
         library, source = load_for(given.source, libraries), given.source
+        folder = folder_of(source)
+        if folder not in selections:
+            config = read_config(folder)
+            told = (select or config.select, ignore or config.ignore)
+            selections[folder] = read_selection(*told)
+        selection = selections[folder]
         if fixing and given.kind is Kind.PLAN:
             source = fix(source, library, selection, unsafe=unsafe)
         if fixing and source.name == "-":

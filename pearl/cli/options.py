@@ -162,6 +162,15 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 "machine), rebel (recursion with tools) or react (search, look up, finish).",
             ),
         ),
+        "tools": (
+            _option(
+                "--tools",
+                default="",
+                metavar="FILE",
+                help="For rebel: the tools that it may call (docs/tools.md), or none. Default: a "
+                "search of the question's own document.",
+            ),
+        ),
         "demos": (
             _option(
                 "--demos",
@@ -371,13 +380,6 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
                 help="How many passages a look-up gives, in decomp, retrieve-read and plans. "
                 "Default: as many as the step says, which is 3 in the plans that ship.",
             ),
-            _option(
-                "--tools",
-                default="",
-                metavar="FILE",
-                help="For rebel: the tools that it may call (docs/tools.md), or none. Default: a "
-                "search of the question's own document.",
-            ),
         ),
         "scheduler": (
             _option(
@@ -400,7 +402,7 @@ OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "evaluation": ("learned", "budget", "shown", "examples", "turns"),
+        "evaluation": ("learned", "tools", "budget", "shown", "examples", "turns"),
         "models": ("model", "planner", "reader"),
         "job": ("limits", "prices", "scheduler", "store", "cache", "restart", "json"),
     }
@@ -436,15 +438,20 @@ def given_of(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - a
     return make(**{name: one for name, one in options.items() if one is not None})
 
 
-def load(libraries: tuple[str, ...]) -> Library:
-    """The chosen library: from the command line, else from ``[tool.pearl]``, else the default."""
+def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
+    """The chosen library: from the command line, else from ``[tool.pearl]``, else the default.
+
+    Args:
+        libraries: as they were named.
+        folder: whose project counts; by default the working folder's.
+    """
     from pearl.lang.library import library_source, load_library, parse_library
     from pearl.lang.text import counted, printable
 
     if not libraries:
         from pearl.cli.inputs import read_config
 
-        libraries = read_config().library
+        libraries = read_config(folder).library
     library = load_library(*libraries)
     for name in library.names:
         source = library_source(name)
@@ -459,13 +466,15 @@ def load(libraries: tuple[str, ...]) -> Library:
 
 
 def load_for(source: Source, libraries: tuple[str, ...]) -> Library:
-    """The chosen library; where none is named, a plan's own, if it is one that ships."""
+    """The chosen library; where none is named, a plan's own, if it is one that ships, or that of
+    the project it is in."""
+    from pearl.cli.inputs import folder_of
     from pearl.lang.source import shipped_actions
 
     said = None if libraries else _OF_PLAN.match(source.text)
     names = tuple(one.strip() for one in said[1].split(",")) if said else ()
     own = bool(names) and shipped_actions().keys() >= set(names)
-    return load(names if own else libraries)
+    return load(names if own else libraries, folder_of(source))
 
 
 def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from pearl.report.document import Report
 
 
-_ENDINGS = {".md": "markdown", ".tex": "latex", ".html": "html", ".htm": "html"}
+_ENDINGS = {
+    "": "terminal", ".txt": "terminal", ".md": "markdown", ".tex": "latex", ".html": "html",
+    ".htm": "html", ".json": "json",
+}  # fmt: skip
 
 
 @click.command(
@@ -113,10 +116,20 @@ def show(report: Report, form: str | None, output: str, *, as_json: bool) -> Non
         form: as after ``--format``; None for what the file's ending says.
         output: the file; empty for the screen.
         as_json: its data, whatever the form.
+
+    Raises:
+        InputError: the file's ending says no form.
     """
     from pearl.report import FORMS, terminal
 
-    chosen = form or _ENDINGS.get(Path(output).suffix.lower(), "terminal")
+    ending = Path(output).suffix.lower()
+    chosen = form or _ENDINGS.get(ending, "")
+    if not chosen and not as_json:
+        endings = ", ".join(filter(None, _ENDINGS))
+        raise InputError(
+            f"{output}: no report is written as {ending}: end the name in {endings}, or say which "
+            "form with --format."
+        )
     if as_json:
         emit(FORMS["json"](report), output)
     elif output and output != "-":

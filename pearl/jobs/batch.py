@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import Session, answer, as_object, heading, holds
+from pearl.answer import Session, answer, as_object, heading, holds, kept, opened_tools
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import (
     Question,
@@ -48,12 +48,14 @@ class Setup:
         context: how much fits a prompt, and what to do with a longer document.
         plans: the actions that a question's own plan may call; None for the strategy's.
         examples: worked examples that a demand for a form shows, at most.
+        tools: the file with what may be asked beside the document; empty for none.
     """
 
     prepared: Prepared
     context: Context = UNLIMITED
     plans: Library | None = None
     examples: int = 0
+    tools: str = ""
 
     def digest(self) -> str:
         """The hash of all of it that may change an answer.
@@ -65,7 +67,9 @@ class Setup:
         shown = [[one.question, one.plan] for one in prepared.demonstrations]
         fitting = [self.context.policy, self.context.window, self.context.reply]
         how = [] if spec.name == "pearl" else [spec.name]
-        known: Known = {"tools": str, "embedding": lambda: choose_embedding().identity}
+        file = Path(self.tools)
+        tools = digest(file.read_text(encoding="utf-8")) if file.is_file() else self.tools
+        known: Known = {"tools": lambda: tools, "embedding": lambda: choose_embedding().identity}
         how += spec.decisive(known)
         if self.plans and self.plans.digest != prepared.library.digest:
             how.append(self.plans.digest)
@@ -99,7 +103,10 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     try:
         if question.plan:
             prepared = prepare_plan(parse(question.plan), library, prepared.passes)
-        reply = await answer(prepared, question.question, document, question.options, session)
+        async with opened_tools(setup.tools) as tools:
+            box = kept(tools, session, question.id) if tools else None
+            given = (question.question, document, question.options, session, None, box)
+            reply = await answer(prepared, *given)
         # The same answers give the same row, whichever run they come from, whoever paid for them.
         shown = "answer words option evidence grounded plan fallback calls usage".split()
         data = as_object(reply, document)

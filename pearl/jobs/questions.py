@@ -16,7 +16,16 @@ from typing import Any
 
 from pearl.answer import check_options
 from pearl.jobs.workers import Task
-from pearl.lang.source import InputError, Source, read_row, read_rows, read_source, row_id
+from pearl.lang.source import (
+    NAMED,
+    InputError,
+    LinesError,
+    Source,
+    read_row,
+    read_rows,
+    read_source,
+    row_id,
+)
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter
 
@@ -180,8 +189,7 @@ def read_index(
         without: questions that are passed over, as `comparable` has them.
 
     Raises:
-        InputError: a row or a document cannot be used; the message names the
-            first, and says how many there are.
+        InputError: rows or documents cannot be used; the first are named, the others counted.
     """
     if path == "-":
         raise InputError(
@@ -316,11 +324,9 @@ def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
 
 
 def refuse(problems: Sequence[InputError]) -> None:
-    """Raise the first problem of a file's lines, which says how many others there are."""
+    """Raise the first problems of a file's lines, and how many others there are."""
     if problems:
-        count = len(problems) - 1
-        more = f" {count} more of its lines cannot be used." if count else ""
-        raise InputError(f"{problems[0]}{more}")
+        raise LinesError(list(map(str, problems[:NAMED])), len(problems[NAMED:]))
 
 
 def _inside(document: str, folder: Path) -> Path:

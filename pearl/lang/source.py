@@ -11,7 +11,7 @@ import os
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +25,24 @@ from pearl.lang.text import pattern
 
 class InputError(Exception):
     """Input that cannot be used; the message is one line that says what to do."""
+
+
+NAMED = 10
+"""How many lines of a file that cannot be used are named."""
+
+
+class LinesError(InputError):
+    """Several lines of a file cannot be used.
+
+    Args:
+        told: a sentence for each of the first of them, which names it.
+        more: how many others there are.
+    """
+
+    def __init__(self, told: Sequence[str], more: int = 0) -> None:
+        rest = f"{more:,} more of its lines cannot be used."
+        self.lines = (*told, *([rest] if more else []))
+        super().__init__(" ".join(self.lines))
 
 
 class Span(NamedTuple):
@@ -146,10 +164,22 @@ def _standard_input(what: str) -> bytes:
         raise InputError(f"Standard input is closed: pipe the {what} in, or name a file.") from None
 
 
+_FORMS = {
+    b"%PDF-": "a PDF (pdftotext makes text of it)",
+    b"PK\x03\x04": "a Word, EPUB or other packed file",
+    b"\xd0\xcf\x11\xe0": "a file of Microsoft Office",
+    b"{\\rtf": "a file in rich text format",
+}
+"""What a file that is no text is, by its first bytes."""
+
+
 def _decode(name: str, data: bytes, what: str) -> Source:
     shown = "Standard input" if name == "-" else name
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{shown} is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8.")
+    for start, kind in _FORMS.items():
+        if data.startswith(start):
+            raise InputError(f"{shown} is {kind}, and no text: save it as UTF-8 text first.")
     if b"\x00" in data:
         raise InputError(f"{shown} is a binary file: give the {what} as UTF-8 text.")
     try:

@@ -23,7 +23,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from pearl.lang.source import InputError
+from pearl.lang.source import NAMED, InputError, LinesError
 from pearl.retrieval.index_files import (
     Corpus,
     IndexInfo,
@@ -270,18 +270,19 @@ def _usable(corpus: Corpus, ids: _Ids) -> Iterator[Row]:
     Raises:
         InputError: at the end, where there was such a line.
     """
-    first: InputError | None = None
-    wrong = 0
+    wrong: list[str] = []
+    more = 0
     for row in corpus.rows():
         problem = row if isinstance(row, InputError) else ids.problem(row, corpus.path)
         if problem:
-            first = first or problem
-            wrong += 1
-        elif isinstance(row, Row) and not first:
+            if len(wrong) < NAMED:
+                wrong.append(str(problem))
+            else:
+                more += 1
+        elif isinstance(row, Row) and not wrong:
             yield row
-    if first:
-        more = f" {wrong - 1:,} more of its lines cannot be used." if wrong > 1 else ""
-        raise InputError(f"{first}{more}")
+    if wrong:
+        raise LinesError(wrong, more)
 
 
 class _Ids:
