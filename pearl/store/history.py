@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine, Row
 
 
+LATELY = 10_000
+"""Entries of the journals, the last ones, that say how fast a model is."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunRow:
     """A run as the store has it.
@@ -130,18 +134,26 @@ def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
     Raises:
         InputError: no such run, or several.
     """
-    known = list_runs(engine, now)
-    if not known:
+    last = list_runs(engine, now, 1)
+    if not last:
         raise InputError(f"There are no runs in {place}: make one with pearl ask, run or batch.")
-    exact = [run for run in known if run.name == name]
-    found = known[:1] if name == "last" else exact or [
-        run for run in known if name and run.name.startswith(name)
-    ]  # fmt: skip
+    if name == "last":
+        return last[0]
+    if engine.dialect.name == "sqlite":
+        # No name has a character after the tilde; LIKE would look at every run.
+        starts = and_(runs.c.id >= name, runs.c.id < f"{name}~")
+    else:
+        starts = runs.c.id.startswith(name, autoescape=True)
+    found: list[RunRow] = []
+    with reading(engine) as connection:
+        for where in (runs.c.id == name, starts) if name else ():
+            query = select(runs).where(where).order_by(runs.c.id.desc()).limit(3)
+            found = found or [RunRow.of(row, now) for row in connection.execute(query)]
     if len(found) == 1:
         return found[0]
     if not found:
-        raise InputError(f"No run is named {name}: the last one is {known[0].name}.")
-    names = ", ".join(run.name for run in found[:3])
+        raise InputError(f"No run is named {name}: the last one is {last[0].name}.")
+    names = ", ".join(run.name for run in found)
     raise InputError(f"{name} names several runs ({names} …): write more of it.")
 
 
@@ -206,10 +218,13 @@ def totals(engine: Engine, run: str, item: str | None = None) -> Totals:
 
 
 def mean_seconds(engine: Engine, model: str) -> float | None:
-    """How long a model's calls took on average, or None where none was made."""
-    made = and_(entries.c.kind == "call", entries.c.status == "done", ~entries.c.kept)
-    theirs = and_(replies.c.key == entries.c.call_key, replies.c.model == model)
-    query = select(func.avg(entries.c.seconds)).join(replies, theirs).where(made)
+    """How long a model's calls took on average of late, or None where none was made."""
+    lately = entries.c.id > select(func.max(entries.c.id)).scalar_subquery() - LATELY
+    made = and_(entries.c.kind == "call", entries.c.status == "done", ~entries.c.kept, lately)
+    kept = and_(replies.c.scope == runs.c.scope, replies.c.key == entries.c.call_key)
+    query = select(func.avg(entries.c.seconds)).select_from(entries)
+    query = query.join(runs, runs.c.id == entries.c.run).join(replies, kept)
+    query = query.where(made, replies.c.model == model)
     with reading(engine) as connection:
         found = connection.execute(query).scalar()
     return None if found is None else float(found)

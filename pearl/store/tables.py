@@ -1,6 +1,6 @@
 """The tables of the store, and what changed in them since its first version.
 
-A new table is made in older stores too; a new column needs a line in `CHANGES`.
+A new table is made in older stores too; a new column or index needs a line in `CHANGES`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ CHANGES: Mapping[str, str] = MappingProxyType(
         "0004": "",  # the tables of pearl review, which are new
         "0005": "ALTER TABLE entries ADD COLUMN model TEXT DEFAULT '' NOT NULL",
         "0006": "",  # the table of what people map answers to, which is new
+        "0007": "CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started, id)",
+        "0008": "CREATE INDEX IF NOT EXISTS runs_by_owner ON runs (owner)",
+        "0009": "CREATE INDEX IF NOT EXISTS ledger_by_owner ON ledger (owner)",
     }
 )
 """What brings the tables of the version before to a version; in order."""
@@ -50,6 +53,8 @@ runs = Table(
     Column("ended", Float),
     *_columns(Text, "head"),
     Index("runs_by_fingerprint", "fingerprint"),
+    Index("runs_by_start", "started", "id"),
+    Index("runs_by_owner", "owner"),
 )
 """One row a run. ``scope`` is where its replies are kept: empty for all runs' common cache."""
 
@@ -112,6 +117,7 @@ ledger = Table(
     *_columns(Text, "run owner", primary_key=True),
     *_columns(Float, "seen"),
     *_columns(BigInteger, "tokens cost reserved_tokens reserved_cost"),
+    Index("ledger_by_owner", "owner"),
 )
 """What each process of a run has spent and reserved, cost in millionths of a dollar."""
 
