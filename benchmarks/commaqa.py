@@ -1,12 +1,14 @@
 """Next-question search on CommaQA, learned from decompositions and from answers alone.
 
-    python -m benchmarks.commaqa [--data FOLDER] [--brute N] [--generated]
+    python -m benchmarks.commaqa [--data FOLDER] [--chains N] [--brute N] [--generated]
     python -m benchmarks.commaqa --unseen SEED … [--questions N] [--answers]
 
 For each set: exact match and F1 of greedy (TMN-G) and best-first search (TMN-S) on the dev file,
-the calls of agents that training and test took, and the seconds. ``--brute`` tries an
-exhaustive search on so many training questions of each set; ``--generated`` learns from files of
-Pearl's own generator, and tests on what their compositional splits hold out. ``--unseen`` does
+the calls of agents that training and test took, and the seconds; and the mean over the sets.
+``--chains`` learns from so many sampled chains a training question (the paper's way where no
+decompositions are given), ``--brute`` from all chains to depth 3 of so many training questions of
+each set; ``--generated`` learns from files of Pearl's own generator, and tests on what their
+compositional splits hold out. ``--unseen`` does
 nothing but the following, for each seed: of worlds of movies and of throws, six kinds of question
 are held out of training, and then all but six; every development question is of a held-out kind.
 """
@@ -19,31 +21,45 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from statistics import fmean
+from typing import NamedTuple
 
 if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from pearl.commaqa.agents import Agents, run_hop
+from benchmarks.chains import Finder, Sampling, exhaustive, learn_from_chains, sampled
+from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import AnalogyScorer
-from pearl.commaqa.decomposition import Hop, references
 from pearl.commaqa.generator import generate
 from pearl.commaqa.learning import Learned, learn_from_answers, learn_from_gold
-from pearl.commaqa.model import Form, forms_of, is_empty, known_entities, opened
 from pearl.commaqa.schema import Schema, read_schema
 from pearl.commaqa.scoring import exact_match, f1
 from pearl.commaqa.search import best_first, greedy
 from pearl.commaqa.theories import theories_of
 from pearl.commaqa.world import World, read_world, read_worlds
-from pearl.lang.values import Value
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data" / "commaqa"
 UNSEEN = ("movies", "throws")
 SETS = ("explicit", "implicit", "numeric")
 SEARCHES = {"TMN-G": greedy, "TMN-S": best_first}
+DEPTHS = {"explicit": 3, "implicit": 3, "numeric": 4}
+"""Hops of a sampled chain: what most questions of a set take."""
+
+
+class Row(NamedTuple):
+    """Exact match and F1, in hundredths, of one search with what was learned from one source."""
+
+    source: str
+    search: str
+    exact_match: float
+    f1: float
+    calls: int
+
+
 HEAD = (
     f"{'set':20} {'learned from':12} {'search':6} {'EM':>6} {'F1':>6} {'training: questions':>20} "
     f"{'calls':>8} {'seconds':>8} {'test: calls':>12} {'seconds':>8}"
@@ -53,6 +69,7 @@ HEAD = (
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--data", type=Path, default=SHARED)
+    options.add_argument("--chains", type=int, default=0, metavar="N")
     options.add_argument("--brute", type=int, default=0, metavar="N")
     options.add_argument("--calls", type=int, default=300_000, help="of exhaustive search, each")
     options.add_argument("--generated", action="store_true")
@@ -65,47 +82,46 @@ def main() -> None:
         for name, seed, few in itertools.product(UNSEEN, chosen.unseen, (False, True)):
             _unseen(name, seed, few, chosen)
         return
-    calls = sum(
-        _both(name, *(_read(chosen.data / f"{name}_{part}.jsonl") for part in
-                      ("train_100kb", "dev_20kb")))
-        for name in SETS
-    )  # fmt: skip
-    print(f"calls of the three trainings from answers: {calls:,}")
+    train = {name: _read(chosen.data / f"{name}_train_100kb.jsonl") for name in SETS}
+    test = {name: _read(chosen.data / f"{name}_dev_20kb.jsonl") for name in SETS}
+    rows = [row for name in SETS for row in _both(name, train[name], test[name])]
+    rows += _chains(train, test, chosen)
+    for source, search in dict.fromkeys((row.source, row.search) for row in rows):
+        those = [row for row in rows if (row.source, row.search) == (source, search)]
+        means = (fmean(row.exact_match for row in those), fmean(row.f1 for row in those))
+        calls = f"{sum(row.calls for row in those):,} calls in training"
+        print(f"{'mean':20} {source:12} {search:6} {means[0]:6.1f} {means[1]:6.1f} {calls:>29}")
     if chosen.generated:
         print(HEAD)
         for name in SETS:
             for split in ("iid", "compgen"):
                 _generated(name, split)
-    if chosen.brute:
-        for name in SETS:
-            _brute(name, _read(chosen.data / f"{name}_train_100kb.jsonl"), chosen)
 
 
 def _read(path: Path) -> list[World]:
     return list(read_worlds(str(path)))
 
 
-def _both(name: str, train: Sequence[World], test: Sequence[World]) -> int:
-    """The rows of one set; returns the calls of the training from answers."""
+def _both(name: str, train: Sequence[World], test: Sequence[World]) -> list[Row]:
+    """The rows of one set, learned from gold and from answers."""
     started = time.perf_counter()
     gold = learn_from_gold(train)
     seconds = time.perf_counter() - started
-    for search in SEARCHES:
-        _row(name, "gold", search, gold, seconds, test)
+    rows = [_row(name, "gold", search, gold, seconds, test) for search in SEARCHES]
     started = time.perf_counter()
     learned = learn_from_answers(train)
     seconds = time.perf_counter() - started
-    _row(name, "answers", "TMN-S", learned, seconds, test)
+    rows.append(_row(name, "answers", "TMN-S", learned, seconds, test))
     for kind in learned.kinds:
         if kind.left:
             print(f"  {kind.pattern}: {len(kind.left)} of {kind.questions} not explained; "
                   f"{kind.stopped}")  # fmt: skip
-    return learned.calls
+    return rows
 
 
 def _row(
     name: str, source: str, search: str, learned: Learned, training: float, test: Sequence[World]
-) -> None:
+) -> Row:
     scorer, started = AnalogyScorer(learned.model), time.perf_counter()
     exact: list[bool] = []
     shared: list[float] = []
@@ -119,12 +135,13 @@ def _row(
         calls += agents.calls
     seconds = time.perf_counter() - started
     explained = f"{learned.explained} of {learned.questions}"
+    row = Row(source, search, 100 * fmean(exact), 100 * fmean(shared), learned.calls)
     print(
-        f"{name:20} {source:12} {search:6} {100 * sum(exact) / len(exact):6.1f} "
-        f"{100 * sum(shared) / len(shared):6.1f} {explained:>20} {learned.calls:8,} "
-        f"{training:8.1f} {calls:12,} {seconds:8.1f}",
+        f"{name:20} {source:12} {search:6} {row.exact_match:6.1f} {row.f1:6.1f} {explained:>20} "
+        f"{learned.calls:8,} {training:8.1f} {calls:12,} {seconds:8.1f}",
         flush=True,
     )
+    return row
 
 
 def _unseen(name: str, seed: int, few: bool, chosen: argparse.Namespace) -> None:
@@ -207,96 +224,28 @@ def _generated(name: str, split: str) -> None:
         _row(f"{name} {split}", "answers", "TMN-S", learned, seconds, parts["test"])
 
 
-def _brute(name: str, worlds: Sequence[World], chosen: argparse.Namespace) -> None:
-    """An exhaustive search (the paper samples) on the first question of some worlds."""
-    started = time.perf_counter()
-    for world in worlds[: chosen.brute]:
-        question = world.without_gold().questions[0]
-        for depth in (2, 3):
-            agents = Agents(world.without_gold())
-            found = exhaustive_search(question.text, question.answer, agents, depth, chosen.calls)
-            print(
-                f"{name}: depth {depth}, {found.calls:,} calls"
-                f"{'' if found.finished else ' (stopped)'}, {len(found.decompositions)} "
-                f"decompositions end in the answer: {question.text}",
-                flush=True,
-            )
-    print(f"{name}: {time.perf_counter() - started:.0f} s")
-
-
-_OPERATORS = (
-    *("select", "project", "project_values_flat_unique"),
-    *("filter", "projectValues", "filterValues_keys"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ExhaustiveResult:
-    """What the exhaustive search came to for one question.
-
-    Args:
-        calls: questions to agents.
-        decompositions: those that end in the recorded answer.
-        finished: whether everything up to the depth was tried.
-    """
-
-    calls: int
-    decompositions: tuple[tuple[Hop, ...], ...]
-    finished: bool
-
-
-def exhaustive_search(
-    text: str, answer: Value, agents: Agents, depth: int, calls: int
-) -> ExhaustiveResult:
-    """Try all decompositions of one question, shorter ones first (CommaQA, appendix B).
-
-    Every question goes to every agent, with the entities of the question and all earlier answers
-    in its blanks, by every operator with the transformations that the data has. What ends in the
-    recorded answer is a decomposition, right or not. Nothing is remembered, shared or ruled out,
-    so that the calls are what the paper counts.
-
-    Args:
-        text: the question.
-        answer: what is recorded.
-        agents: of its world; nothing else of the world is used but examples of valid inputs.
-        depth: hops, at most.
-        calls: questions to agents, at most.
-    """
-    before, forms = agents.calls, forms_of(agents.world.language)
-    valid = frozenset().union(*agents.world.entities.values())
-    _, entities = opened(text, known_entities(text, valid))
-    decompositions: list[tuple[Hop, ...]] = []
-    level: list[tuple[tuple[Hop, ...], tuple[Value, ...]]] = [((), ())]
-    for _ in range(depth):
-        longer: list[tuple[tuple[Hop, ...], tuple[Value, ...]]] = []
-        for hops, answers in level:
-            for hop in _all_hops(forms, entities, len(hops)):
-                if agents.calls - before >= calls:
-                    spent = agents.calls - before
-                    return ExhaustiveResult(spent, tuple(decompositions), finished=False)
-                value = run_hop(hop, answers, agents.ask)
-                if value is None or is_empty(value):
-                    continue
-                longer.append(((*hops, hop), (*answers, value)))
-                if exact_match(value, answer):
-                    decompositions.append((*hops, hop))
-        level = longer
-    return ExhaustiveResult(agents.calls - before, tuple(decompositions), finished=True)
-
-
-def _all_hops(
-    forms: Mapping[Form, Sequence[str]], entities: Sequence[str], answers: int
-) -> Iterator[Hop]:
-    """Every hop that can be written; after the first it uses the last answer."""
-    fills = [*entities, *(f"#{number}" for number in range(1, answers + 1))]
-    for form, agents in forms.items():
-        for arguments in itertools.product(fills, repeat=form.blanks):
-            if answers and form.blanks and f"#{answers}" not in arguments:
-                continue
-            for at, agent in itertools.product(range(len(form.phrasings)), agents):
-                question = form.fill(arguments, at)
-                for operator in _OPERATORS if references(question) else _OPERATORS[:1]:
-                    yield Hop(operator, agent, question)
+def _chains(
+    train: Mapping[str, list[World]], test: Mapping[str, list[World]], chosen: argparse.Namespace
+) -> list[Row]:
+    """The rows of what is learned from chains that are found for one question at a time."""
+    rows: list[Row] = []
+    finders: dict[str, Callable[[str], Finder]] = {}
+    if chosen.chains:
+        finders["chains"] = lambda name: sampled(Sampling(DEPTHS[name], chosen.chains), Random(1))
+    if chosen.brute:
+        finders["exhaustive"] = lambda _: exhaustive(3, chosen.calls)
+    for source, finder in finders.items():
+        for name, worlds in train.items():
+            if source == "exhaustive":
+                firsts = (replace(one, questions=one.questions[:1]) for one in worlds)
+                worlds = list(itertools.islice(firsts, chosen.brute))
+            started = time.perf_counter()
+            learned = learn_from_chains(worlds, finder(name))
+            seconds = time.perf_counter() - started
+            rows += [
+                _row(name, source, search, learned, seconds, test[name]) for search in SEARCHES
+            ]
+    return rows
 
 
 if __name__ == "__main__":

@@ -9,13 +9,15 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
-from benchmarks.commaqa import exhaustive_search, unseen_kinds
+from benchmarks.chains import Sampling, exhaustive, learn_from_chains, sampled
+from benchmarks.commaqa import unseen_kinds
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.decomposition import Hop, parse_hops
@@ -483,14 +485,48 @@ def test_the_cheapest_whole_wins(agents: Agents):
 
 
 def test_the_exhaustive_search_finds_every_way_and_counts_each_call(agents: Agents):
-    found = exhaustive_search("What did those born in 1907 win?", ["Medal"], agents, 2, 10_000)
-    assert found.finished
-    assert found.calls == agents.calls
-    lines = [[hop.question for hop in hops] for hops in found.decompositions]
+    asked = ("What did those born in 1907 win?", ["Medal"], agents)
+    chains = exhaustive(2, 10_000)(*asked)
+    assert chains.finished
+    assert chains.calls == agents.calls
+    lines = [[hop.question for hop in hops] for hops in chains.found]
     assert ["Who was born in 1907?", "What did #1 win?"] in lines
-    short = exhaustive_search("What did those born in 1907 win?", ["Medal"], agents, 3, 20)
+    short = exhaustive(3, 20)(*asked)
     assert not short.finished
     assert short.calls <= 30
+
+
+def test_sampled_chains_end_in_the_answer(agents: Agents):
+    asked = ("What did those born in 1907 win?", ["Medal"], agents)
+    chains = sampled(Sampling(2, 200), Random(1))(*asked)
+    assert chains.calls == agents.calls
+    lines = [[hop.question for hop in hops] for hops in chains.found]
+    assert ["Who was born in 1907?", "What did #1 win?"] in lines
+    assert all(run_hops(hops, agents)[-1] == ["Medal"] for hops in chains.found)
+    assert sampled(Sampling(1, 200), Random(1))(*asked).found == ()
+
+
+def test_what_is_learned_from_chains_answers_other_worlds():
+    schema = read_schema("explicit")
+    train, test = (
+        [read_world(row, "-", "-") for row in generate(schema, "iid", part, 3, questions)]
+        for part, questions in (("train", 60), ("dev", 20))
+    )
+    find = partial(sampled, Sampling(3, 20))
+    learned = learn_from_chains(train, find(Random(1)), keep=2)
+    unguided = learn_from_chains(train, sampled(Sampling(3, 20, guide=0.0), Random(1)), keep=2)
+    assert unguided.explained < learned.explained
+    assert 0 < learned.explained <= learned.questions == 60
+    assert learned.calls > 60
+    same = learn_from_chains(map(World.without_gold, train), find(Random(1)), keep=2)
+    assert write_model(same.model) == write_model(learned.model)
+    scorer = AnalogyScorer(learned.model)
+    right = [
+        exact_match(best_first(one.text, Agents(world), scorer).answer, one.answer)
+        for world in test
+        for one in world.questions
+    ]
+    assert any(right)
 
 
 # -- models and the command -----------------------------------------------------------------------

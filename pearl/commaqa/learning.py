@@ -66,7 +66,7 @@ _ERRORS = 0.2  # the share of its answers that may be wrong
 Report = Callable[[str], None]
 """Takes a line of what is found."""
 
-_Way: TypeAlias = tuple[str, tuple[Move, ...]]
+Way: TypeAlias = tuple[str, tuple[Move, ...]]
 """A kind of question, as its text with holes, and the moves that one such question took."""
 
 
@@ -129,7 +129,7 @@ def learn_from_gold(worlds: Iterable[World]) -> Learned:
     Args:
         worlds: with decompositions. A question without one is left out.
     """
-    examples: list[_Way] = []
+    examples: list[Way] = []
     forms: dict[Form, Counter[str]] = {}
     questions = 0
     for world in worlds:
@@ -153,7 +153,7 @@ def learn_from_gold(worlds: Iterable[World]) -> Learned:
                 examples.append((pattern, readable))
                 for hop, move in zip(question.hops, readable, strict=True):
                     forms.setdefault(move.form, Counter()).setdefault(hop.agent, 1)
-    return Learned(_model("gold", forms, examples), questions, len(examples), 0)
+    return Learned(model_of("gold", forms, examples), questions, len(examples), 0)
 
 
 def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None) -> Learned:
@@ -178,7 +178,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
             case = Case(pattern, entities, question.answer, asked[-1])
             cases.setdefault(pattern, []).append(case)
     kinds = _explain_all(cases, report)
-    examples: list[_Way] = []
+    examples: list[Way] = []
     left: list[Case] = []
     for kind in kinds:
         those = cases[kind.pattern]
@@ -198,7 +198,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
         replace(kind, left=tuple(one for one in kind.left if id(one) not in done)) for kind in kinds
     )
     return Learned(
-        _model("answers", forms, examples),
+        model_of("answers", forms, examples),
         sum(map(len, cases.values())),
         len(examples),
         sum(one.agents.calls for one in asked),
@@ -206,10 +206,10 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
     )
 
 
-def _model(
+def model_of(
     source: str,
     forms: Mapping[Form, Mapping[str, int]],
-    examples: Iterable[_Way],
+    examples: Iterable[Way],
 ) -> Model:
     """A model of examples: how often each pattern went which way.
 
@@ -317,7 +317,7 @@ def _needed(programs: Sequence[Program], cases: Sequence[Case]) -> tuple[Program
 
 
 def _explain_alone(
-    cases: Iterable[Case], known: Sequence[_Way]
+    cases: Iterable[Case], known: Sequence[Way]
 ) -> list[tuple[Case, tuple[Move, ...]]]:
     """For each question, of the programs that give its answer, the one that fits its words best.
 
@@ -380,7 +380,7 @@ class _Ties:
         ways: kinds of question, and how each is thought to go.
     """
 
-    def __init__(self, ways: Sequence[_Way]) -> None:
+    def __init__(self, ways: Sequence[Way]) -> None:
         self._ways = max(1, len(ways))
         pairs = [({*words_of(text)}, {move.form for move in moves}) for text, moves in ways]
         self._words = Counter(word for words, _ in pairs for word in words)
