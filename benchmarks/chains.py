@@ -38,7 +38,11 @@ from pearl.lang.values import Pairs, Value
 _ONCE = ("select",)
 _OVER_LISTS = ("project_values_flat_unique", "project_values_flat", "project", "filter")
 _OVER_PAIRS = ("projectValues", "filterValues_keys")
-_OPERATORS = (*_ONCE, *_OVER_LISTS, *_OVER_PAIRS)
+_OPERATORS = (
+    *("select", "project", "project_values_flat_unique"),
+    *("filter", "projectValues", "filterValues_keys"),
+)
+"""Those of the exhaustive search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +163,7 @@ def exhaustive(depth: int, calls: int) -> Finder:
     """A finder that tries all chains, shorter ones first (CommaQA, appendix B).
 
     Every question goes to every agent, with the entities of the question and all earlier answers
-    in its blanks, by every operator with the transformations that the data has.
+    in its blanks, by every operator with the transformations that most of the data has.
 
     Args:
         depth: hops, at most.

@@ -184,13 +184,15 @@ def test_compgen_holds_out_what_it_says(name: str):
     schema = read_schema(name)
     # Arithmetic is named by its operation.
     public = {ask.name: ask.total or ask.name for ask in schema.asks.values()}
-    held = {(public[one], public[other]) for one, other in schema.splits["compgen"]}
+    held = {(public[one], public[other]) for one, other in schema.splits["compgen"].held_out}
     seen: dict[str, set[str]] = defaultdict(set)
     words: dict[str, set[str]] = defaultdict(set)
     for part in PARTS:
         tested = set()
         for row, world in worlds(name, "compgen", part):
-            assert row["generated"]["held_out"] == [list(x) for x in schema.splits["compgen"]]
+            assert row["generated"]["held_out"] == [
+                list(x) for x in schema.splits["compgen"].held_out
+            ]
             for data, question in zip(asked(row), world.questions, strict=True):
                 found = pairs(world, question)
                 assert bool(found & held) == (part == "test"), question.text
@@ -213,8 +215,26 @@ def test_the_document_counts_kinds_as_the_schema_has_them(name: str):
     fewest, most = schema.limits.steps
     document = (ROOT / "docs/generating.md").read_text("utf-8")
     assert re.search(rf"\| `{name}` \| .* \| {len(theories)} \| {fewest}–{most} \|", document)
-    held = ", ".join(f"`{one} → {other}`" for one, other in schema.splits["compgen"])
+    held = ", ".join(f"`{one} → {other}`" for one, other in schema.splits["compgen"].held_out)
     assert f"| `{name}` | {held} | {len(train)} | {len(test)} |" in document
+
+
+def test_a_file_has_the_published_kinds_of_question_and_nothing_else(shared: Path):
+    """In the published words; the split that tests compositions has none of them in its test."""
+    for split in ("published", "published_cg"):
+        made = {part: list(generate(read_schema("throws"), split, part, 1, 60)) for part in PARTS}
+        patterns = {
+            part: {one["config"]["questions"][0] for row in found for one in asked(row)}
+            for part, found in made.items()
+        }
+        source = shared / "commaqa" / "numeric_train_100kb.jsonl"
+        published = {one.theory for world in read_worlds(str(source)) for one in world.questions}
+        assert patterns["train"] == patterns["dev"] == published
+        if split == "published":
+            assert patterns["test"] == published
+        else:
+            assert len(patterns["test"]) == 8
+            assert not patterns["test"] & published
 
 
 def test_parts_have_the_same_kinds_and_worlds_of_their_own():
@@ -424,6 +444,12 @@ BAD = [
      "splits.compgen.held_out: no question puts ships_in to the answer of tons_of."),
     ('held_out = [["ships_under", "tons_of"]]', 'held_out = [["tons_of", "most"]]',
      "splits.compgen.held_out: no training question is left with the ask tons_of."),
+    ('held_out = [["ships_under", "tons_of"]]', 'kinds = ["load(ships_lying($harbor))"]',
+     "splits.compgen: there is no kind of question load(ships_lying($harbor)): use "
+     "load(ships_lying($harbour))."),
+    ('held_out = [["ships_under", "tons_of"]]', 'test = ["load(ships_lying($harbour))"]',
+     "splits.compgen.test: give kinds beside it"),
+    ("[splits.compgen]", '[splits.compgen]\nkinds = ["load"]', "give held_out or kinds, not both"),
     ("[splits.compgen]", "[splits.iid]", "splits.iid: it holds nothing out: leave it away."),
 ]  # fmt: skip
 

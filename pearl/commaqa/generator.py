@@ -250,7 +250,7 @@ def generate(
         schema: what worlds and questions are made of.
         split: ``iid``, or one of the schema's.
         part: one of `PARTS`. In a split that holds pairs out, ``test`` has questions with such a
-            pair, and ``train`` and ``dev`` have none.
+            pair, and ``train`` and ``dev`` have none; one that names kinds has those alone.
         seed: any number.
         questions: how many, over all rows.
 
@@ -260,7 +260,7 @@ def generate(
     seeds = f"{schema.name}/{split}/{part}/{seed}"
     train, test = divided(schema, split, theories_of(schema))
     theories = test if part == PARTS[-1] else train
-    held = schema.splits[split]
+    held = schema.splits[split].held_out
     source = {"schema": schema.name, "split": split, "part": part, "seed": seed}
     random = Random(seeds)  # noqa: S311 - data, not secrets
     turn = _turns(random)

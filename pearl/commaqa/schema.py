@@ -145,6 +145,21 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """How a split divides the kinds of questions.
+
+    Args:
+        held_out: pairs that training must not have; test questions have one at least.
+        kinds: the only kinds of training and development questions; empty for any.
+        test: the only kinds of test questions; empty for those of training.
+    """
+
+    held_out: tuple[Pair, ...] = ()
+    kinds: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """What a question may be.
 
@@ -167,7 +182,7 @@ class Schema:
         path: the file, for messages.
         name: what it is called.
         about: one sentence.
-        splits: by name, the pairs that training must not have.
+        splits: by name.
     """
 
     path: str
@@ -177,7 +192,7 @@ class Schema:
     relations: Mapping[str, Relation]
     asks: Mapping[str, Ask]
     pieces: Mapping[str, Piece]
-    splits: Mapping[str, tuple[Pair, ...]]
+    splits: Mapping[str, Split]
     limits: Limits
 
     def looked_up(self, steps: tuple[Step, ...]) -> frozenset[str]:
@@ -603,12 +618,19 @@ def _step(text: str, table: _Table, place: str, asks: Mapping[str, Ask]) -> Step
     return Step(name, operation, tuple(arguments))
 
 
-def _splits(table: _Table, asks: Mapping[str, Ask]) -> dict[str, tuple[Pair, ...]]:
-    splits: dict[str, tuple[Pair, ...]] = {IID: ()}
+def _splits(table: _Table, asks: Mapping[str, Ask]) -> dict[str, Split]:
+    splits = {IID: Split()}
     for name in table.data:
         table.check(name != IID, "it holds nothing out: leave it away.", name)
         split = table.table(name)
-        split.only("held_out")
+        split.only("held_out", "kinds", "test")
+        if "kinds" in split.data:
+            split.check("held_out" not in split.data, "give held_out or kinds, not both.")
+            kinds = tuple(split.get("kinds", "texts"))
+            test = tuple(split.get("test", "texts")) if "test" in split.data else ()
+            splits[name] = Split(kinds=kinds, test=test)
+            continue
+        split.check("test" not in split.data, "give kinds beside it: those of training.", "test")
         held = split.data.get("held_out")
         message = 'give pairs of asks, as [["one", "other"]].'
         split.check(isinstance(held, list) and held, message, "held_out")
@@ -618,5 +640,5 @@ def _splits(table: _Table, asks: Mapping[str, Ask]) -> dict[str, tuple[Pair, ...
             split.check(known, message, "held_out")
             one, other = (split.known(ask, asks, "ask", "held_out") for ask in pair)
             pairs.append((one, other))
-        splits[name] = tuple(pairs)
+        splits[name] = Split(tuple(pairs))
     return splits

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import product
 from random import Random
 from typing import Any, NamedTuple
@@ -208,6 +209,7 @@ def divided(
 
     In a split that holds pairs out, a test question has at least one of them and no training
     question has any, while every ask and every piece of a test question also comes in training.
+    In one that names kinds, training has those alone, and so has the test, but for its own.
 
     Raises:
         InputError: there is no such split, or it does not hold what it says.
@@ -217,11 +219,14 @@ def divided(
         raise InputError(f"{schema.path}: no split is called {split}: use {known}.")
     if split == IID:
         return theories, theories
+    if named := schema.splits[split].kinds:
+        train = _of_kinds(schema, split, named, theories)
+        return train, _of_kinds(schema, split, schema.splits[split].test, theories) or train
     place = f"{schema.path}: splits.{split}.held_out"
-    held = set(schema.splits[split])
+    held = set(schema.splits[split].held_out)
     test = tuple(theory for theory in theories if held & set(theory.pairs))
     train = tuple(theory for theory in theories if not held & set(theory.pairs))
-    for pair in schema.splits[split]:
+    for pair in schema.splits[split].held_out:
         if not any(pair in theory.pairs for theory in test):
             raise InputError(f"{place}: no question puts {pair[1]} to the answer of {pair[0]}.")
     seen, needed = (
@@ -235,6 +240,25 @@ def divided(
         if part not in seen:
             raise InputError(f"{place}: no training question is left with the {part}.")
     return train, test
+
+
+def _of_kinds(
+    schema: Schema, split: str, names: Iterable[str], theories: tuple[Theory, ...]
+) -> tuple[Theory, ...]:
+    """The theories of these names.
+
+    Raises:
+        InputError: there is no such theory; names one that is close.
+    """
+    known = {theory.name: theory for theory in theories}
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, 1) or list(known)[:3]
+            raise InputError(
+                f"{schema.path}: splits.{split}: there is no kind of question {name}: use "
+                f"{', '.join(close)}."
+            )
+    return tuple(known[name] for name in names)
 
 
 # Possible worlds.
