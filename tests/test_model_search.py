@@ -219,10 +219,11 @@ def test_who_has_to_be_waited_for_is_refused_at_once():
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> tuple[Path, list[Question]]:
-    """A generated file of 20 questions."""
+def made(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, list[Question]]:
+    """A generated file of 20 questions, of the schema that a test names or of gardeners."""
     data = tmp_path / "made.jsonl"
-    told = ("--schema", "numeric", "--questions", "20", "--seed", "3")
+    schema = getattr(request, "param", "numeric")
+    told = ("--schema", schema, "--questions", "20", "--seed", "3")
     assert call("generate", "commaqa", *told, "-o", data).code == 0
     return data, [one for world in read_worlds(str(data)) for one in world.questions]
 
@@ -253,6 +254,7 @@ def evaluated(data: Path, *options: str | Path) -> Result:
     return call("eval", "commaqa", "--data", data, "--methods", "tmn-model", "--json", *options)
 
 
+@pytest.mark.parametrize("made", ["explicit", "implicit", "numeric", "throws"], indirect=True)
 def test_a_question_is_not_shown_its_own_decomposition(
     model: Any, made: tuple[Path, list[Question]], tmp_path: Path
 ):
