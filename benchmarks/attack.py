@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -257,7 +258,7 @@ def in_flight(folder: Path, options: argparse.Namespace) -> Iterator[str]:
         try:
             crash(batch, stub, options.kills, expected, seed=7)
         except AssertionError as error:
-            lost = f"{error}"[:300] or "the books differ"
+            lost = why(error)
         yield from [lost] + [""] * (options.kills - 1)
 
 
@@ -271,8 +272,13 @@ def endpoint(folder: Path, kinds: tuple[str, ...], share: float, asked: int) -> 
                 if not (stopped(batch) if STOPPING.intersection(kinds) else books.go().failed):
                     return ""
         except AssertionError as error:
-            return f"{', '.join(kinds)}: {error}"[:300]
+            return f"{', '.join(kinds)}: {why(error)}"
     return f"{', '.join(kinds)}: not all are answered after {GOES} goes"
+
+
+def why(error: AssertionError) -> str:
+    """What was to hold, and did not."""
+    return f"{traceback.extract_tb(error.__traceback__)[-1].line}: {error}"[:300]
 
 
 def stopped(batch: Batch) -> bool:
