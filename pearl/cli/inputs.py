@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pearl.lang.source import InputError, Source, plan_row, read_source, refuse_same
+from pearl.lang.source import (
+    InputError,
+    Source,
+    decoded,
+    plan_row,
+    read_lines,
+    read_source,
+    refuse_same,
+)
 from pearl.lang.text import pattern
 
 if TYPE_CHECKING:
@@ -46,17 +54,41 @@ def read_inputs(paths: Sequence[str]) -> tuple[list[Input], list[InputError]]:
     Raises:
         InputError: nothing can be read: the first reason why.
     """
-    found: dict[str, Input] = {}
     problems: list[InputError] = []
+    return list(each_input(paths, problems.append)), problems
+
+
+def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) -> Iterator[Input]:
+    """Every plan and library below some paths, in order, each once, while they are read.
+
+    Args:
+        paths: files and folders.
+        refused: is told what cannot be read, once anything can.
+
+    Raises:
+        InputError: nothing can be read: the first reason why.
+    """
+    waiting: list[InputError] | None = []
+    seen: set[str] = set()
     for path in paths:
+        files: set[str] = set()
         for given in _inputs(path):
             if isinstance(given, InputError):
-                problems.append(given)
-            else:
-                found.setdefault(given.source.name, given)
-    if problems and not found:
-        raise problems[0]
-    return list(found.values()), problems
+                (refused if waiting is None else waiting.append)(given)
+                continue
+            name = given.source.name
+            # Of a file with rows its own name is enough.
+            file = name.rpartition(":")[0] if given.row else name
+            if file in seen:
+                continue
+            for problem in waiting or ():
+                refused(problem)
+            waiting = None
+            files.add(file)
+            yield given
+        seen |= files
+    if waiting:
+        raise waiting[0]
 
 
 def _inputs(path: str) -> Iterator[Input | InputError]:
@@ -72,20 +104,23 @@ def _inputs(path: str) -> Iterator[Input | InputError]:
             yield from _inputs(str(file))
         return
     try:
-        source = read_source(path, "plan")
+        if path.endswith(".jsonl"):
+            for name, line in read_lines(path, "plan"):
+                yield _row(name, line)
+        else:
+            source = read_source(path, "plan")
+            yield Input(source, kind_of(source))
     except InputError as error:
         yield error
-        return
-    if not path.endswith(".jsonl"):
-        yield Input(source, kind_of(source))
-        return
-    for number, line in enumerate(source.text.split("\n"), 1):
-        name = f"{source.name}:{number}"
-        try:
-            if line.strip():
-                yield Input(Source(name, plan_row(line, name)["plan"]), Kind.PLAN, row=True)
-        except InputError as error:
-            yield error
+
+
+def _row(name: str, line: bytes) -> Input | InputError:
+    """The plan of a row, or what is wrong with the row."""
+    try:
+        text = plan_row(decoded(name, line, "row").text, name)["plan"]
+    except InputError as error:
+        return error
+    return Input(Source(name, text), Kind.PLAN, row=True)
 
 
 def kind_of(source: Source) -> Kind:
@@ -156,6 +191,16 @@ def folder_of(source: Source) -> Path | None:
         if name and Path(name).is_file():
             return Path(name).parent
     return None
+
+
+def selection_for(select: Sequence[str], ignore: Sequence[str], folder: Path | None) -> Selection:
+    """Which rules speak: as was said, else as the project says that a folder is in.
+
+    Raises:
+        InputError: no rule's code starts so, or the project's settings cannot be read.
+    """
+    config = read_config(folder)
+    return read_selection(select or config.select, ignore or config.ignore)
 
 
 def read_selection(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Selection:

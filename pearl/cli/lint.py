@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pearl.cli import NoAnswer
 from pearl.cli.options import load, load_for, shared
-from pearl.cli.output import emit, emit_json, on_terminal, write
+from pearl.cli.output import counting, emit, emit_json, on_terminal, show, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from pearl.cli.corpus import Checked
+    from pearl.cli.inputs import Input
     from pearl.lint.checker import Selection
-    from pearl.lint.render.report import Report
     from pearl.lint.rules.base import Rule
 
 
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     type=click.Choice(["terminal", "prompt", "json", "sarif", "github"]),
 )  # fmt: skip
 @click.option("--statistics", is_flag=True, help="Only count the findings of each rule.")
+@click.option("--no-cache", is_flag=True, help="Check every text anew, however many there are.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even where there are findings.")
 @shared("library", "json")
 def lint_command(
@@ -49,80 +53,137 @@ def lint_command(
     ignore: tuple[str, ...],
     form: str,
     statistics: bool,
+    no_cache: bool,
     exit_zero: bool,
     libraries: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Check PATHS: .plan and .actions files, folders of them, .jsonl files whose rows have a
     "plan", or - for standard input. With --fix, a fixed standard input is printed, and what is
-    left to mend is told on standard error."""
-    from pearl.cli.inputs import Kind, folder_of, read_config, read_inputs, read_selection
-    from pearl.lang.parser import parse
+    left to mend is told on standard error. Many plans are checked on all cores, and what is
+    found in them is kept below ~/.cache for the next time."""
+    from pearl.cli.corpus import FEW, Checks, check_all
+    from pearl.cli.inputs import each_input, selection_for
     from pearl.lang.source import InputError
-    from pearl.lint.checker import check, check_library, fix
     from pearl.lint.render import RENDERERS
-    from pearl.lint.render.report import Report
 
     form = "json" if as_json else form
-    selections: dict[Path | None, Selection] = {}
-    inputs, problems = read_inputs(paths)
-    fixing = safe or unsafe
-    # What cannot be fixed is refused before anything is changed.
-    for given in inputs if fixing else ():
+    problems: list[InputError] = []
+    inputs = each_input(paths, problems.append)
+    if safe or unsafe:
+        inputs = _fixed(
+            list(inputs), libraries, partial(selection_for, select, ignore), unsafe=unsafe
+        )
+        if "-" in paths and (statistics or form != "terminal"):
+            raise InputError("- with --fix prints the fixed text: leave out the other format.")
+    checks = Checks(libraries, select, ignore, "" if statistics else form, not no_cache)
+    counts = _Counts()
+    rows = _rows(paths) if sys.stderr is not None and sys.stderr.isatty() else 0
+    with counting("plans", rows if rows > FEW else 0) as done:
+        parts = counts.parts(check_all(inputs, checks), done)
+        if statistics:
+            deque(parts, maxlen=0)
+        for text in () if statistics else RENDERERS[form].whole(parts, counts.flagged):
+            if form == "terminal":
+                click.echo(text, nl=False, err="-" in paths and (safe or unsafe))
+            else:
+                show(text)
+    if statistics:
+        _statistics(counts, as_json=form == "json")
+    elif form == "terminal":
+        _summary(counts, "plan" if any(path.endswith(".jsonl") for path in paths) else "file")
+    for problem in problems:
+        click.echo(f"pearl: {printable(str(problem))}", err=True)
+    raise click.exceptions.Exit(1 if problems or (counts.sources and not exit_zero) else 0)
+
+
+def _fixed(
+    inputs: list[Input],
+    libraries: tuple[str, ...],
+    selection: Callable[[Path | None], Selection],
+    *,
+    unsafe: bool,
+) -> Iterator[Input]:
+    """Texts after their fixes, which are written; what cannot be fixed is refused before."""
+    from pearl.cli.inputs import Kind, folder_of
+    from pearl.lang.source import InputError
+    from pearl.lint.checker import fix
+
+    for given in inputs:
         if given.row:
             raise InputError(f"{given.source.name}: rows of a .jsonl file cannot be fixed.")
-        if given.source.name == "-" and (statistics or form != "terminal"):
-            raise InputError("- with --fix prints the fixed text: leave out the other format.")
-    reports: list[Report] = []
-    for given in inputs:
-        library, source = load_for(given.source, libraries), given.source
-        folder = folder_of(source)
-        if folder not in selections:
-            config = read_config(folder)
-            told = (select or config.select, ignore or config.ignore)
-            selections[folder] = read_selection(*told)
-        selection = selections[folder]
-        if fixing and given.kind is Kind.PLAN:
-            source = fix(source, library, selection, unsafe=unsafe)
-        if fixing and source.name == "-":
+
+    def fixed(given: Input) -> Input:
+        source = given.source
+        if given.kind is Kind.PLAN:
+            chosen = selection(folder_of(source))
+            source = fix(source, load_for(source, libraries), chosen, unsafe=unsafe)
+        if source.name == "-":
             emit(source.text)
         elif source.text != given.source.text:
             write(source.name, source.text)
             click.echo(f"fixed {printable(source.name)}", err=True)
-        if given.kind is Kind.LIBRARY:
-            found = check_library(source, selection, library)
-        else:
-            found = check(parse(source), library, selection)
-        reports.append(Report(source, found))
-    if statistics:
-        _statistics(reports, as_json=form == "json")
-    elif form == "terminal":
-        to_stderr = fixing and any(one.source.name == "-" for one in inputs)
-        click.echo(RENDERERS[form](reports), nl=False, err=to_stderr)
-        _summary(reports)
-    elif text := RENDERERS[form](reports):
-        emit(text)
-    for problem in problems:
-        click.echo(f"pearl: {printable(str(problem))}", err=True)
-    flagged = any(report.diagnostics for report in reports)
-    raise click.exceptions.Exit(1 if problems or (flagged and not exit_zero) else 0)
+        return replace(given, source=source)
+
+    return map(fixed, inputs)
 
 
-def _statistics(reports: Sequence[Report], *, as_json: bool) -> None:
+def _rows(paths: Sequence[str]) -> int:
+    """How many lines the files with rows have."""
+    count = 0
+    for path in paths:
+        if path.endswith(".jsonl") and Path(path).is_file():
+            with Path(path).open("rb") as file:
+                count += sum(block.count(b"\n") for block in iter(partial(file.read, 1 << 20), b""))
+    return count
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What many checks come to.
+
+    Args:
+        checked: how many texts.
+        sources: those in which anything was found.
+        findings: how many findings.
+        errors: those that are errors.
+        flagged: texts, by the rules that flag them.
+        times: findings, by rule.
+    """
+
+    checked: int = 0
+    sources: int = 0
+    findings: int = 0
+    errors: int = 0
+    flagged: Counter[str] = field(default_factory=Counter)
+    times: Counter[str] = field(default_factory=Counter)
+
+    def parts(self, checked: Iterable[Checked], done: Callable[[], None]) -> Iterator[str]:
+        """What is said of texts, which are counted on the way."""
+        for one in checked:
+            self.checked += 1
+            if one.codes:
+                self.sources += 1
+                self.findings += len(one.codes)
+                self.errors += one.errors
+                self.flagged.update(set(one.codes))
+                self.times.update(one.codes)
+            done()
+            if one.said:
+                yield one.said
+
+
+def _statistics(counts: _Counts, *, as_json: bool) -> None:
     """How many sources each rule flags, and how often."""
     from pearl.lint.rules import RULES
 
-    flagged: Counter[str] = Counter()
-    times: Counter[str] = Counter()
-    for report in reports:
-        times.update(one.code for one in report.diagnostics)
-        flagged.update({one.code for one in report.diagnostics})
+    flagged, times = counts.flagged, counts.times
     rows = [(rule, flagged[rule.code], times[rule.code]) for rule in RULES if flagged[rule.code]]
     rows.sort(key=lambda row: (-row[1], row[0].code))
     if as_json:
         emit_json(
             {
-                "checked": len(reports),
+                "checked": counts.checked,
                 "rules": [
                     {"code": rule.code, "name": rule.name, "flagged": files, "findings": count}
                     for rule, files, count in rows
@@ -132,24 +193,18 @@ def _statistics(reports: Sequence[Report], *, as_json: bool) -> None:
         return
     for rule, files, count in rows:
         click.echo(f"{rule.code} {rule.name:24} {files:6} flagged {count:6} findings")
-    click.echo(f"{len(reports)} checked")
+    click.echo(f"{counts.checked} checked")
 
 
-def _summary(reports: Sequence[Report]) -> None:
-    from pearl.lang.diagnostics import Severity
-
-    found = [one for report in reports for one in report.diagnostics]
-    errors = sum(one.severity is Severity.ERROR for one in found)
-    rows = any(report.source.name.rpartition(":")[0].endswith(".jsonl") for report in reports)
-    noun = "plan" if rows else "file"
-    checked = f"{counted(len(reports), noun)} checked"
-    if not found:
+def _summary(counts: _Counts, noun: str) -> None:
+    checked = f"{counted(counts.checked, noun)} checked"
+    if not counts.findings:
         click.echo(f"{checked}, no findings.", err=True)
         return
-    flagged = sum(bool(report.diagnostics) for report in reports)
+    warnings = counted(counts.findings - counts.errors, "warning")
     click.echo(
-        f"\n{checked}: {counted(errors, 'error')} and {counted(len(found) - errors, 'warning')} "
-        f"in {counted(flagged, noun)}. pearl rule CODE says more.", err=True,
+        f"\n{checked}: {counted(counts.errors, 'error')} and {warnings} "
+        f"in {counted(counts.sources, noun)}. pearl rule CODE says more.", err=True,
     )  # fmt: skip
 
 

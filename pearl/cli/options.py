@@ -445,14 +445,10 @@ def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
         libraries: as they were named.
         folder: whose project counts; by default the working folder's.
     """
-    from pearl.lang.library import library_source, load_library, parse_library
+    from pearl.lang.library import library_source, parse_library
     from pearl.lang.text import counted, printable
 
-    if not libraries:
-        from pearl.cli.inputs import read_config
-
-        libraries = read_config(folder).library
-    library = load_library(*libraries)
+    library = load_quietly(libraries, folder)
     for name in library.names:
         source = library_source(name)
         if broken := parse_library(source).broken:
@@ -465,16 +461,32 @@ def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
     return library
 
 
-def load_for(source: Source, libraries: tuple[str, ...]) -> Library:
-    """The chosen library; where none is named, a plan's own, if it is one that ships, or that of
-    the project it is in."""
-    from pearl.cli.inputs import folder_of
+def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
+    """As `load`, where the person has been told already of lines that cannot be read."""
+    from pearl.lang.library import load_library
+
+    if not libraries:
+        from pearl.cli.inputs import read_config
+
+        libraries = read_config(folder).library
+    return load_library(*libraries)
+
+
+def own_libraries(source: Source, libraries: tuple[str, ...]) -> tuple[str, ...]:
+    """The libraries that were named; where none was, a plan's own, if they ship."""
     from pearl.lang.source import shipped_actions
 
     said = None if libraries else _OF_PLAN.match(source.text)
     names = tuple(one.strip() for one in said[1].split(",")) if said else ()
-    own = bool(names) and shipped_actions().keys() >= set(names)
-    return load(names if own else libraries, folder_of(source))
+    return names if names and shipped_actions().keys() >= set(names) else libraries
+
+
+def load_for(source: Source, libraries: tuple[str, ...]) -> Library:
+    """The chosen library; where none is named, a plan's own, if it is one that ships, or that of
+    the project it is in."""
+    from pearl.cli.inputs import folder_of
+
+    return load(own_libraries(source, libraries), folder_of(source))
 
 
 def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:

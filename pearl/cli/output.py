@@ -32,7 +32,11 @@ def emit(text: str, output: str = "") -> None:
     if output and output != "-":
         write(output, text)
         return
-    text = text if text.endswith("\n") else f"{text}\n"
+    show(text if text.endswith("\n") else f"{text}\n")
+
+
+def show(text: str) -> None:
+    """Print a piece of a text, as `emit` prints the whole."""
     if on_terminal():
         click.echo(printable_lines(text), nl=False)
     else:
@@ -246,6 +250,39 @@ def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
                 bar.update(task, total=total, completed=done, description=told(progress))
 
         yield changed
+
+
+@contextmanager
+def counting(noun: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on a terminal, for work of many pieces; what is printed meanwhile stands above it.
+
+    Args:
+        noun: what the pieces are.
+        total: how many; with 0 nothing is shown.
+
+    Yields:
+        A function to tell that a piece is done.
+    """
+    if not total:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(noun), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=on_terminal()) as bar:
+        task = bar.add_task("", total=total)
+        done, last = 0, 0.0
+
+        def one() -> None:
+            nonlocal done, last
+            done += 1
+            if time.monotonic() - last > BAR_EVERY or done == total:
+                last = time.monotonic()
+                bar.update(task, completed=done)
+
+        yield one
 
 
 def told(progress: JobProgress) -> str:

@@ -54,6 +54,7 @@ class Span(NamedTuple):
 
 NOWHERE = Span(0, 0)
 _WORD = pattern(r"\S+")
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
@@ -140,10 +141,39 @@ def read_source(path: str, what: str = "file") -> Source:
         InputError: missing, a directory, unreadable, binary, not UTF-8, or empty.
     """
     if path == "-":
-        return _decode("-", _standard_input(what), what)
-    file = Path(path)
+        return decoded("-", _standard_input(what), what)
+    with _readable(path, what):
+        data = Path(path).read_bytes()
+    return decoded(path, data, what)
+
+
+def read_lines(path: str, what: str) -> Iterator[tuple[str, bytes]]:
+    """The lines of a file that are not blank, each with its file and line, one at a time.
+
+    Args:
+        path: the file.
+        what: the noun used in messages.
+
+    Raises:
+        InputError: missing, a directory, unreadable, UTF-16, or empty.
+    """
+    with _readable(path, what), Path(path).open("rb") as file:
+        blank = True
+        for number, line in enumerate(file, 1):
+            if number == 1 and line.startswith(_UTF_16):
+                decoded(path, line, what)
+            if line.strip():
+                blank = False
+                yield f"{path}:{number}", line
+        if blank:
+            decoded(path, b"", what)
+
+
+@contextmanager
+def _readable(path: str, what: str) -> Iterator[None]:
+    """Says what keeps a file from being read."""
     try:
-        data = file.read_bytes()
+        yield
     except IsADirectoryError:
         raise InputError(f"{path} is a directory: name a file in it.") from None
     except FileNotFoundError:
@@ -153,7 +183,6 @@ def read_source(path: str, what: str = "file") -> Source:
         raise InputError(
             f"{path} cannot be read ({reason}): check the path of the {what}."
         ) from None
-    return _decode(path, data, what)
 
 
 def _standard_input(what: str) -> bytes:
@@ -173,9 +202,19 @@ _FORMS = {
 """What a file that is no text is, by its first bytes."""
 
 
-def _decode(name: str, data: bytes, what: str) -> Source:
+def decoded(name: str, data: bytes, what: str) -> Source:
+    """The text of what was read from a place.
+
+    Args:
+        name: the place, for messages.
+        data: its bytes.
+        what: the noun used in messages.
+
+    Raises:
+        InputError: binary, not UTF-8, or empty.
+    """
     shown = "Standard input" if name == "-" else name
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if data.startswith(_UTF_16):
         raise InputError(f"{shown} is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8.")
     for start, kind in _FORMS.items():
         if data.startswith(start):

@@ -5,20 +5,20 @@ Renderers read fields, never prose, and take findings grouped by source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from pearl.lint.render import github, json, prompt, sarif, terminal
-from pearl.lint.render.report import Report
+from pearl.lint.render.report import Renderer, Report
 
-RENDERERS: Mapping[str, Callable[[Sequence[Report]], str]] = MappingProxyType(
+RENDERERS: Mapping[str, Renderer] = MappingProxyType(
     {
         "terminal": terminal.render,
-        "prompt": prompt.render,
+        "prompt": prompt.RENDERER,
         "json": json.render,
         "sarif": sarif.render,
         "github": github.render,
     }
 )
 
-__all__ = ["RENDERERS", "Report"]
+__all__ = ["RENDERERS", "Renderer", "Report"]

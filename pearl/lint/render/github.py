@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.source import Source
 from pearl.lang.text import printable
-from pearl.lint.render.report import Report, place_of_row
+from pearl.lint.render.report import Renderer, Report, one_after_another, place_of_row
 
 
-def render(reports: Sequence[Report]) -> str:
+def _commands(report: Report) -> str:
     """One ``::error`` or ``::warning`` line a finding."""
-    return "".join(_command(one, report.source) for report in reports for one in report.diagnostics)
+    return "".join(_command(one, report.source) for one in report.diagnostics)
+
+
+render = Renderer(_commands, one_after_another)
 
 
 def _command(diagnostic: Diagnostic, source: Source) -> str:

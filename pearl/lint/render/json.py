@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.source import Source, Span
-from pearl.lang.text import json_text
-from pearl.lint.render.report import Report
+from pearl.lint.render.report import Renderer, Report, array, elements
 
 
-def render(reports: Sequence[Report]) -> str:
+def _elements(report: Report) -> str:
+    return elements((as_object(one, report.source) for one in report.diagnostics), 2)
+
+
+def _array(parts: Iterable[str], _: Collection[str]) -> Iterator[str]:
     """A JSON array of findings."""
-    found = [as_object(one, report.source) for report in reports for one in report.diagnostics]
-    return json_text(found)
+    return array(parts, 2, "", lambda: "\n")
+
+
+render = Renderer(_elements, _array)
 
 
 def as_object(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:

@@ -7,13 +7,13 @@ example (docs/design.md, section 5).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.lang.text import shorten
-from pearl.lint.render.report import Report
+from pearl.lint.render.report import Renderer, Report
 from pearl.lint.rules import RULES, unknown_action
 
 HEADING = "The checker rejected your plan. Return the whole corrected plan only."
@@ -31,18 +31,28 @@ def render(reports: Sequence[Report], seen: Collection[str] = ()) -> str:
         reports: findings in one plan; more than one report is put together.
         seen: codes that were reported for the plan before this one too.
     """
-    lines: list[str] = []
-    codes: set[str] = set()
-    for report in reports:
-        errors = [found for found in report.diagnostics if found.severity is Severity.ERROR]
-        codes.update(error.code for error in errors)
-        if errors:
-            lines.extend(_described(report.source, errors))
-    if not lines:
-        return ""
-    for code in sorted(codes.intersection(seen)):
-        lines.extend(_example(code))
-    return "\n".join([HEADING, *lines]) + "\n"
+    told = RENDERER(reports)
+    codes = {error.code for report in reports for error in _errors(report)}
+    examples = [line for code in sorted(codes.intersection(seen)) for line in _example(code)]
+    return told + "".join(f"{line}\n" for line in examples)
+
+
+def _part(report: Report) -> str:
+    return "".join(f"{line}\n" for line in _described(report.source, _errors(report)))
+
+
+def _whole(parts: Iterable[str], _: Collection[str]) -> Iterator[str]:
+    heading = f"{HEADING}\n"
+    for part in parts:
+        yield heading + part
+        heading = ""
+
+
+RENDERER = Renderer(_part, _whole)
+
+
+def _errors(report: Report) -> list[Diagnostic]:
+    return [found for found in report.diagnostics if found.severity is Severity.ERROR]
 
 
 def render_step(source: Source, findings: Sequence[Diagnostic]) -> str:
@@ -66,6 +76,8 @@ def render_step(source: Source, findings: Sequence[Diagnostic]) -> str:
 
 def _described(source: Source, errors: Sequence[Diagnostic]) -> Iterator[str]:
     """The lines about one plan's errors."""
+    if not errors:
+        return
     parsed = parse(source)
     broken = {line.span for line in parsed.broken if line.kind == "step"}
     steps = sorted(broken.union(step.span for step in parsed.plan.steps))

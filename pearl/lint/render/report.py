@@ -1,14 +1,16 @@
-"""What every renderer takes."""
+"""What every renderer takes, and what it is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import indent
+from typing import Any
 
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.source import Source
-from pearl.lang.text import pattern
+from pearl.lang.text import json_text, pattern
 
 _ROW = pattern(r"(.+\.jsonl):(\d+)", re.DOTALL)
 
@@ -19,6 +21,68 @@ class Report:
 
     source: Source
     diagnostics: Sequence[Diagnostic]
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """A form of findings, written as they come, so that a million reports need no memory.
+
+    Args:
+        part: what is said of one report; empty where nothing is.
+        whole: the parts that say something put together, one after another, and the codes of
+            their findings, which are all there once the parts have come to their end.
+    """
+
+    part: Callable[[Report], str]
+    whole: Callable[[Iterable[str], Collection[str]], Iterator[str]]
+
+    def __call__(self, reports: Iterable[Report]) -> str:
+        """All reports as one text."""
+        codes: set[str] = set()
+
+        def parts() -> Iterator[str]:
+            for report in reports:
+                codes.update(one.code for one in report.diagnostics)
+                if text := self.part(report):
+                    yield text
+
+        return "".join(self.whole(parts(), codes))
+
+
+def one_after_another(parts: Iterable[str], _: Collection[str]) -> Iterator[str]:
+    """Parts with nothing between them."""
+    yield from parts
+
+
+def apart(parts: Iterable[str], _: Collection[str]) -> Iterator[str]:
+    """Parts with an empty line between them."""
+    between = ""
+    for part in parts:
+        yield between + part
+        between = "\n"
+
+
+def elements(found: Iterable[Any], depth: int) -> str:
+    """JSON data as elements of an array, indented by so many spaces."""
+    texts = (json_text(one).rstrip("\n") for one in found)
+    return ",\n".join(indent(text, depth * " ", bool) for text in texts)
+
+
+def array(parts: Iterable[str], depth: int, head: str, tail: Callable[[], str]) -> Iterator[str]:
+    """Parts as a JSON array.
+
+    Args:
+        parts: as `elements` gives them.
+        depth: likewise.
+        head: what stands before the array.
+        tail: what stands after it, asked for at the end.
+    """
+    between = f"{head}[\n"
+    for part in parts:
+        yield between + part
+        between = ",\n"
+    closed = f"\n{(depth - 2) * ' '}]" if between == ",\n" else f"{head}[]"
+    yield closed + tail()
 
 
 def place_of_row(source: Source) -> tuple[str, int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -10,24 +10,34 @@ from urllib.parse import quote
 from pearl.lang.diagnostics import Diagnostic, Fix, Label, Severity
 from pearl.lang.source import Source, Span
 from pearl.lang.text import json_text
-from pearl.lint.render.report import Report, place_of_row
+from pearl.lint.render.report import Renderer, Report, array, elements, place_of_row
 from pearl.lint.rules import RULES
+
+_DEPTH = 8
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def render(reports: Sequence[Report]) -> str:
-    """A SARIF log with one run."""
+def _results(report: Report) -> str:
+    return elements((_result(one, report.source) for one in report.diagnostics), _DEPTH)
+
+
+def _log(parts: Iterable[str], used: Collection[str]) -> Iterator[str]:
+    """A SARIF log with one run, whose rules are told after its results."""
+    head = _around(()).partition("[]")[0]
+    return array(parts, _DEPTH, head, lambda: _around(used).partition("[]")[2])
+
+
+def _around(used: Collection[str]) -> str:
     from importlib.metadata import version
 
-    used = sorted({one.code for report in reports for one in report.diagnostics})
-    rules = [rule for rule in RULES if rule.code in used]
-    results = [_result(one, report.source) for report in reports for one in report.diagnostics]
     log = {
         "$schema": SCHEMA,
         "version": "2.1.0",
         "runs": [
             {
+                "columnKind": "unicodeCodePoints",
+                "results": [],
                 "tool": {
                     "driver": {
                         "name": "pearl",
@@ -41,16 +51,18 @@ def render(reports: Sequence[Report]) -> str:
                                 "help": {"text": rule.doc.strip()},
                                 "defaultConfiguration": {"level": _level(rule.severity)},
                             }
-                            for rule in rules
+                            for rule in RULES
+                            if rule.code in used
                         ],
                     }
                 },
-                "columnKind": "unicodeCodePoints",
-                "results": results,
             }
         ],
     }
     return json_text(log)
+
+
+render = Renderer(_results, _log)
 
 
 def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import click
 
 from pearl.lang.diagnostics import Diagnostic, Safety, Severity
 from pearl.lang.source import Source
 from pearl.lang.text import cells, printable
-from pearl.lint.render.report import Report
+from pearl.lint.render.report import Renderer, Report, apart
 
 WIDTH = 96
 """Columns a shown line may take; a longer one is cut around the place."""
 
 
-def render(reports: Sequence[Report]) -> str:
+def _blocks(report: Report) -> str:
     """All findings with colours; `click.echo` takes them off where there is no terminal."""
-    blocks = [
-        "\n".join(_block(diagnostic, report.source))
-        for report in reports
-        for diagnostic in report.diagnostics
-    ]
+    blocks = ["\n".join(_block(diagnostic, report.source)) for diagnostic in report.diagnostics]
     return "\n\n".join(blocks) + ("\n" if blocks else "")
+
+
+render = Renderer(_blocks, apart)
 
 
 def _block(diagnostic: Diagnostic, source: Source) -> Iterator[str]:

@@ -1,0 +1,220 @@
+"""Checks texts: a few one after another, many on all cores and each only once in its life.
+
+What is found is rendered where it is found, so that the process that reads and prints has
+little to do, and holds no more than some hundred texts at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pearl.cli import NoAnswer
+from pearl.cli.inputs import Input, Kind, folder_of, selection_for
+from pearl.cli.options import load, load_for, load_quietly, own_libraries
+from pearl.lang.diagnostics import Diagnostic, Severity
+from pearl.lang.library import Library, library_source
+from pearl.lang.parser import parse
+from pearl.lang.source import Source
+from pearl.lint.checker import Selection, check, check_library
+from pearl.lint.render import RENDERERS, Report
+
+if TYPE_CHECKING:
+    from pearl.lint.cache import Cache
+
+FEW = 1000
+"""Texts for which neither further processes nor a cache are worth their start."""
+
+_CHUNK = 200
+"""Texts that a process gets at a time."""
+
+_AHEAD = 3
+"""Chunks that are under way or done before their turn, for each process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """How texts are checked.
+
+    Args:
+        libraries: as after ``--library``.
+        select: as after ``--select``.
+        ignore: as after ``--ignore``.
+        form: how findings are written; empty where they are only counted.
+        cache: whether to keep what is found, where there are many texts.
+    """
+
+    libraries: tuple[str, ...]
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    form: str
+    cache: bool = True
+
+
+class Checked(NamedTuple):
+    """What came of one text: the codes of its findings, errors among them, and what is said."""
+
+    codes: tuple[str, ...]
+    errors: int
+    said: str
+
+
+def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[Checked]:
+    """What is found in texts, in their order, while they are read.
+
+    Raises:
+        InputError: a library cannot be read.
+        NoAnswer: a process that checks has been ended.
+    """
+    first = list(islice(texts, FEW + 1))
+    if len(first) <= FEW:
+        checker = _Checker(checks)
+        for given in first:
+            project = checker.project(given.source, load)
+            yield checker.told(given.source, checker.found(given, project))
+        return
+    load_for(first[0].source, checks.libraries)
+    rest = chain(first, texts)
+    del first
+    chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
+    cores = _cores()
+    if cores == 1:
+        checker = _Checker(checks)
+        for chunk in chunks:
+            yield from checker.many(chunk)
+        return
+    from concurrent.futures import Future, ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    pool = ProcessPoolExecutor(cores, get_context("spawn"), _leave_interrupts)
+    under_way: deque[Future[list[Checked]]] = deque()
+    try:
+        for chunk in chunks:
+            under_way.append(pool.submit(_check, checks, chunk))
+            if len(under_way) == _AHEAD * cores:
+                yield from under_way.popleft().result()
+        while under_way:
+            yield from under_way.popleft().result()
+    except BrokenProcessPool:
+        raise NoAnswer(
+            "A process that checks plans was ended from outside, as where memory is short: lint "
+            "the file in parts."
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _cores() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C reaches every process at a terminal; the first one ends the others."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@lru_cache(maxsize=1)
+def _checker(checks: Checks) -> _Checker:
+    """A worker's, which keeps what it has loaded from chunk to chunk."""
+    return _Checker(checks)
+
+
+def _check(checks: Checks, chunk: list[Input]) -> list[Checked]:
+    """A worker's task: some of many texts."""
+    return _checker(checks).many(chunk)
+
+
+class _Project:
+    """What texts are checked against."""
+
+    def __init__(self, library: Library, selection: Selection) -> None:
+        self.library = library
+        self.selection = selection
+
+    @cached_property
+    def base(self) -> bytes:
+        """A hash of what decides the findings in a text, beside that text."""
+        from hashlib import sha256
+
+        from pearl.lint.cache import rules_version
+
+        names = self.library.names
+        texts = [library_source(name).text for name in names]
+        decides = repr((rules_version(), self.selection, names, texts))
+        return sha256(decides.encode("utf-8", "surrogatepass")).digest()
+
+
+class _Checker:
+    """Checks texts, and keeps libraries, and what it found, for the next ones."""
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+        self._projects: dict[tuple[tuple[str, ...], Path | None], _Project] = {}
+
+    def project(
+        self,
+        source: Source,
+        read: Callable[[tuple[str, ...], Path | None], Library] = load_quietly,
+    ) -> _Project:
+        """What a text is checked against, which is read once."""
+        names, folder = own_libraries(source, self._checks.libraries), folder_of(source)
+        if (names, folder) not in self._projects:
+            selection = selection_for(self._checks.select, self._checks.ignore, folder)
+            self._projects[names, folder] = _Project(read(names, folder), selection)
+        return self._projects[names, folder]
+
+    def found(self, given: Input, project: _Project) -> list[Diagnostic]:
+        """What is found in a text."""
+        library, selection = project.library, project.selection
+        if given.kind is Kind.LIBRARY:
+            return check_library(given.source, selection, library)
+        return check(parse(given.source), library, selection)
+
+    def told(self, source: Source, found: list[Diagnostic]) -> Checked:
+        """What came of a text."""
+        form = self._checks.form
+        said = RENDERERS[form].part(Report(source, found)) if form and found else ""
+        errors = sum(one.severity is Severity.ERROR for one in found)
+        return Checked(tuple(one.code for one in found), errors, said)
+
+    def many(self, chunk: list[Input]) -> list[Checked]:
+        """What came of some of many texts; what the cache knows is not looked for again."""
+        from pearl.lint.cache import key_of
+
+        keys = [
+            key_of(given.source.text, self.project(given.source).base)
+            if self._cache and given.kind is Kind.PLAN
+            else b""
+            for given in chunk
+        ]
+        known = self._cache.get(keys) if self._cache else {}
+        fresh: dict[bytes, list[Diagnostic]] = {}
+        told = []
+        for given, key in zip(chunk, keys, strict=True):
+            found = known.get(key)
+            if found is None:
+                found = self.found(given, self.project(given.source))
+                if key:
+                    fresh[key] = found
+            told.append(self.told(given.source, found))
+        if self._cache and fresh:
+            self._cache.put(fresh)
+        return told
+
+    @cached_property
+    def _cache(self) -> Cache | None:
+        from pearl.lint.cache import Cache, cache_file
+
+        return Cache(cache_file()) if self._checks.cache else None

@@ -1,0 +1,153 @@
+"""What was found in texts before: one SQLite file, in which a hash of all that decides it is a key.
+
+It is the user's own, below ``~/.cache`` and in no project, so that nobody's repository brings
+findings along, or their absence. Whatever is wrong with the file, texts are checked as if
+there were none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
+from pearl.lang.source import Span
+
+if TYPE_CHECKING:
+    import sqlite3
+
+LARGEST = 256 << 20
+"""Bytes after which everything is forgotten."""
+
+_WAIT = 5.0
+"""Seconds for which another process may hold the file."""
+
+
+def cache_file() -> Path:
+    """Where the user's cache is: below ``XDG_CACHE_HOME``, else ``~/.cache``."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "pearl" / "lint.db"
+
+
+def rules_version() -> str:
+    """A hash of the code that finds something: of the language and of the rules."""
+    package = Path(__file__).parents[1]
+    files = sorted((*package.glob("lang/*.py"), *package.glob("lint/**/*.py")))
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def key_of(text: str, base: bytes) -> bytes:
+    """The key of what is found in a text.
+
+    Args:
+        text: the text.
+        base: what else decides it, as one hash of at most 64 bytes.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=16, key=base).digest()
+
+
+class Cache:
+    """What was found before, by `key_of`; safe for several processes at once.
+
+    Args:
+        file: the SQLite file; it and its folder are made where they are missing.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._opened: sqlite3.Connection | None = None
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, list[Diagnostic]]:
+        """What was found, of those texts whose findings are known."""
+        known: dict[bytes, list[Diagnostic]] = {}
+
+        def read(database: sqlite3.Connection) -> None:
+            for key in keys:
+                row = database.execute("SELECT found FROM found WHERE key = ?", (key,)).fetchone()
+                if row:
+                    known[key] = [_diagnostic(*one) for one in json.loads(row[0])]
+
+        self._try(read)
+        return known
+
+    def put(self, found: Mapping[bytes, Sequence[Diagnostic]]) -> None:
+        """Keep what was found."""
+        rows = [(key, json.dumps([_fields(one) for one in each])) for key, each in found.items()]
+
+        def write(database: sqlite3.Connection) -> None:
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany("INSERT OR REPLACE INTO found VALUES (?, ?)", rows)
+            database.execute("COMMIT")
+
+        self._try(write)
+
+    def _try(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Do something with the file, as far as it lets that be done."""
+        import sqlite3
+
+        try:
+            if self._opened is None:
+                self._opened = self._open()
+            work(self._opened)
+        except (sqlite3.OperationalError, OSError):
+            # It is held, cannot be written, or the disk is full: the next time may be better.
+            self._close()
+        except (sqlite3.Error, ValueError, TypeError, RecursionError):
+            # It is damaged, or no such file at all: what it held is found anew.
+            self._close()
+            with suppress(OSError):
+                for ending in ("", "-wal", "-shm"):
+                    Path(f"{self._file}{ending}").unlink(missing_ok=True)
+
+    def _open(self) -> sqlite3.Connection:
+        import sqlite3
+
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        # It quotes plans: they are its owner's alone to read.
+        os.close(os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600))
+        database = sqlite3.connect(self._file, timeout=_WAIT, isolation_level=None)
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=OFF")
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS found (key BLOB PRIMARY KEY, found TEXT) WITHOUT ROWID"
+        )
+        pages, free, size = (
+            int(database.execute(f"PRAGMA {name}").fetchone()[0])
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        if (pages - free) * size > LARGEST:
+            database.execute("DELETE FROM found")
+        return database
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+def _fields(one: Diagnostic) -> list[Any]:
+    fix = one.fix and [one.fix.title, [[*edit.span, edit.text] for edit in one.fix.edits],
+                       one.fix.safety]  # fmt: skip
+    labels = [[*label.span, label.text] for label in one.labels]
+    head = [one.code, one.name, one.severity, *one.span]
+    return [*head, one.message, one.help, labels, dict(one.data), fix]
+
+
+def _diagnostic(
+    code: str, name: str, severity: str, start: int, end: int, message: str, help: str,
+    labels: list[tuple[int, int, str]], data: dict[str, Any],
+    fix: tuple[str, list[tuple[int, int, str]], str] | None,
+) -> Diagnostic:  # fmt: skip
+    """The reverse of `_fields`."""
+    edits = tuple(Edit(Span(at, to), text) for at, to, text in fix[1]) if fix else ()
+    return Diagnostic(
+        code, name, Severity(severity), Span(start, end), message, help,
+        tuple(Label(Span(at, to), text) for at, to, text in labels), data,
+        Fix(fix[0], edits, Safety(fix[2])) if fix else None,
+    )  # fmt: skip
