@@ -232,3 +232,9 @@ def test_lists_stand_in_lists_up_to_a_depth(opening: str, closing: str):
 def test_brackets_in_texts_and_notes_are_no_lists():
     text = f'1. a = FIND_EVENT(CTX, "{"[" * 60}") : {"[" * 60} it\n'
     assert not check(parse(text), load_library())
+
+
+@pytest.mark.parametrize("note", ["## the fire", "# # the fire", "# #fire", ": # the fire"])
+def test_a_note_behind_several_signs_is_read_back_as_it_was_printed(note: str):
+    plan = parse(f'a = FIND_EVENT(CTX, "fire"){note}').plan
+    assert parse(print_plan(plan)).plan == plan

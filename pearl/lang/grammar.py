@@ -40,7 +40,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", **{char: char for char in "\"'\\{}_
 _NOQA = pattern(r"#\s*noqa(?::\s*(?P<codes>[A-Z]+\d+(?:[\s,]+[A-Z]+\d+)*))?\s*$", re.IGNORECASE)
 _NOTE_MARK = pattern(
     r"[ \t]*(?:[:：]+(?:\s*(?:#(?=\s)|//|[—–-]+(?=\s)|[*•](?=\s)))?"
-    r"|[#.;,]|//|[—–-]+|\s*\n\s*[*•]\s)"
+    r"|#+(?:\s+#+(?=\s))*|[.;,]|//|[—–-]+|\s*\n\s*[*•]\s)"
 )
 _STARTS = pattern(r"\\\"|f?(?:\"\"\"(?=.{3})|'''(?=.{3}))|f?.", re.DOTALL)
 
