@@ -26,10 +26,10 @@ from pearl.models.middleware.stack import Engine, start_engine
 from pearl.models.routing import Models, readers_of, sampling_of
 from pearl.models.tokens import counter_of, load_prices
 from pearl.prompts.calls import MapAnswer, letter
+from pearl.runtime.binding import value_of
 from pearl.runtime.calls import Caller, Journal, Watch, calls_made
 from pearl.runtime.context import UNLIMITED, Context, Policy, learned_window, learning
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
-from pearl.runtime.executor import value_of
 from pearl.runtime.loop import Finished, RunError
 from pearl.strategies.registry import Prepared, RunInputs, Runnable
 

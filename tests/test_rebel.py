@@ -24,8 +24,8 @@ from pearl.models.base import ModelError, Reply, Request
 from pearl.models.embeddings import TfIdf, cosine
 from pearl.models.middleware.stack import start_engine
 from pearl.retrieval.index import build_index, open_index
+from pearl.runtime.binding import value_of
 from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.executor import value_of
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.runtime.trace import as_plan, export_trace, read_tree
 from pearl.store.store import open_store

@@ -24,7 +24,7 @@ from pearl.lang.ast import Arg, Literal, Mode, Plan, Ref, Step, Template
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.lang.graph import outputs
 from pearl.lang.values import Value
-from pearl.runtime.executor import BindError, Item, items_of, together
+from pearl.runtime.binding import BindError, Item, items_of, together
 
 MODES: Mapping[str, Mode] = MappingProxyType(
     {

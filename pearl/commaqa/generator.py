@@ -32,7 +32,7 @@ from pearl.commaqa.world import calculate, read_world
 from pearl.lang.ast import Mode
 from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
-from pearl.runtime.executor import Item
+from pearl.runtime.binding import Item
 
 PARTS = ("train", "dev", "test")
 """What a split is divided into; each has worlds of its own."""

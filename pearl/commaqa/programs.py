@@ -21,7 +21,7 @@ from pearl.commaqa.model import Form, Move, fits, forms_of, hop_of, is_empty
 from pearl.lang.ast import Mode
 from pearl.lang.builtins import BuiltinError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
-from pearl.runtime.executor import Item
+from pearl.runtime.binding import Item
 
 
 class CachingAgents:

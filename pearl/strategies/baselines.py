@@ -42,9 +42,10 @@ from pearl.lang.source import Source
 from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json, from_json, to_json
 from pearl.prompts.calls import Demonstration, FillSchema, WritePlan, letter
 from pearl.prompts.render import load_schema
+from pearl.runtime.binding import mapped
 from pearl.runtime.calls import Caller, SchemaError, fill
 from pearl.runtime.context import UNLIMITED, Context, fit_fill
-from pearl.runtime.executor import Handlers, Solve, SolverError, mapped
+from pearl.runtime.executor import Handlers, Solve, SolverError
 from pearl.runtime.loop import Return, Run, Steps
 from pearl.strategies.decomp import as_decomposition
 from pearl.strategies.pearl import ANSWER, GivenPlan, direct_plan, narrowed, write_plan
