@@ -24,7 +24,7 @@ from pearl.models.batch_api import Batches, Gathering, Options, open_batches
 from pearl.models.batch_client import LARGEST_LINE
 from pearl.models.batch_store import BatchStatus
 from pearl.models.middleware.stack import EngineLimits, start_engine
-from pearl.models.openai import OpenAI
+from pearl.models.openai import Endpoint, OpenAI
 from pearl.models.settings import Settings
 from pearl.prompts.calls import ExecuteStep, MapAnswer
 from tests.batch_server import Answer, Body, Line, Provider, crowded, echo, result, unsent
@@ -62,12 +62,12 @@ def words(count: int) -> list[str]:
 def model(provider: Provider, folder: Path, **options: Any) -> Batches:
     settings = options.pop("settings", {})
     chosen = Options(**{"quiet": 0.05, "interval": 0.02, **options})
-    return Batches("some-model", endpoint(provider.url, **settings), folder, chosen)
+    return Batches(endpoint(provider.url, **settings), folder, chosen)
 
 
-def endpoint(url: str, **settings: Any) -> Settings:
+def endpoint(url: str, **settings: Any) -> Endpoint:
     named = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url, "timeout": 20.0}
-    return Settings(**{**named, **settings})
+    return Endpoint("some-model", Settings(**{**named, **settings}))
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -165,8 +165,8 @@ def test_requests_go_as_one_file_and_are_answered_by_their_keys(tmp_path: Path):
 
 
 def test_it_is_the_same_model_as_one_asked_live(tmp_path: Path):
-    settings = endpoint("http://localhost:1/v1", temperature=0.3, max_tokens=50)
-    batches, live = Batches("m", settings, tmp_path), OpenAI("m", settings)
+    model = endpoint("http://localhost:1/v1", temperature=0.3, max_tokens=50)
+    batches, live = Batches(model, tmp_path), OpenAI(model)
     assert (batches.name, batches.identity, batches.notice) == (
         live.name, live.identity, live.notice,
     )  # fmt: skip
@@ -665,7 +665,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.test_batch_api import KEY, endpoint, told, words
 from pearl.models.batch_api import Batches, Options
-model = Batches("some-model", endpoint({url!r}), Path({folder!r}), Options(0.05, 0.02))
+model = Batches(endpoint({url!r}), Path({folder!r}), Options(0.05, 0.02))
 asyncio.run(told(model, words({count})))
 """
 

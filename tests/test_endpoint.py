@@ -24,7 +24,7 @@ from aiohttp import web
 import pearl
 from pearl.lang.source import Source
 from pearl.models.base import Model, ModelError, Reply, Request, Usage
-from pearl.models.openai import Form, OpenAI, Writer, first_form
+from pearl.models.openai import Endpoint, Form, OpenAI, Writer
 from pearl.models.openai_client import HANDED_OVER
 from pearl.models.settings import Settings
 from pearl.prompts.calls import ExecuteStep, MapAnswer, Message
@@ -242,7 +242,7 @@ OWN = "https://api.openai.com/v1"
 )
 def test_an_endpoint_is_asked_in_its_own_words(name: str, url: str, caching: str, form: Form):
     settings = Settings(OPENAI_BASE_URL=url, prompt_cache=caching)  # type: ignore[arg-type]
-    assert first_form(name, settings) == form
+    assert Writer(name, settings).first_form == form
 
 
 def test_openai_itself_is_given_a_key_and_a_breakpoint(
@@ -363,10 +363,10 @@ def test_another_answer_to_the_same_prompt_is_drawn_and_not_repeated(
 
 
 def test_what_nobody_set_is_no_part_of_a_models_identity():
-    assert OpenAI("m", Settings()).identity == '["m","",{}]'
+    assert OpenAI(Endpoint("m", Settings())).identity == '["m","",{}]'
     named = Settings(temperature=0.5, seed=7, max_tokens=50)
     sampling = '{"max_tokens":50,"seed":7,"temperature":0.5}'
-    assert OpenAI("m", named).identity == f'["m","",{sampling}]'
+    assert OpenAI(Endpoint("m", named)).identity == f'["m","",{sampling}]'
     assert named.sampling == "temperature 0.5, seed 7, replies of 50 tokens"
     assert Settings().sampling == (
         "temperature 0 where the endpoint takes it, no seed, replies of any length"

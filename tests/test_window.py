@@ -14,8 +14,8 @@ import pytest
 import pearl
 from pearl.answer import context_for
 from pearl.lang.source import Source
+from pearl.models.answers import Complaint, complaint_of, failure
 from pearl.models.tokens import count_tokens
-from pearl.models.transport import Complaint, complaint_of, failure
 from pearl.prompts.calls import Message
 from pearl.runtime.context import Context, LearnedWindow, learned_window
 from tests.runs import entries

@@ -160,7 +160,12 @@ class ModelError(Exception):
         window: tokens that fit the model, where an endpoint that refuses a longer prompt says so.
         status: HTTP's, where an endpoint answered with an error; else 0.
         sent: whether the call may have reached whoever answers it.
+
+    Beside these, ``complaint`` has an endpoint's words, with the names of fields, where it did not
+    take a request as it was written; else it is empty.
     """
+
+    complaint = ""
 
     def __init__(
         self,
@@ -297,9 +302,9 @@ def choose_model(name: str = "") -> Model:
             "An endpoint is set and no model is named: add --model NAME, set PEARL_MODEL, "
             "or use --model offline."
         )
-    from pearl.models.openai import open_endpoint
+    from pearl.models.openai import OpenAI, find_endpoint
 
-    return open_endpoint(name)
+    return OpenAI(find_endpoint(name), name)
 
 
 def env_number(name: str) -> int | None:

@@ -14,25 +14,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pearl.lang.source import InputError
+from pearl.models.answers import check_read
 from pearl.models.base import FINAL, ModelError, Reply, Request
 from pearl.models.batch_client import ENDS, BatchClient, Outcome, read_outcomes, reread
 from pearl.models.batch_store import BatchFolder, BatchStatus, Lifecycle, request_line
-from pearl.models.openai import (
-    CHAT,
-    Form,
-    Writer,
-    check_read,
-    find_endpoint,
-    first_form,
-    identity_of,
-)
-from pearl.models.transport import Transport
-
-if TYPE_CHECKING:
-    from pearl.models.settings import Settings
+from pearl.models.openai import CHAT, Endpoint, Form, find_endpoint
 
 AT_ONCE = 64
 """Lines of results that are read before others get their turn."""
@@ -66,29 +54,22 @@ class Batches:
     loses nothing, and the next one with the same folder sends nothing again.
 
     Args:
-        name: the model's, as the endpoint knows it.
-        settings: where the endpoint is, and how it is to sample; the timeout
+        endpoint: where the model is asked, over chat completions; the timeout in its settings
             is that of each call to it, and not of a batch.
         folder: where batches are kept; one process at a time works in it.
         options: when batches go, and who is told of them.
-        connect: opens what sends; by default with the settings' key.
+        name: what a person calls the model; by default its name at the endpoint.
     """
 
     notice = ""
 
     def __init__(
-        self,
-        name: str,
-        settings: Settings,
-        folder: Path,
-        options: Options | None = None,
-        connect: Callable[[], Transport] | None = None,
+        self, endpoint: Endpoint, folder: Path, options: Options | None = None, name: str = ""
     ) -> None:
-        self.name = name
-        self.identity = identity_of(name, settings)
-        self.sampling = settings.sampling
-        connect = connect or partial(Transport, settings)
-        self._open = partial(_Session, name, settings, folder, options or Options(), connect)
+        self.name = name or endpoint.model
+        self.identity = endpoint.identity
+        self.sampling = endpoint.settings.sampling
+        self._open = partial(_Session, endpoint, folder, options or Options())
         self._session: _Session | None = None
 
     async def answer(self, request: Request) -> Reply:
@@ -138,10 +119,7 @@ def open_batches(
     endpoint = find_endpoint(name)
     if endpoint.api is not CHAT:
         raise InputError("Batches are asked over chat completions: name the model alone.")
-    options = Options(quiet, interval, progress)
-    model = Batches(endpoint.model, endpoint.settings, folder, options, endpoint.connect)
-    model.name = name
-    return model
+    return Batches(endpoint, folder, Options(quiet, interval, progress), name)
 
 
 class Gathering:
@@ -205,27 +183,19 @@ class _Session:
     """Takes requests and hands out replies, within one event loop.
 
     Args:
-        name: the model's.
-        settings: where the endpoint is, and how it is to sample.
+        endpoint: where the model is asked.
         folder: where batches are kept; those of other models in it are left alone.
         options: when batches go, and who is told of them.
-        connect: opens what sends.
     """
 
-    def __init__(
-        self,
-        name: str,
-        settings: Settings,
-        folder: Path,
-        options: Options,
-        connect: Callable[[], Transport],
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, folder: Path, options: Options) -> None:
         self.loop = asyncio.get_running_loop()
-        self._identity = identity_of(name, settings)
-        self.transport = connect()
+        self._identity = endpoint.identity
+        self.transport = endpoint.connect()
         self._redact = self.transport.redact
-        self._body = Writer(name, settings).body
-        self._first_form = self._form = first_form(name, settings)
+        writer = endpoint.writer
+        self._body = writer.body
+        self._first_form = self._form = writer.first_form
         self._client = BatchClient(self.transport)
         self._folder = BatchFolder(folder)
         self._progress = options.progress
@@ -412,7 +382,7 @@ class _Session:
                 self._tell(outcome.key, outcome.reply)
             elif outcome.error is not None:
                 errors.append(outcome.error)
-                if not self._rewritten(outcome):
+                if not self._rewritten(outcome.key, outcome.error.complaint):
                     self._tell(outcome.key, outcome.error)
         for key in left:
             errors.append(_again(missing))
@@ -436,19 +406,19 @@ class _Session:
         if outcome.reply is not None:
             self._answered.setdefault(outcome.key, outcome.place)
 
-    def _rewritten(self, outcome: Outcome) -> bool:
+    def _rewritten(self, key: str, complaint: str) -> bool:
         """Send a request once more where it goes without a field that the endpoint does not take.
 
         This is no retry: what goes out is another request, and each field is
         given up once and for all.
         """
-        waiting = self._waiting.get(outcome.key)
-        if waiting is None or not outcome.complaint:
+        waiting = self._waiting.get(key)
+        if waiting is None:
             return False
-        form = waiting.form.without(outcome.complaint)
+        form = waiting.form.without(complaint)
         if self._body(waiting.request, form) == self._body(waiting.request, waiting.form):
             return False
-        self._form = self._form.without(outcome.complaint)
+        self._form = self._form.without(complaint)
         self._gather(waiting, self._form)
         return True
 

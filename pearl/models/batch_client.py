@@ -21,17 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pearl.models.answers import Complaint, Redact, complaint_of, failure, reply_of
 from pearl.models.base import ModelError, Reply
-from pearl.models.openai import reply_of
-from pearl.models.transport import (
-    Complaint,
-    Incoming,
-    Redact,
-    Transport,
-    complaint_of,
-    failure,
-    read_complaint,
-)
+from pearl.models.transport import Transport, deadline
 
 SLOWEST = 50_000
 """Bytes a second below which a file counts as not coming, or not going, at all."""
@@ -192,7 +184,7 @@ class BatchClient:
         async with self._transport.request("GET", *path, pause=limit) as incoming:
             if incoming.status in (404, 410):
                 return
-            await self._refuse(incoming)
+            await self._transport.refuse(incoming)
             async for piece in incoming.pieces:
                 try:
                     file.write(piece[: most - size])
@@ -218,29 +210,20 @@ class BatchClient:
         **sent: Any,  # noqa: ANN401 - the transport's
     ) -> dict[str, Any]:
         """A JSON object; ``missing`` is what a status of 404 means."""
-        limit = seconds or self._limit
+        transport = self._transport
+        async with (
+            deadline(seconds or self._limit),
+            transport.request(method, *path, **sent) as incoming,
+        ):
+            await transport.refuse(incoming, missing)
+            body = await incoming.read()
         try:
-            async with asyncio.timeout(limit):
-                async with self._transport.request(method, *path, **sent) as incoming:
-                    await self._refuse(incoming, missing)
-                    body = await incoming.read()
             data = json.loads(body)
-        except TimeoutError:
-            raise ModelError("timeout", f"No answer within {limit:g} seconds.") from None
         except (ValueError, RecursionError):
             data = None
         if not isinstance(data, dict):
             raise _no_batch_api()
         return data
-
-    async def _refuse(self, incoming: Incoming, missing: str = "") -> None:
-        if incoming.status < 300:
-            return
-        body = await self._transport.read_error(incoming)
-        if missing and incoming.status in (404, 405):
-            raise ModelError("request", missing)
-        complaint = read_complaint(body, self._transport.redact)
-        raise failure(incoming.status, incoming.headers, complaint)
 
     def _read(self, data: dict[str, Any]) -> ProviderBatch:
         names = ("id", "status", "input_file_id", "output_file_id", "error_file_id")
@@ -285,14 +268,12 @@ class Outcome:
         place: the file, the byte at which the line starts, and the line's bytes.
         reply: the model's.
         error: why there is none.
-        complaint: the endpoint's words where it did not take the request as it was written.
     """
 
     key: str
     place: tuple[Path, int, int]
     reply: Reply | None = None
     error: ModelError | None = None
-    complaint: str = ""
 
 
 def read_outcomes(path: Path, redact: Redact) -> Iterator[Outcome]:
@@ -337,10 +318,8 @@ def _outcome(line: bytes, place: tuple[Path, int, int], redact: Redact) -> Outco
         return Outcome(key, place, error=_unsent(data.get("error"), redact))
     status, body = response.get("status_code"), response.get("body")
     if type(status) is int and not 200 <= status < 300:
-        complaint = complaint_of(body, redact)
-        error = failure(status if 400 <= status < 600 else 500, {}, complaint)
-        refused = complaint.text if status in (400, 422) else ""
-        return Outcome(key, place, error=error, complaint=refused)
+        status = status if 400 <= status < 600 else 500
+        return Outcome(key, place, error=failure(status, {}, complaint_of(body, redact)))
     try:
         return Outcome(key, place, reply_of(body, redact))
     except ModelError as unusable:

@@ -7,7 +7,6 @@ Information Processing & Management 24(5), 1988, section 3).
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import os
@@ -22,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pearl.lang.source import InputError
 from pearl.lang.values import canonical_json
+from pearl.models.answers import usage_of
 from pearl.models.base import ModelError, Usage
-from pearl.models.openai import usage_of
-from pearl.models.transport import Transport, failure, read_complaint
+from pearl.models.transport import Transport, deadline
 
 if TYPE_CHECKING:
     from pearl.models.settings import Settings
@@ -168,19 +167,13 @@ class OpenAIEmbedding:
         body = json.dumps({"model": self.name, "input": list(texts)}).encode()
         # Calls are far apart: a connection kept open would only be one to forget.
         transport = Transport(settings)
-        limit = settings.timeout
         try:
-            async with asyncio.timeout(limit):
+            async with deadline(settings.timeout, "embeddings"):
                 answer = await transport.post(body, "embeddings")
-        except TimeoutError:
-            raise ModelError("timeout", f"No embeddings within {limit:g} seconds.") from None
         finally:
             await transport.close()
-        if answer.status >= 300:
-            complaint = read_complaint(answer.body, settings.redact)
-            raise failure(answer.status, answer.headers, complaint)
         try:
-            data = json.loads(answer.body)
+            data = json.loads(answer)
             rows = sorted(data["data"], key=lambda row: row["index"])
             vectors = [[float(part) for part in row["embedding"]] for row in rows]
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):

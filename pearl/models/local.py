@@ -122,8 +122,7 @@ class Local:
 
     def _complete(self, weights: Weights, request: Request, stop: threading.Event) -> Reply:
         """Make a call, in the thread of the queue."""
-        from pearl.models.openai import reply_of
-        from pearl.models.transport import complaint_of, failure
+        from pearl.models.answers import error_of, reply_of
 
         until = time.monotonic() + self._timeout
         pieces: list[str] = []
@@ -159,8 +158,8 @@ class Local:
         if stop.is_set():
             raise ModelError("stopped", "The call was given up.")
         weights.server.handle_chat_completions(self._body(request), take)
-        if "error" in ended:
-            raise failure(_status(ended["error"]), {}, complaint_of(ended, str))
+        if error := error_of(ended, str):
+            raise error
         if not ended.get("usage"):
             if time.monotonic() > until:
                 raise ModelError("timeout", f"No answer within {self._timeout:g} seconds.")
@@ -221,11 +220,6 @@ def repeated(text: str) -> int:
     while first and text[first - 1] == text[first - 1 + period]:
         first -= 1
     return len(text) - period - first
-
-
-def _status(error: Any) -> int:  # noqa: ANN401 - any JSON
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) and 400 <= code < 600 else 500
 
 
 def _processors() -> int:

@@ -25,8 +25,7 @@ from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
 from pearl.lang.source import InputError
 from pearl.models.base import ModelError
-from pearl.models.openai import CHAT, OpenAI
-from pearl.models.responses import RESPONSES
+from pearl.models.openai import CHAT, RESPONSES, Endpoint, OpenAI
 from pearl.models.settings import SECRET_LENGTH, Settings, make_settings
 from pearl.models.transport import FAULTS, Incoming, Transport
 
@@ -72,7 +71,7 @@ class OpenAIModel(OpenAI):
         if api not in APIS:
             raise InputError(f"There is no API {api}: use chat or responses.")
         transport = ClientTransport(lambda: client, settings)
-        super().__init__(model, transport.settings, APIS[api], transport)
+        super().__init__(Endpoint(model, transport.settings, APIS[api], lambda: transport))
 
 
 def azure_transport() -> ClientTransport:

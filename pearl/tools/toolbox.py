@@ -18,8 +18,8 @@ from pearl.runtime.executor import Solve, SolverError
 
 if TYPE_CHECKING:
     from pearl.lang.source import Source
+    from pearl.models.answers import Redact
     from pearl.models.middleware.cache import ReplyCache
-    from pearl.models.transport import Redact
     from pearl.retrieval.retriever import Retriever
 
 

@@ -1,0 +1,402 @@
+"""What an endpoint answers, read with no trust: a completion, a response, or an error.
+
+From top to bottom: a completion's text and usage; a response in a completion's words; whether the
+endpoint read the whole document; what it says of an error, and what that comes to.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from pearl.models.base import ModelError, Reply, Request, Usage
+from pearl.models.tokens import count_tokens
+from pearl.prompts.calls import ExecuteStep
+
+SHOWN = 200
+"""Characters of an endpoint's own words that a message repeats."""
+
+Redact = Callable[[str], str]
+"""Takes the key out of a text."""
+
+LONGEST = 1_000_000
+"""Characters of a reply beyond which no further prompt could hold it."""
+
+MOST_TOKENS = 10**9
+"""Tokens beyond which a number is no count of any call's."""
+
+INSTEAD = "The endpoint sent {} instead of a completion: check OPENAI_BASE_URL."
+
+
+def read_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """An answer with a status of success as JSON.
+
+    Raises:
+        ModelError: it is none; the message says what it looks like.
+    """
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        start = body[:200].lstrip()
+        if start.startswith((b"data:", b"event:")):
+            message = "The endpoint streams its answer, which was not asked for: turn streaming "
+            message += "off there."
+        elif start.startswith((b"{", b"[")):
+            message = "The endpoint's answer is damaged: it is not whole JSON."
+        else:
+            message = INSTEAD.format("a page" if start.startswith(b"<") else "something else")
+        raise ModelError("reply", message) from None
+
+
+def reply_of(data: Any, redact: Redact) -> Reply:  # noqa: ANN401 - any JSON
+    """The text and usage of a completion, whatever shape it really has.
+
+    Args:
+        data: what the endpoint sent with a status of success.
+        redact: takes the key out of a text.
+
+    Raises:
+        ModelError: it holds no usable text; its usage is what was paid all the same.
+    """
+    usage = usage_of(_get(data, "usage"))
+    try:
+        text, complete = _text(data, redact)
+    except ModelError as error:
+        error.usage = usage
+        raise
+    return Reply(text, usage, complete)
+
+
+def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any JSON
+    """A completion's text, and whether the model came to its end."""
+    choices = _get(data, "choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, dict):
+        raise error_of(data, redact) or ModelError("reply", INSTEAD.format("something else"))
+    message, finished = _get(choice, "message"), _get(choice, "finish_reason")
+    text, refusal = _get(message, "content"), _get(message, "refusal")
+    tools = _get(message, "tool_calls")
+    if isinstance(tools, list) and tools:
+        # The one tool that was offered takes the reply, held to a grammar; text beside it is not.
+        text = _get(_get(tools[0], "custom"), "input") or text
+    if isinstance(refusal, str) and refusal and not text:
+        words = " ".join(redact(refusal).split())[:SHOWN]
+        raise ModelError("refusal", f"The model refused: {words}")
+    if finished == "content_filter":
+        raise ModelError("refusal", "The endpoint's content filter held the answer back.")
+    if text is not None and not isinstance(text, str):
+        kind = "a list" if isinstance(text, list) else "something else"
+        raise ModelError("reply", f"The endpoint sent the answer as {kind} and not as text.")
+    if text is None or not text.strip():
+        error = error_of(choice, redact)
+        if error is None and finished == "length":
+            # The same call would come to the same end: only another request can mend it.
+            error = ModelError(
+                "request",
+                "The model stopped at its token limit before it said anything: raise "
+                "PEARL_MAX_TOKENS.",
+            )
+        raise error or ModelError("reply", "The model sent an empty answer.")
+    if len(text) > LONGEST:
+        raise ModelError(
+            "reply",
+            f"The model's answer has {len(text):,} characters, more than the {LONGEST:,} that "
+            "a further prompt could hold.",
+        )
+    # Half a surrogate pair and NUL may be written in JSON, and could not be sent on or kept.
+    whole = redact(text).encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
+    return whole, finished != "length"
+
+
+def error_of(data: Any, redact: Redact) -> ModelError | None:  # noqa: ANN401 - any JSON
+    """An error that came with a status of success, judged by the code in it; None for none."""
+    error = _get(data, "error")
+    code = _get(error, "code")
+    status = code if type(code) is int and 400 <= code < 600 else 500
+    return failure(status, {}, complaint_of(data, redact)) if error else None
+
+
+def usage_of(data: object) -> Usage:
+    """The tokens that an endpoint reports; 0 for what is no count."""
+    details = _get(data, "prompt_tokens_details")
+    return Usage(
+        _whole(_get(data, "prompt_tokens")),
+        _whole(_get(data, "completion_tokens")),
+        _whole(_get(details, "cached_tokens")) or _whole(_get(data, "prompt_cache_hit_tokens")),
+    )
+
+
+def _get(data: object, name: str) -> Any:  # noqa: ANN401 - any JSON
+    return data.get(name) if isinstance(data, dict) else None
+
+
+def _whole(number: object) -> int:
+    return number if type(number) is int and 0 < number < MOST_TOKENS else 0
+
+
+# --- a response in the words of a completion ---
+
+_FINISHED = {"max_output_tokens": "length", "content_filter": "content_filter"}
+"""Why a response is incomplete, and what a completion calls it."""
+
+
+def as_completion(data: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+    """A response in the words of a chat completion, so that the checks of one are those of both.
+
+    The text is that of its messages, or what a custom tool was called with; what a reasoning
+    model thinks on its way is left out.
+    """
+    usage, error, items = (_get(data, name) for name in ("usage", "error", "output"))
+    completion: dict[str, Any] = {
+        "error": error,
+        "usage": {
+            "prompt_tokens": _get(usage, "input_tokens"),
+            "completion_tokens": _get(usage, "output_tokens"),
+            "prompt_tokens_details": _get(usage, "input_tokens_details"),
+        },
+    }
+    if not isinstance(items, list):
+        return completion
+    contents = [_get(item, "content") for item in items]
+    parts = [part for each in contents if isinstance(each, list) for part in each]
+    said = [part for part in parts if _get(part, "type") in ("output_text", "refusal")]
+    message = {
+        "content": _joined([part["text"] for part in said if "text" in part]),
+        "refusal": _joined([part["refusal"] for part in said if "refusal" in part]),
+        "tool_calls": [{"custom": it} for it in items if _get(it, "type") == "custom_tool_call"],
+    }
+    why = _get(_get(data, "incomplete_details"), "reason")
+    finished = _FINISHED.get(why, "stop") if isinstance(why, str) else "stop"
+    return {
+        **completion,
+        "choices": [{"message": message, "finish_reason": finished, "error": error}],
+    }
+
+
+def _joined(texts: list[Any]) -> Any:  # noqa: ANN401 - any JSON
+    """The texts as one; None for none, and the list where they are no texts."""
+    if not texts:
+        return None
+    return "".join(texts) if all(isinstance(text, str) for text in texts) else texts
+
+
+# --- whether the document was read ---
+
+SHARE_READ = 0.75
+"""An endpoint that reports fewer than this share of our own count has cut the prompt."""
+
+WORTH_COUNTING = 8000
+"""Characters below which a document is not counted."""
+
+TOKENS_A_PIECE = 1.3
+"""More tokens than a word, a mark or three digits have on average, in all but odd texts."""
+
+BYTES_A_TOKEN = 4
+"""As many bytes as a token has in texts that are not of English words."""
+
+_PIECE = re.compile(r"[A-Za-z]+|\d{1,3}|\n+|[^\sA-Za-z\d]+")
+
+
+def check_read(request: Request, model: str, usage: Usage) -> None:
+    """See that an endpoint read the whole of the document it was sent.
+
+    Some servers cut a prompt without a word where it exceeds the length they
+    are set to. They do report how many tokens they read, which is compared
+    with a count of ours. tiktoken's vocabulary takes 79 MB and 0.2 seconds, so
+    it is loaded only where an estimate, which costs 1 ms a document, leaves a
+    doubt.
+
+    Args:
+        request: what was sent.
+        model: whose vocabulary to count with.
+        usage: what the endpoint reports; without tokens where it reports nothing.
+
+    Raises:
+        ModelError: the document was cut.
+    """
+    document = request.call.document if isinstance(request.call, ExecuteStep) else None
+    read = usage.prompt_tokens
+    if document is None or not read or len(document.text) < WORTH_COUNTING:
+        return
+    if read >= SHARE_READ * _estimate(document.text):
+        return
+    counted = count_tokens(document.text, model)
+    if read < SHARE_READ * counted:
+        raise ModelError(
+            "cut",
+            f"The endpoint read {read:,} of about {counted:,} tokens, so it cut the document: "
+            "raise its context length, or use a model with a longer one.",
+            usage=usage,
+        )
+
+
+@lru_cache(maxsize=256)
+def _estimate(text: str) -> float:
+    """Tokens that a text has at most, unless it is an odd one."""
+    pieces = sum(1 for _ in _PIECE.finditer(text))
+    size = len(text.encode("utf-8", "replace"))
+    return max(TOKENS_A_PIECE * pieces, size / BYTES_A_TOKEN)
+
+
+# --- an error ---
+
+QUOTA = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
+"""Codes of errors that no waiting mends."""
+
+TOO_LONG = (
+    "context_length_exceeded", "exceed_context_size", "string_above_max_length", "context length",
+    "context window", "context size", "prompt is too long", "input is too long", "model length",
+    "prompt length", "configured limit", "number of tokens allowed", "too many tokens",
+    "too large for model", "tokens + `max_new_tokens`", "reduce the length of the",
+)  # fmt: skip
+"""How endpoints say that a prompt does not fit."""
+
+_TOKENS = r"(\d{1,3}(?:,\d{3})+|\d{3,9})(?!\d|\.\d)"
+_WINDOWS = [
+    re.compile(pattern.replace("N", _TOKENS), re.IGNORECASE)
+    for pattern in (
+        r">\s*N\s*(?:tokens\s*)?maximum",
+        r"(?:context|model|prompt|input)[ _](?:length|size|window|len)\b"
+        r"(?:(?!your|request|exceed)[^\d;:]){0,24}?N",
+        r"N\s+(?:tokens?\s+)?maximum context",
+        r"(?:limit|tokens allowed|max_model_len)\b[^\d;]{0,12}?N",
+        r"(?:must be|less than|cannot exceed|at most)[^\d;]{0,6}?N",
+    )
+]
+"""How endpoints name the tokens that fit a model, each in its own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What an endpoint says of an error.
+
+    Args:
+        words: its message, in one line and without the key; empty for none.
+        codes: names of the error's kind and of the field it is about.
+        n_ctx: llama.cpp's field of that name, the tokens of its window; 0 where there is none.
+    """
+
+    words: str = ""
+    codes: str = ""
+    n_ctx: int = 0
+
+    @property
+    def text(self) -> str:
+        """All of it, to look things up in."""
+        return f"{self.words} {self.codes}"
+
+    @property
+    def window(self) -> int | None:
+        """Tokens that fit the model, where that can be read; the smallest number in question, as
+        the other is the prompt's."""
+        found = [match[1] for pattern in _WINDOWS for match in pattern.finditer(self.words)]
+        return self.n_ctx or min((int(each.replace(",", "")) for each in found), default=None)
+
+
+def read_complaint(body: bytes, redact: Redact) -> Complaint:
+    """An error's body, whatever shape it has; a web page has no words worth repeating."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return Complaint(_words(body.decode("utf-8", "replace"), redact))
+    return complaint_of(data, redact)
+
+
+def complaint_of(data: Any, redact: Redact) -> Complaint:  # noqa: ANN401 - any JSON
+    """What a piece of JSON says of an error."""
+    error = data.get("error", data) if isinstance(data, dict) else data
+    if not isinstance(error, dict):
+        return Complaint(_words(error, redact) if isinstance(error, str) else "")
+    named = [error.get(name) for name in ("code", "type", "param")]
+    codes = " ".join(_words(name, redact) for name in named if isinstance(name, str))
+    words = next((error[name] for name in ("message", "detail", "error") if error.get(name)), "")
+    if not isinstance(words, str):
+        # What is wrong with which field, as validators list it.
+        words = json.dumps(words, ensure_ascii=False)
+    n_ctx = error.get("n_ctx")
+    return Complaint(_words(words, redact), codes, n_ctx if type(n_ctx) is int else 0)
+
+
+def _words(text: str, redact: Redact) -> str:
+    """A text in one line and without the key; nothing of a web page."""
+    return "" if text.lstrip().startswith("<") else " ".join(redact(text).split())
+
+
+def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> ModelError:
+    """An error that an endpoint answered with.
+
+    Args:
+        status: HTTP's, 300 or above.
+        headers: of the response.
+        complaint: what it says.
+    """
+    reason, message = _judged(status, headers, complaint)
+    seconds = number(headers.get("retry-after-ms", ""), 1000)
+    if seconds is None:
+        seconds = number(text := headers.get("Retry-After", ""))
+        if seconds is None and (until := _date(text)):
+            # The endpoint's own clock, where it tells it: ours may differ.
+            now = _date(headers.get("Date", "")) or datetime.now(UTC)
+            seconds = (until - now).total_seconds()
+    wait = seconds if seconds is not None and 0 < seconds < math.inf else None
+    window = complaint.window if reason == "context" else None
+    if reason == "context" and window is None:
+        message += " Say in PEARL_CONTEXT how many tokens fit it."
+    error = ModelError(reason, message, retry_after=wait, window=window, status=status)
+    error.complaint = complaint.text if status in (400, 422) else ""
+    return error
+
+
+def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tuple[str, str]:
+    """A `ModelError`'s reason and message."""
+    words = complaint.words[:SHOWN] or f"it says {status} and no more."
+    words = words if words.endswith((".", "!", "?")) else f"{words}."
+    if status < 400:
+        host = urlsplit(headers.get("Location", "")).hostname
+        where = f" to {host[:SHOWN]}" if host else ""
+        return "request", f"The endpoint sends calls elsewhere{where}: check OPENAI_BASE_URL."
+    if status == 402 or any(code in complaint.text for code in QUOTA):
+        return "quota", "The account's quota is used up: nothing more can be asked."
+    if status in (401, 403):
+        return "authentication", "The endpoint refuses the key: check OPENAI_API_KEY."
+    if status == 408:
+        return "timeout", "The endpoint did not answer in time."
+    if status == 409 or status >= 500:
+        return "server", f"The endpoint failed: {words}"
+    too_long = any(phrase in complaint.text.lower() for phrase in TOO_LONG)
+    if status == 413 or (status in (400, 422) and too_long):
+        return "context", f"The prompt does not fit the model: {words}"
+    if status == 404:
+        return "request", (
+            f"The endpoint knows no such model or address: {words} "
+            "Check --model and OPENAI_BASE_URL."
+        )
+    # More tokens than the account may send in a minute: no pause makes them fewer.
+    too_large = complaint.words.lower().startswith("request too large")
+    if status == 425 or (status == 429 and not too_large):
+        return "rate", f"The endpoint turns calls away: {words} Try again later."
+    return "request", f"The endpoint refused the request: {words}"
+
+
+def number(text: str, unit: int = 1) -> float | None:
+    """A header's number, in units of which so many make one; None where it is none."""
+    try:
+        return float(text) / unit
+    except ValueError:
+        return None
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
