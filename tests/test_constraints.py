@@ -29,8 +29,7 @@ from pearl.models.constraints import (
     held,
     request_fields,
 )
-from pearl.models.middleware.stack import EngineLimits, start_engine
-from pearl.models.tokens import upper
+from pearl.models.middleware.stack import EngineLimits, start_engine, upper
 from pearl.prompts.calls import (
     CorrectPlan,
     Demonstration,

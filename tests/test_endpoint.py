@@ -649,7 +649,8 @@ def test_the_deadline_is_the_whole_calls(serve: Serve, way: str, handler: Any):
     server = serve([handler], PEARL_TIMEOUT="0.3")
     error = failed(model=WAYS[way]())
     assert (error.reason, str(error)) == ("timeout", "No answer within 0.3 seconds.")
-    assert len(server.asked) == 1
+    # A busy machine may not have heard the one call by then.
+    assert len(server.asked) <= 1
 
 
 @pytest.mark.parametrize("way", TRANSPORTS)

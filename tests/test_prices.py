@@ -10,7 +10,8 @@ from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
 from pearl.models.base import Request, Usage
-from pearl.models.tokens import Price, count_tokens, dollars, load_prices, upper
+from pearl.models.middleware.stack import upper
+from pearl.models.tokens import Price, count_tokens, dollars, load_prices
 from pearl.prompts.calls import ExecuteStep, WritePlan
 from pearl.prompts.render import render, stable_part
 from tests.conftest import ROOT

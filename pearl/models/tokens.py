@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.source import InputError, replacing
-from pearl.models.base import Measured, Model, Request, Usage, env_number
-from pearl.prompts.calls import Message, WritePlan
+from pearl.models.base import Measured, Model, Usage, env_number
+from pearl.prompts.calls import Message
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -149,28 +149,6 @@ REASONING = re.compile(r"(?:^|[:/])(?:o\d|gpt-[5-9])(?!.*chat)")
 
 OVERHEAD = 16
 """Tokens by which an endpoint wraps messages."""
-
-
-def upper(request: Request, model: str, reply: int = REPLY) -> Usage:
-    """At least as many tokens as the call takes, but for a reply of unusual length.
-
-    Counting a whole prompt costs as much again as the call, so the part that
-    all steps on a document share is counted once and the rest is bounded by
-    its length.
-
-    Args:
-        request: the call.
-        model: whose vocabulary to count with.
-        reply: tokens that the reply may have.
-    """
-    *before, last = [message["content"] for message in request.messages]
-    shared = request.stable
-    if not shared and isinstance(request.call, WritePlan):
-        # Everything before the question is the same for every question.
-        shared = last.rfind(request.call.question)
-    tokens = sum(count_tokens(text, model) for text in (*before, last[:shared]))
-    rest = len(last[shared:].encode("utf-8", "replace"))
-    return Usage(OVERHEAD + tokens + int(rest / BYTES_A_TOKEN) + 1, reply)
 
 
 def room_for(

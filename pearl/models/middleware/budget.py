@@ -77,7 +77,7 @@ class Ledger(Protocol):
         ...
 
 
-class MemoryLedger:
+class MemoryLedger(Ledger):
     """A ledger of one process.
 
     Args:
@@ -91,19 +91,16 @@ class MemoryLedger:
         self._reserved = Amount()
 
     async def reserve(self, wanted: Amount) -> Grant:
-        """Set an amount aside, where it is granted."""
         grant = judge(self._ceiling, self._spent, self._reserved, wanted)
         if grant is Grant.GRANTED:
             self._reserved += wanted
         return grant
 
     async def settle(self, reserved: Amount, spent: Amount) -> None:
-        """Replace what was set aside with what it came to."""
         self._reserved -= reserved
         self._spent += spent
 
     async def spent(self) -> Amount:
-        """What has been spent so far."""
         return self._spent
 
 
@@ -136,12 +133,7 @@ class Budget:
     _longest: int = field(default=0, init=False)
 
     async def __call__(self, request: Request) -> Reply:
-        """Answer.
-
-        Raises:
-            HaltError: the call would exceed the budget.
-            ModelError: as the layer within.
-        """
+        """Answer; a `HaltError` where the call would exceed the budget."""
         expected = self.expect(request)
         limit = expected.completion_tokens
         # An endpoint that has passed over the limit once may do so again.

@@ -77,11 +77,7 @@ class Cached:
     _flights: dict[str, asyncio.Future[Reply]] = field(default_factory=dict, init=False)
 
     async def __call__(self, request: Request) -> Reply:
-        """Answer, from the cache where possible.
-
-        Raises:
-            ModelError: the call, made here or by another question, failed.
-        """
+        """Answer, from the cache where possible; a failure is also that of another's call."""
         while (flight := self._flights.get(request.key)) is not None:
             await asyncio.wait([flight])
             # Whoever led may have been cancelled; then one of those who waited takes the lead.
@@ -141,11 +137,7 @@ class PrefixWarmup:
     _first: dict[str, asyncio.Future[None]] = field(default_factory=dict, init=False)
 
     async def __call__(self, request: Request) -> Reply:
-        """Answer.
-
-        Raises:
-            ModelError: as the layer within.
-        """
+        """Answer, once the document's first call has come back."""
         document, loop = request.document, asyncio.get_running_loop()
         if not document or request.stable < SMALLEST:
             return await self.ask(request)

@@ -237,11 +237,7 @@ class Throttled:
     weigh: Callable[[Request], int]
 
     async def __call__(self, request: Request) -> Reply:
-        """Answer.
-
-        Raises:
-            ModelError: as the layer within, or no further call is made.
-        """
+        """Answer; a `HaltError` where no further call is made."""
         expected = 0
         if self.requests is not None:
             await self.requests.take(1)

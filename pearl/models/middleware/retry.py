@@ -44,11 +44,7 @@ class Retry:
     random: random.Random = field(default_factory=random.Random)
 
     async def __call__(self, request: Request) -> Reply:
-        """Answer.
-
-        Raises:
-            ModelError: no try got a usable answer; it lists them.
-        """
+        """Answer; where no try gets a usable answer, the error lists them."""
         attempts: list[Attempt] = []
         try:
             while True:

@@ -31,13 +31,14 @@ from pearl.models.tokens import (
     BYTES_A_TOKEN,
     FREE,
     NO_PRICES,
+    OVERHEAD,
     REASONED,
     REASONING,
     REPLY,
     Prices,
-    upper,
+    count_tokens,
 )
-from pearl.prompts.calls import ProveForm
+from pearl.prompts.calls import ProveForm, WritePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,7 @@ class Engine:
     @property
     def forms(self) -> Forms | None:
         """In which forms the model takes constraints; None where replies are free."""
-        if self.constrain == "never":
-            return None
-        return forms_taken(self.model)
+        return None if self.constrain == "never" else forms_taken(self.model)
 
     @property
     def stopped(self) -> ModelError | None:
@@ -193,17 +192,28 @@ def start_engine(
     return engine
 
 
-def _expected(request: Request, model: str, reply: int) -> Usage:
-    """At least as many tokens as a call takes, with what its reply is held to.
+def upper(request: Request, model: str, reply: int = REPLY) -> Usage:
+    """At least as many tokens as the call takes, but for a reply of unusual length.
 
-    A grammar that a server's decoder is given is no token of the prompt. That of a tool is, and
-    so is a schema.
+    Counting a whole prompt costs as much again as the call, so the part that all steps on a
+    document share is counted once and the rest is bounded by its length. A grammar that a server's
+    decoder is given is no token of the prompt; that of a tool is, and so is a schema.
+
+    Args:
+        request: the call.
+        model: whose vocabulary to count with.
+        reply: tokens that the reply may have.
     """
-    expected, held = upper(request, model, reply), request.constraint
-    if held is None or held.form not in ("custom_tool", *SCHEMAS):
-        return expected
-    size = len(json.dumps(request_fields(held)))
-    return expected + Usage(int(size / BYTES_A_TOKEN) + 1)
+    *before, last = [message["content"] for message in request.messages]
+    shared, held = request.stable, request.constraint
+    if not shared and isinstance(request.call, WritePlan):
+        # Everything before the question is the same for every question.
+        shared = last.rfind(request.call.question)
+    tokens = sum(count_tokens(text, model) for text in (*before, last[:shared]))
+    bounded = [len(last[shared:].encode("utf-8", "replace"))]
+    if held is not None and held.form in ("custom_tool", *SCHEMAS):
+        bounded.append(len(json.dumps(request_fields(held))))
+    return Usage(OVERHEAD + tokens + sum(int(size / BYTES_A_TOKEN) + 1 for size in bounded), reply)
 
 
 def _layered(
@@ -220,7 +230,7 @@ def _layered(
     tokens = RateLimiter(limits.tpm) if limits.tpm else None
     usual = REASONED if REASONING.search(model.name) else REPLY
     reply = env_number("PEARL_MAX_TOKENS") or usual
-    expect = partial(_expected, model=model.name, reply=reply)
+    expect = partial(upper, model=model.name, reply=reply)
     ask: Ask = model.answer
     if ledger is not None:
         cost = (prices.get(model.name) or FREE).cost
