@@ -40,36 +40,36 @@ class Stopped(Failure):
 
 
 COMMANDS = {
-    "ask": "ask",
-    "plan": "ask",
-    "run": "ask",
-    "batch": "batch",
-    "estimate": "batch",
-    "runs": "runs",
-    "cache": "runs",
-    "index": "index",
-    "mine": "mine",
-    "condense": "condense",
-    "migrate": "migrate",
-    "refine": "refine",
-    "learn": "commaqa",
-    "eval": "eval",
-    "generate": "commaqa",
-    "tools": "tools",
-    "lint": "lint",
-    "fmt": "lint",
-    "rule": "lint",
-    "graph": "graph",
-    "trace": "runs",
-    "replay": "runs",
-    "report": "report",
-    "replicate": "report",
-    "review": "review",
-    "actions": "lint",
-    "grammar": "lint",
-    "lsp": "lsp",
+    "ask": ("ask", "Plan, run, and answer with evidence."),
+    "plan": ("ask", "Only write the plan."),
+    "run": ("ask", "Only execute a plan."),
+    "batch": ("batch", "Answer a file of questions; stop it any time, it goes on."),
+    "estimate": ("batch", "What a batch takes, before anything is sent."),
+    "runs": ("runs", "What was run, what it came to, what differs."),
+    "cache": ("runs", "What is kept of replies: how much, and letting go of it."),
+    "index": ("index", "Make a corpus searchable, and search it."),
+    "mine": ("mine", "Learn a library of actions from example questions."),
+    "condense": ("condense", "Make an action library smaller."),
+    "migrate": ("migrate", "Rewrite plans for a library that replaces their actions."),
+    "refine": ("refine", "Make example plans that were executed and led to the right answer."),
+    "learn": ("commaqa", "Learn to decompose questions, from decompositions or answers."),
+    "eval": ("eval", "Evaluate methods on a data set, side by side."),
+    "generate": ("commaqa", "Make questions, with worlds, answers and decompositions."),
+    "tools": ("tools", "Tools that questions may use: check them, and call one."),
+    "lint": ("lint", "Check plans and action libraries."),
+    "fmt": ("lint", "Write plans in canonical form."),
+    "rule": ("lint", "Say what a rule means, with an example."),
+    "graph": ("graph", "Draw which step uses which."),
+    "trace": ("runs", "Show a finished run as a plan, with values."),
+    "replay": ("runs", "Run recorded plans on their recorded step outputs."),
+    "report": ("report", "What an evaluation came to, as text, Markdown, LaTeX or HTML."),
+    "replicate": ("report", "The tables of recorded outcomes, without a model."),
+    "review": ("review", "A page on which several people judge plans."),
+    "actions": ("lint", "List the action library, or search it."),
+    "grammar": ("lint", "Print the grammar of the plans that lint passes."),
+    "lsp": ("lsp", "Serve an editor, by the Language Server Protocol."),
 }
-"""Each command by name, with the file in this folder that has it as ``NAME_command``."""
+"""Each command by name: the file here that has it as ``NAME_command``, and what it does."""
 
 
 class Commands(click.Group):
@@ -81,9 +81,14 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"pearl.cli.{COMMANDS[cmd_name]}")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
+        file, does = COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(f"pearl.cli.{file}"), f"{cmd_name}_command")
+        command.short_help = does
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, does) for name, (_, does) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -2,51 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import choose, library_for, load, load_for, shared
+from pearl.cli.options import Options, choose, library_for, load, load_for, shared
 from pearl.cli.output import check_output, emit, emit_json
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.answer import Answer
     from pearl.lang.source import Source
-    from pearl.models.constraints import Mode
-    from pearl.runtime.context import Policy
+    from pearl.models.base import Model
+
+_T = TypeVar("_T")
 
 
-@click.command(
-    "ask", short_help="Plan, run, and answer with evidence.",
-    epilog='Example:  pearl ask story.txt "Why does Mara leave the lighthouse?"',
-)  # fmt: skip
+@click.command("ask", epilog='Example:  pearl ask story.txt "Why does Mara leave the lighthouse?"')
 @click.argument("document")
 @click.argument("question")
 @shared("option", "strategy", "tools", "library", "demos", "shown", "examples", "turns", "models")
 @shared("constrain", "context", "store", "cache", "json")
-def ask_command(
-    document: str,
-    question: str,
-    options: tuple[str, ...],
-    strategy: str,
-    tools: str,
-    libraries: tuple[str, ...],
-    demos: str,
-    shown: int,
-    examples: int,
-    turns: bool,
-    model: str,
-    planner: str,
-    reader: str,
-    constrain: Mode | None,
-    context: Policy,
-    window: int | None,
-    store: str,
-    no_cache: bool,
-    as_json: bool,
-) -> None:
+def ask_command(document: str, question: str, given: Options) -> None:
     """Answer QUESTION about DOCUMENT (a text file; one of the two may be - for standard input).
 
     A plan is written without looking at the document, checked, and run on it
@@ -55,146 +35,100 @@ def ask_command(
     """
     from pearl.answer import context_for
     from pearl.api import ask
-    from pearl.cli.output import progress, settle
     from pearl.lang.source import InputError, read_source
-    from pearl.store.database import address
 
     if document == question == "-":
         raise InputError("Only one of the document and the question can be standard input.")
     if not question.strip():
         raise InputError("The question is empty: write it in quotes after the document.")
-    library = library_for(strategy, libraries)
-    chosen = choose(model, planner, reader)
+    library = library_for(given.strategy, given.libraries)
+    model = choose(given.model, given.planner, given.reader)
     source = read_source(document, "document")
     if question == "-":
         question = read_source("-", "question").text
-    with progress(quiet=as_json, model=chosen) as watch:
-        answer = settle(
-            lambda began: ask(
-                source,
-                question,
-                options=options,
-                library=library,
-                demonstrations=demos,
-                shown=shown,
-                model=chosen,
-                context=context_for(chosen, context, window),
-                store=address(store),
-                cache=not no_cache,
-                watch=watch,
-                began=began,
-                strategy=strategy,
-                tools=tools,
-                constrain=constrain,
-                examples=examples,
-                turns=turns,
-            )
-        )
-    show(answer, source, as_json=as_json)
+    work = partial(
+        ask,
+        source,
+        question,
+        options=given.options,
+        library=library,
+        demonstrations=given.demos,
+        shown=given.shown,
+        context=context_for(model, given.context, given.window),
+        strategy=given.strategy,
+        tools=given.tools,
+        constrain=given.constrain,
+        examples=given.examples,
+        turns=given.turns,
+    )
+    show(_run(work, model, given), source, as_json=given.as_json)
 
 
 @click.command(
-    "plan", short_help="Only write the plan.",
-    epilog='Example:  pearl plan "Why does Mara leave the lighthouse?" -o mara.plan',
-)  # fmt: skip
-@click.argument("question")
-@shared(
-    "output", "library", "demos", "shown", "model", "planner", "constrain", "store", "cache", "json"
+    "plan", epilog='Example:  pearl plan "Why does Mara leave the lighthouse?" -o mara.plan'
 )
-def plan_command(
-    question: str,
-    output: str,
-    libraries: tuple[str, ...],
-    demos: str,
-    shown: int,
-    model: str,
-    planner: str,
-    constrain: Mode | None,
-    store: str,
-    no_cache: bool,
-    as_json: bool,
-) -> None:
+@click.argument("question")
+@shared("output", "library", "demos", "shown", "model", "planner", "constrain")
+@shared("store", "cache", "json")
+def plan_command(question: str, given: Options) -> None:
     """Write a plan for QUESTION (or - for standard input). The document is never shown
     to the planner."""
     from pearl.api import write_plan
-    from pearl.cli.output import progress, settle
     from pearl.lang.printer import print_plan
     from pearl.lang.source import read_source
     from pearl.lint.render import terminal
     from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
-    from pearl.store.database import address
     from pearl.strategies.registry import NONE_SHOWN
 
-    check_output(output)
+    check_output(given.output)
     if question == "-":
         question = read_source("-", "question").text
-    library = load(libraries)
-    chosen = choose(planner or model)
-    with progress(quiet=as_json, model=chosen) as watch:
-        planned = settle(
-            lambda began: write_plan(
-                question,
-                library=library,
-                demonstrations=demos,
-                shown=shown,
-                model=chosen,
-                store=address(store),
-                cache=not no_cache,
-                watch=watch,
-                began=began,
-                constrain=constrain,
-            )
-        )
+    library = load(given.libraries)
+    model = choose(given.planner or given.model)
+    work = partial(
+        write_plan,
+        question,
+        library=library,
+        demonstrations=given.demos,
+        shown=given.shown,
+        constrain=given.constrain,
+    )
+    planned = _run(work, model, given)
     text = print_plan(planned.plan) if planned.plan else ""
     result = {
         "plan": text,
         "attempts": planned.attempts,
         "demonstrations": planned.demonstrations,
         "findings": [as_object(one, planned.source) for one in planned.diagnostics],
-        "model": chosen.name,
-        "notice": chosen.notice,
+        "model": model.name,
+        "notice": model.notice,
     }
-    for notice in (chosen.notice, "" if planned.demonstrations else NONE_SHOWN):
-        if notice and not as_json:
+    for notice in (model.notice, "" if planned.demonstrations else NONE_SHOWN):
+        if notice and not given.as_json:
             click.echo(notice, err=True)
     if not text:
-        if not as_json:
+        if not given.as_json:
             click.echo(terminal.render([Report(planned.source, planned.diagnostics)]), err=True)
         raise NoAnswer(
             f"No plan was accepted after {counted(planned.attempts, 'attempt')}: ask in other "
             "words, or use another model.",
             result,
         )
-    if output or not as_json:
-        emit(text, output)
-    if as_json:
+    if given.output or not given.as_json:
+        emit(text, given.output)
+    if given.as_json:
         emit_json(result)
 
 
-@click.command(
-    "run", short_help="Only execute a plan.", epilog="Example:  pearl run mara.plan story.txt"
-)
+@click.command("run", epilog="Example:  pearl run mara.plan story.txt")
 @click.argument("plan")
 @click.argument("document")
 @shared("option", "library", "model", "reader", "context", "store", "cache", "json")
-def run_command(
-    plan: str,
-    document: str,
-    options: tuple[str, ...],
-    libraries: tuple[str, ...],
-    model: str,
-    reader: str,
-    context: Policy,
-    window: int | None,
-    store: str,
-    no_cache: bool,
-    as_json: bool,
-) -> None:
+def run_command(plan: str, document: str, given: Options) -> None:
     """Run PLAN on DOCUMENT (text files; one of them may be - for standard input)."""
     from pearl.answer import context_for
     from pearl.api import run
-    from pearl.cli.output import progress, settle
     from pearl.lang.diagnostics import Severity
     from pearl.lang.parser import parse
     from pearl.lang.source import InputError, read_source
@@ -202,39 +136,36 @@ def run_command(
     from pearl.lint.render import terminal
     from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
-    from pearl.store.database import address
 
     if plan == document == "-":
         raise InputError("Only one of the plan and the document can be standard input.")
-    chosen = choose(reader or model)
+    model = choose(given.reader or given.model)
     source = read_source(plan, "plan")
-    library = load_for(source, libraries)
+    library = load_for(source, given.libraries)
     text = read_source(document, "document")
     errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
     if errors:
-        if not as_json:
+        if not given.as_json:
             click.echo(terminal.render([Report(source, errors)]), nl=False)
         raise NoAnswer(
             f"{plan} has {counted(len(errors), 'error')}, so it was not run: mend what pearl "
             "lint finds.",
             {"findings": [as_object(one, source) for one in errors]},
         )
-    with progress(quiet=as_json, model=chosen) as watch:
-        answer = settle(
-            lambda began: run(
-                source.text,
-                text,
-                options=options,
-                library=library,
-                model=chosen,
-                context=context_for(chosen, context, window),
-                store=address(store),
-                cache=not no_cache,
-                watch=watch,
-                began=began,
-            )
-        )
-    show(answer, text, as_json=as_json)
+    context = context_for(model, given.context, given.window)
+    work = partial(run, source.text, text, options=given.options, library=library, context=context)
+    show(_run(work, model, given), text, as_json=given.as_json)
+
+
+def _run(work: Callable[..., Coroutine[Any, Any, _T]], model: Model, given: Options) -> _T:
+    """Run a function of `pearl.api` to its end, with what all of them are told alike."""
+    from pearl.cli.output import progress, settle
+    from pearl.store.database import address
+
+    with progress(quiet=given.as_json, model=model) as watch:
+        place, cache = address(given.store), not given.no_cache
+        how = partial(work, model=model, store=place, cache=cache, watch=watch)
+        return settle(lambda began: how(began=began))
 
 
 def show(answer: Answer, document: Source, *, as_json: bool) -> None:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from pearl.cli.inputs import open_existing
 from pearl.cli.jobs import complain, do, job_settings, tell
-from pearl.cli.options import Concurrency, choose, library_for, load, shared
+from pearl.cli.options import Concurrency, Options, choose, library_for, load, shared
 from pearl.cli.output import check_output, emit_json
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
-    from pearl.runtime.context import Policy
+    pass
 
 
 @click.command(
-    "batch", short_help="Answer a file of questions; stop it any time, it goes on.",
-    epilog="Example:  pearl batch questions.jsonl --documents docs/ -o answers.jsonl",
-)  # fmt: skip
+    "batch", epilog="Example:  pearl batch questions.jsonl --documents docs/ -o answers.jsonl"
+)
 @click.argument("questions")
 @shared("documents")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file of answers.")
@@ -35,23 +34,7 @@ if TYPE_CHECKING:
     "Repeatable; none takes out all.",
 )  # fmt: skip
 @shared("models", "job")
-def batch_command(
-    questions: str,
-    documents: str,
-    output: str,
-    strategy: str,
-    tools: str,
-    libraries: tuple[str, ...],
-    demos: str,
-    shown: int,
-    examples: int,
-    turns: bool,
-    context: Policy,
-    window: int | None,
-    passes: tuple[str, ...],
-    as_json: bool,
-    **options: Any,  # noqa: ANN401 - those of `job_options`
-) -> None:
+def batch_command(questions: str, output: str, passes: tuple[str, ...], given: Options) -> None:
     """Answer QUESTIONS, a file with one JSON object a line: id, question, document (a path, or
     the text itself), and optionally options, gold and plan.
 
@@ -69,36 +52,39 @@ def batch_command(
     if output == "-":
         raise InputError("The answers need a file of their own: name one with -o.")
     check_output(output)
-    given = job_settings(**options)
+    settings = job_settings(given)
     prepared = prepare(
-        strategy,
-        planner_of(given.model).name,
-        library_for(strategy, libraries),
-        demos,
-        tools=tools,
+        given.strategy,
+        planner_of(settings.model).name,
+        library_for(given.strategy, given.libraries),
+        given.demos,
+        tools=given.tools,
         passes=chosen_passes(passes),
-        shown=shown,
-        turns=turns,
+        shown=given.shown,
+        turns=given.turns,
     )
-    plans = load(libraries)
-    given = replace(given, model=with_library(given.model, (prepared.library, plans)))
-    setup = Setup(prepared, context_for(given.model, context, window), plans, examples, tools)
+    plans = load(given.libraries)
+    model = with_library(settings.model, (prepared.library, plans))
+    settings = replace(settings, model=model)
+    context = context_for(model, given.context, given.window)
+    setup = Setup(prepared, context, plans, given.examples, given.tools)
     # A cluster's chunks are documents: there is nothing to set out ahead of.
-    ahead = 0 if given.scheduler else given.limits.concurrency or CONCURRENT_TASKS
-    progress = do(batch_job(questions, documents, output, setup, ahead), given, quiet=as_json)
-    if setup.prepared.notice:
-        click.echo(setup.prepared.notice, err=True)
-    if as_json:
+    ahead = 0 if given.scheduler else settings.limits.concurrency or CONCURRENT_TASKS
+    job = batch_job(questions, given.documents, output, setup, ahead)
+    progress = do(job, settings, quiet=given.as_json)
+    if prepared.notice:
+        click.echo(prepared.notice, err=True)
+    if given.as_json:
         emit_json({**progress.as_object(), "output": output})
     else:
-        tell(progress, given)
+        tell(progress, settings)
     complain(progress, output)
 
 
 @click.command(
-    "estimate", short_help="What a batch takes, before anything is sent.",
+    "estimate",
     epilog="Example:  pearl estimate questions.jsonl --documents docs/ --model gpt-4o-mini",
-)  # fmt: skip
+)
 @click.argument("questions")
 @shared("documents", "strategy", "library", "models", "context")
 @click.option(
@@ -106,21 +92,7 @@ def batch_command(
     help="Calls at a time, for the time it takes.",
 )  # fmt: skip
 @shared("prices", "store", "json")
-def estimate_command(
-    questions: str,
-    documents: str,
-    strategy: str,
-    libraries: tuple[str, ...],
-    model: str,
-    planner: str,
-    reader: str,
-    context: Policy,
-    window: int | None,
-    concurrency: int,
-    prices: str,
-    store: str,
-    as_json: bool,
-) -> None:
+def estimate_command(questions: str, concurrency: int, given: Options) -> None:
     """Estimate what QUESTIONS take: calls, tokens, money, time. Nothing is sent.
 
     Where a row has no plan, it is taken to be of usual length. A document that does not fit the
@@ -138,27 +110,27 @@ def estimate_command(
     from pearl.store.history import mean_seconds
     from pearl.strategies.registry import find_strategy, prepare
 
-    if find_strategy(strategy).name != "pearl":
+    if find_strategy(given.strategy).name != "pearl":
         raise InputError(
-            f"pearl estimate counts no calls of {strategy}, as they depend on what is found: batch "
-            "a few questions; pearl runs show last has their calls and tokens."
+            f"pearl estimate counts no calls of {given.strategy}, as they depend on what is found: "
+            "batch a few questions; pearl runs show last has their calls and tokens."
         )
-    usual = model or os.environ.get("PEARL_MODEL", "").strip() or "offline"
-    name, writer = reader or usual, planner or usual
-    table = load_prices(Path(prices) if prices else None)
+    usual = given.model or os.environ.get("PEARL_MODEL", "").strip() or "offline"
+    name, writer = given.reader or usual, given.planner or usual
+    table = load_prices(Path(given.prices) if given.prices else None)
     price = table.get(name)
     reply = env_number("PEARL_MAX_TOKENS") or 0
     own = choose(name) if name == "local" or name.endswith(".gguf") else None
-    known = window or env_number("PEARL_CONTEXT") or (price.window if price else None)
-    fitting = Context(context, known, reply, counter(name))
+    known = given.window or env_number("PEARL_CONTEXT") or (price.window if price else None)
+    fitting = Context(given.context, known, reply, counter(name))
     if own:
-        fitting = context_for(own, context, window)
-    setup = Setup(prepare("pearl", writer, load(libraries)), fitting)
-    estimated = estimate(read_index(questions, documents), setup, name)
+        fitting = context_for(own, given.context, given.window)
+    setup = Setup(prepare("pearl", writer, load(given.libraries)), fitting)
+    estimated = estimate(read_index(questions, given.documents), setup, name)
     usage, parallel, seconds = estimated.usage, concurrency or 32, None
-    place = address(store)
+    place = address(given.store)
     if is_there(place):
-        with open_existing(store) as engine:
+        with open_existing(given.store) as engine:
             mean = mean_seconds(engine, name)
         seconds = estimated.calls / parallel * mean if mean else None
     # In millionths of a dollar: without a prefix cache, and with one.
@@ -170,7 +142,7 @@ def estimate_command(
             planning + price.cost(each) for each in (replace(reading, cached_tokens=0), reading)
         ]
     unknown = name if price is None else writer
-    if as_json:
+    if given.as_json:
         emit_json(
             {
                 "questions": estimated.questions,

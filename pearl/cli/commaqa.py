@@ -9,16 +9,15 @@ import time
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import shared
+from pearl.cli.options import Options, shared
 from pearl.cli.output import check_output, emit, emit_json, write
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
 
 
 @click.group(
-    "learn", short_help="Learn to decompose questions, from decompositions or answers.",
-    epilog="Example:  pearl learn commaqa train.jsonl --from answers -o movies.model",
-)  # fmt: skip
+    "learn", epilog="Example:  pearl learn commaqa train.jsonl --from answers -o movies.model"
+)
 def learn_command() -> None:
     """Learn to decompose questions. --json is an option of each command below."""
 
@@ -34,7 +33,7 @@ def learn_command() -> None:
 )  # fmt: skip
 @click.option("-o", "--output", required=True, metavar="FILE", help="The model to write.")
 @shared("json")
-def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
+def commaqa(worlds: str, source: str, output: str, given: Options) -> None:
     """Learn from TRAIN, a file of CommaQA's worlds, and write a model.
 
     Learned from answers, no decomposition in TRAIN is looked at: agents are asked, and programs
@@ -51,7 +50,7 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
     if source == "gold":
         learned = learn_from_gold(read_worlds(worlds))
     else:
-        quiet = as_json or sys.stderr is None or not sys.stderr.isatty()
+        quiet = given.as_json or sys.stderr is None or not sys.stderr.isatty()
 
         def report(line: str) -> None:
             if not quiet:
@@ -66,7 +65,7 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
         raise NoAnswer(f"{worlds} has no {lacking}: nothing was learned.")
     write(output, write_model(learned.model))
     left = [kind for kind in learned.kinds if kind.left]
-    if as_json:
+    if given.as_json:
         patterns = [
             {"question": one.question, "seen": one.seen, "strategies": len(one.strategies)}
             for one in learned.model.patterns
@@ -105,10 +104,10 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
 
 
 @click.command(
-    "generate", short_help="Make questions, with worlds, answers and decompositions.",
+    "generate",
     epilog="Example:  pearl generate commaqa --schema explicit --split compgen --part test "
     "-o test.jsonl",
-)  # fmt: skip
+)
 @click.argument("form", type=click.Choice(["commaqa"]), metavar="commaqa")
 @click.option(
     "--schema", "name", default="", metavar="NAME|FILE",
@@ -143,17 +142,26 @@ def commaqa(worlds: str, source: str, output: str, as_json: bool) -> None:
 )  # fmt: skip
 @shared("json")
 def generate_command(
-    form: str, name: str, split: str, part: str, questions: int, seed: int, output: str,
-    show: bool, described: str, asked_of: str, as_json: bool,
-) -> None:  # fmt: skip
+    form: str,
+    name: str,
+    split: str,
+    part: str,
+    questions: int,
+    seed: int,
+    output: str,
+    show: bool,
+    described: str,
+    asked_of: str,
+    given: Options,
+) -> None:
     """Make a file of worlds in CommaQA's published format, one a line."""
     if sum(map(bool, (name, described, asked_of))) != 1:
         raise InputError("Name a --schema to make worlds of, or a file to --describe or --agents.")
     if described:
-        _describe(described, as_json)
+        _describe(described, given.as_json)
         return
     if asked_of:
-        _export_agents(asked_of, output, as_json)
+        _export_agents(asked_of, output, given.as_json)
         return
     from pearl.commaqa.generator import generate
     from pearl.commaqa.schema import read_schema, shipped_text
@@ -162,7 +170,7 @@ def generate_command(
         emit(shipped_text(name), output)
         return
     to_screen = output in ("", "-")
-    if as_json and to_screen:
+    if given.as_json and to_screen:
         raise InputError("--json tells of a file: name one with -o FILE.")
     check_output(output)
     started = time.perf_counter()
@@ -176,7 +184,7 @@ def generate_command(
     asked = [question for row in rows for question in row["qa_pairs"]]
     kinds = {question["theory"] for question in asked}
     speed = round(questions / seconds * 60)
-    if as_json:
+    if given.as_json:
         emit_json(
             {
                 **rows[0]["generated"],

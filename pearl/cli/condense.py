@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import Stopped
-from pearl.cli.options import shared
+from pearl.cli.options import Options, shared
 from pearl.cli.output import check_output, emit, emit_json, on_terminal, write
 from pearl.lang.text import counted, printable
 
@@ -27,9 +27,8 @@ ROUNDS = 4
 
 
 @click.command(
-    "condense", short_help="Make an action library smaller.",
-    epilog="Example:  pearl condense mined.actions -o small.actions --target 80",
-)  # fmt: skip
+    "condense", epilog="Example:  pearl condense mined.actions -o small.actions --target 80"
+)
 @click.argument("file")
 @click.option("-o", "--output", default="", metavar="FILE", help="Where the small library goes.")
 @click.option(
@@ -59,10 +58,7 @@ def condense_command(
     review: bool,
     accept: str,
     seeds: tuple[str, ...],
-    model: str,
-    store: str,
-    no_cache: bool,
-    as_json: bool,
+    given: Options,
 ) -> None:
     """Put like actions of FILE (a .actions file, or the paper's NAME(ARGS) # definition text)
     together, until TARGET are left. Each says what it replaces, so that pearl migrate can
@@ -82,7 +78,7 @@ def condense_command(
     if not actions:
         raise InputError(f"{source.name} holds no action: write lines such as NAME(CTX, X) : …")
     beside = load_library(*(seeds or ("core",))).actions
-    in_terminal = on_terminal() and sys.stdin.isatty() and not as_json
+    in_terminal = on_terminal() and sys.stdin.isatty() and not given.as_json
     review_file = f"{output}.review" if review and not in_terminal else ""
     if review_file and output in ("", "-"):
         raise InputError("--review writes a file beside the library: name that with -o FILE.")
@@ -91,13 +87,13 @@ def condense_command(
             f"{review_file} is there already: take it with --accept {review_file}, or move it."
         )
     unread = Report(source, check_library(source, Selection(select=("PRL1",))))
-    if unread.diagnostics and not as_json:
+    if unread.diagnostics and not given.as_json:
         click.echo(terminal.render([unread]), err=True)
     asked: Model | None = None
     if not accept and rounds != 0:
         from pearl.models.base import choose_model
 
-        asked = choose_model(model)
+        asked = choose_model(given.model)
         if rounds is None and asked.name == "offline":
             # The embedded reader merges by likeness, which is done without asking it.
             asked = None
@@ -111,18 +107,20 @@ def condense_command(
         head = {"library": source.name, "digest": source.digest, "target": target, "rounds": rounds,
                 "model": asked.name}  # fmt: skip
         work = partial(condense_with, actions, target, rounds=rounds, seeds=beside)
-        result, run = _in_session(work, asked, head, store, cache=not no_cache, quiet=as_json)
+        result, run = _in_session(
+            work, asked, head, given.store, cache=not given.no_cache, quiet=given.as_json
+        )
     else:
         result = condense(actions, target, seeds=beside)
     if review and in_terminal:
         result = ask_about_merges(result, beside)
-    if output or not as_json:
+    if output or not given.as_json:
         emit(print_library(result.actions), output)
     if review_file:
         write(review_file, print_review(result, source.name, output))
     missed = len(result.actions) > target and not accept and not review
     wanted = None if accept else target
-    if as_json:
+    if given.as_json:
         emit_json({**as_object(result, unread, wanted, asked), "run": run, "output": output})
     else:
         _summarise(result, unread, wanted, asked)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.jobs import complain, do, job_settings
-from pearl.cli.options import equipped, load, shared
+from pearl.cli.options import Options, equipped, load, shared
 from pearl.cli.output import check_output, emit_json, write
 from pearl.lang.text import counted
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pearl.evaluate.results import Evaluation
     from pearl.jobs.job import Job, JobSettings
     from pearl.jobs.workers import JobProgress
-    from pearl.runtime.context import Policy
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -49,10 +48,10 @@ class Sizes(click.ParamType[tuple[int, ...]]):
 
 
 @click.command(
-    "eval", short_help="Evaluate methods on a data set, side by side.",
+    "eval",
     epilog="Example:  pearl eval quality --data dev.jsonl --split long --methods "
     "zero-shot,cot,mcq,pearl",
-)  # fmt: skip
+)
 @click.argument("dataset")
 @click.option("--data", default="", metavar="FILE", help="The data set's file; needed.")
 @click.option(
@@ -96,18 +95,12 @@ def eval_command(
     split: tuple[str, ...],
     methods: tuple[str, ...] | None,
     sizes: tuple[int, ...],
-    libraries: tuple[str, ...],
-    demos: tuple[str, ...],
     limit: int | None,
     sample: int | None,
     seed: int,
     reasoning: bool,
     output: str,
-    context: Policy,
-    window: int | None,
-    compared: tuple[str, ...],
-    as_json: bool,
-    **options: Any,  # noqa: ANN401 - those of `kit_options` and `job_options`
+    given: Options,
 ) -> None:
     """Run every method on every question of DATASET, and show what they came to. DATASET is one
     of docs/evaluation.md, as quality, hotpotqa or fever, or questions: your own, as pearl batch
@@ -132,31 +125,31 @@ def eval_command(
     chosen = find_dataset(dataset)
     if not data:
         raise InputError(f"{chosen.title}: name the file with --data ({chosen.where}).")
-    library = load(libraries or chosen.libraries)
+    library = load(given.libraries or chosen.libraries)
     names, sizes, changes = with_sizes(methods or chosen.methods, sizes, library)
     splits = ",".join(split)
     taken = (limit or 0, documents, sample or 0, seed)
     examples = choose_examples(chosen, data, splits, *taken)
     home = Path(documents or Path(data).parent)
     check_output(output, *{str(home / one.document.name) for one in examples})
-    shipped = shipped_folder(libraries, chosen.demonstrations)
-    if len(demos) > 1 and len(compared) > 1:
+    shipped = shipped_folder(given.libraries, chosen.demonstrations)
+    if len(given.sets) > 1 and len(given.compared) > 1:
         raise InputError("Several models and several --demos: compare one or the other.")
     jobs: list[Job] = []
     settings: list[JobSettings] = []
-    for folder in demos or ("",):
+    for folder in given.sets or ("",):
         shown = without_evaluated(_demonstrations(folder, shipped, names), examples)
         # A library or plans that somebody names, or that the data set has, are for every method.
-        own = bool(libraries or folder or chosen.libraries)
+        own = bool(given.libraries or folder or chosen.libraries)
         open_domain = None if own else _demonstrations("", "open_domain", ())
         stepwise = without_evaluated(open_domain, examples) if open_domain else None
         made = make_context(library, shown, sizes, stepwise=stepwise)
-        shared, others = equipped(made, **options)
+        shared = equipped(made, given)
         libraries_used = [setup.library for setup in shared.setups.values()]
-        for model in compared or ("",):
-            given = job_settings(model=model, **others)
-            given = replace(given, model=with_library(given.model, libraries_used))
-            notes = _notes(shown, stepwise, shared, names, given.model.notice)
+        for model in given.compared or ("",):
+            each = job_settings(given, model)
+            each = replace(each, model=with_library(each.model, libraries_used))
+            notes = _notes(shown, stepwise, shared, names, each.model.notice)
             job = evaluation_job(
                 chosen,
                 data,
@@ -164,27 +157,27 @@ def eval_command(
                 examples,
                 names,
                 shared,
-                context_for(given.model, context, window),
-                model=given.model,
+                context_for(each.model, given.context, given.window),
+                model=each.model,
                 reasoning=reasoning,
                 notes=[*notes, *changes, *_drawn(sample, seed)],
-                prompt_set=folder if len(demos) > 1 else "",
+                prompt_set=folder if len(given.sets) > 1 else "",
             )
             jobs.append(job)
-            settings.append(given)
+            settings.append(each)
     # A run a model or a set, each as it is when evaluated alone; the budget is one.
     done: list[JobProgress] = []
-    for job, given in zip(jobs, settings, strict=True):
-        limits = given.limits
+    for job, each in zip(jobs, settings, strict=True):
+        limits = each.limits
         for earlier, other in zip(done, settings, strict=False):
-            limits = limits.less(spent_in(earlier.run, other), given.prices)
-        done.append(do(job, replace(given, limits=limits), quiet=as_json))
+            limits = limits.less(spent_in(earlier.run, other), each.prices)
+        done.append(do(job, replace(each, limits=limits), quiet=given.as_json))
     evaluations = [load_run(one.run, settings[0].store, settings[0].prices) for one in done]
     evaluation = side_by_side(evaluations)
     if output:
         write(output, "".join(write_lines(evaluation)))
     runs = " ".join(one.run for one in done)
-    if as_json:
+    if given.as_json:
         told = [_told(*pair) for pair in zip(done, evaluations, strict=True)]
         first = told[0] if len(told) == 1 else {"models": told}
         emit_json({**first, "report": as_object(summarise(evaluation))})

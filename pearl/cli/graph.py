@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import shared
+from pearl.cli.options import Options, shared
 from pearl.cli.output import check_output, emit, emit_json
 
 if TYPE_CHECKING:
@@ -20,17 +20,14 @@ _RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
 """What names a run, and perhaps a question of it, where no file has that name."""
 
 
-@click.command(
-    "graph", short_help="Draw which step uses which.",
-    epilog="Example:  pearl graph mara.plan --format svg -o mara.svg",
-)  # fmt: skip
+@click.command("graph", epilog="Example:  pearl graph mara.plan --format svg -o mara.svg")
 @click.argument("plan")
 @click.option(
     "--format", "form", default="mermaid", show_default=True, help="How it is drawn.",
     type=click.Choice(["mermaid", "svg"]),
 )  # fmt: skip
 @shared("output", "store", "json")
-def graph_command(plan: str, form: str, output: str, store: str, as_json: bool) -> None:
+def graph_command(plan: str, form: str, given: Options) -> None:
     """Draw PLAN (a file, or - for standard input) as Mermaid text or as an SVG picture.
 
     PLAN may be a run: its name, the start of it, or last; a question of a batch is RUN/ID. What
@@ -38,15 +35,15 @@ def graph_command(plan: str, form: str, output: str, store: str, as_json: bool) 
 
     fsm, fsm1 and fsm2 are the state machines of FSM prompting, where no file has that name.
     """
-    check_output(output)
+    check_output(given.output)
     if plan != "-" and not os.path.exists(plan):
         from pearl.strategies.fsm_states import MACHINES
 
         if plan in MACHINES:
-            _draw_machine(MACHINES[plan], form, output, as_json)
+            _draw_machine(MACHINES[plan], form, given.output, given.as_json)
             return
         if _RUN.fullmatch(plan):
-            _draw(_run_plan(plan, store, output), form, output, as_json)
+            _draw(_run_plan(plan, given.store, given.output), form, given.output, given.as_json)
             return
     from pearl.lang.ast import DOCUMENT, step_refs
     from pearl.lang.parser import parse
@@ -60,7 +57,7 @@ def graph_command(plan: str, form: str, output: str, store: str, as_json: bool) 
     unknown = {ref.name for step in parsed.plan.steps for ref in step_refs(step)} - known
     for name in sorted(unknown):
         click.echo(f"pearl: {printable(name)} is no step: pearl lint says where.", err=True)
-    _draw(parsed.plan, form, output, as_json)
+    _draw(parsed.plan, form, given.output, given.as_json)
 
 
 def _run_plan(name: str, store: str, output: str) -> Plan:

@@ -11,16 +11,13 @@ from typing import Any
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import shared
+from pearl.cli.options import Options, shared
 from pearl.cli.output import BAR_EVERY, emit_json
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable, printable_lines
 
 
-@click.command(
-    "index", short_help="Make a corpus searchable, and search it.",
-    epilog="Example:  pearl index corpus.jsonl -o corpus.index",
-)  # fmt: skip
+@click.command("index", epilog="Example:  pearl index corpus.jsonl -o corpus.index")
 @click.argument("path", metavar="CORPUS")
 @click.option(
     "-o", "--output", default="", metavar="INDEX",
@@ -32,7 +29,7 @@ from pearl.lang.text import counted, printable, printable_lines
     help="How many passages to show.",
 )  # fmt: skip
 @shared("json")
-def index_command(path: str, output: str, search: str | None, most: int, as_json: bool) -> None:
+def index_command(path: str, output: str, search: str | None, most: int, given: Options) -> None:
     """Index CORPUS: JSON lines with "id", "text" and, where there is one, "title".
 
     Where CORPUS is an index: search it with --search, or else check every byte of it.
@@ -46,7 +43,7 @@ def index_command(path: str, output: str, search: str | None, most: int, as_json
         if search is not None:
             raise InputError("-o and --search exclude each other: build first, then search.")
         started = time.monotonic()
-        with _progress(quiet=as_json) as told:
+        with _progress(quiet=given.as_json) as told:
             built = build_index(path, output, told)
         info, seconds = built.info, time.monotonic() - started
         more = {"fresh": built.fresh, "seconds": seconds}
@@ -56,9 +53,9 @@ def index_command(path: str, output: str, search: str | None, most: int, as_json
     elif search is None:
         info, ending = check_index(path), ": every byte is as it was written."
     else:
-        _search(path, search, most, as_json=as_json)
+        _search(path, search, most, as_json=given.as_json)
         return
-    if as_json:
+    if given.as_json:
         corpus = {"name": info.corpus, "bytes": info.size, "sha256": info.digest}
         size = {"passages": info.passages, "bytes": info.bytes}
         emit_json({"index": output or path, **size, "corpus": corpus, **more})

@@ -5,34 +5,25 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from pearl.cli import Failure, NoAnswer, Stopped
-from pearl.cli.options import choose
+from pearl.cli.options import Options, choose
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.jobs.job import Job, JobSettings
     from pearl.jobs.workers import JobProgress
-    from pearl.models.constraints import Mode
 
 
-def job_settings(
-    model: str,
-    prices: str,
-    scheduler: str,
-    store: str,
-    no_cache: bool,
-    restart: bool,
-    grace: float,
-    constrain: Mode | None = None,
-    planner: str = "",
-    reader: str = "",
-    **limits: Any,  # noqa: ANN401 - those of `limits_options`
-) -> JobSettings:
-    """What the options of `job_options` come to.
+def job_settings(given: Options, model: str | None = None) -> JobSettings:
+    """What the options of ``job`` come to.
+
+    Args:
+        given: them, with those of ``models``.
+        model: in place of the one that was given.
 
     Raises:
         InputError: one of them cannot be used.
@@ -44,15 +35,22 @@ def job_settings(
     from pearl.store.database import address
 
     return JobSettings(
-        model=choose(model, planner, reader),
-        store=address(store),
-        prices=load_prices(Path(prices) if prices else None),
-        limits=EngineLimits(**limits),
-        cache=not no_cache,
-        restart=restart,
-        scheduler=scheduler,
-        grace=grace,
-        constrain=choose_mode(constrain),
+        model=choose(given.model if model is None else model, given.planner, given.reader),
+        store=address(given.store),
+        prices=load_prices(Path(given.prices) if given.prices else None),
+        limits=EngineLimits(
+            concurrency=given.concurrency,
+            rpm=given.rpm,
+            tpm=given.tpm,
+            max_wait=given.max_wait,
+            max_cost=given.max_cost,
+            max_tokens=given.max_tokens,
+        ),
+        cache=not given.no_cache,
+        restart=given.restart,
+        scheduler=given.scheduler,
+        grace=given.grace,
+        constrain=choose_mode(given.constrain),
     )
 
 

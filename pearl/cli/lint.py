@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import load, load_for, shared
+from pearl.cli.options import Options, load, load_for, shared
 from pearl.cli.output import counting, emit, emit_json, on_terminal, show, write
 from pearl.lang.text import counted, printable
 
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from pearl.lint.rules.base import Rule
 
 
-@click.command(
-    "lint", short_help="Check plans and action libraries.",
-    epilog="Example:  pearl lint plans/ my.plan actions/ --fix",
-)  # fmt: skip
+@click.command("lint", epilog="Example:  pearl lint plans/ my.plan actions/ --fix")
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--fix", "safe", is_flag=True, help="Apply the fixes that keep a plan's meaning.")
 @click.option(
@@ -55,8 +52,7 @@ def lint_command(
     statistics: bool,
     no_cache: bool,
     exit_zero: bool,
-    libraries: tuple[str, ...],
-    as_json: bool,
+    given: Options,
 ) -> None:
     """Check PATHS: .plan and .actions files, folders of them, .jsonl files whose rows have a
     "plan", or - for standard input. With --fix, a fixed standard input is printed, and what is
@@ -67,16 +63,16 @@ def lint_command(
     from pearl.lang.source import InputError
     from pearl.lint.render import RENDERERS
 
-    form = "json" if as_json else form
+    form = "json" if given.as_json else form
     problems: list[InputError] = []
     inputs = each_input(paths, problems.append)
     if safe or unsafe:
         inputs = _fixed(
-            list(inputs), libraries, partial(selection_for, select, ignore), unsafe=unsafe
+            list(inputs), given.libraries, partial(selection_for, select, ignore), unsafe=unsafe
         )
         if "-" in paths and (statistics or form != "terminal"):
             raise InputError("- with --fix prints the fixed text: leave out the other format.")
-    checks = Checks(libraries, select, ignore, "" if statistics else form, not no_cache)
+    checks = Checks(given.libraries, select, ignore, "" if statistics else form, not no_cache)
     counts = _Counts()
     rows = _rows(paths) if sys.stderr is not None and sys.stderr.isatty() else 0
     with counting("plans", rows if rows > FEW else 0) as done:
@@ -208,15 +204,12 @@ def _summary(counts: _Counts, noun: str) -> None:
     )  # fmt: skip
 
 
-@click.command(
-    "fmt", short_help="Write plans in canonical form.",
-    epilog="Example:  pearl fmt my.plan --diff",
-)  # fmt: skip
+@click.command("fmt", epilog="Example:  pearl fmt my.plan --diff")
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit 1 if a file would.")
 @click.option("--diff", "only_diff", is_flag=True, help="Change nothing; print what would change.")
 @shared("json")
-def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_json: bool) -> None:
+def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given: Options) -> None:
     """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
     read standard input and print. Text that is no part of a plan becomes comments. A file with
     a line that cannot be read stays as it is."""
@@ -235,13 +228,13 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_js
     if problems:
         # Nothing is written where something cannot be read.
         raise problems[0]
-    for given in inputs:
-        name, text = given.source.name, given.source.text
+    for one in inputs:
+        name, text = one.source.name, one.source.text
         try:
-            if given.row:
+            if one.row:
                 raise InputError(f"{name}: rows of a .jsonl file are not formatted.")
-            form = format_library if given.kind is Kind.LIBRARY else format_plan
-            formatted = form(given.source)
+            form = format_library if one.kind is Kind.LIBRARY else format_plan
+            formatted = form(one.source)
         except InputError as error:
             unreadable.append(str(error))
             continue
@@ -253,7 +246,7 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_js
             printed = formatted
         elif not dry and formatted != text:
             write(name, formatted)
-    if as_json:
+    if given.as_json:
         emit_json(
             {
                 "changed": changed,
@@ -279,13 +272,10 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, as_js
     raise click.exceptions.Exit(1 if unreadable or (changed and dry) else 0)
 
 
-@click.command(
-    "rule", short_help="Say what a rule means, with an example.",
-    epilog="Example:  pearl rule PRL201",
-)  # fmt: skip
+@click.command("rule", epilog="Example:  pearl rule PRL201")
 @click.argument("code", default="")
 @shared("json")
-def rule_command(code: str, as_json: bool) -> None:
+def rule_command(code: str, given: Options) -> None:
     """Explain the rule CODE (PRL201, or its name); without CODE, list all rules."""
     from pearl.lang.source import InputError
     from pearl.lint.rules import RULES
@@ -301,7 +291,7 @@ def rule_command(code: str, as_json: bool) -> None:
 
     if not code:
         ordered = sorted(RULES, key=lambda rule: rule.code)
-        if as_json:
+        if given.as_json:
             emit_json([summary(rule) for rule in ordered])
             return
         for rule in ordered:
@@ -313,7 +303,7 @@ def rule_command(code: str, as_json: bool) -> None:
     if not named:
         raise InputError(f"There is no rule {code}: pearl rule lists them.")
     rule = named[0]
-    if as_json:
+    if given.as_json:
         emit_json({**summary(rule), "documentation": rule.doc.strip()})
         return
     off = "" if rule.enabled else ", off unless selected"
@@ -321,21 +311,18 @@ def rule_command(code: str, as_json: bool) -> None:
     click.echo(rule.doc.strip())
 
 
-@click.command(
-    "actions", short_help="List the action library, or search it.",
-    epilog="Example:  pearl actions --search conflict",
-)  # fmt: skip
+@click.command("actions", epilog="Example:  pearl actions --search conflict")
 @click.option("--search", default="", metavar="WORDS", help="Only actions that match, best first.")
 @shared("library", "json")
-def actions_command(search: str, libraries: tuple[str, ...], as_json: bool) -> None:
+def actions_command(search: str, given: Options) -> None:
     """List every action that plans may call, with its definition."""
     from pearl.lang.library import search_actions
 
-    library = load(libraries)
+    library = load(given.libraries)
     found = search_actions(library, search) if search.strip() else list(library.actions.values())
-    if not found and not as_json:
+    if not found and not given.as_json:
         raise NoAnswer(f"No action matches {search}: try another word, or fewer.")
-    if as_json:
+    if given.as_json:
         emit_json(
             [
                 {
@@ -359,9 +346,8 @@ def actions_command(search: str, libraries: tuple[str, ...], as_json: bool) -> N
 
 
 @click.command(
-    "grammar", short_help="Print the grammar of the plans that lint passes.",
-    epilog="Example:  pearl grammar --library my.actions --form gbnf > plans.gbnf",
-)  # fmt: skip
+    "grammar", epilog="Example:  pearl grammar --library my.actions --form gbnf > plans.gbnf"
+)
 @click.option(
     "--steps", default=8, show_default=True, type=click.IntRange(1, 50), metavar="N",
     help="The most steps of a plan.",
@@ -375,16 +361,14 @@ def actions_command(search: str, libraries: tuple[str, ...], as_json: bool) -> N
     help="For OpenAI and llguidance, for llama.cpp, or for xgrammar (SGLang, vLLM).",
 )  # fmt: skip
 @shared("library", "json")
-def grammar_command(
-    steps: int, new_actions: int, form: str, libraries: tuple[str, ...], as_json: bool
-) -> None:
+def grammar_command(steps: int, new_actions: int, form: str, given: Options) -> None:
     """Print a grammar of plans that call the library's actions and pass the checker without an
     error, for a server that constrains what a model writes."""
     from pearl.lang.plan_grammar import plan_grammar
 
-    grammar = plan_grammar(load(libraries), steps, new_actions)
+    grammar = plan_grammar(load(given.libraries), steps, new_actions)
     text = {"lark": grammar.lark, "gbnf": grammar.gbnf, "ebnf": grammar.ebnf}[form]
-    if as_json:
+    if given.as_json:
         emit_json({"form": form, "steps": steps, "new_actions": new_actions, "grammar": text})
     else:
         emit(text)

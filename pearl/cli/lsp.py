@@ -7,19 +7,16 @@ from pathlib import Path
 
 import click
 
-from pearl.cli.options import shared
+from pearl.cli.options import Options, shared
 from pearl.cli.output import emit_json
 
 
-@click.command(
-    "lsp", short_help="Serve an editor, by the Language Server Protocol.",
-    epilog="Example:  pearl lsp --library my.actions",
-)  # fmt: skip
+@click.command("lsp", epilog="Example:  pearl lsp --library my.actions")
 @shared("library")
 @click.option(
     "--json", "as_json", is_flag=True, help="Only print what the server answers, for machines."
 )
-def lsp_command(libraries: tuple[str, ...], as_json: bool) -> None:
+def lsp_command(as_json: bool, given: Options) -> None:
     """Answer an editor on standard input and output: findings, fixes, completion, renaming.
 
     Editors start it themselves (docs/editor.md). What a plan is checked with is what pearl lint
@@ -47,7 +44,7 @@ def lsp_command(libraries: tuple[str, ...], as_json: bool) -> None:
         """As ``pearl lint`` has them in a folder."""
         config = read_config(folder)
         selection = read_selection(config.select, config.ignore)
-        return Settings(libraries or config.library, selection)
+        return Settings(given.libraries or config.library, selection)
 
     left = serve(settings)
     raise click.exceptions.Exit(0 if left else 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.jobs import complain, do, job_settings, tell
-from pearl.cli.options import shared
+from pearl.cli.options import Options, shared
 from pearl.cli.output import check_output, emit_json, write
 from pearl.lang.text import counted
 
@@ -33,9 +33,8 @@ _KINDS = {
 
 
 @click.command(
-    "mine", short_help="Learn a library of actions from example questions.",
-    epilog="Example:  pearl mine questions.jsonl -o mined.actions --seed-actions core",
-)  # fmt: skip
+    "mine", epilog="Example:  pearl mine questions.jsonl -o mined.actions --seed-actions core"
+)
 @click.argument("questions")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The library to write.")
 @click.option(
@@ -60,9 +59,7 @@ def mine_command(
     mode: str,
     poll: float,
     notes: str,
-    exclude: str,
-    as_json: bool,
-    **options: Any,  # noqa: ANN401 - those of `job_options`
+    given: Options,
 ) -> None:
     """Ask, for each of QUESTIONS, which new actions it needs; write them as one library.
 
@@ -83,32 +80,33 @@ def mine_command(
     for path in (output, notes):
         check_output(path)
     library = load_library(*seeds)
-    left_out = questions_in(exclude) if exclude else frozenset()
+    left_out = questions_in(given.exclude) if given.exclude else frozenset()
     examples = read_examples(questions, left_out)
-    given = job_settings(**options)
+    settings = job_settings(given)
     if mode == "batch-api":
-        given = _in_batches(given, Path(f"{output}.batches"), len(examples), poll, quiet=as_json)
-    progress = do(mine_job(examples, questions, library, left_out), given, quiet=as_json)
-    mined = gather(read_results(given.store, progress.run), library)
+        folder = Path(f"{output}.batches")
+        settings = _in_batches(settings, folder, len(examples), poll, quiet=given.as_json)
+    progress = do(mine_job(examples, questions, library, left_out), settings, quiet=given.as_json)
+    mined = gather(read_results(settings.store, progress.run), library)
     write(output, print_library(mined.actions) if mined.actions else "# No action was proposed.\n")
     if notes:
         write(notes, "".join(canonical_json(asdict(note)) + "\n" for note in mined.notes))
-    if as_json:
+    if given.as_json:
         emit_json({**progress.as_object(), **_as_object(mined), "output": output})
     else:
-        tell(progress, given)
+        tell(progress, settings)
         _show(mined, progress.done, output, notes)
     complain(progress, f"pearl runs show {progress.run}")
 
 
 def _in_batches(
-    given: JobSettings, folder: Path, questions: int, poll: float, *, quiet: bool
+    settings: JobSettings, folder: Path, questions: int, poll: float, *, quiet: bool
 ) -> JobSettings:
     """The same, through the provider's Batch API: everything is asked at once."""
     from pearl.lang.source import InputError
     from pearl.models.batch_api import open_batches
 
-    if given.scheduler:
+    if settings.scheduler:
         raise InputError("The Batch API needs no cluster: leave out --scheduler, or --mode.")
     printed: dict[int, str] = {}
 
@@ -120,9 +118,9 @@ def _in_batches(
             printed[status.batch] = line
             click.echo(line, err=True)
 
-    model = open_batches(given.model.name, folder, interval=poll, progress=show)
-    limits = replace(given.limits, concurrency=questions, first=questions)
-    return replace(given, model=model, limits=limits)
+    model = open_batches(settings.model.name, folder, interval=poll, progress=show)
+    limits = replace(settings.limits, concurrency=questions, first=questions)
+    return replace(settings, model=model, limits=limits)
 
 
 def _show(mined: Mined, asked: int, output: str, notes: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from pearl.lang.library import Library
     from pearl.lang.source import Source
     from pearl.models.base import Model
+    from pearl.models.constraints import Mode
+    from pearl.runtime.context import Policy
 
 _OF_PLAN = pattern(r"(?:#[^\n]*\n){0,8}?# library: ([^\n]+)")
 """How a plan, or a trace, says in its head which actions it calls."""
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
-
 
 _UNITS = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 
@@ -65,359 +66,282 @@ class Concurrency(click.ParamType[int]):
 
 _option = click.option
 
-OPTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = MappingProxyType(
-    {
-        "library": (
-            _option(
-                "--library",
-                "libraries",
-                multiple=True,
-                metavar="FILE",
-                help="Action library: a .actions file, the paper's NAME(ARGS) # definition text, "
-                "or a shipped one (core, quality). Repeatable; later ones win. Default: core and "
-                "quality.",
-            ),
-        ),
-        "option": (
-            _option(
-                "--option",
-                "options",
-                multiple=True,
-                metavar="TEXT",
-                help="An answer to choose from; give at least two.",
-            ),
-        ),
-        "json": (_option("--json", "as_json", is_flag=True, help="Print JSON, for machines."),),
-        "model": (
-            _option(
-                "--model",
-                default="",
-                metavar="NAME",
-                help="A model of the endpoint, local, a GGUF file, offline, or recorded:FILE. "
-                "Default: PEARL_MODEL, or offline where no endpoint is set.",
-            ),
-        ),
-        "constrain": (
-            _option(
-                "--constrain",
-                type=click.Choice(["auto", "always", "never"]),
-                help="Hold plans, steps and JSON replies to a grammar or a schema while the model "
-                "writes them: auto where the endpoint takes that, always with an error where it "
-                "does not. Default: PEARL_CONSTRAIN, or auto.",
-            ),
-        ),
-        "compared": (
-            _option(
-                "--model",
-                "compared",
-                multiple=True,
-                metavar="NAME",
-                help="As everywhere; repeatable: each model does all methods, and they stand side "
-                "by side. The first is what the others are compared with.",
-            ),
-        ),
-        "planner": (
-            _option(
-                "--planner-model",
-                "planner",
-                default="",
-                metavar="NAME",
-                help="Who writes plans and decides on steps. Default: as --model.",
-            ),
-        ),
-        "reader": (
-            _option(
-                "--reader-model",
-                "reader",
-                default="",
-                metavar="NAME",
-                help="Who reads the document and answers. Default: as --model; an action of the "
-                "library may name a model of its own (model: NAME).",
-            ),
-        ),
-        "context": (
-            _option(
-                "--context",
-                type=click.Choice(["auto", "full", "chunk", "retrieve"]),
-                default="auto",
-                show_default=True,
-                help="A document longer than the model's window: full is an error, chunk reads it "
-                "in parts and merges, retrieve reads the passages that bear on a step, auto is "
-                "full where it fits and else chunk.",
-            ),
-            _option(
-                "--window",
-                type=click.IntRange(1),
-                metavar="TOKENS",
-                help="The model's window. Default: PEARL_CONTEXT, or what is known of the model.",
-            ),
-        ),
-        "strategy": (
-            _option(
-                "--strategy",
-                default="pearl",
-                show_default=True,
-                metavar="NAME",
-                help="How: pearl (a plan first), decomp (a step at a time), fsm1, fsm2 (a state "
-                "machine), rebel (recursion with tools) or react (search, look up, finish).",
-            ),
-        ),
-        "tools": (
-            _option(
-                "--tools",
-                default="",
-                metavar="FILE",
-                help="For rebel: the tools that it may call (docs/tools.md), or none. Default: a "
-                "search of the question's own document.",
-            ),
-        ),
-        "demos": (
-            _option(
-                "--demos",
-                "--demonstrations",
-                "demos",
-                default="",
-                metavar="DIR",
-                help="A folder of example plans for the planner, as pearl refine fills it, or the "
-                "name of one that ships with Pearl. Default: those that ship with Pearl, for the "
-                "data set.",
-            ),
-        ),
-        "sets": (
-            _option(
-                "--demos",
-                "--demonstrations",
-                "demos",
-                multiple=True,
-                metavar="DIR",
-                help="As everywhere; repeatable: each method is shown each set, and its means "
-                "over the sets are given with their spread.",
-            ),
-        ),
-        "shown": (
-            _option(
-                "--shown",
-                type=click.IntRange(0),
-                default=0,
-                show_default=True,
-                metavar="N",
-                help="Show the planner only the N actions that are likeliest to serve the "
-                "question, by its words and by how often plans used them, and the builtins; 0 "
-                "shows all (docs/mining.md).",
-            ),
-        ),
-        "examples": (
-            _option(
-                "--examples",
-                type=click.IntRange(0),
-                default=0,
-                show_default=True,
-                metavar="N",
-                help="Worked examples that each demand for a reply in a form shows, at most; every "
-                "method that fills forms has some. Plans are shown demonstrations instead.",
-            ),
-        ),
-        "turns": (
-            _option(
-                "--turns",
-                is_flag=True,
-                help="fsm1 and fsm2: states are turns of one conversation, in which the document "
-                "stands once. Default: each state is asked by itself.",
-            ),
-        ),
-        "exclude": (
-            _option(
-                "--exclude",
-                default="",
-                metavar="FILE",
-                help="Leave out the questions that this file holds too, as those to be evaluated.",
-            ),
-        ),
-        "documents": (
-            _option(
-                "--documents",
-                default="",
-                metavar="DIR",
-                help="The folder with the documents. Default: the one the questions are in.",
-            ),
-        ),
-        "store": (
-            _option(
-                "--store",
-                default="",
-                metavar="PLACE",
-                help="Where runs and replies are kept: a file, or postgresql+psycopg://… for a "
-                f"team. Default: PEARL_STORE, or {Path('.pearl') / 'store.db'}.",
-            ),
-        ),
-        "cache": (
-            _option(
-                "--no-cache",
-                is_flag=True,
-                help="Make every call anew, and keep its reply for this run only.",
-            ),
-        ),
-        "output": (
-            _option(
-                "-o",
-                "--output",
-                default="",
-                metavar="FILE",
-                help="Write to a file, not the screen.",
-            ),
-        ),
-        "form": (
-            _option(
-                "--format",
-                "form",
-                type=click.Choice(["terminal", "markdown", "latex", "html"]),
-                help="What to write. Default: what the file's ending says, else terminal.",
-            ),
-        ),
-        "prices": (
-            _option(
-                "--prices",
-                default="",
-                metavar="FILE",
-                help="A table of prices over the one that ships with Pearl (docs/prices.md). "
-                "Default: PEARL_PRICES.",
-            ),
-        ),
-        # How fast, and how much of it.
-        "limits": (
-            _option(
-                "--max-cost",
-                type=click.FloatRange(0, min_open=True),
-                metavar="DOLLARS",
-                help="Stop before the call that would take the run over this.",
-            ),
-            _option(
-                "--max-tokens",
-                type=Amount(),
-                metavar="N",
-                help="The same in tokens, read and written: 500k, 2M.",
-            ),
-            _option(
-                "--concurrency",
-                type=Concurrency(),
-                default="auto",
-                show_default=True,
-                metavar="auto|N",
-                help="Calls under way at a time, at most; fewer while the endpoint turns calls "
-                "away.",
-            ),
-            _option("--rpm", type=Amount(), metavar="N", help="Requests a minute, at most."),
-            _option("--tpm", type=Amount(), metavar="N", help="Tokens a minute, at most."),
-            _option(
-                "--max-wait",
-                type=click.FloatRange(0),
-                default=120.0,
-                show_default=True,
-                metavar="SECONDS",
-                help="The longest pause that an endpoint may ask for; a call that is asked to "
-                "wait longer fails.",
-            ),
-            _option(
-                "--grace",
-                type=click.FloatRange(0),
-                default=30.0,
-                show_default=True,
-                metavar="SECONDS",
-                help="What calls under way get to finish after Ctrl-C.",
-            ),
-        ),
-        # How far decompositions go.
-        "budget": (
-            _option(
-                "--width",
-                type=click.IntRange(1),
-                metavar="N",
-                help="tmn and tmn-model: proposals that count after each hop, at most.",
-            ),
-            _option(
-                "--depth",
-                type=click.IntRange(0),
-                metavar="N",
-                help="decomp: decompositions within each other, at most; rebel: sub-questions "
-                "within each other, below its own limit of 3, and with 0 none; tmn and tmn-model: "
-                "hops.",
-            ),
-            _option(
-                "--calls",
-                type=click.IntRange(1),
-                metavar="N",
-                help="Calls a question may take, at most. decomp, react and tmn-model: of the "
-                "model; tmn and tmn-model: of agents; fsm1, fsm2 and rebel: of the model, below "
-                "their own limits of 40 and 80.",
-            ),
-        ),
-        # What methods of an evaluation work with, beside library and demonstrations.
-        "learned": (
-            _option(
-                "--learned",
-                default="",
-                metavar="FILE",
-                help="For CommaQA: what pearl learn commaqa wrote.",
-            ),
-            _option(
-                "--search",
-                type=click.Choice(["greedy", "best-first"]),
-                default="best-first",
-                show_default=True,
-                help="For CommaQA: the best proposal at each hop, or best-first search.",
-            ),
-            _option(
-                "--index",
-                default="",
-                metavar="DIR",
-                help="Look passages up in this index, as pearl index makes it. Default: in the "
-                "question's own document.",
-            ),
-            _option(
-                "--passages",
-                type=click.IntRange(1, 20),
-                metavar="K",
-                help="How many passages a look-up gives, in decomp, retrieve-read and plans. "
-                "Default: as many as the step says, which is 3 in the plans that ship.",
-            ),
-        ),
-        "scheduler": (
-            _option(
-                "--scheduler",
-                default="",
-                metavar="ADDRESS",
-                help="Run on a Dask cluster: tcp://host:8786, or local for one on this machine.",
-            ),
-        ),
-        "restart": (
-            _option(
-                "--restart",
-                is_flag=True,
-                help="Begin a new run, and leave the last one as it is.",
-            ),
-        ),
-    }
-)
+# fmt: off
+OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
+    "library": _option(
+        "--library", "libraries", multiple=True, metavar="FILE",
+        help="Action library: a .actions file, the paper's NAME(ARGS) # definition text, or a "
+        "shipped one (core, quality). Repeatable; later ones win. Default: core and quality.",
+    ),
+    "option": _option(
+        "--option", "options", multiple=True, metavar="TEXT",
+        help="An answer to choose from; give at least two.",
+    ),
+    "json": _option(
+        "--json", "as_json", is_flag=True,
+        help="Print JSON, for machines.",
+    ),
+    "model": _option(
+        "--model", default="", metavar="NAME",
+        help="A model of the endpoint, local, a GGUF file, offline, or recorded:FILE. Default: "
+        "PEARL_MODEL, or offline where no endpoint is set.",
+    ),
+    "constrain": _option(
+        "--constrain", type=click.Choice(["auto", "always", "never"]),
+        help="Hold plans, steps and JSON replies to a grammar or a schema while the model writes "
+        "them: auto where the endpoint takes that, always with an error where it does not. "
+        "Default: PEARL_CONSTRAIN, or auto.",
+    ),
+    "compared": _option(
+        "--model", "compared", multiple=True, metavar="NAME",
+        help="As everywhere; repeatable: each model does all methods, and they stand side by "
+        "side. The first is what the others are compared with.",
+    ),
+    "planner": _option(
+        "--planner-model", "planner", default="", metavar="NAME",
+        help="Who writes plans and decides on steps. Default: as --model.",
+    ),
+    "reader": _option(
+        "--reader-model", "reader", default="", metavar="NAME",
+        help="Who reads the document and answers. Default: as --model; an action of the library "
+        "may name a model of its own (model: NAME).",
+    ),
+    "policy": _option(
+        "--context", type=click.Choice(["auto", "full", "chunk", "retrieve"]), default="auto",
+        show_default=True,
+        help="A document longer than the model's window: full is an error, chunk reads it in "
+        "parts and merges, retrieve reads the passages that bear on a step, auto is full where it "
+        "fits and else chunk.",
+    ),
+    "window": _option(
+        "--window", type=click.IntRange(1), metavar="TOKENS",
+        help="The model's window. Default: PEARL_CONTEXT, or what is known of the model.",
+    ),
+    "strategy": _option(
+        "--strategy", default="pearl", show_default=True, metavar="NAME",
+        help="How: pearl (a plan first), decomp (a step at a time), fsm1, fsm2 (a state machine), "
+        "rebel (recursion with tools) or react (search, look up, finish).",
+    ),
+    "tools": _option(
+        "--tools", default="", metavar="FILE",
+        help="For rebel: the tools that it may call (docs/tools.md), or none. Default: a search "
+        "of the question's own document.",
+    ),
+    "demos": _option(
+        "--demos", "--demonstrations", "demos", default="", metavar="DIR",
+        help="A folder of example plans for the planner, as pearl refine fills it, or the name of "
+        "one that ships with Pearl. Default: those that ship with Pearl, for the data set.",
+    ),
+    "sets": _option(
+        "--demos", "--demonstrations", "sets", multiple=True, metavar="DIR",
+        help="As everywhere; repeatable: each method is shown each set, and its means over the "
+        "sets are given with their spread.",
+    ),
+    "shown": _option(
+        "--shown", type=click.IntRange(0), default=0, show_default=True, metavar="N",
+        help="Show the planner only the N actions that are likeliest to serve the question, by "
+        "its words and by how often plans used them, and the builtins; 0 shows all "
+        "(docs/mining.md).",
+    ),
+    "examples": _option(
+        "--examples", type=click.IntRange(0), default=0, show_default=True, metavar="N",
+        help="Worked examples that each demand for a reply in a form shows, at most; every method "
+        "that fills forms has some. Plans are shown demonstrations instead.",
+    ),
+    "turns": _option(
+        "--turns", is_flag=True,
+        help="fsm1 and fsm2: states are turns of one conversation, in which the document stands "
+        "once. Default: each state is asked by itself.",
+    ),
+    "exclude": _option(
+        "--exclude", default="", metavar="FILE",
+        help="Leave out the questions that this file holds too, as those to be evaluated.",
+    ),
+    "documents": _option(
+        "--documents", default="", metavar="DIR",
+        help="The folder with the documents. Default: the one the questions are in.",
+    ),
+    "store": _option(
+        "--store", default="", metavar="PLACE",
+        help="Where runs and replies are kept: a file, or postgresql+psycopg://… for a "
+        f"team. Default: PEARL_STORE, or {Path('.pearl') / 'store.db'}.",
+    ),
+    "cache": _option(
+        "--no-cache", is_flag=True,
+        help="Make every call anew, and keep its reply for this run only.",
+    ),
+    "output": _option(
+        "-o", "--output", default="", metavar="FILE",
+        help="Write to a file, not the screen.",
+    ),
+    "form": _option(
+        "--format", "form", type=click.Choice(["terminal", "markdown", "latex", "html"]),
+        help="What to write. Default: what the file's ending says, else terminal.",
+    ),
+    "prices": _option(
+        "--prices", default="", metavar="FILE",
+        help="A table of prices over the one that ships with Pearl (docs/prices.md). Default: "
+        "PEARL_PRICES.",
+    ),
+    "max-cost": _option(
+        "--max-cost", type=click.FloatRange(0, min_open=True), metavar="DOLLARS",
+        help="Stop before the call that would take the run over this.",
+    ),
+    "max-tokens": _option(
+        "--max-tokens", type=Amount(), metavar="N",
+        help="The same in tokens, read and written: 500k, 2M.",
+    ),
+    "concurrency": _option(
+        "--concurrency", type=Concurrency(), default="auto", show_default=True, metavar="auto|N",
+        help="Calls under way at a time, at most; fewer while the endpoint turns calls away.",
+    ),
+    "rpm": _option(
+        "--rpm", type=Amount(), metavar="N",
+        help="Requests a minute, at most.",
+    ),
+    "tpm": _option(
+        "--tpm", type=Amount(), metavar="N",
+        help="Tokens a minute, at most.",
+    ),
+    "max-wait": _option(
+        "--max-wait", type=click.FloatRange(0), default=120.0, show_default=True, metavar="SECONDS",
+        help="The longest pause that an endpoint may ask for; a call that is asked to wait longer "
+        "fails.",
+    ),
+    "grace": _option(
+        "--grace", type=click.FloatRange(0), default=30.0, show_default=True, metavar="SECONDS",
+        help="What calls under way get to finish after Ctrl-C.",
+    ),
+    "width": _option(
+        "--width", type=click.IntRange(1), metavar="N",
+        help="tmn and tmn-model: proposals that count after each hop, at most.",
+    ),
+    "depth": _option(
+        "--depth", type=click.IntRange(0), metavar="N",
+        help="decomp: decompositions within each other, at most; rebel: sub-questions within each "
+        "other, below its own limit of 3, and with 0 none; tmn and tmn-model: hops.",
+    ),
+    "calls": _option(
+        "--calls", type=click.IntRange(1), metavar="N",
+        help="Calls a question may take, at most. decomp, react and tmn-model: of the model; tmn "
+        "and tmn-model: of agents; fsm1, fsm2 and rebel: of the model, below their own limits of "
+        "40 and 80.",
+    ),
+    "learned": _option(
+        "--learned", default="", metavar="FILE",
+        help="For CommaQA: what pearl learn commaqa wrote.",
+    ),
+    "search": _option(
+        "--search", type=click.Choice(["greedy", "best-first"]), default="best-first",
+        show_default=True,
+        help="For CommaQA: the best proposal at each hop, or best-first search.",
+    ),
+    "index": _option(
+        "--index", default="", metavar="DIR",
+        help="Look passages up in this index, as pearl index makes it. Default: in the question's "
+        "own document.",
+    ),
+    "passages": _option(
+        "--passages", type=click.IntRange(1, 20), metavar="K",
+        help="How many passages a look-up gives, in decomp, retrieve-read and plans. Default: as "
+        "many as the step says, which is 3 in the plans that ship.",
+    ),
+    "scheduler": _option(
+        "--scheduler", default="", metavar="ADDRESS",
+        help="Run on a Dask cluster: tcp://host:8786, or local for one on this machine.",
+    ),
+    "restart": _option(
+        "--restart", is_flag=True,
+        help="Begin a new run, and leave the last one as it is.",
+    ),
+})
+# fmt: on
 """The options by the names that `shared` takes."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "evaluation": ("learned", "tools", "budget", "shown", "examples", "turns"),
+        "context": ("policy", "window"),
+        # What methods of an evaluation work with, beside library and demonstrations.
+        "evaluation": tuple(
+            "learned search index passages tools width depth calls shown examples turns".split()
+        ),
+        # Who answers.
         "models": ("model", "planner", "reader"),
-        "job": ("limits", "prices", "scheduler", "store", "cache", "restart", "json"),
+        # Of commands that do a job: how fast, how much of it, and where.
+        "job": tuple(
+            "max-cost max-tokens concurrency rpm tpm max-wait grace prices scheduler store cache "
+            "restart json".split()
+        ),
     }
 )
-"""Options that go together: of evaluations, of who answers, and of commands that do a job."""
+"""Options that go together."""
 
 
-def shared(*names: str) -> Callable[[_F], _F]:
-    """Options of `OPTIONS` or `GROUPS`, in the order of the names."""
+class Options:
+    """What was given of a command's shared options; one that it does not share is no attribute."""
 
-    def decorate(command: _F) -> _F:
-        singly = [each for name in names for each in GROUPS.get(name, (name,))]
-        for option in reversed([option for name in singly for option in OPTIONS[name]]):
-            command = option(command)
-        return command
+    libraries: tuple[str, ...]
+    options: tuple[str, ...]
+    as_json: bool
+    model: str
+    constrain: Mode | None = None
+    compared: tuple[str, ...]
+    planner: str = ""
+    reader: str = ""
+    context: Policy
+    window: int | None
+    strategy: str
+    tools: str
+    demos: str
+    sets: tuple[str, ...]
+    shown: int
+    examples: int
+    turns: bool
+    exclude: str
+    documents: str
+    store: str
+    no_cache: bool
+    output: str
+    form: str | None
+    prices: str
+    max_cost: float | None
+    max_tokens: int | None
+    concurrency: int
+    rpm: int | None
+    tpm: int | None
+    max_wait: float
+    grace: float
+    width: int | None
+    depth: int | None
+    calls: int | None
+    learned: str
+    search: SearchMode
+    index: str
+    passages: int | None
+    scheduler: str
+    restart: bool
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as click has read them
+        self.__dict__.update(given)
+
+
+def shared(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Options of `OPTIONS` or `GROUPS`, in the order of the names.
+
+    The command gets all that it shares as one argument, ``given``.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(*args: Any, given: Options | None = None, **options: Any) -> None:  # noqa: ANN401
+            own = {name: options.pop(name) for name in taken}
+            command(*args, given=Options(**vars(given or Options()), **own), **options)
+
+        before = len(getattr(called, "__click_params__", ()))
+        for name in reversed([one for group in names for one in GROUPS.get(group, (group,))]):
+            OPTIONS[name](called)
+        taken = [param.name for param in called.__click_params__[before:]]  # type: ignore[attr-defined]
+        return called
 
     return decorate
 
@@ -508,22 +432,8 @@ def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
     return load(libraries) if libraries or not own else None
 
 
-def equipped(
-    shared: EvaluationContext,
-    learned: str,
-    search: SearchMode,
-    index: str,
-    passages: int | None,
-    tools: str,
-    width: int | None,
-    depth: int | None,
-    calls: int | None,
-    shown: int,
-    examples: int,
-    turns: bool,
-    **others: Any,  # noqa: ANN401 - options of the same command that are not theirs
-) -> tuple[EvaluationContext, dict[str, Any]]:
-    """What methods share, with what `kit_options` name, and the options that are not theirs.
+def equipped(made: EvaluationContext, given: Options) -> EvaluationContext:
+    """What methods share, with what the options of ``evaluation`` name.
 
     Raises:
         InputError: one of them cannot be used.
@@ -534,17 +444,16 @@ def equipped(
     from pearl.retrieval.index import open_index
     from pearl.strategies.registry import Limits
 
-    budget = given_of(Budget, width=width, depth=depth, calls=calls)
-    found = replace(
-        shared,
-        search=load_search(learned, search, budget),
-        retriever=open_index(index) if index else None,
-        limits=given_of(Limits, depth=depth, calls=calls),
-        tools=load_tool_file(tools),
+    budget = given_of(Budget, width=given.width, depth=given.depth, calls=given.calls)
+    return replace(
+        made,
+        search=load_search(given.learned, given.search, budget),
+        retriever=open_index(given.index) if given.index else None,
+        limits=given_of(Limits, depth=given.depth, calls=given.calls),
+        tools=load_tool_file(given.tools),
         embed=choose_embedding(),
-        shown=shown,
-        examples=examples,
-        turns=turns,
-        passages=passages or 0,
+        shown=given.shown,
+        examples=given.examples,
+        turns=given.turns,
+        passages=given.passages or 0,
     )
-    return found, others

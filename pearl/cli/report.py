@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli.options import shared
+from pearl.cli.options import Options, shared
 from pearl.cli.output import check_output, emit, emit_json, on_terminal
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
@@ -27,10 +27,7 @@ _ENDINGS = {
 }  # fmt: skip
 
 
-@click.command(
-    "report", short_help="What an evaluation came to, as text, Markdown, LaTeX or HTML.",
-    epilog="Example:  pearl report last -o report.html",
-)  # fmt: skip
+@click.command("report", epilog="Example:  pearl report last -o report.html")
 @click.argument("evaluations", nargs=-1, metavar="[EVAL]...")
 @shared("form")
 @click.option(
@@ -47,15 +44,7 @@ _ENDINGS = {
 )  # fmt: skip
 @shared("output", "prices", "store", "json")
 def report_command(
-    evaluations: tuple[str, ...],
-    form: str | None,
-    errors: int | None,
-    method: str,
-    labelled: str,
-    output: str,
-    prices: str,
-    store: str,
-    as_json: bool,
+    evaluations: tuple[str, ...], errors: int | None, method: str, labelled: str, given: Options
 ) -> None:
     """Report on EVAL: a file that pearl eval wrote, the name of a run, or last. Several, of as
     many models, stand side by side.
@@ -67,21 +56,21 @@ def report_command(
     from pearl.evaluate.results import side_by_side
     from pearl.report.document import Report
 
-    check_output(output)
+    check_output(given.output)
     if not evaluations and (errors or not labelled):
         raise InputError("Name an evaluation: a file, the name of a run, or last.")
     if method and not errors:
         raise InputError("--method says whose wrong answers to draw: give --errors N with it.")
-    loaded = [load(name, store, prices) for name in evaluations]
+    loaded = [load(name, given.store, given.prices) for name in evaluations]
     if errors:
-        _draw(side_by_side(loaded), errors, method, output, as_json=as_json)
+        _draw(side_by_side(loaded), errors, method, given.output, as_json=given.as_json)
         return
     report = Report("Labelled errors", (("file", labelled),))
     if loaded:
         report = summarise(side_by_side(loaded))
     if labelled:
         report = replace(report, blocks=(*report.blocks, error_table(read_labelled(labelled))))
-    show(report, form, output, as_json=as_json)
+    show(report, given.form, given.output, as_json=given.as_json)
 
 
 def load(name: str, store: str, prices: str = "") -> Evaluation:
@@ -159,13 +148,10 @@ def _draw(evaluation: Evaluation, count: int, method: str, output: str, *, as_js
     )
 
 
-@click.command(
-    "replicate", short_help="The tables of recorded outcomes, without a model.",
-    epilog="Example:  pearl replicate outcomes.jsonl",
-)  # fmt: skip
+@click.command("replicate", epilog="Example:  pearl replicate outcomes.jsonl")
 @click.argument("file")
 @shared("form", "output", "json")
-def replicate_command(file: str, form: str | None, output: str, as_json: bool) -> None:
+def replicate_command(file: str, given: Options) -> None:
     """Show what the recorded outcomes in FILE come to: accuracy with intervals, and paired tests.
 
     A row is one JSON object a line: split, method, qid, answer and gold.
@@ -173,5 +159,5 @@ def replicate_command(file: str, form: str | None, output: str, as_json: bool) -
     from pearl.evaluate.replicate import read_outcomes
     from pearl.evaluate.report import summarise
 
-    check_output(output)
-    show(summarise(read_outcomes(file)), form, output, as_json=as_json)
+    check_output(given.output)
+    show(summarise(read_outcomes(file)), given.form, given.output, as_json=given.as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.inputs import open_existing
-from pearl.cli.options import load, shared
+from pearl.cli.options import Options, load, shared
 from pearl.cli.output import check_output, emit, emit_json
 from pearl.cli.report import show
 from pearl.lang.source import InputError
@@ -39,10 +39,11 @@ class Review(click.Command):
 
 
 @click.command(
-    "review", cls=Review, short_help="A page on which several people judge plans.",
+    "review",
+    cls=Review,
     epilog="Afterwards:  pearl review export -o verdicts.csv  and  pearl review agreement. "
     "Example:  pearl review plans/ --annotators 3",
-)  # fmt: skip
+)
 @click.argument("names", nargs=-1, required=True, metavar="PLANS...")
 @click.option(
     "--annotators", default="", metavar="N",
@@ -87,9 +88,7 @@ def review_command(
     hosts: tuple[str, ...],
     new_links: bool,
     no_tokens: bool,
-    libraries: tuple[str, ...],
-    store: str,
-    as_json: bool,
+    given: Options,
 ) -> None:
     """Open a page on which people judge PLANS: .plan files, folders of them, .jsonl files whose
     rows have a "plan", evaluations, and runs of the store (RUN, RUN/ID or last).
@@ -118,8 +117,8 @@ def review_command(
         )
     wanted = Wanted(read_wanted(annotators) if annotators else None, overlap, new_links)
     folders = read_folders(list(names), documents, demos)
-    library = load(libraries)
-    place = address(store)
+    library = load(given.libraries)
+    place = address(given.store)
     engine = open_database(place)
     try:
         queue = read_queue(names, folders, engine, place)
@@ -130,7 +129,9 @@ def review_command(
             session = ReviewSession(
                 engine, queue.items, library, folders, people, no_tokens, cookie
             )
-            _welcome(session, admitted, queue.left_out, address_of(taken, host, hosts), as_json)
+            _welcome(
+                session, admitted, queue.left_out, address_of(taken, host, hosts), given.as_json
+            )
             serve(application(session, host, hosts), taken)
     except KeyboardInterrupt:
         click.echo(f"Stopped. What was saved is in {printable(place)}.", err=True)
@@ -140,40 +141,40 @@ def review_command(
 
 @click.command("export", epilog="Example:  pearl review export -o verdicts.csv")
 @shared("output", "store", "json")
-def export(output: str, store: str, as_json: bool) -> None:
+def export(given: Options) -> None:
     """Write every verdict as a row of CSV, or as JSON.
 
     In CSV, a cell that a spreadsheet would take for a formula begins with an apostrophe.
     """
-    check_output(output)
-    with open_existing(store) as engine:
+    check_output(given.output)
+    with open_existing(given.store) as engine:
         rows = _rows(engine)
-    if as_json:
+    if given.as_json:
         emit_json(rows)
-    if output or not as_json:
-        emit(_csv(rows), output)
+    if given.output or not given.as_json:
+        emit(_csv(rows), given.output)
     click.echo(f"{counted(len(rows), 'verdict')}.", err=True)
 
 
 @click.command("agreement", epilog="Example:  pearl review agreement --format markdown")
 @shared("form", "output", "store", "json")
-def agreement(form: str | None, output: str, store: str, as_json: bool) -> None:
+def agreement(given: Options) -> None:
     """Say how plans were judged, and how far the annotators agree: Cohen's and Fleiss' kappa,
     Krippendorff's alpha."""
-    check_output(output)
+    check_output(given.output)
     from pearl.review.agreement import review_report
     from pearl.review.people import everybody
     from pearl.review.verdicts import read_mappings, read_verdicts
     from pearl.store.database import address
 
-    with open_existing(store) as engine:
-        place = str(Path(address(store)))
-        if "://" in address(store):
+    with open_existing(given.store) as engine:
+        place = str(Path(address(given.store)))
+        if "://" in address(given.store):
             place = engine.url.render_as_string(hide_password=True)
         about = (("store", place),)
-        given = (read_verdicts(engine), everybody(engine), about)
-        report = review_report(*given, mapped=read_mappings(engine))
-    show(report, form, output, as_json=as_json)
+        verdicts, people = read_verdicts(engine), everybody(engine)
+        report = review_report(verdicts, people, about, read_mappings(engine))
+    show(report, given.form, given.output, as_json=given.as_json)
 
 
 _MORE = {"export": export, "agreement": agreement}

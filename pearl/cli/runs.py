@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.inputs import open_existing, open_run
-from pearl.cli.options import load_for, shared
+from pearl.cli.options import Options, load_for, shared
 from pearl.cli.output import check_output, emit, emit_json, write
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
@@ -26,24 +26,21 @@ _RUN = re.compile(r"(?:last|20\d{6}-\d{6}-[0-9a-f]{6})(?:/.+)?")
 """The name of a run, or of a question of one."""
 
 
-@click.group(
-    "runs", invoke_without_command=True, short_help="What was run, what it came to, what differs.",
-    epilog="Example:  pearl runs show last",
-)  # fmt: skip
+@click.group("runs", invoke_without_command=True, epilog="Example:  pearl runs show last")
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Runs to list."
 )
 @shared("store", "json")
 @click.pass_context
-def runs_command(ctx: click.Context, limit: int, store: str, as_json: bool) -> None:
+def runs_command(ctx: click.Context, limit: int, given: Options) -> None:
     """List the runs of a store, the last one first."""
     if ctx.invoked_subcommand is not None:
         return
     from pearl.store.history import list_runs, totals
 
-    with open_existing(store) as engine:
+    with open_existing(given.store) as engine:
         found = [(run, totals(engine, run.name)) for run in list_runs(engine, time.time(), limit)]
-    if as_json:
+    if given.as_json:
         emit_json([_as_object(run, total) for run, total in found])
         return
     if not found:
@@ -66,7 +63,7 @@ def runs_command(ctx: click.Context, limit: int, store: str, as_json: bool) -> N
     help="Where to look for the document of the page, beside where the run read it.",
 )  # fmt: skip
 @shared("store", "json")
-def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None:
+def show(run: str, html: str, documents: str, given: Options) -> None:
     """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
     from pearl.store.history import read_entries, since_last_start, totals
 
@@ -78,7 +75,7 @@ def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None
         raise InputError(f"{documents} is no folder: name the one that the document is in.")
     check_output(html)
     name, _, item = run.partition("/")
-    with open_run(name, store, html) as (engine, found):
+    with open_run(name, given.store, html) as (engine, found):
         many = found.has_rows and not item
         if html:
             from pearl.models.tokens import load_prices
@@ -90,14 +87,14 @@ def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None
             else:
                 page = run_page(engine, found, item, prices, documents)
             write(html, page)
-            if not as_json:
+            if not given.as_json:
                 return
         total = totals(engine, found.name, item if item else None)
         rows = [row for id, row in _rows(engine, found).items() if item in ("", id)]
         entries = [] if many else since_last_start(list(read_entries(engine, found, item)))
         if item and not entries:
             raise InputError(f"The run {found.name} has no question {item}.")
-    if as_json:
+    if given.as_json:
         data = {"rows": rows, "entries": [asdict(entry) for entry in entries]}
         emit_json({**_as_object(found, total), **data})
         return
@@ -130,13 +127,13 @@ def show(run: str, html: str, documents: str, store: str, as_json: bool) -> None
 @click.argument("first")
 @click.argument("second")
 @shared("store", "json")
-def diff(first: str, second: str, store: str, as_json: bool) -> None:
+def diff(first: str, second: str, given: Options) -> None:
     """Show where the batches, or evaluations, FIRST and SECOND answered differently. Of evaluations
     each method that both have is compared, by its answers and by the tokens they took."""
     from pearl.store.history import find_run, totals
 
-    with open_existing(store) as engine:
-        place = store or "the store"
+    with open_existing(given.store) as engine:
+        place = given.store or "the store"
         runs = [find_run(engine, name, place, time.time()) for name in (first, second)]
         for run in runs:
             if run.kind not in ("batch", "eval"):
@@ -152,7 +149,7 @@ def diff(first: str, second: str, store: str, as_json: bool) -> None:
     outcomes = {name: (_outcome(one[name]), _outcome(two[name])) for name in both}
     different = {name: pair for name, pair in outcomes.items() if pair[0] != pair[1]}
     methods = _by_method([(one[name], two[name]) for name in both])
-    if as_json:
+    if given.as_json:
         emit_json(
             {
                 "runs": [_as_object(run, total) for run, total in zip(runs, sums, strict=True)],
@@ -301,23 +298,20 @@ def _about(run: RunRow) -> str:
     return " ".join(str(run.head.get("question", "")).split())
 
 
-@click.group(
-    "cache", short_help="What is kept of replies: how much, and letting go of it.",
-    epilog="Example:  pearl cache stats",
-)  # fmt: skip
+@click.group("cache", epilog="Example:  pearl cache stats")
 def cache_command() -> None:
     """The replies that a store keeps. --json is an option of each command below."""
 
 
 @cache_command.command("stats", epilog="Example:  pearl cache stats")
 @shared("store", "json")
-def stats(store: str, as_json: bool) -> None:
+def stats(given: Options) -> None:
     """Count what the store holds."""
     from pearl.store import history as cache
 
-    with open_existing(store) as engine:
+    with open_existing(given.store) as engine:
         found = cache.stats(engine)
-    if as_json:
+    if given.as_json:
         emit_json(asdict(found))
         return
     for model in found.models:
@@ -336,7 +330,7 @@ def stats(store: str, as_json: bool) -> None:
     help="As 12h, 30d or 8w: runs last at work before that go, with every reply only they used.",
 )  # fmt: skip
 @shared("store", "json")
-def prune(age: str, store: str, as_json: bool) -> None:
+def prune(age: str, given: Options) -> None:
     """Let go of old runs and their replies."""
     from pearl.store import history as cache
 
@@ -345,9 +339,9 @@ def prune(age: str, store: str, as_json: bool) -> None:
         raise InputError(f"{age} is no age: write it as 12h, 30d or 8w.")
     units = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
     seconds = float(parts[1]) * units[parts[2].lower()]
-    with open_existing(store) as engine:
+    with open_existing(given.store) as engine:
         gone = cache.prune(engine, time.time() - seconds)
-    if as_json:
+    if given.as_json:
         emit_json({"runs": gone.runs, "replies": gone.replies})
         return
     click.echo(f"Let go of {counted(gone.runs, 'run')} and {gone.replies:,} replies.")
@@ -356,7 +350,7 @@ def prune(age: str, store: str, as_json: bool) -> None:
 @cache_command.command("export", epilog="Example:  pearl cache export last -o replies.jsonl")
 @click.argument("run", default="")
 @shared("output", "store", "json")
-def export(run: str, output: str, store: str, as_json: bool) -> None:
+def export(run: str, given: Options) -> None:
     """Write the replies as JSON lines (with or without --json): all, or those of RUN.
 
     --model recorded:FILE answers from them.
@@ -364,27 +358,24 @@ def export(run: str, output: str, store: str, as_json: bool) -> None:
     from pearl.jobs.workers import line_of
     from pearl.store import history as cache
 
-    check_output(output)
+    check_output(given.output)
     with ExitStack() as stack:
         if run:
-            engine, found = stack.enter_context(open_run(run, store, output))
+            engine, found = stack.enter_context(open_run(run, given.store, given.output))
         else:
-            engine, found = stack.enter_context(open_existing(store)), None
+            engine, found = stack.enter_context(open_existing(given.store)), None
         lines: list[Any] = [
             line_of(row) for row in cache.export(engine, found.name if found else "")
         ]
     if not lines:
         raise InputError("There are no replies to export.")
-    emit("".join(lines), output)
+    emit("".join(lines), given.output)
 
 
-@click.command(
-    "trace", short_help="Show a finished run as a plan, with values.",
-    epilog="Example:  pearl trace last -o mara.trace.plan",
-)  # fmt: skip
+@click.command("trace", epilog="Example:  pearl trace last -o mara.trace.plan")
 @click.argument("run")
 @shared("output", "store", "json")
-def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
+def trace_command(run: str, given: Options) -> None:
     """Print RUN (its name, the start of it, or last) as a plan with every step's value.
 
     A question of a batch is RUN/ID.
@@ -397,11 +388,11 @@ def trace_command(run: str, output: str, store: str, as_json: bool) -> None:
 
     if not run.strip():
         raise InputError("Name a run: its name, the start of it, or last.")
-    check_output(output)
-    name, text = _trace(run, store, output)
-    if output or not as_json:
-        emit(text, output)
-    if as_json:
+    check_output(given.output)
+    name, text = _trace(run, given.store, given.output)
+    if given.output or not given.as_json:
+        emit(text, given.output)
+    if given.as_json:
         trace = read_trace(Source(name, text))
         values = {path.removeprefix("step/"): value for path, value in trace.replies.items()}
         emit_json(
@@ -437,13 +428,10 @@ def _trace(run: str, store: str, output: str = "") -> tuple[str, str]:
         return name, export_trace(entries, name)
 
 
-@click.command(
-    "replay", short_help="Run recorded plans on their recorded step outputs.",
-    epilog="Example:  pearl replay recorded.jsonl --library paper.txt --json",
-)  # fmt: skip
+@click.command("replay", epilog="Example:  pearl replay recorded.jsonl --library paper.txt --json")
 @click.argument("recorded")
 @shared("library", "store", "json")
-def replay_command(recorded: str, libraries: tuple[str, ...], store: str, as_json: bool) -> None:
+def replay_command(recorded: str, given: Options) -> None:
     """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
     there are any; a trace; or a run of the store (RUN, RUN/ID or last). Exits 1 if an answer
     differs."""
@@ -451,15 +439,15 @@ def replay_command(recorded: str, libraries: tuple[str, ...], store: str, as_jso
     from pearl.runtime.replay import as_object, read_records, replay
 
     if _RUN.fullmatch(recorded) and not Path(recorded).exists():
-        source = Source(*_trace(recorded, store))
+        source = Source(*_trace(recorded, given.store))
     else:
         source = read_source(recorded, "recording")
-    library = load_for(source, libraries)
+    library = load_for(source, given.libraries)
     records = list(read_records(source))
     started = time.monotonic()
     result = replay(records, library)
     seconds = round(time.monotonic() - started, 3)
-    if as_json:
+    if given.as_json:
         emit_json({**as_object(result), "seconds": seconds})
     else:
         click.echo(

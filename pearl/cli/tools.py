@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import NoAnswer
-from pearl.cli.options import shared
+from pearl.cli.options import Options, shared
 from pearl.cli.output import emit, emit_json
 from pearl.lang.source import InputError
 from pearl.lang.text import printable
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from pearl.tools.toolbox import Tool, Toolbox, ToolReply
 
 
-@click.group(
-    "tools", short_help="Tools that questions may use: check them, and call one.",
-    epilog="Example:  pearl tools check tools.toml",
-)  # fmt: skip
+@click.group("tools", epilog="Example:  pearl tools check tools.toml")
 def tools_command() -> None:
     """The tools that a file declares (docs/tools.md). --json is an option of each command."""
 
@@ -31,13 +28,13 @@ def tools_command() -> None:
 @tools_command.command("check", epilog="Example:  pearl tools check tools.toml")
 @click.argument("path", metavar="TOOLS")
 @shared("json")
-def check(path: str, as_json: bool) -> None:
+def check(path: str, given: Options) -> None:
     """Show every tool of the file TOOLS, and what is wrong with it. Nothing is called."""
     from pearl.tools.declared import read_tools, wrong_with
 
     file = read_tools(path)
     mistakes = [*file.mistakes, *(one for tool in file.tools for one in wrong_with(tool))]
-    if as_json:
+    if given.as_json:
         emit_json({"tools": [_as_object(tool) for tool in file.tools], "mistakes": mistakes})
     else:
         for tool in file.tools:
@@ -50,13 +47,13 @@ def check(path: str, as_json: bool) -> None:
 @tools_command.command("call", epilog="Example:  pearl tools call tools.toml weather place=Ulm")
 @click.argument("path", metavar="TOOLS")
 @click.argument("name", metavar="TOOL")
-@click.argument("given", nargs=-1, metavar="[PARAMETER=VALUE]...")
+@click.argument("values", nargs=-1, metavar="[PARAMETER=VALUE]...")
 @click.option(
     "--arguments", default="", metavar="JSON",
     help="All arguments as one object, as {\"place\": \"Ulm\"}.",
 )  # fmt: skip
 @shared("json")
-def call(path: str, name: str, given: tuple[str, ...], arguments: str, as_json: bool) -> None:
+def call(path: str, name: str, values: tuple[str, ...], arguments: str, given: Options) -> None:
     """Call TOOL of the file TOOLS once, and print its reply as a prompt would hold it."""
     # Nothing else on the way to a command's help needs it.
     import asyncio
@@ -67,7 +64,7 @@ def call(path: str, name: str, given: tuple[str, ...], arguments: str, as_json: 
     toolbox = load_tools(path)
     if name not in toolbox.tools:
         raise InputError(f"{path} has no tool {name}: use {', '.join(toolbox.tools)}.")
-    filled = _arguments(toolbox.tools[name], given, arguments)
+    filled = _arguments(toolbox.tools[name], values, arguments)
     started = time.monotonic()
     try:
         reply = asyncio.run(_called(toolbox, name, filled))
@@ -77,7 +74,7 @@ def call(path: str, name: str, given: tuple[str, ...], arguments: str, as_json: 
             raise InputError(str(error)) from None
         raise NoAnswer(str(error), data) from None
     seconds = round(time.monotonic() - started, 3)
-    if as_json:
+    if given.as_json:
         emit_json({"text": reply.text, "cut": reply.cut, "seconds": seconds})
         return
     emit(reply.text)
