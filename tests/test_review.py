@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 
 from pearl.lang.library import load_library
 from pearl.lang.source import InputError
-from pearl.review.agreement import agreement, correct, has, labels_of, review_report
+from pearl.review.agreement import agreement, labels_of, review_report
 from pearl.review.folders import create, demo_name, is_version, read_folders
 from pearl.review.pages import check_plan
 from pearl.review.people import (
@@ -177,8 +177,8 @@ class TestAgreement:
         assert first["fleiss"] == pytest.approx((0.5 - 0.625) / (1 - 0.625))
         assert first["krippendorff"] == pytest.approx(0.0)
         assert pairs.rows[0][:2] == ("Anna and Ben", "2")  # type: ignore[union-attr]
-        assert labels_of(last(given), has("edit"))["a"] == {1: "no", 2: "yes"}
-        assert labels_of(unswayed(given), correct)["a"] == {1: "yes", 2: "no"}
+        assert labels_of(last(given), "edit")["a"] == {1: "no", 2: "yes"}
+        assert labels_of(unswayed(given), "correct")["a"] == {1: "yes", 2: "no"}
 
 
 class TestVerdicts:

@@ -6,7 +6,7 @@ The coefficients are nltk's: Cohen's kappa, Fleiss' kappa and Krippendorff's alp
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,9 @@ Labels = Mapping[str, Mapping[int, str]]
 
 Verdicts = Mapping[tuple[str, int], RecordedVerdict]
 """Verdicts by plan and person."""
+
+MODEL = 0
+"""In place of a person's number: the model that mapped the answers."""
 
 _CORRECT = (("yes", "Correct"), ("no", "Not correct"), ("unclear", "Cannot tell"))
 
@@ -141,23 +144,20 @@ def _task(labels: Mapping[str, Sequence[str]]) -> AnnotationTask | None:
     )
 
 
-def labels_of(verdicts: Verdicts, label: Callable[[Verdict], str]) -> Labels:
+def label_of(verdict: Verdict, question: str) -> str:
+    """What a verdict says: whether the plan is ``correct``, where "cannot tell" is an answer like
+    the others; or whether it has a category, yes or no."""
+    if question == "correct":
+        return verdict.correct
+    return "yes" if question in verdict.categories else "no"
+
+
+def labels_of(verdicts: Verdicts, question: str) -> Labels:
     """What each person says of each plan, by one label a verdict."""
     labels: dict[str, dict[int, str]] = {}
     for (plan, person), recorded in verdicts.items():
-        labels.setdefault(plan, {})[person] = label(recorded.verdict)
+        labels.setdefault(plan, {})[person] = label_of(recorded.verdict, question)
     return labels
-
-
-def correct(verdict: Verdict) -> str:
-    """Whether a plan is correct; "cannot tell" is an answer like the others."""
-    return verdict.correct
-
-
-def has(category: str) -> Callable[[Verdict], str]:
-    """Whether a plan has a category, yes or no."""
-    assert category in {choice.name for choice in CATEGORIES}
-    return lambda verdict: "yes" if category in verdict.categories else "no"
 
 
 def review_report(
@@ -182,15 +182,19 @@ def review_report(
     facts = (*about, ("verdicts", f"{len(final):,} on {plans:,} plans"))
     if not final:
         return Report("Review", facts, (Text(("There are no verdicts yet.",)),))
-    questions = [
-        ("correct", "Correct", agreement(labels_of(blind, correct))),
-        *((c.name, c.words, agreement(labels_of(blind, has(c.name)))) for c in CATEGORIES),
-    ]
+    asked = [("correct", "Correct"), *((one.name, one.words) for one in CATEGORIES)]
+    questions = [(name, words, agreement(labels_of(blind, name))) for name, words in asked]
     blocks: list[Block] = [_judged(final, people), _agreed(questions)]
     if questions[0][2].pairs:
         blocks.append(_pairs(questions[0][2], people))
     if mapped:
-        blocks.append(_mappings(mapped, people))
+        # PEARL's mapping study: which options people and the model take the same answers for.
+        labels: dict[str, dict[int, str]] = {}
+        for one in mapped:
+            labels.setdefault(one.plan, {MODEL: one.chosen})[one.person] = one.option
+        table = _pairs(agreement(labels), {MODEL: Person(MODEL, "the model"), **people})
+        note = "Of answers that both mapped to an option, or to none."
+        blocks.append(replace(table, title="Answers mapped to options", note=note))
     return Report("Review", facts, tuple(blocks))
 
 
@@ -201,12 +205,11 @@ def _judged(final: Verdicts, people: Mapping[int, Person]) -> Table:
         own = [recorded.verdict for recorded in final.values() if recorded.person == number]
         if own:
             groups.append((person.name, own))
-    holds: list[tuple[str, Callable[[Verdict], str], str]]
-    holds = [(words, correct, name) for name, words in _CORRECT]
-    holds += [(choice.words, has(choice.name), "yes") for choice in CATEGORIES]
+    holds = [(words, "correct", name) for name, words in _CORRECT]
+    holds += [(choice.words, choice.name, "yes") for choice in CATEGORIES]
     lines: list[tuple[str, list[str], dict[str, Any]]] = []
-    for words, label, wanted in holds:
-        shares = [sum(label(one) == wanted for one in own) / len(own) for _, own in groups]
+    for words, name, wanted in holds:
+        shares = [sum(label_of(one, name) == wanted for one in own) / len(own) for _, own in groups]
         lines.append((words, list(map(percent, shares)), {"share": shares}))
     means = [sum(verdict.confidence for verdict in own) / len(own) for _, own in groups]
     lines.append(("Mean confidence, of 5", [f"{mean:.2f}" for mean in means], {"mean": means}))
@@ -235,8 +238,8 @@ def _agreed(questions: Sequence[tuple[str, str, Agreement]]) -> Table:
         note += f" Fleiss' κ is of the {first.rated:,} plans with {first.raters} verdicts."
     rows, data = [], []
     for name, words, one in questions:
-        coefficients = map(_coefficient, (one.cohen, one.fleiss, one.alpha))
-        rows.append((words, f"{one.plans:,}", percent(one.same), *coefficients))
+        cells = map(_coefficient, (one.cohen, one.fleiss, one.alpha))
+        rows.append((words, f"{one.plans:,}", percent(one.same), *cells))
         data.append(
             {
                 "question": name,
@@ -271,21 +274,6 @@ def _pairs(found: Agreement, people: Mapping[int, Person]) -> Table:
         tuple(rows),
         data=tuple(data),
     )
-
-
-MODEL = 0
-"""In place of a person's number: the model that mapped the answers."""
-
-
-def _mappings(mapped: Sequence[MappedAnswer], people: Mapping[int, Person]) -> Table:
-    """PEARL's mapping study: which options people and the model take the same answers for."""
-    labels: dict[str, dict[int, str]] = {}
-    for one in mapped:
-        labels.setdefault(one.plan, {MODEL: one.chosen})[one.person] = one.option
-    shown = {MODEL: Person(MODEL, "the model"), **people}
-    table = _pairs(agreement(labels), shown)
-    note = "Of answers that both mapped to an option, or to none."
-    return replace(table, title="Answers mapped to options", note=note)
 
 
 def _coefficient(value: float | None) -> str:

@@ -23,10 +23,10 @@ from pearl.lang.graph import outputs
 from pearl.lang.source import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import as_text
+from pearl.review import verdicts
 from pearl.review.people import Person, everybody, form_token, who_is
 from pearl.review.serve import RefusedError, check_form, read_form
 from pearl.review.session import ReviewSession
-from pearl.review.verdicts import Verdict, of_person
 from pearl.viewer.page import harmless
 
 LONGEST_OUTPUT = 50_000
@@ -54,25 +54,18 @@ def make_templates(static: Mapping[str, bytes]) -> Environment:
         name: f"/static/{name}?{hashlib.sha256(content).hexdigest()[:12]}"
         for name, content in static.items()
     }
+    templates.globals["choices"] = verdicts
     templates.filters.update(
-        to_the_letter=_to_the_letter,
-        at=_at,
+        # A text that comes back: escaped, and nothing in it replaced.
+        to_the_letter=lambda text: Markup(escape(text)),  # noqa: S704 - it is escaped
+        # In the zone of the server.
+        at=lambda seconds: time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)),
         counted=counted,
         first_part=_first_part,
         as_text=as_text,
         outputs=outputs,
     )
     return templates
-
-
-def _to_the_letter(text: str) -> Markup:
-    """A text that comes back: escaped, and nothing in it replaced."""
-    return Markup(escape(text))  # noqa: S704 - it is escaped
-
-
-def _at(seconds: float) -> str:
-    """A time, in the zone of the server."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def _first_part(text: str) -> str:
@@ -112,9 +105,9 @@ class Visit:
         return self.request.headers.get("hx-request") == "true"
 
     @cached_property
-    def own(self) -> Mapping[str, Verdict]:
+    def own(self) -> Mapping[str, verdicts.Verdict]:
         """What whoever is in has said, by plan; read once, so not before it is saved."""
-        return of_person(self.session.engine, self.who.id)
+        return verdicts.of_person(self.session.engine, self.who.id)
 
     @cached_property
     def people(self) -> Mapping[int, Person]:

@@ -15,43 +15,14 @@ from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source
 from pearl.lang.text import counted
 from pearl.lint.checker import check
+from pearl.review import people, verdicts
 from pearl.review.agreement import review_report
 from pearl.review.app import Page, Visit, back_to, make_app
-from pearl.review.people import (
-    LIFE,
-    LONGEST_NAME,
-    Person,
-    by_token,
-    enter,
-    form_token,
-    leave,
-    rename,
-)
 from pearl.review.queue import LONGEST, Item
 from pearl.review.runs import read_run
 from pearl.review.serve import Guard, RefusedError, guarded, set_cookie
 from pearl.review.session import ReviewSession
-from pearl.review.verdicts import (
-    CATEGORIES,
-    CONFIDENCE,
-    CORRECT,
-    LONGEST_WORDS,
-    NO_OPTION,
-    Verdict,
-    Version,
-    accept_edit,
-    add_version,
-    edited,
-    last,
-    options_of,
-    read_form,
-    read_mappings,
-    read_verdicts,
-    read_versions,
-    save,
-    save_mapping,
-    send_to_demos,
-)
+from pearl.review.verdicts import Verdict, Version
 from pearl.viewer.plans import Line, picture, plain, plan_lines
 
 if TYPE_CHECKING:
@@ -134,7 +105,7 @@ def enter_page(visit: Visit) -> Response:
     is no annotator, and another site's page cannot send a browser in.
     """
     token = visit.request.query_params.get("token", "")
-    person = by_token(visit.session.engine, token) if token else None
+    person = people.by_token(visit.session.engine, token) if token else None
     if person is None and not visit.session.open:
         raise RefusedError(401, "This link is not known here: ask for another one.")
     if person is not None and person.id not in visit.session.people:
@@ -145,49 +116,45 @@ def enter_page(visit: Visit) -> Response:
 def come_in(visit: Visit) -> Response:
     """Let a browser in."""
     token = visit.field("token")
-    person = by_token(visit.session.engine, token) if token else _chosen(visit)
+    person = people.by_token(visit.session.engine, token) if token else None
+    number = visit.field("person")
+    if visit.session.open and not token and number.isdecimal() and len(number) <= 6:
+        # Where the review is open to all on this machine, somebody says who they are.
+        person = visit.people.get(int(number))
     if person is None or person.id not in visit.session.people:
         raise RefusedError(401, "This link is not known here: ask for another one.")
     try:
         with visit.session.writing() as connection:
             if visit.field("name").strip():
-                person = rename(connection, person, visit.field("name"))
-            key = enter(connection, person)
+                person = people.rename(connection, person, visit.field("name"))
+            key = people.enter(connection, person)
     except InputError as error:
         return _form(visit, person, token, str(error))
     response = back_to("/")
-    set_cookie(response, visit.request, visit.session.cookie, key, LIFE)
+    set_cookie(response, visit.request, visit.session.cookie, key, people.LIFE)
     return response
 
 
 def go_out(visit: Visit) -> Response:
     """Let the browser in no more."""
     with visit.session.writing() as connection:
-        leave(connection, visit.key)
+        people.leave(connection, visit.key)
     response = visit.show("left.jinja", {})
     response.delete_cookie(visit.session.cookie, path="/", httponly=True, samesite="strict")
     return response
 
 
-def _chosen(visit: Visit) -> Person | None:
-    """Who somebody says to be, where the review is open to all on this machine."""
-    number = visit.field("person")
-    if not visit.session.open or not number.isdecimal() or len(number) > 6:
-        return None
-    return visit.people.get(int(number))
-
-
-def _form(visit: Visit, person: Person | None, token: str, trouble: str = "") -> Response:
+def _form(visit: Visit, person: people.Person | None, token: str, trouble: str = "") -> Response:
     # Before anybody is in, the browser has a secret of its own, so that the form can be told from
     # another page's.
     key = visit.key or secrets.token_urlsafe(32)
-    people = [visit.people[number] for number in visit.session.people] if person is None else []
+    some = [visit.people[number] for number in visit.session.people] if person is None else []
     values = {
         "entering": person,
-        "people": people,
+        "people": some,
         "token": token,
-        "form_token": form_token(key),
-        "longest": LONGEST_NAME,
+        "form_token": people.form_token(key),
+        "longest": people.LONGEST_NAME,
         "trouble": trouble,
     }
     response = visit.show("enter.jinja", values, 422 if trouble else 200)
@@ -199,13 +166,11 @@ def _form(visit: Visit, person: Person | None, token: str, trouble: str = "") ->
 def queue_page(visit: Visit) -> Response:
     """The plans that somebody is asked to judge."""
     items = visit.session.share(visit.who.id)
-    verdicts = visit.own
     values = {
         "items": items,
-        "verdicts": verdicts,
-        "judged": sum(item.id in verdicts for item in items),
-        "following": next((item for item in items if item.id not in verdicts), None),
-        "correct": {one.name: one.words for one in CORRECT},
+        "verdicts": visit.own,
+        "judged": sum(item.id in visit.own for item in items),
+        "following": next((item for item in items if item.id not in visit.own), None),
     }
     return visit.show("queue.jinja", values)
 
@@ -237,7 +202,7 @@ def run_page(visit: Visit) -> Response:
 def check_page(visit: Visit) -> Response:
     """The checker's word on a plan that is being edited."""
     item = _item(visit)
-    text = edited(visit.field("text"))
+    text = verdicts.edited(visit.field("text"))
     if len(text) > LONGEST:
         raise RefusedError(413, f"The plan is longer than {LONGEST:,} characters: shorten it.")
     shown = check_plan(item.name, text, visit.session.library)
@@ -249,19 +214,23 @@ def judge(visit: Visit) -> Response:
     item = _item(visit)
     option = visit.field("option")
     try:
-        verdict = read_form(visit.form)
-        given = options_of(item)
-        if option and not (given and option in (*given, NO_OPTION)):
+        verdict = verdicts.read_form(visit.form)
+        given = verdicts.options_of(item)
+        if option and not (given and option in (*given, verdicts.NO_OPTION)):
             raise InputError("There is no such option: choose from those on the page.")
     except InputError as error:
         if not visit.in_part:
             raise
-        entered = _entered(visit) | {"trouble": str(error)}
-        return visit.show("_judging.jinja", _judging(visit, item) | entered, 422)
+        # The form as it was filled in.
+        chosen, ticked = visit.field("confidence"), tuple(visit.form.get("category", []))
+        number = int(chosen) if chosen in map(str, verdicts.CONFIDENCE) else 0
+        entered = Verdict(visit.field("correct"), number, ticked, visit.field("words"))
+        values = _judging(visit, item) | {"verdict": entered, "trouble": str(error)}
+        return visit.show("_judging.jinja", values, 422)
     with visit.session.writing() as connection:
-        save(connection, item.id, visit.who.id, verdict)
+        verdicts.save(connection, item.id, visit.who.id, verdict)
         if option:
-            save_mapping(connection, item, visit.who.id, option)
+            verdicts.save_mapping(connection, item, visit.who.id, option)
     if not visit.in_part:
         return back_to(f"/plan/{item.id}#judging")
     values = _judging(visit, item) | _versions(visit, item) | {"saved": True}
@@ -270,10 +239,10 @@ def judge(visit: Visit) -> Response:
 
 def keep_edit(visit: Visit) -> Response:
     """Take an edited plan as a new version."""
-    item = _item(visit)
+    item, session = _item(visit), visit.session
     try:
-        text = accept_edit(visit.field("text"), item, visit.session.library)
-        version = add_version(visit.session.engine, item, visit.who.id, text, visit.session.folders)
+        text = verdicts.accept_edit(visit.field("text"), item, session.library)
+        version = verdicts.add_version(session.engine, item, visit.who.id, text, session.folders)
     except InputError as error:
         return _kept(visit, item, None, error)
     return _kept(visit, item, version)
@@ -288,7 +257,7 @@ def send_version(visit: Visit) -> Response:
     if demos is None or number not in known:
         raise RefusedError(404, "There is no such version, or no folder of demonstrations.")
     try:
-        send_to_demos(visit.session.engine, item, known[number], demos)
+        verdicts.send_to_demos(visit.session.engine, item, known[number], demos)
     except InputError as error:
         return _kept(visit, item, None, error)
     return _kept(visit, item, None)
@@ -298,8 +267,8 @@ def agreement_page(visit: Visit) -> Response:
     """The tables, of those plans only that whoever asks has judged."""
     ours = [item.id for item in visit.session.items if item.id in visit.own]
     engine = visit.session.engine
-    mapped = [one for one in read_mappings(engine) if one.plan in ours]
-    report = review_report(read_verdicts(engine, ours), visit.people, mapped=mapped)
+    mapped = [one for one in verdicts.read_mappings(engine) if one.plan in ours]
+    report = review_report(verdicts.read_verdicts(engine, ours), visit.people, mapped=mapped)
     return visit.show("agreement.jinja", {"report": report, "count": len(ours)})
 
 
@@ -340,47 +309,29 @@ def _kept(
 
 def _judging(visit: Visit, item: Item) -> dict[str, Any]:
     """What the form for a verdict needs; others' verdicts for those only who have given theirs."""
-    given = last(read_verdicts(visit.session.engine, (item.id,)))
+    engine = visit.session.engine
+    given = verdicts.last(verdicts.read_verdicts(engine, (item.id,)))
     own = given.pop((item.id, visit.who.id), None)
     others = [(visit.people[one.person].name, one) for one in given.values()] if own else []
     items = visit.session.share(visit.who.id)
     open_ones = [one for one in items if one.id not in visit.own and one.id != item.id]
+    mapped = {(one.plan, one.person): one.option for one in verdicts.read_mappings(engine)}
     return {
         "item": item,
-        "options": options_of(item),
-        "mapped": visit.field("option") or _mapped(visit, item),
-        "none": NO_OPTION,
+        "options": verdicts.options_of(item),
+        # Which option whoever looks took the answer for; empty where nothing was said.
+        "mapped": visit.field("option") or mapped.get((item.id, visit.who.id), ""),
         "verdict": own.verdict if own else None,
         "others": others,
         "following": open_ones[0] if open_ones else None,
-        "correct": CORRECT,
-        "confidence": CONFIDENCE,
-        "categories": CATEGORIES,
-        "words_of": {one.name: one.words for one in (*CORRECT, *CATEGORIES)},
-        "longest_words": LONGEST_WORDS,
         "trouble": "",
         "saved": False,
     }
 
 
-def _mapped(visit: Visit, item: Item) -> str:
-    """Which option whoever looks took the answer for; empty where nothing was said."""
-    own = (item.id, visit.who.id)
-    said = {(one.plan, one.person): one.option for one in read_mappings(visit.session.engine)}
-    return said.get(own, "")
-
-
-def _entered(visit: Visit) -> dict[str, Any]:
-    """A form that cannot be taken as it was filled in."""
-    chosen = visit.field("confidence")
-    number = int(chosen) if chosen in map(str, CONFIDENCE) else 0
-    ticked = tuple(visit.form.get("category", []))
-    return {"verdict": Verdict(visit.field("correct"), number, ticked, visit.field("words"))}
-
-
 def _visible(visit: Visit, item: Item) -> list[Version]:
     """One's own versions, and the others' where they say no more than their verdicts already do."""
-    versions = read_versions(visit.session.engine, item.id)
+    versions = verdicts.read_versions(visit.session.engine, item.id)
     if item.id in visit.own:
         return versions
     return [one for one in versions if one.person == visit.who.id]

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, insert, select, update
@@ -21,7 +22,7 @@ from pearl.store.store import storable
 from pearl.store.tables import review_people, review_sessions
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import ColumnElement, Connection, Engine
 
 LIFE = 30 * 24 * 3600.0
 """Seconds for which a browser stays in."""
@@ -59,10 +60,9 @@ def read_wanted(given: str) -> int | tuple[str, ...]:
         InputError: it is neither.
     """
     if given.strip().isdecimal():
-        count = int(given)
-        if not 1 <= count <= MOST:
+        if not 1 <= int(given) <= MOST:
             raise InputError(f"--annotators is to be from 1 to {MOST}, or names with commas.")
-        return count
+        return int(given)
     names = tuple(" ".join(name.split()) for name in given.split(","))
     for name in names:
         check_name(name)
@@ -93,10 +93,18 @@ def admit(
         new_links: whether everybody gets a new token; the old ones, and the
             browsers that came in by them, are let in no more.
     """
-    rows = connection.execute(select(review_people).order_by(review_people.c.id)).all()
-    known = [Person(row.id, row.name) for row in rows]
+    known = _people(connection)
+    if wanted is None:
+        names: Sequence[str] = [one.name for one in known] or ["annotator 1"]
+    elif isinstance(wanted, int):
+        there = [one.name for one in known[:wanted]]
+        fresh = (f"annotator {number}" for number in count(len(there) + 1))
+        free = (name for name in fresh if name not in {one.casefold() for one in there})
+        names = [*there, *islice(free, wanted - len(there))]
+    else:
+        names = wanted
     found: list[Admitted] = []
-    for name in _names(wanted, known):
+    for name in names:
         person = next((one for one in known if one.name.casefold() == name.casefold()), None)
         token = secrets.token_urlsafe(24) if new_links or person is None else ""
         if person is None:
@@ -115,17 +123,21 @@ def admit(
 
 def by_token(engine: Engine, token: str) -> Person | None:
     """Whom a token lets in."""
-    query = select(review_people).where(review_people.c.token == hashed(token))
     with reading(engine) as connection:
-        row = connection.execute(query).one_or_none()
-    return Person(row.id, row.name) if row else None
+        found = _people(connection, review_people.c.token == hashed(token))
+    return found[0] if found else None
 
 
 def everybody(engine: Engine) -> dict[int, Person]:
     """All annotators, by number."""
     with reading(engine) as connection:
-        rows = connection.execute(select(review_people).order_by(review_people.c.id)).all()
-    return {row.id: Person(row.id, row.name) for row in rows}
+        return {one.id: one for one in _people(connection)}
+
+
+def _people(connection: Connection, *where: ColumnElement[bool]) -> list[Person]:
+    """Annotators, by number."""
+    query = select(review_people.c.id, review_people.c.name).where(*where)
+    return [Person(*row) for row in connection.execute(query.order_by(review_people.c.id))]
 
 
 def rename(connection: Connection, person: Person, name: str) -> Person:
@@ -138,8 +150,8 @@ def rename(connection: Connection, person: Person, name: str) -> Person:
     check_name(name)
     if name == person.name:
         return person
-    others = select(review_people.c.name).where(review_people.c.id != person.id)
-    if name.casefold() in {row.name.casefold() for row in connection.execute(others)}:
+    others = _people(connection, review_people.c.id != person.id)
+    if name.casefold() in {one.name.casefold() for one in others}:
         raise InputError(f"{name} is somebody else here: give another name.")
     where = review_people.c.id == person.id
     connection.execute(update(review_people).where(where).values(name=name))
@@ -159,14 +171,11 @@ def enter(connection: Connection, person: Person) -> str:
 
 def who_is(engine: Engine, key: str) -> Person | None:
     """Who is in, by a browser's cookie."""
-    query = (
-        select(review_people)
-        .join(review_sessions, review_sessions.c.person == review_people.c.id)
-        .where(review_sessions.c.key == hashed(key), review_sessions.c.started > time.time() - LIFE)
-    )
+    session = review_sessions.c
+    theirs = (session.person == review_people.c.id, session.key == hashed(key))
     with reading(engine) as connection:
-        row = connection.execute(query).one_or_none()
-    return Person(row.id, row.name) if row else None
+        found = _people(connection, *theirs, session.started > time.time() - LIFE)
+    return found[0] if found else None
 
 
 def leave(connection: Connection, key: str) -> None:
@@ -186,18 +195,3 @@ def form_token(key: str) -> str:
         key: what the browser's cookie holds.
     """
     return hmac.new(key.encode(), b"pearl review form", hashlib.sha256).hexdigest()
-
-
-def _names(wanted: int | Sequence[str] | None, known: Sequence[Person]) -> list[str]:
-    if wanted is None:
-        return [one.name for one in known] or ["annotator 1"]
-    if not isinstance(wanted, int):
-        return list(wanted)
-    names = [one.name for one in known[:wanted]]
-    taken = {name.casefold() for name in names}
-    number = len(names)
-    while len(names) < wanted:
-        number += 1
-        if f"annotator {number}" not in taken:
-            names.append(f"annotator {number}")
-    return names

@@ -131,7 +131,11 @@ async def read_form(request: Request) -> dict[str, list[str]]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise RefusedError(415, "Send a form, as the page does.")
-    _check_origin(request)
+    origin = request.headers.get("origin")
+    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    if foreign or site not in ("same-origin", "none"):
+        raise RefusedError(403, "This form comes from another site: use the page itself.")
     body = bytearray()
     try:
         async with asyncio.timeout(PATIENCE):
@@ -173,14 +177,6 @@ def set_cookie(response: Response, request: Request, name: str, key: str, life: 
     response.set_cookie(
         name, key, max_age=int(life), path="/", httponly=True, samesite="strict", secure=secure
     )
-
-
-def _check_origin(request: Request) -> None:
-    origin = request.headers.get("origin")
-    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
-    site = request.headers.get("sec-fetch-site", "same-origin")
-    if foreign or site not in ("same-origin", "none"):
-        raise RefusedError(403, "This form comes from another site: use the page itself.")
 
 
 def _name(host: str) -> str:

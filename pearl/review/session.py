@@ -162,7 +162,17 @@ def lay_out(engine: Engine, queue: Queue, wanted: Wanted) -> list[Admitted]:
         admitted = admit(connection, wanted.annotators, new_links=wanted.new_links)
         people = [one.person.id for one in admitted]
         ids = [item.id for item in queue.items]
-        _put_plans(connection, queue.items)
+        there = set(connection.execute(select(review_plans.c.id)).scalars())
+        now = time.time()
+        # In the order of the queue, to whoever sorts by it.
+        plans = [
+            {name: getattr(item, name) for name in ("id", "kind", "name", "question", "text")}
+            | {"added": now + at / 1e6}
+            for at, item in enumerate(queue.items)
+            if item.id not in there
+        ]
+        if plans:
+            connection.execute(insert(review_plans), plans)
         dealt = _pairs(connection, review_shares, ids)
         judged = _pairs(connection, review_verdicts, ids)
         count = min(wanted.overlap, len(people))
@@ -178,19 +188,6 @@ def lay_out(engine: Engine, queue: Queue, wanted: Wanted) -> list[Admitted]:
         if rows:
             connection.execute(insert(review_shares), rows)
     return admitted
-
-
-def _put_plans(connection: Connection, items: Sequence[Item]) -> None:
-    there = set(connection.execute(select(review_plans.c.id)).scalars())
-    now = time.time()
-    rows = [
-        {"id": item.id, "kind": item.kind, "name": item.name, "question": item.question,
-         # In the order of the queue, to whoever sorts by it.
-         "text": item.text, "added": now + at / 1e6}
-        for at, item in enumerate(items) if item.id not in there
-    ]  # fmt: skip
-    if rows:
-        connection.execute(insert(review_plans), rows)
 
 
 def _pairs(connection: Connection, table: Table, ids: Sequence[str]) -> dict[str, list[int]]:

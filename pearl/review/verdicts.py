@@ -55,6 +55,9 @@ CATEGORIES = (
 )
 """The paper's (PEARL, section 5), which do not exclude one another."""
 
+WORDS = {one.name: one.words for one in (*CORRECT, *CATEGORIES)}
+"""What can be chosen, in words."""
+
 LONGEST_WORDS = 10_000
 """Characters of free text."""
 
@@ -363,7 +366,13 @@ def send_to_demos(engine: Engine, item: Item, version: Version, demos: Path) -> 
     """
     if version.demo:
         return version
-    text = _with_question(version.text, item.question)
+    text = version.text
+    if not parse(text).plan.question:
+        if not item.question:
+            raise InputError(
+                'A demonstration needs its question: write "question: …" above the steps.'
+            )
+        text = f"question: {item.question}\n\n{text}"
     stem = demo_name(item.name)
     for number in range(1, 1000):
         name = f"{stem}.plan" if number == 1 else f"{stem}-{number}.plan"
@@ -375,11 +384,3 @@ def send_to_demos(engine: Engine, item: Item, version: Version, demos: Path) -> 
     with engine.begin() as connection:
         connection.execute(update(review_versions).where(where).values(demo=name))
     return replace(version, demo=name)
-
-
-def _with_question(text: str, question: str) -> str:
-    if parse(text).plan.question:
-        return text
-    if not question:
-        raise InputError('A demonstration needs its question: write "question: …" above the steps.')
-    return f"question: {question}\n\n{text}"
