@@ -31,11 +31,9 @@ from collections.abc import Iterator
 
 from pearl.lang.ast import DOCUMENT, Action, Builtin, Decomposed, Step, SubPlan, refs
 from pearl.lang.builtins import FUNCTIONS
-from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.library import METADATA, TRAITS
-from pearl.lang.source import Span
 from pearl.lang.text import pattern
-from pearl.lint.rules.base import Findings, LibraryView, Rule, closest
+from pearl.lint.rules.base import ERROR, Diagnostic, Findings, LibraryView, Rule, Span, closest
 
 _KEYED = pattern(r"[ \t]+(\w+)[ \t]*:[ \t]*(.*)")
 
@@ -127,4 +125,4 @@ def _step(
             yield wrong, word, f"Known there: {', '.join(sorted(names))}."
 
 
-RULE = Rule("PRL505", "bad-metadata", Severity.ERROR, __doc__, library=check)
+RULE = Rule("PRL505", "bad-metadata", ERROR, __doc__, library=check)

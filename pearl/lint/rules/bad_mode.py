@@ -22,10 +22,7 @@ from __future__ import annotations
 
 import re
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.text import pattern
-from pearl.lint.rules.base import Rule, argument
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, argument, pattern
 
 _EACH = pattern(
     r"(?:(?:for\s+)?(?:each|every|all|any)(?:\s+(?:one|item))?\s+(?:of|in)(?:\s+the)?\s+"
@@ -54,4 +51,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     return None
 
 
-RULE = Rule("PRL121", "bad-mode", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL121", "bad-mode", ERROR, __doc__, explain=explain)

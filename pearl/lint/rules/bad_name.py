@@ -23,11 +23,7 @@ from __future__ import annotations
 
 import re
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.source import Span
-from pearl.lang.text import pattern, shorten
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern, shorten
 
 _LEFT = pattern(
     r"(?P<name>[^=\n(]*?[^=\n(\s])\s*+(?P<sign>:=|==|\+=|<-|->|=>|→|=|←|＝|:(?=\s*[\w.]+\s*\())"
@@ -112,4 +108,4 @@ def _bad_action(span: Span, broken: Broken) -> Diagnostic:
     )
 
 
-RULE = Rule("PRL111", "bad-name", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL111", "bad-name", ERROR, __doc__, explain=explain)

@@ -20,11 +20,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Span
-from pearl.lang.text import pattern
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, Span, pattern
 
 _DIGITS = pattern(r"[$€£+-]?\.?\d(?:[\w.%/:+-]|,(?=\d{3}(?!\w)))*")
 MOST_SHOWN = 40
@@ -53,4 +49,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL122", "bad-number", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL122", "bad-number", ERROR, __doc__, explain=explain)

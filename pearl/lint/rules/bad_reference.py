@@ -24,10 +24,8 @@ from __future__ import annotations
 
 import re
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
 from pearl.lang.text import pattern
-from pearl.lint.rules.base import Rule, argument
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, argument
 
 _NUMBER = pattern(r"[#$@](\d{1,2})|step[ _]?(?:number[ ])?#?(\d{1,2})", re.IGNORECASE)
 _MARKED = pattern(
@@ -77,4 +75,4 @@ def _steps_before(broken: Broken) -> int:
     return len(re.findall(r"=[ \t]*\w+[ \t]*\(", head))
 
 
-RULE = Rule("PRL120", "bad-reference", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL120", "bad-reference", ERROR, __doc__, explain=explain)

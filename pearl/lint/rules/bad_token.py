@@ -19,11 +19,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.source import Span
-from pearl.lang.text import shorten
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, shorten
 
 _WORDS = {
     "NAME": "a name",
@@ -62,4 +58,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL101", "bad-token", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL101", "bad-token", ERROR, __doc__, explain=explain)

@@ -1,4 +1,4 @@
-"""What a rule is, and what it may look at."""
+"""What a rule is, what it may look at, and the words that it is written in."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from pearl.lang.ast import (
+    DOCUMENT,
     Action,
     Arg,
     Aside,
@@ -24,11 +25,18 @@ from pearl.lang.ast import (
     Template,
     refs,
 )
-from pearl.lang.diagnostics import Diagnostic, Fix, Label, Severity
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
 from pearl.lang.library import Library
 from pearl.lang.source import Source, Span
-from pearl.lang.text import pattern, section
+from pearl.lang.text import pattern, section, shorten
 from pearl.lang.values import Type, Value
+
+__all__ = ["DOCUMENT", "Action", "Broken", "Literal", "Ref", "Span", "Step", "pattern", "shorten"]
+__all__ += ["ERROR", "WARNING", "Diagnostic", "Edit", "Fix", "Label", "Safety"]
+__all__ += ["Explain", "Findings", "LibraryView", "LookAtLibrary", "LookAtPlan", "PlanView", "Rule"]
+__all__ += ["argument", "closest", "taught", "trimmed"]
+
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,8 @@ Fix
 from __future__ import annotations
 
 from pearl.lang.ast import Action, Param
-from pearl.lang.diagnostics import Severity
 from pearl.lang.values import Type
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -47,4 +46,4 @@ def _said(action: Action) -> tuple[tuple[Param, ...], bool, Type, str]:
     return action.params, action.variadic, action.returns, action.doc
 
 
-RULE = Rule("PRL208", "clashing-declaration", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL208", "clashing-declaration", ERROR, __doc__, plan=check)

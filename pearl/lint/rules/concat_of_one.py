@@ -21,9 +21,7 @@ Fix
 from __future__ import annotations
 
 from pearl.lang.ast import Mode, Ref, Step
-from pearl.lang.diagnostics import Edit, Fix, Severity
-from pearl.lang.source import Span
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, Span
 
 
 def check(view: PlanView) -> Findings:
@@ -58,4 +56,4 @@ def _fix(view: PlanView, index: int, step: Step) -> Fix | None:
     return Fix("take the step out", (Edit(Span(start, end), ""),))
 
 
-RULE = Rule("PRL404", "concat-of-one", Severity.WARNING, __doc__, plan=check)
+RULE = Rule("PRL404", "concat-of-one", WARNING, __doc__, plan=check)

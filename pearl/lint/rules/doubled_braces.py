@@ -21,9 +21,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -40,4 +38,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL210", "doubled-braces", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL210", "doubled-braces", ERROR, __doc__, explain=explain)

@@ -25,9 +25,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Action
-from pearl.lang.diagnostics import Label, Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import ERROR, Action, Findings, Label, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -44,4 +42,4 @@ def check(view: PlanView) -> Findings:
             )
 
 
-RULE = Rule("PRL207", "duplicate-declaration", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL207", "duplicate-declaration", ERROR, __doc__, plan=check)

@@ -20,9 +20,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Action
-from pearl.lang.diagnostics import Label, Severity
-from pearl.lint.rules.base import Findings, LibraryView, Rule
+from pearl.lint.rules.base import ERROR, Action, Findings, Label, LibraryView, Rule
 
 
 def check(view: LibraryView) -> Findings:
@@ -40,4 +38,4 @@ def check(view: LibraryView) -> Findings:
                 )
 
 
-RULE = Rule("PRL501", "duplicate-signature", Severity.ERROR, __doc__, library=check)
+RULE = Rule("PRL501", "duplicate-signature", ERROR, __doc__, library=check)

@@ -21,9 +21,8 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.diagnostics import Label, Severity
 from pearl.lang.printer import print_arg
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import WARNING, Findings, Label, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -45,4 +44,4 @@ def check(view: PlanView) -> Findings:
             )
 
 
-RULE = Rule("PRL403", "duplicate-step", Severity.WARNING, __doc__, plan=check)
+RULE = Rule("PRL403", "duplicate-step", WARNING, __doc__, plan=check)

@@ -19,8 +19,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.diagnostics import Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule, taught
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, taught
 
 
 def check(view: PlanView) -> Findings:
@@ -40,4 +39,4 @@ def check(view: PlanView) -> Findings:
             )
 
 
-RULE = Rule("PRL409", "empty-text", Severity.WARNING, __doc__, plan=check)
+RULE = Rule("PRL409", "empty-text", WARNING, __doc__, plan=check)

@@ -20,9 +20,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import DOCUMENT, Ref
-from pearl.lang.diagnostics import Edit, Fix, Safety, Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import DOCUMENT, ERROR, Edit, Findings, Fix, PlanView, Ref, Rule, Safety
 
 
 def check(view: PlanView) -> Findings:
@@ -43,4 +41,4 @@ def check(view: PlanView) -> Findings:
             )
 
 
-RULE = Rule("PRL212", "misplaced-document", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL212", "misplaced-document", ERROR, __doc__, plan=check)

@@ -21,9 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pearl.lang.ast import Action
-from pearl.lang.diagnostics import Severity
-from pearl.lint.rules.base import Findings, Rule
+from pearl.lint.rules.base import ERROR, Action, Findings, Rule
 
 
 def check(actions: Iterable[Action]) -> Findings:
@@ -40,7 +38,7 @@ def check(actions: Iterable[Action]) -> Findings:
 RULE = Rule(
     "PRL502",
     "missing-definition",
-    Severity.ERROR,
+    ERROR,
     __doc__,
     plan=lambda view: check(view.plan.declares),
     library=lambda view: check(view.actions),

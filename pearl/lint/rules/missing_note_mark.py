@@ -19,11 +19,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.source import Span
-from pearl.lang.text import pattern, shorten
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern, shorten
 
 _CALL = pattern(r"=\s*\w+\s*\(")
 
@@ -45,4 +41,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL112", "missing-note-mark", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL112", "missing-note-mark", ERROR, __doc__, explain=explain)

@@ -20,11 +20,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.source import Span
-from pearl.lang.text import pattern
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern
 
 _WORDS = pattern(r"(?:\w+[ \t]+){0,3}\w+[ \t]?[(（]")
 _PARENTHESIS = pattern(r"[()]")
@@ -68,4 +64,4 @@ def _closes(rest: str) -> bool:
     return False
 
 
-RULE = Rule("PRL103", "missing-parenthesis", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL103", "missing-parenthesis", ERROR, __doc__, explain=explain)

@@ -23,8 +23,7 @@ Fix
 from __future__ import annotations
 
 from pearl.lang.ast import DOCUMENT, Mode
-from pearl.lang.diagnostics import Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -60,4 +59,4 @@ def _help(mode: Mode, name: str, kind: str) -> str:
     return f"Use an action that returns a list for {name}."
 
 
-RULE = Rule("PRL301", "mode-needs-list", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL301", "mode-needs-list", ERROR, __doc__, plan=check)

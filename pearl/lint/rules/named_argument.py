@@ -19,11 +19,8 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Span
 from pearl.lang.text import pattern
-from pearl.lint.rules.base import Rule, argument
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, Span, argument
 
 _VALUE = pattern(r"\s*(?:[\"'“\[\d]|\w+\s*[,)])[^()]*\)")
 
@@ -56,4 +53,4 @@ def _finding(span: Span, broken: Broken, fix: Fix | None = None) -> Diagnostic:
     )
 
 
-RULE = Rule("PRL108", "named-argument", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL108", "named-argument", ERROR, __doc__, explain=explain)

@@ -20,11 +20,8 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Span
 from pearl.lang.splitter import call_end
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, Span
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -61,4 +58,4 @@ def _fix(broken: Broken, inner: Span) -> Fix | None:
     )
 
 
-RULE = Rule("PRL104", "nested-call", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL104", "nested-call", ERROR, __doc__, explain=explain)

@@ -18,9 +18,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.diagnostics import Severity
-from pearl.lang.source import Span
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule, Span
 
 
 def check(view: PlanView) -> Findings:
@@ -33,4 +31,4 @@ def check(view: PlanView) -> Findings:
     )
 
 
-RULE = Rule("PRL115", "no-steps", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL115", "no-steps", ERROR, __doc__, plan=check)

@@ -24,10 +24,7 @@ from __future__ import annotations
 
 import re
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.text import pattern, shorten
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, pattern, shorten
 
 _NAMED = pattern(r"[`*\s]*\$?\w+[`*\s]*(?::=|=|←|<-|＝)")
 _CALLED = pattern(r"[`*\s]*[^\W\d](?:\w|\\_)*+[`*\s]*(?:[(（\[{]|[^\W\d]|\"|:)")
@@ -53,4 +50,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL113", "not-a-step", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL113", "not-a-step", ERROR, __doc__, explain=explain)

@@ -24,10 +24,8 @@ Fix
 from __future__ import annotations
 
 from pearl.lang.ast import Builtin, Literal, SubPlan
-from pearl.lang.diagnostics import Edit, Fix, Safety, Severity
-from pearl.lang.source import Span
 from pearl.lang.text import pattern
-from pearl.lint.rules.base import Findings, PlanView, Rule, taught
+from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, Safety, Span, taught
 
 _HASH = pattern(r"(?<![\w#{])#(\d{1,2})(?!\w)")
 
@@ -69,4 +67,4 @@ def _number(view: PlanView, arg: Literal) -> tuple[int, Span]:
     return (int(found[1]), Span(*found.span())) if found else (0, arg.span)
 
 
-RULE = Rule("PRL408", "number-for-step", Severity.WARNING, __doc__, plan=check)
+RULE = Rule("PRL408", "number-for-step", WARNING, __doc__, plan=check)

@@ -18,9 +18,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import DOCUMENT
-from pearl.lang.diagnostics import Edit, Fix, Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import DOCUMENT, ERROR, Edit, Findings, Fix, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -40,4 +38,4 @@ def check(view: PlanView) -> Findings:
             )
 
 
-RULE = Rule("PRL211", "quoted-document", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL211", "quoted-document", ERROR, __doc__, plan=check)

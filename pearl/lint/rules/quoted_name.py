@@ -28,8 +28,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.diagnostics import Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 from pearl.lint.rules.quoted_variable import finding, quotations
 
 
@@ -39,4 +38,4 @@ def check(view: PlanView) -> Findings:
             yield finding(RULE, view, step, text, "also the name of step {number}")
 
 
-RULE = Rule("PRL407", "quoted-name", Severity.WARNING, __doc__, enabled=False, plan=check)
+RULE = Rule("PRL407", "quoted-name", WARNING, __doc__, enabled=False, plan=check)

@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pearl.lang.ast import Literal, Step
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 
 
 def quotations(view: PlanView) -> Iterator[tuple[Step, Literal]]:
@@ -68,4 +68,4 @@ def check(view: PlanView) -> Findings:
             yield finding(RULE, view, step, text, what)
 
 
-RULE = Rule("PRL402", "quoted-variable", Severity.WARNING, __doc__, plan=check)
+RULE = Rule("PRL402", "quoted-variable", WARNING, __doc__, plan=check)

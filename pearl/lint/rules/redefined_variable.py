@@ -23,8 +23,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.diagnostics import Label, Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import ERROR, Findings, Label, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -42,4 +41,4 @@ def check(view: PlanView) -> Findings:
             )
 
 
-RULE = Rule("PRL205", "redefined-variable", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL205", "redefined-variable", ERROR, __doc__, plan=check)

@@ -23,8 +23,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.diagnostics import Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -44,4 +43,4 @@ def check(view: PlanView) -> Findings:
                 break
 
 
-RULE = Rule("PRL302", "several-modes", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL302", "several-modes", ERROR, __doc__, plan=check)

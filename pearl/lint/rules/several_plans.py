@@ -26,9 +26,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -41,4 +39,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL114", "several-plans", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL114", "several-plans", ERROR, __doc__, explain=explain)

@@ -24,9 +24,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -39,4 +37,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL123", "several-returns", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL123", "several-returns", ERROR, __doc__, explain=explain)

@@ -18,9 +18,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import DOCUMENT
-from pearl.lang.diagnostics import Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import DOCUMENT, ERROR, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -33,4 +31,4 @@ def check(view: PlanView) -> Findings:
             )
 
 
-RULE = Rule("PRL206", "shadowed-document", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL206", "shadowed-document", ERROR, __doc__, plan=check)

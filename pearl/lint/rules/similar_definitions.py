@@ -21,10 +21,8 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Action
-from pearl.lang.diagnostics import Label, Severity
 from pearl.lang.values import Type
-from pearl.lint.rules.base import Findings, LibraryView, Rule
+from pearl.lint.rules.base import WARNING, Action, Findings, Label, LibraryView, Rule
 
 CUTOFF = 95.0
 
@@ -59,4 +57,4 @@ def check(view: LibraryView) -> Findings:
         )
 
 
-RULE = Rule("PRL504", "similar-definitions", Severity.WARNING, __doc__, library=check)
+RULE = Rule("PRL504", "similar-definitions", WARNING, __doc__, library=check)

@@ -20,10 +20,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.text import shorten
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, shorten
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -38,4 +35,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL119", "step-inside-text", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL119", "step-inside-text", ERROR, __doc__, explain=explain)

@@ -24,10 +24,8 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.diagnostics import Edit, Fix, Severity
 from pearl.lang.printer import commented
-from pearl.lang.text import shorten
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, shorten
 
 _WHAT = {
     "prose": "is not a step",
@@ -49,4 +47,4 @@ def check(view: PlanView) -> Findings:
         )
 
 
-RULE = Rule("PRL107", "text-outside-plan", Severity.WARNING, __doc__, plan=check)
+RULE = Rule("PRL107", "text-outside-plan", WARNING, __doc__, plan=check)

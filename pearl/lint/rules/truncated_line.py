@@ -23,11 +23,8 @@ from __future__ import annotations
 
 import re
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.splitter import QUOTES
-from pearl.lang.text import pattern
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, pattern
 
 # A number alone, or the first letters of a name.
 _STUMP = pattern(r"\W*(?:step\s*)?\d{1,3}\W*|[^\W\d]\w*\s*", re.IGNORECASE)
@@ -58,4 +55,4 @@ def _finding(broken: Broken, where: str = "") -> Diagnostic:
     )
 
 
-RULE = Rule("PRL106", "truncated-line", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL106", "truncated-line", ERROR, __doc__, explain=explain)

@@ -19,11 +19,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.source import Span
-from pearl.lang.text import pattern
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern
 
 _NUMBER = pattern(r"(?:\s|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
 _NEXT = pattern(r"[;,.\s]*(?:(?:and|then)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\s*\()")
@@ -51,4 +47,4 @@ def _finding(gap: Span, broken: Broken) -> Diagnostic:
     )
 
 
-RULE = Rule("PRL116", "two-steps-a-line", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL116", "two-steps-a-line", ERROR, __doc__, explain=explain)

@@ -20,12 +20,8 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.source import Span
 from pearl.lang.splitter import QUOTES
-from pearl.lang.text import shorten
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, shorten
 
 _CLOSING = dict(zip("“„«「‘‹『‚", "””»」’›』‘", strict=True))
 
@@ -43,4 +39,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL102", "unclosed-string", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL102", "unclosed-string", ERROR, __doc__, explain=explain)

@@ -23,8 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pearl.lang.ast import DOCUMENT, Ref
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import ERROR, Diagnostic, Edit, Findings, Fix, PlanView, Rule, Safety
 
 # A plan of many steps: the nearest names are listed.
 _MOST = 30
@@ -78,4 +77,4 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return near[0] if len(near) == 1 and len(name) > 3 else ""
 
 
-RULE = Rule("PRL202", "undefined-variable", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL202", "undefined-variable", ERROR, __doc__, plan=check)

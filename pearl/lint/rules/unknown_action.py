@@ -20,9 +20,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Action
-from pearl.lang.diagnostics import Edit, Fix, Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule, closest
+from pearl.lint.rules.base import ERROR, Action, Edit, Findings, Fix, PlanView, Rule, closest
 
 MOST = 100_000
 """Names that an unknown one is compared with, at most; with many unknown ones fewer."""
@@ -70,4 +68,4 @@ def check(view: PlanView) -> Findings:
         )
 
 
-RULE = Rule("PRL201", "unknown-action", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL201", "unknown-action", ERROR, __doc__, plan=check)

@@ -21,10 +21,9 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import DOCUMENT, Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
-from pearl.lang.source import Span
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lang.ast import DOCUMENT
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety
+from pearl.lint.rules.base import ERROR, Broken, Findings, PlanView, Rule, Span
 
 
 def check(view: PlanView) -> Findings:
@@ -53,4 +52,4 @@ def _finding(span: Span, name: str, message: str) -> Diagnostic:
     )
 
 
-RULE = Rule("PRL209", "unknown-template-name", Severity.ERROR, __doc__, plan=check, explain=explain)
+RULE = Rule("PRL209", "unknown-template-name", ERROR, __doc__, plan=check, explain=explain)

@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import re
 
-from pearl.lang.ast import DOCUMENT
-from pearl.lang.diagnostics import Severity
-from pearl.lint.rules.base import Findings, LibraryView, Rule
+from pearl.lint.rules.base import DOCUMENT, WARNING, Findings, LibraryView, Rule
 
 
 def check(view: LibraryView) -> Findings:
@@ -42,4 +40,4 @@ def check(view: LibraryView) -> Findings:
                 )
 
 
-RULE = Rule("PRL503", "unmentioned-parameter", Severity.WARNING, __doc__, library=check)
+RULE = Rule("PRL503", "unmentioned-parameter", WARNING, __doc__, library=check)

@@ -18,10 +18,8 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety, Severity
 from pearl.lang.text import pattern, shorten
-from pearl.lint.rules.base import Rule, trimmed
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, trimmed
 
 _WORDS = pattern(r"[^\"(),\[\]=]+")
 
@@ -57,4 +55,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL109", "unquoted-text", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL109", "unquoted-text", ERROR, __doc__, explain=explain)

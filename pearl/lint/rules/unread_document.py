@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from pearl.lang.ast import DOCUMENT, Decomposed, Solver, SubPlan
 from pearl.lang.builtins import read_label
-from pearl.lang.diagnostics import Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -49,4 +48,4 @@ def _reads_elsewhere(view: PlanView) -> bool:
     )
 
 
-RULE = Rule("PRL405", "unread-document", Severity.WARNING, __doc__, plan=check)
+RULE = Rule("PRL405", "unread-document", WARNING, __doc__, plan=check)

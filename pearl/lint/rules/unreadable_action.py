@@ -25,10 +25,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Severity
-from pearl.lang.text import shorten
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, shorten
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -46,4 +43,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL118", "unreadable-action", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL118", "unreadable-action", ERROR, __doc__, explain=explain)

@@ -24,8 +24,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.diagnostics import Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -42,4 +41,4 @@ def check(view: PlanView) -> Findings:
             )
 
 
-RULE = Rule("PRL406", "unused-declaration", Severity.WARNING, __doc__, plan=check)
+RULE = Rule("PRL406", "unused-declaration", WARNING, __doc__, plan=check)

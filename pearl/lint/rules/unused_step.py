@@ -26,9 +26,8 @@ from __future__ import annotations
 
 import re
 
-from pearl.lang.diagnostics import Severity
 from pearl.lang.graph import needed
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 from pearl.lint.rules.quoted_variable import quotations
 
 
@@ -62,4 +61,4 @@ def check(view: PlanView) -> Findings:
             )
 
 
-RULE = Rule("PRL401", "unused-step", Severity.WARNING, __doc__, plan=check)
+RULE = Rule("PRL401", "unused-step", WARNING, __doc__, plan=check)

@@ -20,9 +20,7 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import DOCUMENT
-from pearl.lang.diagnostics import Label, Severity
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import DOCUMENT, ERROR, Findings, Label, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -44,4 +42,4 @@ def check(view: PlanView) -> Findings:
             )
 
 
-RULE = Rule("PRL204", "used-before-step", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL204", "used-before-step", ERROR, __doc__, plan=check)

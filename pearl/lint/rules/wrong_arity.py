@@ -18,9 +18,8 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.diagnostics import Severity
 from pearl.lang.text import counted
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -40,4 +39,4 @@ def check(view: PlanView) -> Findings:
         )
 
 
-RULE = Rule("PRL203", "wrong-arity", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL203", "wrong-arity", ERROR, __doc__, plan=check)

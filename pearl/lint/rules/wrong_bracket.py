@@ -18,11 +18,8 @@ Fix
 
 from __future__ import annotations
 
-from pearl.lang.ast import Broken
-from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Severity
-from pearl.lang.source import Span
 from pearl.lang.splitter import call_end
-from pearl.lint.rules.base import Rule
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span
 
 _PAIRS = {"[": "]", "【": "】", "{": "}"}
 
@@ -52,4 +49,4 @@ def explain(broken: Broken) -> Diagnostic | None:
     )
 
 
-RULE = Rule("PRL117", "wrong-bracket", Severity.ERROR, __doc__, explain=explain)
+RULE = Rule("PRL117", "wrong-bracket", ERROR, __doc__, explain=explain)

@@ -26,9 +26,8 @@ from __future__ import annotations
 
 from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Mode, Ref, Template
 from pearl.lang.builtins import types_taken
-from pearl.lang.diagnostics import Severity
 from pearl.lang.values import type_of
-from pearl.lint.rules.base import Findings, PlanView, Rule
+from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
@@ -75,4 +74,4 @@ def _kind(view: PlanView, index: int, arg: Arg) -> str:
             return "any"
 
 
-RULE = Rule("PRL303", "wrong-type", Severity.ERROR, __doc__, plan=check)
+RULE = Rule("PRL303", "wrong-type", ERROR, __doc__, plan=check)
