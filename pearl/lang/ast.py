@@ -6,14 +6,15 @@ That is a plan, the lines that could not be read, and the text set aside.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, auto
+from itertools import chain
 from typing import Literal as OneOf
 from typing import TypeAlias
 
 from pearl.lang.source import NOWHERE, Source, Span
-from pearl.lang.values import Type, Value
+from pearl.lang.values import Type, Value, as_text
 
 DOCUMENT = "CTX"
 """The name under which every plan reads its document."""
@@ -276,26 +277,70 @@ def renamed(step: Step, names: Mapping[str, str]) -> Step:
     return replace(step, args=tuple(map_refs(arg, rename) for arg in step.args))
 
 
+def renamed_plan(plan: Plan, names: Mapping[str, str]) -> Plan:
+    """The plan with its references renamed, in its steps and in what it returns."""
+    returns = tuple(replace(ref, name=names.get(ref.name, ref.name)) for ref in plan.returns)
+    return replace(plan, steps=tuple(renamed(step, names) for step in plan.steps), returns=returns)
+
+
 def by_number(plan: Plan) -> Plan:
     """The plan whose steps are referred to by number, as ``#2``."""
-    numbers = {step.name: f"#{number}" for number, step in enumerate(plan.steps, 1)}
-    returns = tuple(replace(ref, name=numbers.get(ref.name, ref.name)) for ref in plan.returns)
-    steps = tuple(renamed(step, numbers) for step in plan.steps)
-    return replace(plan, steps=steps, returns=returns)
+    return renamed_plan(plan, {step.name: f"#{at}" for at, step in enumerate(plan.steps, 1)})
 
 
-def map_refs(arg: Arg, change: Callable[[Ref], Ref]) -> Arg:
-    """An argument with each of its references changed."""
+def map_refs(arg: Arg, change: Callable[[Ref], Arg], text: Callable[[Value], str] = as_text) -> Arg:
+    """An argument with something for each of its references.
+
+    Args:
+        arg: any.
+        change: what stands for a reference; in a text a literal becomes part of it, and a list
+            has commas between its items.
+        text: how a literal is written in a text.
+    """
     match arg:
         case Ref():
             return change(arg)
         case Template():
-            parts = (part if isinstance(part, str) else change(part) for part in arg.parts)
-            return replace(arg, parts=tuple(parts))
+            parts = (_parts(p if isinstance(p, str) else change(p), text) for p in arg.parts)
+            return replace(as_arg(chain.from_iterable(parts)), span=arg.span)
         case Items():
-            return replace(arg, items=tuple(map_refs(item, change) for item in arg.items))
+            items = tuple(map_refs(item, change, text) for item in arg.items)
+            literals = [item.value for item in items if isinstance(item, Literal)]
+            return (
+                Literal(literals, arg.span)
+                if len(literals) == len(items)
+                else Items(items, arg.span)
+            )
         case Literal():
             return arg
+
+
+def _parts(arg: Arg | str, text: Callable[[Value], str]) -> Iterator[str | Ref]:
+    """An argument as parts of a text."""
+    match arg:
+        case Template():
+            yield from arg.parts
+        case Literal():
+            yield text(arg.value)
+        case Items():
+            for place, item in enumerate(arg.items):
+                yield ", " if place else ""
+                yield from _parts(item, text)
+        case _:
+            yield arg
+
+
+def as_arg(parts: Iterable[str | Ref]) -> Literal | Template:
+    """A text of parts as an argument: a template where it refers to anything."""
+    joint: list[str | Ref] = []
+    for part in parts:
+        if isinstance(part, str) and joint and isinstance(joint[-1], str):
+            joint[-1] += part
+        elif part != "":
+            joint.append(part)
+    if any(isinstance(part, Ref) for part in joint):
+        return Template(tuple(joint))
+    return Literal("".join(map(str, joint)))
 
 
 BrokenKind = OneOf["step", "action", "return", "plans"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pearl.lang.ast import Action, Arg, Items, Literal, Ref, Replaced, Step, Template, refs
+from pearl.lang.ast import Action, Arg, Ref, Replaced, Step, Template, map_refs, refs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_arg
@@ -109,61 +109,19 @@ def _end(text: str, step: Step) -> int:
 
 
 def substituted(arg: Arg, values: Mapping[str, Arg]) -> Arg:
-    """An argument with values for the names in it.
-
-    A literal becomes part of the text it is put into, a list with commas between
-    its items.
+    """An argument with values for the names in it; a list in a text has commas in it.
 
     Args:
         arg: refers to parameters.
         values: what each parameter is; a name that is not among them stays.
     """
-    match arg:
-        case Ref():
-            value = values.get(arg.name, arg)
-            return replace(value, mode=arg.mode) if arg.mode and type(value) is Ref else value
-        case Template():
-            parts: list[str | Ref] = []
-            for part in arg.parts:
-                parts += [part] if isinstance(part, str) else _flat(substituted(part, values))
-            return as_arg(parts)
-        case Items():
-            items = tuple(substituted(item, values) for item in arg.items)
-            literals = [item.value for item in items if isinstance(item, Literal)]
-            return Literal(literals) if len(literals) == len(items) else Items(items)
-        case _:
-            return arg
 
+    def value_of(ref: Ref) -> Arg:
+        value = values.get(ref.name, ref)
+        return replace(value, mode=ref.mode) if ref.mode and type(value) is Ref else value
 
-def _flat(arg: Arg) -> Iterable[str | Ref]:
-    """An argument as parts of a text."""
-    match arg:
-        case Ref():
-            return [arg]
-        case Template():
-            return arg.parts
-        case Literal():
-            return [_listed_text(arg.value)]
-        case Items():
-            parts: list[str | Ref] = []
-            for item in arg.items:
-                parts += [", "] if parts else []
-                parts += _flat(item)
-            return parts
+    return map_refs(arg, value_of, _listed_text)
 
 
 def _listed_text(value: Value) -> str:
     return ", ".join(map(_listed_text, value)) if isinstance(value, list) else as_text(value)
-
-
-def as_arg(parts: Sequence[str | Ref]) -> Literal | Template:
-    """A text of parts as an argument: a template where it refers to anything."""
-    joint: list[str | Ref] = []
-    for part in parts:
-        if isinstance(part, str) and joint and isinstance(joint[-1], str):
-            joint[-1] += part
-        elif part != "":
-            joint.append(part)
-    if any(isinstance(part, Ref) for part in joint):
-        return Template(tuple(joint))
-    return Literal("".join(part for part in joint if isinstance(part, str)))

@@ -19,7 +19,7 @@ from pearl.lang.ast import (
     Plan,
     Ref,
     Step,
-    renamed,
+    renamed_plan,
     step_refs,
 )
 from pearl.lang.grammar import ALMOST, Failure, parse_action, parse_returns, parse_step
@@ -271,8 +271,7 @@ def _by_name(plan: Plan, lines: Sequence[tuple[str, str | None]], before: Sequen
         both = zip(written, named, strict=True)
         names |= {f"#{int(at)}": name for at, name in both if len(at) <= 4}
     names |= {f"#{at}": name for at, name in enumerate(before, 1)}
-    returns = tuple(replace(ref, name=names.get(ref.name, ref.name)) for ref in plan.returns)
-    return replace(plan, steps=tuple(renamed(step, names) for step in plan.steps), returns=returns)
+    return renamed_plan(plan, names)
 
 
 def _rival_blocks(text: str, lines: list[Line]) -> frozenset[int]:

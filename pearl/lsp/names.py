@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from lsprotocol import types
 
-from pearl.lang.ast import DOCUMENT, Action, Mode, Plan, Step, renamed
+from pearl.lang.ast import DOCUMENT, Action, Mode, Plan, Step, renamed_plan
 from pearl.lang.diagnostics import Edit, Fix, apply_fixes
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_step
@@ -311,8 +311,5 @@ def _renamed(plan: Plan, mention: Mention, new: str) -> Plan:
         steps = tuple(replace(step, action=named(step.action)) for step in plan.steps)
         declares = tuple(replace(action, name=named(action.name)) for action in plan.declares)
         return replace(plan, steps=steps, declares=declares)
-    steps = tuple(
-        replace(renamed(step, {mention.name: new}), name=named(step.name)) for step in plan.steps
-    )
-    returns = tuple(replace(ref, name=named(ref.name)) for ref in plan.returns)
-    return replace(plan, steps=steps, returns=returns)
+    plan = renamed_plan(plan, {mention.name: new})
+    return replace(plan, steps=tuple(replace(one, name=named(one.name)) for one in plan.steps))

@@ -14,10 +14,10 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Ref, Replaced
+from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Ref, Replaced, as_arg
 from pearl.lang.definitions import arguments, made_up, narrow, phrase, read_action, widened
 from pearl.lang.library import builtins
-from pearl.lang.migrate import as_arg, substituted
+from pearl.lang.migrate import substituted
 from pearl.lang.similarity import FLOOR, clearest, group
 from pearl.lang.values import Type
 

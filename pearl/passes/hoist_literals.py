@@ -28,14 +28,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template, step_refs
+from pearl.lang.ast import DOCUMENT, Arg, Literal, Plan, Ref, Step, map_refs, step_refs
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_value
 from pearl.lang.text import shorten
-from pearl.lang.values import Value, as_text
+from pearl.lang.values import Value
 from pearl.passes.base import Applied, Pass, pure_builtin, users, without
 
 
@@ -86,32 +86,10 @@ def _filled(step: Step, values: Mapping[str, Value], library: Library) -> Step:
 
 
 def _fill(arg: Arg, values: Mapping[str, Value]) -> Arg:
-    match arg:
-        case Ref():
-            return Literal(values[arg.name]) if not arg.mode and arg.name in values else arg
-        case Literal():
-            return arg
-        case Template():
-            return _fill_text(arg, values)
-        case Items():
-            items = tuple(_fill(item, values) for item in arg.items)
-            known = [item.value for item in items if isinstance(item, Literal)]
-            return Literal(known) if len(known) == len(items) else replace(arg, items=items)
+    def value_of(ref: Ref) -> Arg:
+        return Literal(values[ref.name]) if not ref.mode and ref.name in values else ref
 
-
-def _fill_text(template: Template, values: Mapping[str, Value]) -> Template | Literal:
-    parts: list[str | Ref] = []
-    for part in template.parts:
-        if isinstance(part, Ref) and (part.mode or part.name not in values):
-            parts.append(part)
-            continue
-        text = part if isinstance(part, str) else as_text(values[part.name])
-        before = parts.pop() if parts and isinstance(parts[-1], str) else ""
-        if isinstance(before, str) and before + text:
-            parts.append(before + text)
-    if any(isinstance(part, Ref) for part in parts):
-        return replace(template, parts=tuple(parts))
-    return Literal("".join(part for part in parts if isinstance(part, str)))
+    return map_refs(arg, value_of)
 
 
 def _idle(plan: Plan, filled: Mapping[str, Step], values: Mapping[str, Value]) -> set[str]:
