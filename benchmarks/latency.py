@@ -34,6 +34,7 @@ from pearl.lang.source import Source
 from pearl.models.base import choose_model
 from pearl.models.middleware.stack import Engine, start_engine
 from pearl.runtime.calls import Caller
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import run_strategy
 from pearl.store.store import Store, open_store
 from pearl.strategies.pearl import GivenPlan
@@ -87,7 +88,7 @@ async def _one(
 ) -> None:
     journal = store.journal(run)
     caller = Caller(engine.ask, engine.identity, journal)
-    await run_strategy(GivenPlan(plan), "", document, library, caller)
+    await run_strategy(GivenPlan(plan), "", Frame(document, library, caller))
     await journal.flush()
 
 

@@ -42,6 +42,7 @@ from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import FillSchema
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import run_strategy
 from pearl.strategies.fsm import Fsm, FsmLimits
 from pearl.strategies.fsm_states import FSM2
@@ -228,7 +229,8 @@ async def walked(example: Example, *, turns: bool) -> Script:
     caller = Caller(script, "script", Journal())
     strategy = Fsm(FSM2, caller, document, FsmLimits(), turns=turns)
     library, handlers = load_library("fsm"), strategy.handlers
-    await run_strategy(strategy, example.question, document, library, caller, handlers=handlers)
+    frame = Frame(document, library, caller, handlers=handlers)
+    await run_strategy(strategy, example.question, frame)
     return script
 
 

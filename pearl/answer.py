@@ -30,8 +30,8 @@ from pearl.runtime.binding import value_of
 from pearl.runtime.calls import Caller, Journal, Watch, calls_made
 from pearl.runtime.context import UNLIMITED, Context, Policy, learned_window, learning
 from pearl.runtime.evidence import Quote, evidence, passages_given, without_quotes
-from pearl.runtime.loop import Finished, RunError
-from pearl.strategies.registry import Prepared, RunInputs, Runnable
+from pearl.runtime.loop import Finished, RunError, run_strategy
+from pearl.strategies.registry import Prepared, RunInputs, Started
 
 if TYPE_CHECKING:
     from pearl.tools.toolbox import Toolbox, Tools
@@ -63,13 +63,17 @@ class Session:
         Args:
             watch: told of each call.
         """
-        engine, model = self.engine, self.engine.model
-        several = model if isinstance(model, Models) else None
-        always = engine.constrain == "always"
-        ask = learning(engine.ask, self.context, self.journal)
-        identity, forms, examples = engine.identity, engine.forms, self.examples
-        names = (ask, identity, self.journal, watch)
-        return Caller(*names, forms, always, examples, several)
+        engine, journal = self.engine, self.journal
+        return Caller(
+            learning(engine.ask, self.context, journal),
+            engine.identity,
+            journal,
+            watch,
+            engine.forms,
+            engine.constrain == "always",
+            self.examples,
+            engine.model if isinstance(engine.model, Models) else None,
+        )
 
 
 def context_for(model: Model, policy: Policy = "auto", window: int | None = None) -> Context:
@@ -128,29 +132,26 @@ async def open_session(
     mode = choose_mode(constrain)
     head = {**head, **model_head(model, mode)}
     context = replace(context, learned=learned_window(model.identity))
-    if store is None:
-        journal = Journal()
-        journal.decide("run", head)
-        try:
-            yield Session(start_engine(model, constrain=mode), journal, context)
-        finally:
-            await model.close()
-        return
-    # The database's library takes long to load.
-    from pearl.store.store import open_store
+    opened, run, journal = None, "", Journal()
+    if store is not None:
+        # The database's library takes long to load.
+        from pearl.store.store import open_store
 
-    opened = open_store(store)
+        opened = open_store(store)
     try:
-        run = opened.start(kind, head, own=not cache)
-        if began:
-            began(run)
-        journal = opened.journal(run)
+        if opened:
+            run = opened.start(kind, head, own=not cache)
+            journal = opened.journal(run)
+            if began:
+                began(run)
         journal.decide("run", head)
         engine = start_engine(model, opened, "" if cache else run, constrain=mode)
         yield Session(engine, journal, context)
-        opened.end(run)
+        if opened:
+            opened.end(run)
     finally:
-        opened.close()
+        if opened:
+            opened.close()
         await model.close()
 
 
@@ -289,7 +290,7 @@ def start(
     tools: Tools | None = None,
     *,
     options: bool = False,
-) -> Runnable:
+) -> Started:
     """Put a strategy together for one question of a session.
 
     Args:
@@ -359,9 +360,9 @@ async def answer(
         RunError: a step has no output, or no option was named.
     """
     journal, model = session.journal, session.engine.model
-    runnable = start(prepared, document, session, watch, tools, options=bool(options))
+    strategy, frame = start(prepared, document, session, watch, tools, options=bool(options))
     try:
-        finished = await runnable.run(question)
+        finished = await run_strategy(strategy, question, frame)
         option = None
         if options:
             call = MapAnswer(question, finished.text, tuple(options), answer_parts(finished))

@@ -40,7 +40,7 @@ from pearl.runtime.context import Context
 from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import Planned, narrowed
 from pearl.strategies.pearl import write_plan as _write_plan
-from pearl.strategies.registry import prepare, prepare_plan
+from pearl.strategies.registry import Settings, prepare, prepare_plan
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -193,9 +193,8 @@ async def ask(
         planner_of(model).name,
         _library(library),
         demonstrations,
-        tools=tools,
-        shown=shown,
-        turns=turns,
+        Settings(shown=shown, turns=turns),
+        tools,
     )
     model = with_library(model, (prepared.library,))
     question, source = _question(question), _document(document)

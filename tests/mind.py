@@ -19,7 +19,7 @@ from pearl.models.offline import Offline
 from pearl.prompts.calls import Call, CorrectFilled, ExecuteStep, FillSchema, NextStep
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.context import UNLIMITED, Context
-from pearl.runtime.executor import NONE, Handlers
+from pearl.runtime.executor import NONE, Frame, Handlers
 from pearl.runtime.loop import Finished, run_strategy
 from pearl.runtime.trace import export_trace
 from pearl.strategies.rebel import NOTHING
@@ -107,7 +107,7 @@ def carry_out(
     handed = handed(caller) if callable(handed) else handed
     source = document or Source("d", "-")
     finished = asyncio.run(
-        run_strategy(strategy, question, source, library, caller, context, handed)
+        run_strategy(strategy, question, Frame(source, library, caller, context, handed))
     )
     return finished, journal, strategy
 

@@ -22,7 +22,7 @@ from pearl.models.base import Model, Reply, Request
 from pearl.models.offline import Offline
 from pearl.prompts.calls import NextStep
 from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.executor import NONE, Handlers
+from pearl.runtime.executor import NONE, Frame, Handlers
 from pearl.runtime.loop import Finished, Strategy, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace
@@ -69,11 +69,8 @@ def run(
     model, journal = model or Offline(), Journal()
     journal.decide("run", {"question": question})
     caller = Caller(model.answer, model.identity, journal)
-    finished = asyncio.run(
-        run_strategy(
-            strategy(caller), question, Source("story", text), library, caller, handlers=handed
-        )
-    )
+    frame = Frame(Source("story", text), library, caller, handlers=handed)
+    finished = asyncio.run(run_strategy(strategy(caller), question, frame))
     return finished, export_trace(journal.entries, "test")
 
 

@@ -32,6 +32,7 @@ from pearl.runtime.context import (
     size_without_document,
 )
 from pearl.runtime.evidence import evidence
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import Finished, Return, Run, RunError, Steps, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace
@@ -116,9 +117,8 @@ def run(
     parsed = parse(plan)
     assert not parsed.broken
     caller = Caller(model.answer, "reader", journal)
-    finished = asyncio.run(
-        run_strategy(GivenPlan(parsed.plan), "who?", document or story(), LIBRARY, caller, context)
-    )
+    frame = Frame(document or story(), LIBRARY, caller, context)
+    finished = asyncio.run(run_strategy(GivenPlan(parsed.plan), "who?", frame))
     return finished, model, journal
 
 
@@ -342,7 +342,7 @@ def test_what_cannot_fit_is_said_before_a_plan_is_asked_for():
     context = window(3000, "full")
     pearl = Pearl(LIBRARY, caller, document=story(), context=context)
     with pytest.raises(RunError, match="No plan can run: It is to read .* Use --context chunk"):
-        asyncio.run(run_strategy(pearl, "who?", story(), LIBRARY, caller, context))
+        asyncio.run(run_strategy(pearl, "who?", Frame(story(), LIBRARY, caller, context)))
     assert model.asked == []
 
 
@@ -392,7 +392,7 @@ def test_a_strategy_that_goes_on_reads_the_same_parts():
     journal = Journal()
     caller = Caller(Reader(3000).answer, "reader", journal)
     finished = asyncio.run(
-        run_strategy(Twice(), "who?", story(), LIBRARY, caller, window(3000, "chunk"))
+        run_strategy(Twice(), "who?", Frame(story(), LIBRARY, caller, window(3000, "chunk")))
     )
     assert names(finished) == ["parts", "a_parts", "a", "b_parts", "b"]
     assert list(returns(finished)) == ["MERGE_FIND_CHARACTER"]

@@ -19,7 +19,7 @@ from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CorrectPlan, Decomposition, NextStep
 from pearl.prompts.render import render
 from pearl.runtime.calls import Caller, Journal
-from pearl.runtime.executor import Handlers
+from pearl.runtime.executor import Frame, Handlers
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 
@@ -60,11 +60,8 @@ class Decomposer:
 def run(*replies: str, **limits: int) -> tuple[Finished, Decomposer, Journal]:
     model, journal = Decomposer(replies), Journal()
     caller = Caller(model.answer, model.identity, journal)
-    finished = asyncio.run(
-        run_strategy(
-            Decomp(LISTS, caller, (), **limits), "What is it?", Source("d", "-"), LISTS, caller
-        )
-    )
+    strategy, frame = Decomp(LISTS, caller, (), **limits), Frame(Source("d", "-"), LISTS, caller)
+    finished = asyncio.run(run_strategy(strategy, "What is it?", frame))
     return finished, model, journal
 
 
@@ -146,7 +143,7 @@ def test_a_decomposer_that_never_learns_is_given_up(replies: list[str], words: s
     caller = Caller(model.answer, "scripted", Journal())
     strategy = Decomp(LISTS, caller)
     with pytest.raises(RunError, match=words):
-        asyncio.run(run_strategy(strategy, "?", Source("d", "-"), LISTS, caller))
+        asyncio.run(run_strategy(strategy, "?", Frame(Source("d", "-"), LISTS, caller)))
     assert len(model.asked) <= 1 + 4
 
 
@@ -154,8 +151,9 @@ def test_a_decomposer_that_never_returns_is_given_up():
     replies = [f'a{at} = SPLIT("{at}", ",")' for at in range(40)]
     model = Decomposer(replies)
     caller = Caller(model.answer, "scripted", Journal())
+    frame = Frame(Source("d", "-"), LISTS, caller)
     with pytest.raises(RunError, match="has 24 steps and no answer"):
-        asyncio.run(run_strategy(Decomp(LISTS, caller), "?", Source("d", "-"), LISTS, caller))
+        asyncio.run(run_strategy(Decomp(LISTS, caller), "?", frame))
     assert len(model.asked) == 24
 
 
@@ -175,13 +173,9 @@ def test_recursion_that_never_ends_is_cut(action: str, step: str, words: str):
 
     caller = Caller(answer, "scripted", Journal())
     handlers = Handlers(decompose=decompose, depth=4)
+    frame = Frame(Source("d", "-"), library, caller, handlers=handlers)
     with pytest.raises(RunError, match=words):
-        asyncio.run(
-            run_strategy(
-                Decomp(library, caller), "Ask 1", Source("d", "-"), library, caller,
-                handlers=handlers,
-            )
-        )  # fmt: skip
+        asyncio.run(run_strategy(Decomp(library, caller), "Ask 1", frame))
 
 
 def test_values_in_comments_are_what_an_example_s_steps_gave():

@@ -32,7 +32,7 @@ from pearl.prompts.calls import Call, Decomposition, ExecuteStep, FillSchema, Ne
 from pearl.prompts.render import render
 from pearl.retrieval.retriever import Passage
 from pearl.runtime.calls import Caller, Journal, at_most
-from pearl.runtime.executor import Handlers, StepFailure
+from pearl.runtime.executor import Frame, Handlers, StepFailure
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.strategies.baselines import (
     blind_plan,
@@ -530,8 +530,9 @@ def test_a_question_s_calls_are_counted_over_all_frames():
     handed = Handlers(decompose=decompose, depth=40)
     caller = at_most(Caller(Scripted(fork).answer, "scripted", journal), 30)
     strategy, source = Decomp(library, caller), Source("d", "-")
+    frame = Frame(source, library, caller, handlers=handed)
     with pytest.raises(RunError, match="has taken its 30 calls"):
-        asyncio.run(run_strategy(strategy, "Fork 1", source, library, caller, handlers=handed))
+        asyncio.run(run_strategy(strategy, "Fork 1", frame))
     done = [one for one in journal.entries if one.kind == "call" and one.status == "done"]
     assert len(done) == 30
 
@@ -540,8 +541,9 @@ def test_corrections_count_as_calls():
     model = Scripted(lambda _: "a = NOTHING(x)")
     caller = at_most(Caller(model.answer, "scripted", Journal()), 3)
     library = load_library("lists")
+    frame = Frame(Source("d", "-"), library, caller)
     with pytest.raises(ModelError, match="has taken its 3 calls") as raised:
-        asyncio.run(run_strategy(Decomp(library, caller), "q", Source("d", "-"), library, caller))
+        asyncio.run(run_strategy(Decomp(library, caller), "q", frame))
     assert raised.value.reason == "calls"
     assert len(model.asked) == 3
 

@@ -30,6 +30,7 @@ from pearl.prompts.render import load_schema, render
 from pearl.runtime.calls import Caller, Journal, as_json_schema
 from pearl.runtime.context import Context
 from pearl.runtime.evidence import evidence
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.store.store import open_store
 from pearl.strategies import fsm_states as picture
@@ -726,7 +727,7 @@ def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_twice(at: int, tmp_path
         caller = Caller(engine.ask, engine.identity, store.journal(run))
         strategy = Fsm(FSM2, caller, DOCUMENT, FsmLimits())
         return await run_strategy(
-            strategy, QUESTION, DOCUMENT, LIBRARY, caller, handlers=strategy.handlers
+            strategy, QUESTION, Frame(DOCUMENT, LIBRARY, caller, handlers=strategy.handlers)
         )
 
     async def scenario() -> tuple[Finished, list[Request]]:

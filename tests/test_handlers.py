@@ -74,8 +74,9 @@ def run(plan: str, actions: Library | None = None, **handed: Any) -> tuple[str, 
     parsed = parse(plan).plan
     finished = asyncio.run(
         run_strategy(
-            GivenPlan(parsed), "q", Source("d", "text"), actions or library(), caller,
-            handlers=Handlers({"shout": shout}, **handed),
+            GivenPlan(parsed), "q",
+            Frame(Source("d", "text"), actions or library(), caller,
+                  handlers=Handlers({"shout": shout}, **handed)),
         )
     )  # fmt: skip
     return finished.text, journal

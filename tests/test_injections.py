@@ -36,11 +36,19 @@ from pearl.prompts.calls import (
 )
 from pearl.prompts.render import fenced, load_schema, render
 from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.trace import export_trace
 from pearl.store.store import open_store
 from pearl.strategies.rebel import rebel
-from pearl.strategies.registry import MACHINES, STRATEGIES, RunInputs, StrategySpec, prepare
+from pearl.strategies.registry import (
+    MACHINES,
+    STRATEGIES,
+    RunInputs,
+    Settings,
+    StrategySpec,
+    prepare,
+)
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import CachedTools
 from tests.conftest import ROOT
@@ -178,10 +186,11 @@ def ran(
     library = load_library("core") if one.name == "decomp" else None
     journal, source = Journal(), Source("story", document)
     inputs = RunInputs(Caller(model.answer, model.identity, journal), source)
-    ready = prepare(one.name, "obeying", library, (), turns=turns).start(inputs)
+    prepared = prepare(one.name, "obeying", library, (), Settings(turns=turns))
+    strategy, frame = prepared.start(inputs)
     try:
         carry_out(
-            model, lambda _: ready.strategy, QUESTION, ready.library, source, ready.handlers,
+            model, lambda _: strategy, QUESTION, frame.library, source, frame.handlers,
             journal=journal,
         )  # fmt: skip
     except (RunError, ModelError) as error:
@@ -190,7 +199,7 @@ def ran(
     steps = list(parse(plans[-1]).plan.steps) if plans else []
     trace = export_trace(journal.entries, "test") if plans else ""
     assert [step.name for step in parse(trace).plan.steps] == [step.name for step in steps]
-    return steps, journal, ready.library, trace
+    return steps, journal, frame.library, trace
 
 
 MOST = {"pearl": 8, "decomp": 24, "fsm1": 40, "fsm2": 40, "rebel": 8, "react": 8}
@@ -422,9 +431,8 @@ def test_no_other_host_is_met_and_the_key_is_nowhere(
             caller = Caller(model.answer, model.identity, journal)
             strategy = rebel(caller, CachedTools(toolbox.afresh(), store, run, WHOLE))
             try:
-                await run_strategy(
-                    strategy, WHOLE, Source("d", "-"), REBEL, caller, handlers=strategy.handlers
-                )
+                frame = Frame(Source("d", "-"), REBEL, caller, handlers=strategy.handlers)
+                await run_strategy(strategy, WHOLE, frame)
             except (RunError, ModelError) as error:
                 told.append(str(error))
             told.append(export_trace(journal.entries, run))

@@ -24,6 +24,7 @@ from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.models.base import choose_model
 from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.trace import export_trace
 from tests.server import Server
@@ -96,10 +97,9 @@ def run(model: Any, question: str = QUESTION, **options: Any) -> tuple[Any, Agen
             caller, LIBRARY, (SHOWN,), searching.budget.width, asked.world.language
         )
         try:
-            return await run_strategy(
-                Tmn(asked, partial(searching.by, proposer), journal), question,
-                Source("d", "-"), LIBRARY, caller, handlers=handlers(asked),
-            )  # fmt: skip
+            strategy = Tmn(asked, partial(searching.by, proposer), journal)
+            frame = Frame(Source("d", "-"), LIBRARY, caller, handlers=handlers(asked))
+            return await run_strategy(strategy, question, frame)
         finally:
             await model.close()
 

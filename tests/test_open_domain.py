@@ -26,10 +26,10 @@ from pearl.models.base import ModelError, Reply, Request
 from pearl.retrieval.index import build_index, open_index
 from pearl.retrieval.retriever import Passage
 from pearl.runtime.calls import Caller, Journal, at_most
-from pearl.runtime.executor import SolverError
+from pearl.runtime.executor import NONE, SolverError
 from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import load_demonstrations
-from pearl.strategies.registry import MOST, PASSAGES, Limits, retrieving
+from pearl.strategies.registry import MOST, PASSAGES, Limits, with_retriever
 from tests.conftest import ROOT
 from tests.mind import FILM, FILM_HOPS, FILM_TEXT, Reader
 
@@ -40,7 +40,7 @@ SHOWN = Demonstrations(load_demonstrations("", "open_domain"))
 
 def passages(*values: Value, **more: Any) -> Value:
     given = [Given(Literal(value), value) for value in values]
-    return asyncio.run(retrieving(DOCUMENT, **more)("step/a", given))
+    return asyncio.run(with_retriever(NONE, DOCUMENT, **more).solvers["retrieve"]("step/a", given))
 
 
 def test_passages_come_with_their_titles_and_to_the_letter():

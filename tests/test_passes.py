@@ -40,6 +40,7 @@ from pearl.passes.split_context import split_context
 from pearl.prompts.calls import ExecuteStep
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.evidence import evidence
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import Trace
@@ -170,7 +171,7 @@ def ran(plan: Plan, known: Library, seed: Callable[[Request], str]) -> Ran | Non
 
     caller = Caller(answer, "scripted", Journal())
     try:
-        done = asyncio.run(run_strategy(GivenPlan(plan), "who?", DOCUMENT, known, caller))
+        done = asyncio.run(run_strategy(GivenPlan(plan), "who?", Frame(DOCUMENT, known, caller)))
     except RunError:
         return None
     quotes = evidence(done.plan, done.values, done.outputs, DOCUMENT)

@@ -26,6 +26,7 @@ from pearl.models.middleware.stack import start_engine
 from pearl.retrieval.index import build_index, open_index
 from pearl.runtime.binding import value_of
 from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.runtime.trace import as_plan, export_trace, read_tree
 from pearl.store.store import open_store
@@ -654,9 +655,8 @@ def test_a_run_that_was_cut_off_goes_on_and_asks_nothing_again(tmp_path: Path, u
             journal = store.journal(store.start("eval", {}))
             caller = Caller(engine.ask, engine.identity, journal)
             strategy = rebel(caller, CachedTools(box, store, "the run", "the question"))
-            finished = await run_strategy(
-                strategy, WHOLE, Source("d", "-"), LIBRARY, caller, handlers=strategy.handlers
-            )
+            frame = Frame(Source("d", "-"), LIBRARY, caller, handlers=strategy.handlers)
+            finished = await run_strategy(strategy, WHOLE, frame)
             return finished.text, export_trace(journal.entries, "run")
 
     with pytest.raises(asyncio.CancelledError):

@@ -26,6 +26,7 @@ from pearl.models.embeddings import TfIdf
 from pearl.report.document import Table
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import Caller, Entry, Journal
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import run_strategy
 from pearl.runtime.trace import as_plan, branch_lines, read_tree
 from pearl.strategies.rebel import rebel
@@ -60,9 +61,8 @@ def recorded(tools: Tools, model: Reader | None = None) -> str:
     model, journal, document = model or Reader(), Journal(), Source("film.md", FILM_TEXT)
     caller = Caller(model.answer, model.identity, journal)
     strategy = rebel(caller, tools)
-    handlers = strategy.handlers
-    run = run_strategy(strategy, FILM, document, load_library("rebel"), caller, handlers=handlers)
-    asyncio.run(run)
+    frame = Frame(document, load_library("rebel"), caller, handlers=strategy.handlers)
+    asyncio.run(run_strategy(strategy, FILM, frame))
     return record(journal)
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,6 +29,7 @@ from pearl.lang.source import Source
 from pearl.models.base import Reply, Request
 from pearl.prompts.calls import Demonstration, NextStep
 from pearl.runtime.calls import Caller
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.trace import export_trace
 from pearl.store.store import open_store
@@ -39,7 +40,7 @@ from pearl.strategies.pearl import (
     direct_plan,
     load_demonstrations,
 )
-from pearl.strategies.registry import STRATEGIES, RunInputs, Runnable, prepare
+from pearl.strategies.registry import STRATEGIES, RunInputs, Started, prepare
 from tests.forks import Fork
 from tests.mind import FILM, FILM_TEXT, Reader, next_step
 from tests.server import Server, completion
@@ -58,7 +59,7 @@ AWARDS_HOPS = (
     "return a2",
 )
 
-Make: TypeAlias = Callable[[Caller], Runnable]
+Make: TypeAlias = Callable[[Caller], Started]
 NOTHING = Source("d", "-")
 
 
@@ -107,26 +108,26 @@ class Came:
     trace: str
 
 
-def decomposing(name: str, caller: Caller) -> Runnable:
+def decomposing(name: str, caller: Caller) -> Started:
     prepared = prepare("decomp", "counted", load_library(name), name)
     return prepared.start(RunInputs(caller, NOTHING))
 
 
-def named(name: str, caller: Caller) -> Runnable:
+def named(name: str, caller: Caller) -> Started:
     return prepare(name, "counted").start(RunInputs(caller, Source("paragraphs", FILM_TEXT)))
 
 
-def given(plan: Any, caller: Caller) -> Runnable:
-    return Runnable(GivenPlan(plan), RunInputs(caller, NOTHING), load_library())
+def given(plan: Any, caller: Caller) -> Started:
+    return GivenPlan(plan), Frame(NOTHING, load_library(), caller)
 
 
-def plan_shown(caller: Caller) -> Runnable:
+def plan_shown(caller: Caller) -> Started:
     library = load_library()
     shown: tuple[Demonstration, ...] = choose_demonstrations(load_demonstrations(), library)
-    return Runnable(PlanShown(library, caller, shown), RunInputs(caller, NOTHING), library)
+    return PlanShown(library, caller, shown), Frame(NOTHING, library, caller)
 
 
-def searching(caller: Caller) -> Runnable:
+def searching(caller: Caller) -> Started:
     agents = Agents(world())
     hops = parse_hops(
         '(select) [text] "Who was born in 1911?"\n(project_values_flat) [text] "What did #1 win?"'
@@ -137,7 +138,7 @@ def searching(caller: Caller) -> Runnable:
         HopSearch().by, LanguageModelScorer(caller, library, (shown,), 5, agents.world.language)
     )
     strategy = Tmn(agents, search, caller.journal)
-    return Runnable(strategy, RunInputs(caller, NOTHING), library, handlers(agents))
+    return strategy, Frame(NOTHING, library, caller, handlers=handlers(agents))
 
 
 def world() -> World:
@@ -191,12 +192,10 @@ async def start(name: str, store: Path, model: Counted) -> Came | None:
         caller = session.caller()
 
         async def work() -> str:
-            one = make(caller)
+            strategy, frame = make(caller)
             try:
-                finished = await run_strategy(
-                    one.strategy, question, Source("d", text), one.library, caller,
-                    handlers=one.handlers,
-                )  # fmt: skip
+                frame = replace(frame, caller=caller, document=Source("d", text))
+                finished = await run_strategy(strategy, question, frame)
             except RunError as error:
                 return f"no answer: {error}"
             return finished.text

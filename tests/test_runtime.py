@@ -23,6 +23,7 @@ from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import ExecuteStep, MapAnswer
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.evidence import evidence, evidence_key
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, Strategy, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace, read_trace
@@ -68,7 +69,7 @@ def run(
         assert not parsed.broken
         plan = GivenPlan(parsed.plan)
     caller = Caller(model.answer, model.identity, journal)
-    work = run_strategy(plan, "who?", DOCUMENT, library or load_library(), caller)
+    work = run_strategy(plan, "who?", Frame(DOCUMENT, library or load_library(), caller))
     return asyncio.run(work), model, journal
 
 

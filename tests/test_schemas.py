@@ -18,6 +18,7 @@ from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CorrectFilled, Field, FillSchema, Schema
 from pearl.prompts.render import load_schema, render
 from pearl.runtime.calls import Caller, Journal, SchemaError, fill, read_object
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import Attempt, Return, Run, Steps, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace
@@ -154,7 +155,7 @@ def test_a_run_goes_on_without_what_was_tried_in_vain():
     strategy, journal = Trying(), Journal()
     caller = Caller(Saying([]).answer, "saying", journal)
     library = load_library("letters")
-    finished = asyncio.run(run_strategy(strategy, "q?", DOCUMENT, library, caller))
+    finished = asyncio.run(run_strategy(strategy, "q?", Frame(DOCUMENT, library, caller)))
     assert [one.name for one in finished.plan.steps] == ["three"]
     first, second, third, last = strategy.seen
     assert first.failed is None
@@ -181,7 +182,7 @@ def test_a_trace_says_what_was_returned_where_other_steps_are_unused_too():
     journal = Journal()
     caller = Caller(Saying([]).answer, "saying", journal)
     library = load_library()
-    finished = asyncio.run(run_strategy(Returning(), "q?", DOCUMENT, library, caller))
+    finished = asyncio.run(run_strategy(Returning(), "q?", Frame(DOCUMENT, library, caller)))
     trace = export_trace(journal.entries, "a run")
     assert finished.text == '"a"\n"b"'
     assert [ref.name for ref in parse(trace).plan.returns] == ["one"]

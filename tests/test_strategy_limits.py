@@ -20,12 +20,13 @@ from pearl.models.recorded import Recorded
 from pearl.prompts.calls import CorrectFilled, FillSchema, NextStep, WritePlan
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.context import Context
-from pearl.runtime.loop import RunError
+from pearl.runtime.loop import RunError, run_strategy
 from pearl.strategies import registry as assembly
 from pearl.strategies.registry import (
     STRATEGIES,
     Limits,
     RunInputs,
+    Settings,
     StrategySpec,
     find_strategy,
     prepare,
@@ -103,10 +104,11 @@ class Ran:
 def ran(one: StrategySpec, model: Endless, limits: Limits, library: Library | None = None) -> Ran:
     journal = Journal()
     caller = Caller(model.answer, model.identity, journal)
-    prepared = prepare(one.name, "endless", library, (), limits=limits)
+    prepared = prepare(one.name, "endless", library, (), Settings(limits=limits))
     error = ""
     try:
-        asyncio.run(prepared.start(RunInputs(caller, DOCUMENT)).run(QUESTION))
+        strategy, frame = prepared.start(RunInputs(caller, DOCUMENT))
+        asyncio.run(run_strategy(strategy, QUESTION, frame))
     except (RunError, ModelError) as raised:
         error = str(raised)
     return Ran(model, error, journal)

@@ -47,7 +47,7 @@ def batch_command(questions: str, output: str, passes: tuple[str, ...], given: O
     from pearl.lang.source import InputError
     from pearl.models.routing import planner_of, with_library
     from pearl.passes import chosen_passes
-    from pearl.strategies.registry import prepare
+    from pearl.strategies.registry import Settings, prepare
 
     if output == "-":
         raise InputError("The answers need a file of their own: name one with -o.")
@@ -58,10 +58,8 @@ def batch_command(questions: str, output: str, passes: tuple[str, ...], given: O
         planner_of(settings.model).name,
         library_for(given.strategy, given.libraries),
         given.demos,
-        tools=given.tools,
-        passes=chosen_passes(passes),
-        shown=given.shown,
-        turns=given.turns,
+        Settings(chosen_passes(passes), shown=given.shown, turns=given.turns),
+        given.tools,
     )
     plans = load(given.libraries)
     model = with_library(settings.model, (prepared.library, plans))

@@ -38,7 +38,7 @@ from pearl.prompts.calls import Demonstration
 from pearl.retrieval.index import CorpusRetriever
 from pearl.retrieval.retriever import Retriever
 from pearl.strategies.pearl import choose_demonstrations
-from pearl.strategies.registry import DEFAULT_LIMITS, MACHINES, STRATEGIES, Known, Limits
+from pearl.strategies.registry import DEFAULT_LIMITS, MACHINES, STRATEGIES, Limits
 from pearl.tools.declared import NO_TOOLS, Search, load_tools, read_tools
 from pearl.tools.toolbox import Toolbox
 
@@ -227,9 +227,9 @@ class EvaluationContext:
             retrieved = [self.retriever.info.digest, self.retriever.info.engine]
         limits = [self.limits.steps, self.limits.depth, self.limits.calls, self.limits.width]
         tools = self.tools.digest if self.tools else ""
-        known: Known = {"tools": lambda: tools, "embedding": lambda: self.embed.identity}
         strategy = next((spec for spec in STRATEGIES if spec.name == method), None)
-        reached = strategy.decisive(known) if strategy else []
+        uses = strategy.uses if strategy else ()
+        reached = [tools if use == "tools" else self.embed.identity for use in uses]
         decisive = [method, shown, self.passes, searched, retrieved, limits, reached, self.examples]
         if self.shown:
             decisive.append(self.shown)

@@ -36,7 +36,7 @@ from pearl.runtime.calls import Journal, calls_made
 from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
 from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import direct_plan, narrowed
-from pearl.strategies.registry import Known, Prepared, prepare_plan
+from pearl.strategies.registry import Prepared, prepare_plan
 
 
 @dataclass(frozen=True)
@@ -69,17 +69,17 @@ class Setup:
         how = [] if spec.name == "pearl" else [spec.name]
         file = Path(self.tools)
         tools = digest(file.read_text(encoding="utf-8")) if file.is_file() else self.tools
-        known: Known = {"tools": lambda: tools, "embedding": lambda: choose_embedding().identity}
-        how += spec.decisive(known)
+        how += [tools if use == "tools" else choose_embedding().identity for use in spec.uses]
         if self.plans and self.plans.digest != prepared.library.digest:
             how.append(self.plans.digest)
         if self.examples:
             how.append(str(self.examples))
-        if prepared.shown:
-            how.append(f"{prepared.shown} shown")
-        if prepared.turns:
+        settings = prepared.settings
+        if settings.shown:
+            how.append(f"{settings.shown} shown")
+        if settings.turns:
             how.append("turns")
-        return digest([prepared.library.digest, shown, fitting, prepared.passes, *how])
+        return digest([prepared.library.digest, shown, fitting, settings.passes, *how])
 
 
 async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -> dict[str, Any]:
@@ -102,7 +102,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     session.journal.decide("run", head)
     try:
         if question.plan:
-            prepared = prepare_plan(parse(question.plan), library, prepared.passes)
+            prepared = prepare_plan(parse(question.plan), library, prepared.settings.passes)
         async with opened_tools(setup.tools) as tools:
             box = kept(tools, session, question.id) if tools else None
             given = (question.question, document, question.options, session, None, box)
@@ -262,7 +262,7 @@ def estimate(index: QuestionIndex, setup: Setup, model: str) -> Estimate:
         InputError: a document cannot be read.
     """
     write = WritePlan("?", setup.prepared.library, setup.prepared.demonstrations)
-    writing = _tokens(narrowed(write, setup.prepared.shown), model)
+    writing = _tokens(narrowed(write, setup.prepared.settings.shown), model)
     calls = read = kept = said = 0.0
     planned, refused, why, sizes = 0, 0, "", dict[str, int]()
     library = setup.plans or setup.prepared.library

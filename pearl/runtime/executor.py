@@ -17,7 +17,6 @@ from typing import NamedTuple, TypeAlias
 from pearl.lang.ast import (
     DOCUMENT,
     Action,
-    Arg,
     Builtin,
     Decomposed,
     Literal,
@@ -60,7 +59,7 @@ from pearl.runtime.binding import (
     together,
     value_of,
 )
-from pearl.runtime.calls import Caller, Entry
+from pearl.runtime.calls import Caller, Entry, SchemaError
 from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_call
 from pearl.runtime.evidence import evidence_key, quoted
 
@@ -104,17 +103,12 @@ def bound(
             continue
         value = value_of(arg, values, item)
         param = action.params[place].name if place < len(action.params) else ""
-        if param == DOCUMENT and _names_part(arg, value):
+        said = isinstance(arg, Literal) and isinstance(value, str) and read_label(value)
+        if param == DOCUMENT and (said or isinstance(value, Label)):
             document = as_text(value)
             continue
         arguments.append((param or f"S{len(arguments) + 1}", Given(arg, value)))
     return Bound(tuple(arguments), document)
-
-
-def _names_part(arg: Arg, value: Value) -> bool:
-    if isinstance(arg, Literal):
-        return isinstance(value, str) and read_label(value) is not None
-    return isinstance(value, Label)
 
 
 STEPS = 24
@@ -284,6 +278,17 @@ class StepFailure:
     cause: str
 
 
+_REASONS: Mapping[type[Exception], str] = {
+    DecodeError: "reply",
+    SchemaError: "reply",
+    BindError: "value",
+    BuiltinError: "value",
+    LabelError: "value",
+    ContextError: "context",
+}
+"""Why a step fails that raises what has no ``reason`` of its own."""
+
+
 async def execute(
     frame: Frame, steps: Sequence[Step], values: Mapping[str, Value]
 ) -> tuple[dict[str, Value], list[StepFailure]]:
@@ -304,16 +309,13 @@ async def execute(
     needs = dependencies(steps)
     tasks: dict[str, asyncio.Task[None]] = {}
 
-    def fail(step: Step, reason: str, cause: object) -> None:
-        failures[step.name] = StepFailure(step.name, reason, str(cause))
-
     async def run(step: Step) -> None:
         for name in needs[step.name]:
             await tasks[name]
         lost = next((name for name in needs[step.name] if name in failures), None)
         if lost is not None:
             cause = f"{lost} has no output"
-            fail(step, failures[lost].reason, cause)
+            failures[step.name] = StepFailure(step.name, failures[lost].reason, cause)
             path = f"step/{step.name}"
             frame.caller.journal.record(Entry("decision", path, status="skipped", cause=cause))
             return
@@ -325,13 +327,9 @@ async def execute(
                 known[evidence_key(step.name)] = list(quotes)
                 frame.caller.journal.decide(f"evidence/{step.name}", list(quotes))
         except (ModelError, StepError) as error:
-            fail(step, error.reason, error)
-        except DecodeError as error:
-            fail(step, "reply", error)
-        except (BindError, BuiltinError, LabelError) as error:
-            fail(step, "value", error)
-        except ContextError as error:
-            fail(step, "context", error)
+            failures[step.name] = StepFailure(step.name, error.reason, str(error))
+        except tuple(_REASONS) as error:
+            failures[step.name] = StepFailure(step.name, _REASONS[type(error)], str(error))
 
     async with asyncio.TaskGroup() as group:
         for step in steps:

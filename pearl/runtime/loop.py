@@ -16,13 +16,11 @@ from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check
-from pearl.runtime.calls import Caller
-from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
+from pearl.runtime.context import ContextError, fit_plan
 from pearl.runtime.evidence import evidence_key
-from pearl.runtime.executor import NONE, Frame, Handlers, StepFailure, execute
+from pearl.runtime.executor import Frame, StepFailure, execute
 
 STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
 """Rules whose findings keep a plan from running."""
@@ -134,41 +132,13 @@ class Finished:
     text: str
 
 
-async def run_strategy(
-    strategy: Strategy,
-    question: str,
-    document: Source,
-    library: Library,
-    caller: Caller,
-    context: Context = UNLIMITED,
-    handlers: Handlers = NONE,
-) -> Finished:
-    """Run a strategy on a document.
+async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finished:
+    """Run a strategy to its answer: a run of its own, or one action within a run.
 
     Args:
         strategy: writes the steps.
         question: what is asked.
-        document: what ``CTX`` is.
-        library: the actions steps may call.
-        caller: asks the model and keeps the journal.
-        context: the model's window, and what to do with a document that is longer.
-        handlers: who carries out actions that are neither the model's nor builtins.
-
-    Raises:
-        RunError: a step was rejected, does not fit the window, or has no output.
-        ModelError: the strategy's own calls got no usable answer.
-    """
-    frame = Frame(document, library, caller, context, handlers)
-    return await run_in_frame(strategy, question, frame)
-
-
-async def run_in_frame(strategy: Strategy, question: str, frame: Frame) -> Finished:
-    """`run_strategy` in a frame: at the start of a run, or for one action within it.
-
-    Args:
-        strategy: writes the steps.
-        question: what is asked.
-        frame: where in a run.
+        frame: on which document, with which actions, and where in a run.
 
     Raises:
         RunError: a step was rejected, does not fit the window, or has no output.
@@ -213,7 +183,13 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
     ran, values = run.plan, dict(run.values)
     while True:
         limit = frame.context.limit
-        fitted = _fitted(plan, len(kept), frame)
+        try:
+            fitted, decision = fit_plan(plan, len(kept), frame.document, library, frame.context)
+        except ContextError as error:
+            failure = StepFailure(error.step, "context", str(error))
+            raise RunError(f"Step {error.step} cannot run: {error}", (failure,)) from None
+        if decision:
+            journal.decide("context", decision)
         journal.decide("plan", printed if fitted is plan else _checked(fitted, library))
         # Of what ran before the window was known, what would run again as it did stays.
         known = dict(run.values)
@@ -232,22 +208,6 @@ async def _append(run: Run, move: Steps, frame: Frame) -> Run:
             raise RunError(f"Step {first.step} has no output: {first.cause}", tuple(failures))
         # The endpoint has said meanwhile how much fits it.
         ran = fitted
-
-
-def _fitted(plan: Plan, start: int, frame: Frame) -> Plan:
-    """The plan, made to fit the window from a step on.
-
-    Raises:
-        RunError: it cannot be.
-    """
-    try:
-        fitted, decision = fit_plan(plan, start, frame.document, frame.library, frame.context)
-    except ContextError as error:
-        failure = StepFailure(error.step, "context", str(error))
-        raise RunError(f"Step {error.step} cannot run: {error}", (failure,)) from None
-    if decision:
-        frame.caller.journal.decide("context", decision)
-    return fitted
 
 
 def _checked(plan: Plan, library: Library) -> str:

@@ -43,9 +43,9 @@ from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json
 from pearl.prompts.calls import Demonstration, FillSchema, WritePlan, letter
 from pearl.prompts.render import load_schema
 from pearl.runtime.binding import mapped
-from pearl.runtime.calls import Caller, SchemaError, fill
+from pearl.runtime.calls import Caller, fill
 from pearl.runtime.context import UNLIMITED, Context, fit_fill
-from pearl.runtime.executor import Handlers, Solve, SolverError
+from pearl.runtime.executor import Handlers, Solve
 from pearl.runtime.loop import Return, Run, Steps
 from pearl.strategies.decomp import as_decomposition
 from pearl.strategies.pearl import ANSWER, GivenPlan, direct_plan, narrowed, write_plan
@@ -234,10 +234,7 @@ def _solver(name: str, caller: Caller, document: Source | None, context: Context
         call, left_out = fit_fill(whole, context)
         if left_out:
             caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
-        try:
-            reply = await fill(caller, call, path)
-        except SchemaError as error:
-            raise SolverError("reply", str(error)) from None
+        reply = await fill(caller, call, path)
         # The fields that were asked for, and no others.
         return Pairs(tuple((field.name, _as_value(reply[field.name])) for field in schema.fields))
 

@@ -26,7 +26,7 @@ from pearl.prompts.calls import Call, CorrectPlan, Decomposition, NextStep
 from pearl.runtime.calls import Caller
 from pearl.runtime.evidence import quoted
 from pearl.runtime.executor import STEPS, Frame, Output, SolverError
-from pearl.runtime.loop import Return, Run, RunError, Steps, run_in_frame
+from pearl.runtime.loop import Return, Run, RunError, Steps, run_strategy
 
 CORRECTIONS = 3
 """How often a step that the checker rejects may be corrected."""
@@ -103,7 +103,7 @@ async def decompose(action: Action, given: Sequence[tuple[str, Given]], frame: F
     question = "\n".join(as_text(argument.value) for _, argument in given)
     shown = tuple(map(as_decomposition, action.body.demonstrations))
     try:
-        finished = await run_in_frame(Decomp(frame.library, frame.caller, shown), question, frame)
+        finished = await run_strategy(Decomp(frame.library, frame.caller, shown), question, frame)
     except RunError as error:
         # To the step that called, it is a solver without an answer.
         reason = error.failures[0].reason if error.failures else "reply"

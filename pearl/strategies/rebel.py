@@ -25,7 +25,7 @@ from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
 from pearl.runtime.calls import Caller, Check, SchemaError, counting, fill
 from pearl.runtime.executor import Frame, Handlers, Output, SolverError
-from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, run_in_frame
+from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, run_strategy
 from pearl.strategies.rebel_calls import (
     NO_TOOL,
     Embedding,
@@ -473,9 +473,8 @@ class Rebel:
             splits=action.name == "SOLVE",
         )
         try:
-            finished = await run_in_frame(
-                inner, as_text(question), replace(frame, handlers=inner.handlers)
-            )
+            frame = replace(frame, handlers=inner.handlers)
+            finished = await run_strategy(inner, as_text(question), frame)
         except RunError as error:
             reason = error.failures[0].reason if error.failures else "no-answer"
             raise SolverError(reason, str(error)) from None
@@ -513,13 +512,10 @@ class Rebel:
         """The answer of a reply that has a field for it.
 
         Raises:
-            SolverError: the reply has none, or none fits its schema.
+            SchemaError: no reply fits.
+            SolverError: the reply has none.
         """
-        try:
-            reply = await self._fill(call, path, keep)
-        except SchemaError as error:
-            raise SolverError("reply", str(error)) from None
-        answer = reply["answer"]
+        answer = (await self._fill(call, path, keep))["answer"]
         if not isinstance(answer, str) or not flat(answer):
             raise SolverError("no-answer", otherwise)
         return flat(answer)

@@ -8,7 +8,7 @@ one question about one document. Modules of strategies are loaded when one is st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from pearl.lang.builtins import Given
 from pearl.lang.diagnostics import Severity
 from pearl.lang.library import Library, load_library
 from pearl.lang.source import InputError, Source
+from pearl.lang.text import counted
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check
 from pearl.passes import DEFAULT_PASSES
@@ -26,8 +27,8 @@ from pearl.prompts.calls import Demonstration
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.runtime.calls import CALLS, Caller, at_most
 from pearl.runtime.context import UNLIMITED, Context
-from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers, Solve, SolverError
-from pearl.runtime.loop import Finished, RunError, Strategy, run_in_frame
+from pearl.runtime.executor import DEPTH, NONE, STEPS, Frame, Handlers, SolverError
+from pearl.runtime.loop import RunError, Strategy
 from pearl.strategies.pearl import (
     GivenPlan,
     Pearl,
@@ -86,11 +87,34 @@ class Limits:
 
 DEFAULT_LIMITS = Limits()
 
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a person may choose of a strategy beside its library and its demonstrations.
+
+    Args:
+        passes: names of rewrites that plans go through.
+        limits: how far it goes, where its steps are written one at a time.
+        retriever: where passages come from; None for the document.
+        embed: tells whether two questions are the same; None for `choose_embedding`.
+        shown: actions that a planner is shown, at most; 0 for all.
+        turns: whether the states of a machine are turns of one conversation.
+        passages: how many a look-up gives, whatever its step says; 0 for what that says.
+    """
+
+    passes: tuple[str, ...] = DEFAULT_PASSES
+    limits: Limits = DEFAULT_LIMITS
+    retriever: Retriever | None = None
+    embed: Embed | None = None
+    shown: int = 0
+    turns: bool = False
+    passages: int = 0
+
+
+DEFAULT_SETTINGS = Settings()
+
 Uses: TypeAlias = Literal["tools", "embedding"]
 """What a strategy may use beside the model, the document and its library."""
-
-Known: TypeAlias = Mapping[Uses, Callable[[], str]]
-"""The digest or the identity of each of these, found out only where it is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,33 +138,9 @@ class RunInputs:
     options: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Runnable:
-    """A strategy for one question, and all that its run needs.
-
-    Args:
-        strategy: writes the steps.
-        inputs: what it was started with; the caller is the one that asks for the steps' values,
-            within the strategy's limit.
-        library: the actions that steps call.
-        handlers: who carries out those that are neither the model's nor builtins.
-    """
-
-    strategy: Strategy
-    inputs: RunInputs
-    library: Library
-    handlers: Handlers = NONE
-
-    async def run(self, question: str) -> Finished:
-        """Run to the answer.
-
-        Raises:
-            RunError: a step was rejected, does not fit the window, or has no output.
-            ModelError: the strategy's own calls got no usable answer.
-        """
-        inputs = self.inputs
-        frame = Frame(inputs.document, self.library, inputs.caller, inputs.context, self.handlers)
-        return await run_in_frame(self.strategy, question, frame)
+Started: TypeAlias = tuple[Strategy, Frame]
+"""What `run_strategy` takes beside a question: who writes the steps, and where they run, with a
+caller that asks within the strategy's limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +162,11 @@ class StrategySpec:
 
     name: str
     about: str
-    make: Callable[[Prepared, RunInputs], Runnable]
+    make: Callable[[Prepared, RunInputs], Started]
     libraries: tuple[str, ...] = ()
     demonstrations: str = ""
     uses: tuple[Uses, ...] = ()
     needs_model: bool = True
-
-    def decisive(self, known: Known) -> list[str]:
-        """What else decides its answers, of what there is.
-
-        Args:
-            known: what identifies each thing that a strategy may use.
-        """
-        return [known[one]() for one in self.uses]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,25 +177,13 @@ class Prepared:
         spec: the strategy.
         library: the actions that steps may call.
         demonstrations: examples for whoever writes steps.
-        passes: names of rewrites that plans go through.
-        limits: how far it goes, where its steps are written one at a time.
-        retriever: where passages come from; None for the document.
-        embed: tells whether two questions are the same; None for `choose_embedding`.
-        shown: actions that a planner is shown, at most; 0 for all.
-        turns: whether the states of a machine are turns of one conversation.
-        passages: how many a look-up gives, whatever its step says; 0 for what that says.
+        settings: what else was chosen.
     """
 
     spec: StrategySpec
     library: Library
     demonstrations: tuple[Demonstration, ...] = ()
-    passes: tuple[str, ...] = DEFAULT_PASSES
-    limits: Limits = DEFAULT_LIMITS
-    retriever: Retriever | None = None
-    embed: Embed | None = None
-    shown: int = 0
-    turns: bool = False
-    passages: int = 0
+    settings: Settings = DEFAULT_SETTINGS
 
     @property
     def demonstrated(self) -> int | None:
@@ -215,7 +195,7 @@ class Prepared:
         """What a person should know of it; empty where there is nothing."""
         return NONE_SHOWN if self.demonstrated == 0 else ""
 
-    def start(self, inputs: RunInputs) -> Runnable:
+    def start(self, inputs: RunInputs) -> Started:
         """Put the strategy together for one question about one document."""
         return self.spec.make(self, inputs)
 
@@ -225,15 +205,8 @@ def prepare(
     model: str,
     library: Library | None = None,
     demonstrations: Sequence[Demonstration] | str | None = None,
-    *,
+    settings: Settings = DEFAULT_SETTINGS,
     tools: str = "",
-    passes: tuple[str, ...] = DEFAULT_PASSES,
-    limits: Limits = DEFAULT_LIMITS,
-    retriever: Retriever | None = None,
-    embed: Embed | None = None,
-    shown: int = 0,
-    turns: bool = False,
-    passages: int = 0,
 ) -> Prepared:
     """Prepare a strategy by its name.
 
@@ -243,14 +216,8 @@ def prepare(
         library: the actions that were chosen; None for the strategy's own, or those Pearl ships.
         demonstrations: plans to show, or the folder they are in; None or an empty name for those
             Pearl ships for the strategy that the library can run.
+        settings: what else was chosen.
         tools: the file with what may be called; empty where there is none.
-        passes: as `Prepared` has them.
-        limits: as `Prepared` has them.
-        retriever: as `Prepared` has it.
-        embed: as `Prepared` has it.
-        shown: as `Prepared` has it.
-        turns: as `Prepared` has it.
-        passages: as `Prepared` has it.
 
     Raises:
         InputError: there is no such strategy, it would pass over what it is given, it needs a
@@ -261,9 +228,9 @@ def prepare(
         raise InputError(f"{name} has actions of its own: leave the library out.")
     if demonstrations and not spec.demonstrations:
         raise InputError(f"{name} is shown no plans: leave the demonstrations out.")
-    if shown and spec.name != "pearl":
+    if settings.shown and spec.name != "pearl":
         raise InputError(f"{name} writes no whole plan: leave --shown out.")
-    if turns and spec.name not in MACHINES:
+    if settings.turns and spec.name not in MACHINES:
         raise InputError(f"{name} has no states: take fsm1 or fsm2, or leave --turns out.")
     if tools and "tools" not in spec.uses:
         raise InputError(f"{name} asks no tools: take the strategy rebel.")
@@ -278,8 +245,7 @@ def prepare(
         plans_shown = choose_demonstrations(plans, library, seed=seed)
     else:
         plans_shown = tuple(demonstrations)
-    given = (passes, limits, retriever, embed, shown, turns, passages)
-    return Prepared(spec, library, plans_shown, *given)
+    return Prepared(spec, library, plans_shown, settings)
 
 
 def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -> Prepared:
@@ -296,7 +262,7 @@ def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -
     errors = [one for one in check(plan, library) if one.severity is Severity.ERROR]
     if errors:
         raise RunError(
-            f"The plan has {len(errors)} error{'s'[: len(errors) != 1]}: {errors[0].message} "
+            f"The plan has {counted(len(errors), 'error')}: {errors[0].message} "
             f"{errors[0].help}".rstrip(),
             diagnostics=tuple(errors),
         )
@@ -315,10 +281,8 @@ def prepare_own(make: Callable[[Caller], Strategy], library: Library) -> Prepare
         library: the actions that steps may call.
     """
 
-    def start(prepared: Prepared, inputs: RunInputs) -> Runnable:
-        looked_up = (inputs.document, prepared.retriever, prepared.passages)
-        handlers = with_retriever(NONE, *looked_up)
-        return Runnable(make(inputs.caller), inputs, library, handlers)
+    def start(prepared: Prepared, inputs: RunInputs) -> Started:
+        return make(inputs.caller), _frame(prepared, inputs, _retrieving(prepared, inputs))
 
     return Prepared(StrategySpec("", "", start, needs_model=False), library)
 
@@ -333,8 +297,10 @@ MOST = 20
 """Passages that a step is given, at most."""
 
 
-def retrieving(document: Source, retriever: Retriever | None = None, passages: int = 0) -> Solve:
-    """A solver that gives the passages that bear on a query.
+def with_retriever(
+    handlers: Handlers, document: Source, retriever: Retriever | None = None, passages: int = 0
+) -> Handlers:
+    """Handlers, and beside them a solver that gives the passages that bear on a query.
 
     Its arguments are the query and, where there is a second one, how many
     passages are wanted. Its value is a list of texts, best first, each the
@@ -343,6 +309,7 @@ def retrieving(document: Source, retriever: Retriever | None = None, passages: i
     Khot et al., "Decomposed Prompting", ICLR 2023, section 4.4.
 
     Args:
+        handlers: those there are.
         document: where to look.
         retriever: where to look instead, as an index of a corpus; None for
             the document.
@@ -365,85 +332,73 @@ def retrieving(document: Source, retriever: Retriever | None = None, passages: i
             raise SolverError("solver", str(error)) from None
         return list(passage_texts(found))
 
-    return solve
-
-
-def with_retriever(
-    handlers: Handlers, document: Source, retriever: Retriever | None = None, passages: int = 0
-) -> Handlers:
-    """Handlers, and beside them a retriever.
-
-    Args:
-        handlers: those there are.
-        document: as `retrieving` takes it.
-        retriever: as `retrieving` takes it.
-        passages: as `retrieving` takes it.
-    """
-    solvers = {**handlers.solvers, RETRIEVE: retrieving(document, retriever, passages)}
+    solvers = {**handlers.solvers, RETRIEVE: solve}
     return replace(handlers, solvers=MappingProxyType(solvers))
+
+
+def _retrieving(prepared: Prepared, inputs: RunInputs, handlers: Handlers = NONE) -> Handlers:
+    settings = prepared.settings
+    return with_retriever(handlers, inputs.document, settings.retriever, settings.passages)
 
 
 def _within(inputs: RunInputs, calls: int) -> RunInputs:
     return replace(inputs, caller=at_most(inputs.caller, calls))
 
 
-def _limited(handlers: Handlers, limits: Limits) -> Handlers:
-    return replace(handlers, depth=limits.depth, width=limits.width)
+def _frame(prepared: Prepared, inputs: RunInputs, handlers: Handlers) -> Frame:
+    """Where a run begins, within the prepared limits."""
+    limits = prepared.settings.limits
+    handlers = replace(handlers, depth=limits.depth, width=limits.width)
+    return Frame(inputs.document, prepared.library, inputs.caller, inputs.context, handlers)
 
 
-def _pearl(prepared: Prepared, inputs: RunInputs) -> Runnable:
-    inputs, limits, library = _within(inputs, PLANNED), prepared.limits, prepared.library
-    given = (prepared.demonstrations, prepared.passes, inputs.options, prepared.shown)
-    strategy = Pearl(library, inputs.caller, *given, inputs.document, inputs.context)
-    looked_up = (inputs.document, prepared.retriever, prepared.passages)
-    handlers = _limited(with_retriever(NONE, *looked_up), limits)
-    return Runnable(strategy, inputs, library, handlers)
+def _pearl(prepared: Prepared, inputs: RunInputs) -> Started:
+    inputs, settings = _within(inputs, PLANNED), prepared.settings
+    given = (prepared.demonstrations, settings.passes, inputs.options, settings.shown)
+    strategy = Pearl(prepared.library, inputs.caller, *given, inputs.document, inputs.context)
+    return strategy, _frame(prepared, inputs, _retrieving(prepared, inputs))
 
 
-def _decomp(prepared: Prepared, inputs: RunInputs) -> Runnable:
+def _decomp(prepared: Prepared, inputs: RunInputs) -> Started:
     from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 
-    limits, library = prepared.limits, prepared.library
+    limits = prepared.settings.limits
     inputs = _within(inputs, limits.calls)
     shown = tuple(map(as_decomposition, shown_plans(prepared.demonstrations)))
-    looked_up = (inputs.document, prepared.retriever, prepared.passages)
-    handlers = with_retriever(Handlers(decompose=decompose), *looked_up)
-    strategy = Decomp(library, inputs.caller, shown, limits.steps)
-    return Runnable(strategy, inputs, library, _limited(handlers, limits))
+    handlers = _retrieving(prepared, inputs, Handlers(decompose=decompose))
+    strategy = Decomp(prepared.library, inputs.caller, shown, limits.steps)
+    return strategy, _frame(prepared, inputs, handlers)
 
 
-def _fsm(name: str, prepared: Prepared, inputs: RunInputs) -> Runnable:
+def _fsm(name: str, prepared: Prepared, inputs: RunInputs) -> Started:
     from pearl.strategies.fsm import Fsm, FsmLimits
-    from pearl.strategies.fsm_states import FSM1, FSM2
+    from pearl.strategies.fsm_states import MACHINES
 
-    machine = FSM1 if name == "fsm1" else FSM2
-    calls = min(FsmLimits().calls, prepared.limits.calls)
+    calls = min(FsmLimits().calls, prepared.settings.limits.calls)
     inputs = _within(inputs, calls)
-    limits = FsmLimits(calls=calls, context=inputs.context)
-    strategy = Fsm(machine, inputs.caller, inputs.document, limits, turns=prepared.turns)
-    handlers = _limited(strategy.handlers, prepared.limits)
-    return Runnable(strategy, inputs, prepared.library, handlers)
+    limits, turns = FsmLimits(calls=calls, context=inputs.context), prepared.settings.turns
+    strategy = Fsm(MACHINES[name], inputs.caller, inputs.document, limits, turns=turns)
+    return strategy, _frame(prepared, inputs, strategy.handlers)
 
 
-def _rebel(prepared: Prepared, inputs: RunInputs) -> Runnable:
+def _rebel(prepared: Prepared, inputs: RunInputs) -> Started:
     from pearl.strategies.rebel import RebelLimits, rebel
     from pearl.tools.toolbox import SearchTool, document_tools
 
-    usual, given, retriever = RebelLimits(), prepared.limits, prepared.retriever
+    usual, given, settings = RebelLimits(), prepared.settings.limits, prepared.settings
     limits = RebelLimits(depth=min(usual.depth, given.depth), calls=min(usual.calls, given.calls))
-    inputs = _within(inputs, limits.calls)
-    search = SearchTool(retriever) if retriever else document_tools(inputs.document)
-    strategy = rebel(inputs.caller, inputs.tools or search, prepared.embed, limits, inputs.replies)
-    handlers = replace(strategy.handlers, width=given.width)
-    return Runnable(strategy, inputs, prepared.library, handlers)
+    inputs, index = _within(inputs, limits.calls), settings.retriever
+    tools = inputs.tools or (SearchTool(index) if index else document_tools(inputs.document))
+    strategy = rebel(inputs.caller, tools, settings.embed, limits, inputs.replies)
+    return strategy, _frame(prepared, inputs, strategy.handlers)
 
 
-def _react(prepared: Prepared, inputs: RunInputs) -> Runnable:
+def _react(prepared: Prepared, inputs: RunInputs) -> Started:
     from pearl.strategies.react import React, reacting
 
-    inputs = _within(inputs, prepared.limits.calls)
-    handlers = _limited(reacting(inputs.document, prepared.retriever), prepared.limits)
-    return Runnable(React(inputs.caller), inputs, prepared.library, handlers)
+    inputs = _within(inputs, prepared.settings.limits.calls)
+    handlers = reacting(inputs.document, prepared.settings.retriever)
+    return React(inputs.caller), _frame(prepared, inputs, handlers)
 
 
 STRATEGIES = (

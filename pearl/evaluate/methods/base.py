@@ -14,8 +14,8 @@ from pearl.lang.builtins import conclusion
 from pearl.lang.printer import print_plan
 from pearl.models.routing import planner_of
 from pearl.prompts.calls import MapAnswer
-from pearl.runtime.loop import Finished, Strategy
-from pearl.strategies.registry import MACHINES, Prepared, prepare
+from pearl.runtime.loop import Finished, Strategy, run_strategy
+from pearl.strategies.registry import MACHINES, Prepared, Settings, prepare
 
 if TYPE_CHECKING:
     from pearl.tools.toolbox import Tools
@@ -87,19 +87,18 @@ def prepared(name: str, setup: str, shared: EvaluationContext, session: Session)
         InputError: it needs a language model where there is none.
     """
     planning = shared.setup(setup) if setup else None
-    return prepare(
-        name,
-        planner_of(session.engine.model).name,
-        planning.library if planning else None,
-        planning.demonstrations if planning else None,
-        passes=shared.passes,
-        limits=shared.limits,
-        retriever=shared.retriever,
-        embed=shared.embed,
-        shown=shared.shown if name == "pearl" else 0,
-        turns=shared.turns and name in MACHINES,
-        passages=shared.passages,
+    settings = Settings(
+        shared.passes,
+        shared.limits,
+        shared.retriever,
+        shared.embed,
+        shared.shown if name == "pearl" else 0,
+        shared.turns and name in MACHINES,
+        shared.passages,
     )
+    model, library = planner_of(session.engine.model).name, planning.library if planning else None
+    shown = planning.demonstrations if planning else None
+    return prepare(name, model, library, shown, settings)
 
 
 async def run(
@@ -118,8 +117,8 @@ async def run(
         RunError: the strategy came to no answer.
     """
     options = bool(example.options)
-    runnable = start(ready, example.document, session, tools=tools, options=options)
-    return runnable.strategy, await runnable.run(example.question)
+    strategy, frame = start(ready, example.document, session, tools=tools, options=options)
+    return strategy, await run_strategy(strategy, example.question, frame)
 
 
 async def concluded(

@@ -8,7 +8,6 @@ Decomposed prompting (Khot et al., ICLR 2023), least-to-most (Zhou et al., ICLR
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from pearl.answer import Session, kept, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext
@@ -18,7 +17,7 @@ from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped, prepared, ru
 from pearl.evaluate.supporting_facts import supported
 from pearl.lang.ast import Literal
 from pearl.lang.values import as_text
-from pearl.runtime.loop import Finished
+from pearl.runtime.loop import Finished, run_strategy
 from pearl.strategies.fsm import Fsm, field_of, one_line, sentences
 from pearl.strategies.least_to_most import LeastToMost
 from pearl.strategies.react import React
@@ -49,9 +48,9 @@ async def react_with_evidence(
     example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
     """ReAct in setting 2 of FSM's paper: Finish gives what shows the answer, too."""
-    runnable = start(prepared("react", "", shared, session), example.document, session)
-    reacting = React(runnable.inputs.caller, evidence=True)
-    finished = await replace(runnable, strategy=reacting).run(example.question)
+    _, frame = start(prepared("react", "", shared, session), example.document, session)
+    reacting = React(frame.caller, evidence=True)
+    finished = await run_strategy(reacting, example.question, frame)
     _, facts, triples = (
         arg.value if isinstance(arg, Literal) else [] for arg in finished.plan.steps[-1].args
     )

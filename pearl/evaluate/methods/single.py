@@ -24,7 +24,7 @@ from pearl.lang.library import Library, load_library
 from pearl.lang.values import as_text
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.calls import Caller
-from pearl.runtime.executor import NONE, Handlers
+from pearl.runtime.executor import NONE, Frame, Handlers
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.strategies import baselines
 from pearl.strategies.pearl import GivenPlan, shown_plans
@@ -186,5 +186,5 @@ async def _run(
 ) -> Finished:
     question, document, caller = example.question, example.document, session.caller()
     return await run_strategy(
-        GivenPlan(plan), question, document, library, caller, session.context, handlers
+        GivenPlan(plan), question, Frame(document, library, caller, session.context, handlers)
     )

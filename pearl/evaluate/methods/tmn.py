@@ -22,6 +22,7 @@ from pearl.lang.source import InputError, Source
 from pearl.lang.values import canonical_json, to_json
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import Entry, at_most
+from pearl.runtime.executor import Frame
 from pearl.runtime.loop import run_strategy
 from pearl.strategies.baselines import facts_plan
 from pearl.strategies.pearl import shown_plans
@@ -155,15 +156,9 @@ def _without_agents(example: Example) -> str:
 async def _answered(search: Search, example: Example, session: Session) -> Outcome:
     assert isinstance(example.data, World)
     agents = Agents(example.data)
-    finished = await run_strategy(
-        Tmn(agents, search, session.journal),
-        example.question,
-        example.document,
-        load_library(AGENTS),
-        session.caller(),
-        session.context,
-        handlers(agents),
-    )
+    given = (load_library(AGENTS), session.caller(), session.context, handlers(agents))
+    strategy, frame = Tmn(agents, search, session.journal), Frame(example.document, *given)
+    finished = await run_strategy(strategy, example.question, frame)
     outcome = await whole_text(finished, example, session)
     value = finished.values[finished.outputs[0]]
     return replace(outcome, answer=canonical_json(to_json(value)))
