@@ -30,10 +30,9 @@ from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value
 from pearl.retrieval.index import build_index
 from pearl.runtime.executor import SolverError
-from pearl.tools.addresses import host_problem, is_public
 from pearl.tools.calculator import calculate, evaluate
 from pearl.tools.declared import load_tools, read_tools
-from pearl.tools.redaction import redaction
+from pearl.tools.safety import host_problem, is_public, redaction
 from pearl.tools.toolbox import Toolbox, ToolError, ToolReply, solver
 from pearl.tools.web import page_text, read_text
 from tests.conftest import ROOT

@@ -37,11 +37,7 @@ INSTEAD = "The endpoint sent {} instead of a completion: check OPENAI_BASE_URL."
 
 
 def read_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """An answer with a status of success as JSON.
-
-    Raises:
-        ModelError: it is none; the message says what it looks like.
-    """
+    """An answer with a status of success as JSON; the `ModelError` says what it looks like else."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

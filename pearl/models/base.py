@@ -210,11 +210,7 @@ class Model(Protocol):
     def notice(self) -> str: ...
 
     async def answer(self, request: Request) -> Reply:
-        """Answer one request.
-
-        Raises:
-            ModelError: no usable answer.
-        """
+        """Answer one request; a `ModelError` where there is no usable answer."""
         ...
 
     async def close(self) -> None:

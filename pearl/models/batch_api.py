@@ -217,11 +217,7 @@ class _Session:
         self._ready = self.loop.create_task(self._meet())
 
     async def reply(self, request: Request) -> Reply:
-        """Answer a request, from a batch that has it or from the next one.
-
-        Raises:
-            ModelError: no usable answer.
-        """
+        """Answer a request, from a batch that has it or from the next one."""
         key = request.key
         await asyncio.wait([self._ready])
         if self._final is not None:
@@ -364,12 +360,7 @@ class _Session:
         return others
 
     async def _deliver(self, number: int, missing: ModelError) -> None:
-        """Tell everybody who waits for a request of a batch what came of it.
-
-        Args:
-            number: the batch's.
-            missing: why it says nothing of a request.
-        """
+        """Tell everybody who waits for a request of a batch what came of it, or what is missing."""
         left = dict.fromkeys(self._keys[number])
         errors: list[ModelError] = []
         async for outcome in self._outcomes(number):
@@ -409,8 +400,7 @@ class _Session:
     def _rewritten(self, key: str, complaint: str) -> bool:
         """Send a request once more where it goes without a field that the endpoint does not take.
 
-        This is no retry: what goes out is another request, and each field is
-        given up once and for all.
+        This is no retry: it is another request, and each field is given up once and for all.
         """
         waiting = self._waiting.get(key)
         if waiting is None:

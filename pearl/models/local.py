@@ -191,11 +191,7 @@ class Local:
 
 
 def local_model(name: str) -> Local:
-    """The model that ``local``, or the path of a GGUF file, names.
-
-    Raises:
-        InputError: it cannot be used; the message says why.
-    """
+    """The model that ``local``, or a GGUF file's path, names; an `InputError` says why not."""
     return Local(name, small_weights() if name == "local" else Path(name))
 
 
@@ -248,11 +244,7 @@ class Weights:
 
     @lru_cache(maxsize=4096)  # noqa: B019 - weights live as long as the process
     def count(self, text: str) -> int:
-        """Tokens of a text.
-
-        Raises:
-            ModelError: llama.cpp does not say.
-        """
+        """Tokens of a text; a `ModelError` where llama.cpp does not say."""
         from http.client import HTTPConnection, HTTPException
 
         address = urlsplit(self.server.listening_address)
@@ -358,11 +350,7 @@ _LONGEST = 1 << 16
 
 
 def read_head(path: Path) -> Head:
-    """Read what a GGUF file says of its model.
-
-    Raises:
-        InputError: it cannot be read, or is no GGUF file of a language model.
-    """
+    """What a GGUF file says of its model; an `InputError` where it is none that can be read."""
     try:
         file = path.open("rb")
     except OSError as error:
@@ -428,11 +416,7 @@ def _unpack(file: BinaryIO, form: str) -> tuple[Any, ...]:
 
 
 def _check_memory(name: str, path: Path, window: int, head: Head) -> None:
-    """Make sure that a model fits the memory that is free.
-
-    Raises:
-        InputError: it does not.
-    """
+    """Make sure that a model fits the memory that is free; an `InputError` where it does not."""
     weights, free = path.stat().st_size + OVERHEAD, _free_memory()
     if weights + window * head.bytes_a_token <= free:
         return

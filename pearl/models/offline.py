@@ -4,9 +4,14 @@ It is deterministic, and does what can be done honestly without a model: it
 writes plans by matching a question's form and words to the library's actions,
 answers steps with the document's own sentences, to the letter, and maps an
 answer to the option that shares its words. A sentence's score is BM25's for
-the words of the step's arguments, its note and its action's name. The English
-patterns are forms of questions; none is fitted to rows of a data set
-(docs/offline.md lists each family).
+the words of the step's arguments, its note and its action's name. Actions are
+proposed and condensed, and questions labelled, by the words alone: there is no
+model to see that two words mean one thing, but for how similar actions' names
+and definitions are. The English patterns are forms of questions; none is fitted
+to rows of a data set (docs/offline.md lists each family).
+
+From top to bottom: steps carried out; options chosen; actions proposed and
+condensed; questions labelled.
 """
 
 from __future__ import annotations
@@ -15,14 +20,26 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 
+from pearl.lang.ast import Action, Param, Ref, Replaced
+from pearl.lang.definitions import arguments, widened
 from pearl.lang.numbers import NUMBER_WORDS
+from pearl.lang.printer import print_action, print_library
+from pearl.lang.similarity import clearest, group
 from pearl.lang.source import Source
-from pearl.lang.values import Pairs, Value, as_text
+from pearl.lang.values import Pairs, Type, Value, as_text
 from pearl.models.base import ModelError, Reply, Request
-from pearl.models.offline_planning import asks_for_what_is_not_so
+from pearl.models.offline_planning import (
+    Question,
+    asks_for_what_is_not_so,
+    names,
+    read_question,
+    write,
+    write_shortest,
+)
 from pearl.passes.split_context import FINDINGS
 from pearl.prompts.calls import (
     CondenseActions,
@@ -40,7 +57,8 @@ from pearl.prompts.calls import (
     WritePlan,
     letter,
 )
-from pearl.retrieval.terms import CLAUSE, SentenceIndex, index_sentences, words
+from pearl.retrieval.terms import CLAUSE, SentenceIndex, index_sentences, stems, words
+from pearl.retrieval.terms import QUESTION_STOP as STOP
 
 NOTICE = (
     "No language model: the embedded offline reader quotes the sentences that bear on each "
@@ -69,26 +87,21 @@ class Offline:
         self.identity = f"offline {version('pearl')}"
 
     async def answer(self, request: Request) -> Reply:
-        from pearl.models import offline_mining as mining
-        from pearl.models import offline_planning as planning
-
         match request.call:
             case WritePlan() as call:
-                return Reply(planning.write(call))
-            case CorrectPlan(write=WritePlan() as write):
-                return Reply(planning.write_shortest(write))
+                return Reply(write(call))
+            case CorrectPlan(write=WritePlan() as call) | RefinePlan(write=call):
+                return Reply(write_shortest(call))
             case ExecuteStep() as call:
                 return Reply(carry_out(call))
             case MapAnswer() as call:
                 return Reply(choose(call))
             case MineActions() as call:
-                return Reply(mining.propose(call))
+                return Reply(propose(call))
             case CondenseActions() as call:
-                return Reply(mining.condense(call))
-            case RefinePlan() as call:
-                return Reply(planning.write_shortest(call.write))
+                return Reply(condense(call))
             case LabelQuestion() as call:
-                return Reply(mining.label(call))
+                return Reply(label(call))
             case NextStep() | FillSchema() | CorrectPlan() | ContinuePlan():
                 raise ModelError("request", NEEDED)
             case CorrectFilled() | ProveForm():
@@ -279,3 +292,146 @@ def choose(call: MapAnswer) -> str:
         return "none"
     best = min(scores) if asks_for_what_is_not_so(call.question) else max(scores)
     return letter(scores.index(best))
+
+
+# --- actions proposed and condensed, and questions labelled ---
+
+_OF = (
+    r"(?: (?P<link>of|for|behind|between|about|regarding)\b"
+    r"| (?:that|who|which|does|did|do|is|was|were|are|has|had|would)\b|[?.,]|$)"
+)
+_THING = re.compile(
+    r"\b(?:what|which)(?: (?:is|was|are|were|would be|seems? to be|best describes))? "
+    r"(?:the |an? |some |his |her |their |its |[\w-]+['’]s? )?"
+    rf"(?P<words>(?:[a-z][a-z-]+ ){{0,2}}[a-z][a-z-]+?){_OF}"
+)
+_OWNED = re.compile(
+    r"\b(?:\w+['’]s?|his|her|their|its) (?P<words>(?:[a-z][a-z-]+ )?[a-z][a-z-]+)\b"
+)
+_VAGUE = frozenset(
+    """
+    answer best choice correct doe does did done following happen happened happening happens
+    kind likely main make makes mean means most option other primary probable reader real sort
+    statement story text true thing things type way one
+    """.split()
+)
+
+
+_FORMS: tuple[tuple[str, str, str, Type], ...] = (
+    (r"\bif\b.*\bwould|\bwould\b.*\bif\b", "hypothetical outcome",
+     "Find what would follow from X, judging by CTX.", "text"),
+    (r"\b(?:not|except)\b.*\?|\bleast\b", "what is not so",
+     "Find what CTX gives as untrue of X, or leaves out about X.", "text"),
+    (r"^why\b", "reason", "Find the reason for X in CTX.", "text"),
+    (r"\bhow (?:many|much|often)\b", "quantity",
+     "Find how much or how many X there is in CTX.", "number"),
+    (r"\bhow long\b|\bhow much time\b", "duration",
+     "Find how long X lasts or takes in CTX.", "text"),
+    (r"^where\b", "place", "Find where X is or takes place in CTX.", "text"),
+    (r"^when\b", "time", "Find when X takes place in CTX.", "text"),
+    (r"\bfeel|\bfelt\b", "feeling", "Find how X feels about Y in CTX.", "text"),
+    (r"\bthink|\bthought\b", "thought", "Find what X thinks of Y in CTX.", "text"),
+    (r"\bmean\b|\bmeans\b|\bmeant\b", "meaning", "Find what X means in CTX.", "text"),
+    (r"\bimply|\binfer|\bsuggest", "implication", "Find what CTX implies about X.", "text"),
+    (r"\breact|\brespon[ds]", "reaction", "Find how X reacts to Y in CTX.", "text"),
+    (r"\bchange[sd]?\b|\bbecome", "change", "Find how X changes in the course of CTX.", "text"),
+    (r"^how\b", "manner", "Find how X comes about or is done in CTX.", "text"),
+)  # fmt: skip
+"""Forms of question: a pattern, what an action for it finds, its definition, and its type."""
+
+
+def propose(call: MineActions) -> str:
+    """At most one new action for the question, or ``None`` where the seeds will do."""
+    asked = read_question(call.question)
+    action = _named(asked) or _formed(asked)
+    known = {tuple(stems(name.lower().split("_"))) for name in call.library.every_name()}
+    if action is None or tuple(stems(action.name.lower().split("_"))) in known:
+        return "None"
+    return f"- {print_action(action)}"
+
+
+def _formed(asked: Question) -> Action | None:
+    """The action for a question's form."""
+    for pattern, what, doc, returns in _FORMS:
+        if re.search(pattern, asked.asked, re.IGNORECASE):
+            params = [name for name in ("X", "Y") if re.search(rf"\b{name}\b", doc)]
+            return Action(_name(what.split()), tuple(map(Param, ("CTX", *params))), returns, doc)
+    return None
+
+
+def _name(words: Sequence[str]) -> str:
+    """What an action is called that finds something."""
+    return "_".join(("FIND", *words)).upper()
+
+
+def _named(asked: Question) -> Action | None:
+    """The action that finds the thing a question names: the purpose of X, the conflict of X, Y."""
+    text = asked.asked[:1].lower() + asked.asked[1:]
+    match = _THING.search(text) or (_OWNED.search(text) if text.startswith("what ") else None)
+    if match is None:
+        return None
+    people = {part.lower() for name in names(asked.text) for part in name.split()}
+    idle = STOP | _VAGUE | people
+    words = [w for w in re.split(r"[ -]+", match["words"]) if w not in idle and w.isascii()]
+    if not words or len(words[-1]) < 3:
+        return None
+    link = match.groupdict().get("link") or "of"
+    two = link == "between" or asked.pair is not None
+    parties = ("X and Y" if link == "between" else "X towards Y") if two else "X"
+    params = tuple(map(Param, ("CTX", "X", "Y")[: 3 if two else 2]))
+    link = "of" if two and link != "between" else link
+    doc = f"Find the {' '.join(words)} {link} {parties} in CTX."
+    return Action(_name(words), params, "text", doc)
+
+
+FLOOR = 0.55
+"""More than for a whole library: what is rare in one prompt may not be rare elsewhere."""
+
+
+def condense(call: CondenseActions) -> str:
+    """The actions that stay, each with what it replaces, in the form a library has."""
+    actions: list[Action] = []
+    for places in group(call.actions, call.target, FLOOR):
+        members = [call.actions[at] for at in places]
+        kept = members.pop(clearest(members))
+        replaced: list[Replaced] = []
+        for old in members:
+            args, params = arguments(old, kept), tuple(param.name for param in old.params)
+            # Of two actions of one name, the definition says what both find.
+            same = old.name == kept.name and args == tuple(map(Ref, params))
+            if args is not None and not same:
+                replaced.append(Replaced(old.name, params, args))
+        gone = {old.name for old in replaced}
+        doc = widened(kept, [member for member in members if member.name in gone])
+        kept = replace(kept, doc=doc, replaces=tuple(replaced), aliases=(), provenance=())
+        others = [member for member in members if member.name not in gone]
+        actions += [replace(action, comments=()) for action in (kept, *others)]
+    return print_library(actions)
+
+
+_SIGNS = (
+    (r"\bnot\b.*\?|\bexcept\b|\bleast\b", "not/except"),
+    (r"\bif\b.*\bwould|\bwould\b.*\bif\b", "what if"),
+    (r"^why\b|\breasons?\b|\bbecause\b|\bmotiv", "why/reason"),
+    (r"\bhow (?:many|much|often)\b", "numeric"),
+    (r"\bhow long\b|\bhow much time\b", "duration"),
+    (r"\bsymbol|\bmean|\bmetaphor|\bironi|\bmoral\b|\btheme", "symbolism/interpretation"),
+    (r"\brelation(?:ship)?|\bin common\b|\bcompar|\bdiffer", "relation"),
+    (r"\bdescrib|\btraits?\b|\bpersonalit|\btone\b|\bfeel|\bwhat (?:is|was) .* like\b",
+     "description"),
+    (r"^who(?:m|se)?\b", "person"),
+    (r"^where\b|\bplace\b|\blocation\b", "location"),
+    (r"^how\b", "how/method"),
+    (r"\bhappen|\bevent|\bafter\b|\bbefore\b", "event"),
+    (r"(?:\.\.\.|…|_+|\b(?:that|because|to|of|the|is|was))\W*$", "finish the phrase"),
+    (r"^what (?:is|was|are|were) (?:an? |the )?[\w-]+\??$", "entity"),
+)  # fmt: skip
+"""Signs of a kind of reasoning, and its name."""
+
+
+def label(call: LabelQuestion) -> str:
+    """The kinds whose signs the question bears, at most two; else the last one there is."""
+    known = [name for name, _ in call.labels]
+    question = " ".join(call.question.split())
+    borne = [name for sign, name in _SIGNS if re.search(sign, question, re.IGNORECASE)]
+    return ", ".join([name for name in borne if name in known][:2] or known[-1:])

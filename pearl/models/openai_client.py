@@ -75,11 +75,7 @@ class OpenAIModel(OpenAI):
 
 
 def azure_transport() -> ClientTransport:
-    """Azure's endpoint, as the environment names it in the words of the SDK.
-
-    Raises:
-        InputError: a setting is missing or wrong; the message says which.
-    """
+    """Azure's endpoint, as the environment names it in the SDK's words, or an `InputError`."""
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "OPENAI_API_VERSION")
     missing = [name for name in names if not os.environ.get(name, "").strip()]
     if missing:

@@ -93,11 +93,7 @@ class Models:
         return "; ".join(f"{name}: {text}" for name, text in told.items() if text)
 
     async def answer(self, request: Request) -> Reply:
-        """Have the model answer that the call is for.
-
-        Raises:
-            ModelError: as that model.
-        """
+        """Have the model answer that the call is for."""
         one = request.model or model_for(self, request.call)
         return await one.answer(request)
 
@@ -150,11 +146,7 @@ class ModelNames:
         return cls(planner_of(model).name, readers_of(model)[0].name, actions)
 
     def choose(self) -> Model:
-        """The models; one model where they are all the same.
-
-        Raises:
-            InputError: a setting is missing or wrong; the message says which.
-        """
+        """The models, or the one that all are; an `InputError` says which setting is wrong."""
         names = dict.fromkeys((self.planner, self.reader, *self.actions))
         made = {name: choose_model(name) for name in names}
         if len(made) == 1 and not self.actions:

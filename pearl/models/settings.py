@@ -142,11 +142,7 @@ def read_settings(name: str) -> Settings:
 
 
 def make_settings() -> Settings:
-    """The environment's settings.
-
-    Raises:
-        InputError: one is wrong; the message says which.
-    """
+    """The environment's settings; the `InputError` says which is wrong."""
     try:
         return Settings()
     except ValidationError as error:

@@ -83,11 +83,7 @@ def _encoding_name(model: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Where Pearl keeps what it can find out again.
-
-    Raises:
-        RuntimeError: the process has no home.
-    """
+    """Where Pearl keeps what it can find out again; a `RuntimeError` where there is no home."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pearl"
 
 

@@ -48,11 +48,7 @@ _SPARE = 16
 
 
 def load_engine() -> str:
-    """See that the engine is there; its version.
-
-    Raises:
-        InputError: it is not installed.
-    """
+    """The engine's version; an `InputError` where it is not installed."""
     try:
         import tantivy  # noqa: F401 - whether it can be is the question
     except ImportError:
@@ -91,11 +87,7 @@ class CorpusRetriever:
     info: IndexInfo
 
     def search(self, query: str, k: int) -> list[Passage]:
-        """The paragraphs that bear most on a query, as `Retriever.search`.
-
-        Raises:
-            InputError: the index is damaged.
-        """
+        """As `Retriever.search`; an `InputError` where the index is damaged."""
         wanted = query_terms(query)
         if not wanted or k < 1:
             return []

@@ -91,11 +91,7 @@ def read_info(path: str) -> IndexInfo:
 
 
 def check_index(path: str) -> IndexInfo:
-    """Read an index to its last byte, and compare it with what was written.
-
-    Raises:
-        InputError: as `read_info`, and where any byte has changed.
-    """
+    """As `read_info`, and every byte is read and compared with what was written."""
     info = read_info(path)
     for name, (_, digest) in info.files.items():
         try:
@@ -108,12 +104,7 @@ def check_index(path: str) -> IndexInfo:
 
 
 def damaged(path: str, what: str) -> InputError:
-    """The error for an index that cannot be used any more.
-
-    Args:
-        path: the index.
-        what: what is wrong with it.
-    """
+    """The error for an index that cannot be used any more, with what is wrong with it."""
     return InputError(f"{path} is damaged ({what}): build it again with pearl index.")
 
 
@@ -247,11 +238,7 @@ def publish(path: str, info: IndexInfo) -> None:
 
 
 def files_of(part: Path) -> dict[str, tuple[int, str]]:
-    """A part's files, each with its bytes and its SHA-256.
-
-    Raises:
-        OSError: one cannot be read.
-    """
+    """A part's files, each with its bytes and its SHA-256, or an `OSError`."""
     found = [file for file in sorted(part.iterdir()) if file.is_file() and file.stat().st_size]
     return {file.name: (file.stat().st_size, digest_of(str(file))) for file in found}
 
@@ -331,11 +318,7 @@ class Corpus:
         return self._end, self._digest.hexdigest()
 
     def rows(self) -> Iterator[Row | InputError]:
-        """Every paragraph, and for every line that is none the reason.
-
-        Raises:
-            InputError: the file cannot be read.
-        """
+        """Every paragraph, or why a line is none; an `InputError` where the file cannot be read."""
         line = 0
         try:
             with Path(self.path).open("rb") as opened:
@@ -362,11 +345,7 @@ class Corpus:
 
 
 def digest_of(path: str) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal digits.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """The SHA-256 of a file's bytes, in hexadecimal digits, or an `OSError`."""
     found = sha256()
     with Path(path).open("rb") as opened:
         while data := opened.read(1 << 20):

@@ -18,7 +18,17 @@ from typing import Protocol
 
 from pearl.lang.builtins import MOST, label, read_label
 from pearl.lang.source import Source, Span
-from pearl.retrieval.terms import Weights, field_terms, query_terms, weigh, words
+from pearl.retrieval.terms import (
+    UNSPACED,
+    Weights,
+    blocks,
+    field_terms,
+    pairs_of,
+    query_terms,
+    stripped,
+    weigh,
+    words,
+)
 
 _EQUAL = 1e-5
 """The share by which two scores may differ and be one: sums of the same terms in another
@@ -63,11 +73,7 @@ class Retriever(Protocol):
 
 
 def passage_texts(passages: Iterable[Passage]) -> list[str]:
-    """Passages as texts for a model: each to the letter, its title and a colon before it.
-
-    Args:
-        passages: in the order in which they are told.
-    """
+    """Passages as texts for a model, in order: each to the letter, after its title and a colon."""
     return [f"{one.title}: {one.text}" if one.title else one.text for one in passages]
 
 
@@ -164,49 +170,35 @@ class DocumentRetriever:
 # Many steps ask for passages of one document.
 @lru_cache(maxsize=8)
 def _weights(text: str) -> Weights:
-    read = [
-        field_terms(one.title, text[one.span.start : one.span.end]) for one in _paragraphs(text)
-    ]
+    paragraphs = [(one.title, *one.span) for one in _paragraphs(text)]
+    read = [field_terms(title, text[start:end]) for title, start, end in paragraphs]
     return weigh(read, k1=1.2, b=0.75)
 
 
 @lru_cache(maxsize=8)
 def _paragraphs(text: str) -> tuple[Paragraph, ...]:
-    return tuple(_read_paragraphs(text))
-
-
-def _read_paragraphs(text: str) -> Iterator[Paragraph]:
     """The paragraphs; Markdown's headings are their titles, and none themselves."""
+    found: list[Paragraph] = []
     titles: list[tuple[int, str]] = []
-    number = 0
-    for block in _blocks(text):
-        start, end = block
+    for start, end in blocks(text, _BETWEEN):
         while heading := _HEADING.match(text, start, end):
             level = len(heading[1])
-            titles = [one for one in titles if one[0] < level] + [
-                (level, heading[2].rstrip().rstrip("#").rstrip())
-            ]
+            titles = [one for one in titles if one[0] < level]
+            titles.append((level, heading[2].rstrip().rstrip("#").rstrip()))
             start = heading.end()
+        title = " / ".join(title for _, title in titles)
         for span in _pieces(text, start, end):
-            number += 1
-            yield Paragraph(str(number), " / ".join(title for _, title in titles), span)
-
-
-def _blocks(text: str) -> Iterator[Span]:
-    start = 0
-    for between in (*_BETWEEN.finditer(text), None):
-        end = between.start() if between else len(text)
-        yield Span(start, end)
-        start = between.end() if between else end
+            found.append(Paragraph(str(len(found) + 1), title, span))
+    return tuple(found)
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
     """A paragraph, in pieces where it is long."""
     while end - start > _LONGEST:
         at = _place(text, start, start + _LONGEST)
-        yield from _stripped(text, start, at)
+        yield from stripped(text, start, at)
         start = at
-    yield from _stripped(text, start, end)
+    yield from stripped(text, start, end)
 
 
 def _place(text: str, start: int, end: int) -> int:
@@ -219,17 +211,10 @@ def _place(text: str, start: int, end: int) -> int:
     return end
 
 
-def _stripped(text: str, start: int, end: int) -> Iterator[Span]:
-    body = text[start:end]
-    if body.strip():
-        start += len(body) - len(body.lstrip())
-        yield Span(start, start + len(body.strip()))
-
-
 # --- parts of like size ---
 
 _BREAKS = (
-    re.compile(r"\n[^\S\n]*\n\s*"),  # a blank line
+    _BETWEEN,
     re.compile(r"[.!?…。！？:][\"'”’»」』)\]]*[^\S\n]*\n\s*"),  # a line that ends a sentence
     _SENTENCE,
     _SPACE,
@@ -326,9 +311,6 @@ may differ in length to end where a paragraph does."""
 _NEAR = 0.25
 """The share of its neighbours' worth that a passage has: a story goes on."""
 
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
-"""Scripts that put no space between words."""
-
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -422,8 +404,8 @@ def choose_paragraphs(
 
 def passage_terms(text: str) -> list[str]:
     """Stems of words; for scripts without spaces, every two characters that stand together."""
-    pairs = (run[at : at + 2] for run in _UNSPACED.findall(text) for at in range(len(run) - 1))
-    return [*words(text), *pairs]
+    runs = [run for run in UNSPACED.findall(text) if len(run) > 1]
+    return [*words(text), *(pair for run in runs for pair in pairs_of(run))]
 
 
 # Many steps, and many questions, ask for passages of one document.

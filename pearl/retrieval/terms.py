@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import filterfalse
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _INITIALS = re.compile(r"(?<![^\W_])(?:(?:[A-Z]\.[^\S\n]?)+[A-Z]\.|[A-Z](?:\.[A-Z])+)(?![^\W_])")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
-_UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+)")
+UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+)")
 """Scripts that put no space between words."""
 
 _LONGEST = 64
@@ -64,7 +64,7 @@ def terms(text: str) -> list[str]:
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     if "." in text:
-        text = _INITIALS.sub(_joined, text)
+        text = _INITIALS.sub(lambda one: f" {''.join(filter(str.isalpha, one[0]))} ", text)
     if "," in text:
         text = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), text)
     found = _WORD.findall(text)
@@ -94,17 +94,15 @@ def query_terms(query: str, most: int = 128) -> list[str]:
     return list(dict.fromkeys(terms(query)))[:most]
 
 
-def _joined(found: re.Match[str]) -> str:
-    letters = "".join(char for char in found[0] if char.isalpha())
-    return f" {letters} "
-
-
 # A corpus has few words, each of them often.
 @lru_cache(maxsize=1 << 18)
 def _terms_of(word: str) -> tuple[str, ...]:
-    if _UNSPACED.search(word):
-        parts = [part for part in _UNSPACED.split(word) if part]
-        return tuple(term for part in parts for term in _unspaced(part))
+    if UNSPACED.search(word):
+        return tuple(
+            term
+            for part in filter(None, UNSPACED.split(word))
+            for term in (pairs_of(part) if UNSPACED.match(part) else _terms_of(part))
+        )
     plain = _folded(word)
     if plain.endswith("'s"):
         plain = plain[:-2]
@@ -117,10 +115,9 @@ def _terms_of(word: str) -> tuple[str, ...]:
     return (stem(plain),)
 
 
-def _unspaced(part: str) -> tuple[str, ...]:
-    if not _UNSPACED.match(part):
-        return _terms_of(part)
-    return tuple(part[at : at + 2] for at in range(max(1, len(part) - 1)))
+def pairs_of(run: str) -> list[str]:
+    """Every two characters that stand together in a script without spaces; one that is alone."""
+    return [run[at : at + 2] for at in range(max(1, len(run) - 1))]
 
 
 def _folded(word: str) -> str:
@@ -170,6 +167,23 @@ _LONGEST_SENTENCES = 1000
 """Characters of a sentence; what runs on without an end is cut at white space."""
 
 
+def blocks(text: str, between: re.Pattern[str]) -> Iterator[Span]:
+    """The pieces of a text that stand between a pattern's matches."""
+    start = 0
+    for found in between.finditer(text):
+        yield Span(start, found.start())
+        start = found.end()
+    yield Span(start, len(text))
+
+
+def stripped(text: str, start: int, end: int) -> list[Span]:
+    """A piece of a text without the white space around it, where there is more to it."""
+    body = text[start:end]
+    start += len(body) - len(body.lstrip())
+    end = start + len(body.strip())
+    return [Span(start, end)] if end > start else []
+
+
 def sentences(text: str) -> list[Span]:
     """Where each sentence stands, without the white space around it.
 
@@ -177,15 +191,12 @@ def sentences(text: str) -> list[Span]:
     paragraph lasts and it is no long speech. A heading is a sentence.
     """
     found: list[Span] = []
-    start = 0
-    for between in (*_PARAGRAPH.finditer(text), None):
-        end = between.start() if between else len(text)
+    for start, end in blocks(text, _PARAGRAPH):
         heading = _HEADING.match(text, start, end)
         if heading and text[heading.end() : heading.end() + 2].strip('"“‘( ')[:1].isupper():
             _keep(found, text, start, heading.end())
             start = heading.end()
         _split(found, text, start, end)
-        start = between.end() if between else end
     return found
 
 
@@ -225,11 +236,7 @@ def _keep(found: list[Span], text: str, start: int, end: int) -> None:
         at = at if at > start else start + _LONGEST_SENTENCES
         _keep(found, text, start, at)
         start = at
-    body = text[start:end]
-    start += len(body) - len(body.lstrip())
-    end = start + len(body.strip())
-    if end > start:
-        found.append(Span(start, end))
+    found += stripped(text, start, end)
 
 
 @dataclass(frozen=True)
@@ -314,10 +321,8 @@ class SentenceIndex:
     def scores(self, query: Mapping[str, float]) -> np.ndarray[Any, np.dtype[np.float64]]:
         """How well each sentence bears on weighted stems (BM25), with a share of
         its neighbours' scores, as an answer often stands beside the words asked for."""
-        import numpy as np
-
         total = self.weights.scores(query)
-        near = np.zeros_like(total)
+        near = total * 0.0
         near[1:] += total[:-1]
         near[:-1] += total[1:]
         return (total + 0.25 * near) * self._coverage(query)

@@ -55,11 +55,7 @@ def calculate(expression: str) -> str:
 
 
 def evaluate(expression: str) -> Fraction:
-    """The value of an expression, as `calculate` takes it.
-
-    Raises:
-        ToolError: as of `calculate`.
-    """
+    """The value of an expression; takes and raises what `calculate` does."""
     text = expression.translate(_AS_ASCII).strip()
     if len(text) > LONGEST_EXPRESSION:
         _fail(f"An expression has at most {LONGEST_EXPRESSION:,} characters.")

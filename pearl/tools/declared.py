@@ -22,8 +22,14 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from pearl.lang.source import InputError, read_source
 from pearl.lang.values import canonical_json
-from pearl.tools.addresses import Resolve, host_problem, is_private_literal, look_up, one_form
-from pearl.tools.redaction import redaction
+from pearl.tools.safety import (
+    Resolve,
+    host_problem,
+    is_private_literal,
+    look_up,
+    one_form,
+    redaction,
+)
 from pearl.tools.toolbox import (
     Limits,
     Parameter,
@@ -395,11 +401,7 @@ def _read_http(table: Table, parameters: tuple[Parameter, ...], folder: Path) ->
 
 
 def _problem(text: str, parts: SplitResult) -> str:
-    """Why an address cannot be an endpoint; empty where it can.
-
-    Raises:
-        ValueError: its port is no number of a port.
-    """
+    """Why an address cannot be an endpoint, if so; a `ValueError` where its port is none."""
     not_called = "only http and https are called: write it as https://host/path"
     userinfo = "a name and password may not stand in it: use a header, with a variable"
     host = parts.hostname or ""

@@ -140,11 +140,7 @@ class Tools(Protocol):
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        """Ask one of them.
-
-        Raises:
-            ToolError: it came to nothing.
-        """
+        """Ask one of them; a `ToolError` where it came to nothing."""
         ...
 
 
@@ -220,6 +216,7 @@ def _validator() -> Any:  # noqa: ANN401 - of a class that jsonschema makes
     return extend(Draft202012Validator, {"pattern": search})  # type: ignore[no-untyped-call]
 
 
+@dataclass(frozen=True)
 class Toolbox:
     """Tools by name, and what carries out their calls.
 
@@ -230,22 +227,15 @@ class Toolbox:
         closing: let go of the services' connections.
     """
 
-    def __init__(
-        self,
-        tools: Mapping[str, Tool],
-        services: Mapping[str, Service],
-        redact: Redact,
-        closing: Sequence[Callable[[], Awaitable[None]]] = (),
-    ) -> None:
-        self.tools = tools
-        self.redact = redact
-        self._services = services
-        self._closing = closing
-        self._used: Counter[str] = Counter()
+    tools: Mapping[str, Tool]
+    services: Mapping[str, Service]
+    redact: Redact
+    closing: Sequence[Callable[[], Awaitable[None]]] = ()
+    _used: Counter[str] = field(default_factory=Counter, init=False)
 
     def afresh(self) -> Toolbox:
         """The same tools for another question: their calls are counted anew."""
-        return Toolbox(self.tools, self._services, self.redact, self._closing)
+        return replace(self)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
         """Call a tool once.
@@ -270,7 +260,7 @@ class Toolbox:
                 if self._used[name] >= limits.calls:
                     raise ToolError("budget", f"All {limits.calls} calls of a question are made.")
                 self._used[name] += 1
-                text = await self._services[name](given)
+                text = await self.services[name](given)
         except TimeoutError:
             raise ToolError(
                 "time", f"{name}: No answer within {limits.seconds:g} seconds."
@@ -283,7 +273,7 @@ class Toolbox:
 
     async def close(self) -> None:
         """Let go of connections; the tools of `afresh` share them."""
-        for close in self._closing:
+        for close in self.closing:
             await close()
 
 
@@ -316,11 +306,7 @@ class CachedTools:
         return self.inner.tools
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        """As it was answered before, where the run was stopped since; else now.
-
-        Raises:
-            ToolError: it came to nothing.
-        """
+        """As it was answered before, where the run was stopped since; else now."""
         tool = self.tools.get(name)
         self._used[name] += 1
         if tool and self._used[name] > tool.limits.calls:
@@ -409,11 +395,7 @@ class SearchTool:
 
 
 def document_tools(document: Source) -> SearchTool:
-    """One tool, which searches the paragraphs of a document.
-
-    Args:
-        document: Markdown's headings are its paragraphs' titles.
-    """
+    """One tool, which searches a document's paragraphs; Markdown's headings are their titles."""
     from pearl.retrieval.retriever import DocumentRetriever
 
     return SearchTool(DocumentRetriever(document), DOCUMENT_SEARCH)

@@ -20,8 +20,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from pearl.tools.addresses import Resolve, is_private_literal, is_public, one_form
 from pearl.tools.declared import HOLE, VARIABLE, Http, origin_of
+from pearl.tools.safety import Resolve, is_private_literal, is_public, one_form
 from pearl.tools.toolbox import Limits, ToolError
 
 _TEXTS = re.compile(r"text/|application/(?:json|xml|x-ndjson|jsonl|yaml|toml)$|.*\+(?:json|xml)$")
@@ -82,11 +82,7 @@ def read_text(body: bytes, kind: str, charset: str | None) -> str:
 
 
 def page_text(page: str) -> str:
-    """The words of a page in HTML, one block a line.
-
-    Args:
-        page: any text; nothing in it fails.
-    """
+    """The words of a page in HTML, one block a line; nothing in it fails."""
     for pattern, place in _PAGE:
         page = pattern.sub(place, page)
     return _LINES.sub("\n", _SPACES.sub(" ", unescape(page))).strip()

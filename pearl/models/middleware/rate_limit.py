@@ -159,11 +159,7 @@ class ConcurrencyLimiter:
         self._waiting.clear()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, unless there is nothing left to wait for.
-
-        Raises:
-            HaltError: no further call is made.
-        """
+        """Sleep; a `HaltError` where there is nothing left to wait for."""
         self._check()
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers.add(stopped)
