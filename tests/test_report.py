@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from pearl.evaluate.report import summarise
 from pearl.evaluate.results import (
     Evaluation,
     Result,
-    as_row,
     from_row,
     read_evaluation,
     write_lines,
@@ -120,7 +119,7 @@ some = st.builds(
 class TestFile:
     @given(some)
     def test_a_result_comes_back_from_its_row(self, one: Result):
-        assert from_row(json.loads(json.dumps(as_row(one)))) == one
+        assert from_row(json.loads(json.dumps(asdict(one)))) == one
 
     def test_an_evaluation_comes_back_from_its_file(self):
         given_ = everything()

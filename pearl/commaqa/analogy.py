@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -152,32 +152,28 @@ class AnalogyScorer:
 
     def _options(self, analogy: Analogy, at: int) -> Iterable[_Option]:
         """A move's own question, and others in its place, which cost what they leave unsaid."""
-        move = analogy.moves[at]
+        move, known = analogy.moves[at], self._known
+        own, is_last = _form_words(move.form), at == len(analogy.moves) - 1
         forms = self._by_blanks.get(move.form.blanks, ()) if analogy.question else ()
         for form in dict.fromkeys((move.form, *forms)):
-            option = self._option(analogy, move, form)
-            if analogy.question and at == len(analogy.moves) - 1:
-                more = self._known.unasked(analogy.question[:_HEAD], form)
-                option = option._replace(cost=option.cost + more)
-            yield option
-
-    def _option(self, analogy: Analogy, move: Move, form: Form) -> _Option:
-        unsaid = min(
-            self._known.information(gone for gone in analogy.lacking if _has(words_of(one), gone))
-            for one in form.phrasings
-        )
-        cost = _UNSAID * unsaid
-        if form != move.form:
-            known = (*_form_words(move.form), *analogy.words)
-            added = min(
-                sum(not _has(known, word) for word in words_of(one)) for one in form.phrasings
+            phrasings = [words_of(one) for one in form.phrasings]
+            unsaid = min(
+                known.information(gone for gone in analogy.lacking if _has(words, gone))
+                for words in phrasings
             )
-            said = (*_form_words(move.form), *analogy.question)
-            cost += _CHANGED + _ADDED * added + _UNSAID * self._known.unusual(form, said)
-        if form == move.form:
-            return _Option(form, cost, self._known.taken(analogy.words, move))
-        taken = frozenset(word for word in analogy.words if _has(_core_words(form), word))
-        return _Option(form, cost if taken & {*analogy.extra} else cost + _GUESSED, taken)
+            cost = _UNSAID * unsaid
+            if form == move.form:
+                taken = known.taken(analogy.words, move)
+            else:
+                said = (*own, *analogy.words)
+                added = min(sum(not _has(said, word) for word in words) for words in phrasings)
+                unusual = known.unusual(form, (*own, *analogy.question))
+                cost += _CHANGED + _ADDED * added + _UNSAID * unusual
+                taken = frozenset(word for word in analogy.words if _has(_core_words(form), word))
+                cost += 0.0 if taken & {*analogy.extra} else _GUESSED
+            if analogy.question and is_last:
+                cost += known.unasked(analogy.question[:_HEAD], form)
+            yield _Option(form, cost, taken)
 
     def _asked(self, analogy: Analogy, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:
         """What the hops ask, where they go the analogy's way; None where they do not."""
@@ -225,6 +221,8 @@ class _KnownQuestions:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._patterns = {pattern.question: pattern for pattern in model.patterns}
+        self._ways = [one.moves for pattern in model.patterns for one in pattern.strategies]
+        self._most_entities = max(map(_needs, self._ways), default=0)
         # In how many kinds of question a word stands.
         self._frequency = Counter(
             word for pattern in model.patterns for word in set(words_of(pattern.question))
@@ -255,11 +253,6 @@ class _KnownQuestions:
             analogies += self._compared(text, entities)
         return analogies
 
-    @cached_property
-    def _most_entities(self) -> int:
-        ways = (way for pattern in self.model.patterns for way in pattern.strategies)
-        return max((_needs(way.moves) for way in ways), default=0)
-
     def _compared(self, text: str, entities: tuple[str, ...]) -> list[Analogy]:
         """Known ways that use all of the entities, and new ones, by the words of a question."""
         words = words_of(text)
@@ -288,7 +281,7 @@ class _KnownQuestions:
 
     def taken(self, words: Iterable[str], move: Move) -> frozenset[str]:
         """The words that a hop says, or that come with it."""
-        said, associated = _core_words(move.form), self.associated(move.form, move.arguments)
+        said, associated = _core_words(move.form), self.associated[move.form, move.arguments]
         return frozenset(word for word in words if word in associated or _has(said, word))
 
     def _taken_up(self, words: Iterable[str], moves: _Moves) -> frozenset[str]:
@@ -342,16 +335,13 @@ class _KnownQuestions:
         shares = [self._share(_head(one.question), way.moves[-1].form) for one, way in ways]
         return sum(shares) / max(1, len(shares))
 
-    def associated(self, form: Form, arguments: tuple[int | str, ...]) -> frozenset[str]:
+    @cached_property
+    def associated(self) -> Mapping[tuple[Form, tuple[int | str, ...]], frozenset[str]]:
         """Which words of questions come with a hop, though no hop says them.
 
         They do where kinds of question that have the one mostly have the other. What a form is
         asked about is part of it: ``Is {} greater than {}?`` means two things.
         """
-        return self._associated.get((form, arguments), frozenset())
-
-    @cached_property
-    def _associated(self) -> Mapping[tuple[Form, tuple[int | str, ...]], frozenset[str]]:
         users: dict[tuple[Form, tuple[int | str, ...]], set[str]] = {}
         havers: dict[str, set[str]] = {}
         said: set[str] = set()
@@ -361,17 +351,20 @@ class _KnownQuestions:
                 users.setdefault((move.form, move.arguments), set()).add(pattern.question)
             for word in words_of(pattern.question):
                 havers.setdefault(word, set()).add(pattern.question)
-                if any(_has(_form_words(move.form), word) for move in moves):
+                if any(says(move.form, word) for move in moves):
                     said.add(word)
-        return {
-            (form, arguments): frozenset(
-                word
-                for word, having in havers.items()
-                if (having == using or 3 * len(having & using) > 2 * len(having | using))
-                and (word not in said or _has(_form_words(form), word))
-            )
-            for (form, arguments), using in users.items()
-        }
+        return defaultdict(
+            frozenset,
+            {
+                (form, arguments): frozenset(
+                    word
+                    for word, having in havers.items()
+                    if (having == using or 3 * len(having & using) > 2 * len(having | using))
+                    and (word not in said or says(form, word))
+                )
+                for (form, arguments), using in users.items()
+            },
+        )
 
     # Beginnings and ends of known ways, put together.
 
@@ -403,7 +396,7 @@ class _KnownQuestions:
             if _needs(moves) != len(entities):
                 continue
             associated = sorted(
-                {word for move in moves for word in self.associated(move.form, move.arguments)}
+                {word for move in moves for word in self.associated[move.form, move.arguments]}
             )
             forms = dict.fromkeys(move.form for move in moves)
             said = tuple(word for form in forms for word in _form_words(form))
@@ -418,9 +411,8 @@ class _KnownQuestions:
     @cached_property
     def _chains(self) -> list[_Moves]:
         """Beginnings of ways, each with ends of ways that go on from the last answer alone."""
-        ways = [one.moves for pattern in self.model.patterns for one in pattern.strategies]
-        heads = dict.fromkeys(way[:at] for way in ways for at in range(1, len(way) + 1))
-        ends = dict.fromkeys(way[at:] for way in ways for at in range(1, len(way)))
+        heads = dict.fromkeys(way[:at] for way in self._ways for at in range(1, len(way) + 1))
+        ends = dict.fromkeys(way[at:] for way in self._ways for at in range(1, len(way)))
         tails = [(), *filter(_goes_on, ends)]
         return list(dict.fromkeys((*head, *tail) for head in heads for tail in tails))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from statistics import fmean
 from typing import Any
 
-from pearl.commaqa.agents import Agents, run_hop
-from pearl.commaqa.world import Fact, Phrasing, World
+from pearl.commaqa.agents import Agents, run_hops
+from pearl.commaqa.world import Fact, World
 from pearl.lang.values import Value, to_json
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -51,11 +51,16 @@ def figures(worlds: Iterable[World]) -> dict[str, Any]:
 
 
 class _Watching(Agents):
-    """Agents of whom it is known which facts they looked up."""
+    """Agents of whom it is known what they were asked, and which facts they looked up."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
+        self.asked: dict[tuple[str, str], None] = {}
         self.found: dict[str, None] = {}
+
+    def ask(self, agent: str, question: str) -> Value | None:
+        self.asked[agent, question] = None
+        return super().ask(agent, question)
 
     def facts(self, predicate: str, places: Sequence[str]) -> list[Fact]:
         found = super().facts(predicate, places)
@@ -76,38 +81,19 @@ def agent_pairs(world: World) -> Iterator[dict[str, Any]]:
         ``world``, ``agent``, ``question``, ``answer``, and ``facts``, in words, that it rests on.
     """
     agents = _Watching(world)
-    asked = dict.fromkeys(_look_ups(world))
-
-    def ask(agent: str, question: str) -> Value | None:
-        asked[agent, question] = None
-        return agents.ask(agent, question)
-
+    for template in world.language.templates:
+        valid = [sorted(world.entities.get(kind, ())) for _, kind in template.inputs]
+        slots = [slot for slot, _ in template.inputs]
+        for phrasing, things in product(template.phrasings, product(*valid)):
+            if template.lookups:
+                text = phrasing.filled(dict(zip(slots, things, strict=True)))
+                agents.asked[template.agent, text] = None
     for question in world.questions:
-        answers: list[Value] = []
-        for hop in question.hops:
-            answer = run_hop(hop, answers, ask)
-            if answer is None:
-                break
-            answers.append(answer)
-    for agent, text in asked:
+        run_hops(question.hops, agents)
+    for agent, text in [*agents.asked]:
         agents.found.clear()
         answer = agents.ask(agent, text)
         if answer is not None:
             facts = [world.sentences.get(fact, fact) for fact in agents.found]
             told = {"question": text, "answer": to_json(answer), "facts": facts}
             yield {"world": world.name, "agent": agent, **told}
-
-
-def _look_ups(world: World) -> Iterator[tuple[str, str]]:
-    for template in world.language.templates:
-        valid = [sorted(world.entities.get(kind, ())) for _, kind in template.inputs]
-        slots = [slot for slot, _ in template.inputs]
-        for phrasing, things in product(template.phrasings, product(*valid)):
-            if template.lookups:
-                yield template.agent, _filled(phrasing, dict(zip(slots, things, strict=True)))
-
-
-def _filled(phrasing: Phrasing, things: Mapping[str, str]) -> str:
-    head, *fixed = phrasing.fixed
-    parts = (f"{things[slot]}{words}" for slot, words in zip(phrasing.slots, fixed, strict=True))
-    return head + "".join(parts)

@@ -12,9 +12,10 @@ import heapq
 import itertools
 import math
 from collections import Counter
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from functools import partial
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hop
 from pearl.commaqa.decomposition import Hop, read_operation
@@ -83,29 +84,6 @@ class SearchResult:
 SearchMode: TypeAlias = Literal["greedy", "best-first"]
 
 
-def greedy(
-    question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
-) -> SearchResult:
-    """`search` for TMN-G, with a scorer who need not be waited for."""
-    return _at_once(search("greedy", question, agents, scorer, budget))
-
-
-def best_first(
-    question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
-) -> SearchResult:
-    """`search` for TMN-S, with a scorer who need not be waited for."""
-    return _at_once(search("best-first", question, agents, scorer, budget))
-
-
-def _at_once(searching: Coroutine[Any, Any, SearchResult]) -> SearchResult:
-    try:
-        searching.send(None)
-    except StopIteration as ended:
-        result: SearchResult = ended.value
-        return result
-    raise TypeError("This scorer has to be waited for: use search.")
-
-
 async def search(
     mode: SearchMode, question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
 ) -> SearchResult:
@@ -123,7 +101,7 @@ async def search(
         scorer: who proposes.
         budget: where it ends, whatever is proposed.
     """
-    best_only, tried, calls = mode == "greedy", 0, 0
+    tried = calls = 0
 
     def ask(agent: str, question: str) -> Value | None:
         nonlocal calls
@@ -158,7 +136,7 @@ async def search(
         return SearchResult(answer, *state, calls, tried)
 
     state = _State()
-    if best_only:
+    if mode == "greedy":
         while best := next(iter(await propose(state)), None):
             if best.hop is None:
                 return result(state, ended=True)
@@ -197,6 +175,21 @@ async def search(
             widths[state.hops] += 1
             await wait(longer, cost)
     return result(_State(), ended=False)
+
+
+def _at_once(
+    mode: SearchMode, question: str, agents: Agents, scorer: Scorer, budget: Budget = Budget()
+) -> SearchResult:
+    try:
+        search(mode, question, agents, scorer, budget).send(None)
+    except StopIteration as ended:
+        result: SearchResult = ended.value
+        return result
+    raise TypeError("This scorer has to be waited for: use search.")
+
+
+greedy, best_first = partial(_at_once, "greedy"), partial(_at_once, "best-first")
+"""`search` for TMN-G and for TMN-S, with a scorer who need not be waited for."""
 
 
 class _State(NamedTuple):

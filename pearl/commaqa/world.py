@@ -126,6 +126,12 @@ class Phrasing:
             if all(filling[slot] == word for slot, word in zip(self.slots, words, strict=True)):
                 yield filling
 
+    def filled(self, things: Mapping[str, str]) -> str:
+        """The question with something in each slot; the inverse of `fillings`."""
+        head, *fixed = self.fixed
+        pairs = zip(self.slots, fixed, strict=True)
+        return head + "".join(f"{things[slot]}{words}" for slot, words in pairs)
+
 
 def _cut(text: str, between: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     if not between:

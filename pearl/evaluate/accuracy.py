@@ -13,7 +13,7 @@ from functools import partial
 from statistics import fmean, stdev
 from typing import Any
 
-from pearl.evaluate.results import PROMPT_SET, Evaluation, Result
+from pearl.evaluate.results import PROMPT_SET, Evaluation
 from pearl.evaluate.statistics import Interval, interval
 from pearl.lang.text import counted
 from pearl.report.document import (
@@ -43,9 +43,20 @@ MOST_DRAWN = 5
 Row = dict[str, Any]
 
 
-def named(evaluation: Evaluation, method: str) -> Row:
-    """What a row of any table begins with: a method, and its name for a reader."""
-    return {"method": method, "called": evaluation.name_of(method)}
+def method_rows(evaluation: Evaluation, row_of: Callable[[str], Mapping[str, Any]]) -> list[Row]:
+    """A row for each method of which there is something to tell, which begins with its name."""
+    return [
+        {"method": method, "called": evaluation.name_of(method), **row}
+        for method in evaluation.methods
+        if (row := row_of(method))
+    ]
+
+
+def method_table(
+    title: str, columns: Sequence[Column], rows: Sequence[Row], note: str = ""
+) -> Table | None:
+    """A table of `method_rows`, with the name in its first column; None where there are none."""
+    return build(title, [words("called", "method"), *columns], rows, note) if rows else None
 
 
 def shares(name: str, found: Interval | None) -> Row:
@@ -77,7 +88,6 @@ def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]
         strays = [stray.score for stray in evaluation.results_of(method, split, strays=True)]
         answered = [result.score for result in results if result.answer is not None]
         return {
-            **named(evaluation, method),
             "right": [*scores, *strays].count(1),
             "rows": len(scores) + len(strays),
             "right_questions": scores.count(1),
@@ -88,7 +98,7 @@ def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]
             **shares("of_asked", interval([*scores, *[0.0] * (asked - len(scores))])),
         }
 
-    return list(map(row, evaluation.methods))
+    return method_rows(evaluation, row)
 
 
 def accuracy_tables(evaluation: Evaluation) -> list[Table]:
@@ -137,7 +147,6 @@ def recorded_table(evaluation: Evaluation) -> Table | None:
         answered = sum(result.answer is not None for result in results)
         failed = sum(result.answer is None and bool(result.error) for result in results)
         return {
-            **named(evaluation, method),
             "rows": len(results) + strays,
             "answered": answered,
             "failed": failed,
@@ -147,19 +156,18 @@ def recorded_table(evaluation: Evaluation) -> Table | None:
             "right_questions": sum(result.score == 1 for result in results),
         }
 
-    rows = list(map(row, evaluation.methods))
+    rows = method_rows(evaluation, row)
     odd = ("missing", "failed", "unnamed", "strays")
     if not any(row[key] for row in rows for key in odd) and not evaluation.called:
         return None
     fields = [
-        words("called", "method"),
         *([words("method", "recorded as")] if evaluation.called else []),
         *counts(rows="rows", answered="answered", unnamed="name no option", failed="failed"),
         *(counts(strays="fragments") if evaluation.strays else []),
         *counts(missing="questions without a row"),
         *(counts(right_questions="questions right") if evaluation.strays else []),
     ]
-    return build("What the rows are", fields, rows)
+    return method_table("What the rows are", fields, rows)
 
 
 def accuracy_chart(evaluation: Evaluation) -> Chart:
@@ -344,23 +352,31 @@ def order_table(evaluation: Evaluation) -> Table | None:
     Returns:
         None where no method did.
     """
-    tried = {
-        method: [result for result in evaluation.results_of(method) if result.orders]
-        for method in evaluation.methods
-    }
-    rows = [
-        {**named(evaluation, method), **_order_row(results)}
-        for method, results in tried.items()
-        if results
-    ]
-    if not rows:
-        return None
-    fields = [words("called", "method"), *counts(questions="questions")]
-    most = max(len(row["orders"]) for row in rows)
-    fields += [
-        figure("orders", f"order {at + 1}", partial(_share_of_order, at)) for at in range(most)
-    ]
-    fields += [
+
+    def row(method: str) -> Row:
+        tried = [result for result in evaluation.results_of(method) if result.orders]
+        if not tried:
+            return {}
+        right = [
+            sum(result.orders[at : at + 1] == (result.gold,) for result in tried) / len(tried)
+            for at in range(max(len(result.orders) for result in tried))
+        ]
+        same = sum({*one.orders} == {one.orders[0]} != {None} for one in tried)
+        votes = interval([float(majority(result.orders) == result.gold) for result in tried])
+        return {
+            "questions": len(tried),
+            "orders": right,
+            "mean": fmean(right),
+            **shares("vote", votes),
+            "same": same / len(tried),
+            "right": sum({*result.orders} == {result.gold} for result in tried) / len(tried),
+        }
+
+    rows = method_rows(evaluation, row)
+    most = max((len(row["orders"]) for row in rows), default=0)
+    fields = [
+        *counts(questions="questions"),
+        *(figure("orders", f"order {at + 1}", partial(_share_of_order, at)) for at in range(most)),
         figure("mean", "mean", percent),
         *share_fields("vote", "majority vote"),
         figure("same", "same under all", percent),
@@ -371,29 +387,11 @@ def order_table(evaluation: Evaluation) -> Table | None:
         "most often, of several such the one chosen first. Same under all: the share of questions "
         "with one and the same choice under every order; right under all: with the right one."
     )
-    return build("Consistency across orders of the options", fields, rows, note)
+    return method_table("Consistency across orders of the options", fields, rows, note)
 
 
 def _share_of_order(at: int, shares: Sequence[float]) -> str:
     return percent(shares[at]) if at < len(shares) else NONE
-
-
-def _order_row(tried: Sequence[Result]) -> Row:
-    most = max(len(result.orders) for result in tried)
-    right = [
-        sum(result.orders[at : at + 1] == (result.gold,) for result in tried) / len(tried)
-        for at in range(most)
-    ]
-    same = sum(len(set(result.orders)) == 1 and result.orders[0] is not None for result in tried)
-    votes = interval([float(majority(result.orders) == result.gold) for result in tried])
-    return {
-        "questions": len(tried),
-        "orders": right,
-        "mean": sum(right) / most,
-        **shares("vote", votes),
-        "same": same / len(tried),
-        "right": sum(set(result.orders) == {result.gold} for result in tried) / len(tried),
-    }
 
 
 def majority(orders: tuple[str | None, ...]) -> str | None:

@@ -14,21 +14,13 @@ from typing import TYPE_CHECKING, Any
 from pearl.commaqa.agents import Agents
 from pearl.commaqa.analogy import AnalogyScorer
 from pearl.commaqa.model import Model, read_model, write_model
-from pearl.commaqa.search import (
-    Budget,
-    Scorer,
-    SearchMode,
-    SearchResult,
-    best_first,
-    greedy,
-    search,
-)
+from pearl.commaqa.search import Budget, Scorer, SearchMode, SearchResult, search
 from pearl.evaluate.datasets.base import Example
 from pearl.jobs.questions import comparable
 from pearl.lang.ast import Prompt
 from pearl.lang.library import Library, builtins, load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.source import Source, read_source
 from pearl.lang.text import counted
 from pearl.lang.values import digest
 from pearl.mining.condense import condense
@@ -70,24 +62,19 @@ class HopSearch:
     budget: Budget = field(default_factory=Budget)
     learned: str = ""
 
-    async def with_model(self, question: str, agents: Agents) -> SearchResult:
-        """Search for a decomposition of one question, with what was learned.
-
-        Raises:
-            InputError: nothing was.
-        """
-        algorithm = greedy if self.way == "greedy" else best_first
-        return algorithm(question, agents, self._scorer, self.budget)
-
     async def by(self, proposer: Scorer, question: str, agents: Agents) -> SearchResult:
-        """Search for a decomposition of one question, with somebody else's proposals."""
+        """Search for a decomposition of one question, with somebody's proposals."""
         return await search(self.way, question, agents, proposer, self.budget)
 
     @cached_property
-    def _scorer(self) -> AnalogyScorer:
-        if self.model is None:
-            raise InputError("tmn needs what was learned: name it with --learned FILE.")
+    def scorer(self) -> AnalogyScorer:
+        """Who proposes as the model does that was learned."""
+        assert self.model
         return AnalogyScorer(self.model)
+
+    def __str__(self) -> str:
+        width, depth, calls = self.budget.width, self.budget.depth, self.budget.calls
+        return f"{self.way}, {width:,} wide, {depth:,} deep, {calls:,} calls at most"
 
     @cached_property
     def digest(self) -> str:
@@ -380,6 +367,7 @@ def handled_by(library: Library) -> str:
 
 def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[list[str]]:
     """Rows of a report's head: the setups in use, and what was set for this run beside them."""
+    names_of = {method.name for method in methods}
     users = setups_in_use(methods, shared)
     for name, names in users.items():
         of = "" if name == LIBRARY or len(users) == 1 else f" of {', '.join(names)}"
@@ -388,28 +376,21 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
         libraries = ", ".join(setup.library.names)
         yield [f"library{of}", f"{libraries}, {counted(own, 'action')}"]
         yield [f"demonstrations{of}", f"{len(setup.demonstrations):,}"]
-    if shared.search is not None and any(method.name.startswith("tmn") for method in methods):
-        if shared.search.learned:
-            yield ["learned", shared.search.learned]
-        budget = shared.search.budget
-        yield [
-            "search",
-            f"{shared.search.way}, {budget.width:,} wide, {budget.depth:,} deep, "
-            f"{budget.calls:,} calls at most",
-        ]
-    if isinstance(shared.retriever, CorpusRetriever):
-        yield ["index", shared.retriever.info.corpus]
-    if shared.passages:
-        yield ["passages", f"{shared.passages:,} of each look-up"]
-    if shared.tools is not None:
-        yield ["tools", shared.tools.path]
-    if shared.shown:
-        yield ["shown", f"{shared.shown:,} of a library's actions, beside its builtins"]
-    if shared.examples:
-        yield ["examples", f"{shared.examples:,} at most of each form"]
-    if shared.turns and {method.name for method in methods} & set(MACHINES):
-        yield ["states", "turns of one conversation"]
-    limits = {one.name: getattr(shared.limits, one.name) for one in fields(Limits)}
-    changed = [(name, value) for name, value in limits.items() if value != getattr(Limits(), name)]
-    if changed:
-        yield ["limits", ", ".join(f"{name} {value:,}" for name, value in changed)]
+    search = shared.search if any(name.startswith("tmn") for name in names_of) else None
+    retriever = shared.retriever
+    facts = {
+        "learned": search and search.learned,
+        "search": search and str(search),
+        "index": retriever.info.corpus if isinstance(retriever, CorpusRetriever) else "",
+        "passages": shared.passages and f"{shared.passages:,} of each look-up",
+        "tools": shared.tools and shared.tools.path,
+        "shown": shared.shown and f"{shared.shown:,} of a library's actions, beside its builtins",
+        "examples": shared.examples and f"{shared.examples:,} at most of each form",
+        "states": "turns of one conversation" if shared.turns and names_of & {*MACHINES} else "",
+        "limits": ", ".join(
+            f"{one.name} {value:,}"
+            for one in fields(Limits)
+            if (value := getattr(shared.limits, one.name)) != getattr(DEFAULT_LIMITS, one.name)
+        ),
+    }
+    yield from ([name, text] for name, text in facts.items() if text)

@@ -6,7 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
 from pearl.evaluate.methods.base import Outcome
 from pearl.evaluate.methods.tmn import searched
-from pearl.evaluate.results import PROMPT_SET, Evaluation, Result, as_row, from_row
+from pearl.evaluate.results import PROMPT_SET, Evaluation, Result, from_row, read_head
 from pearl.evaluate.supporting_facts import form
 from pearl.jobs.job import Job
 from pearl.jobs.workers import Listed, Task, unforeseen
@@ -104,57 +104,70 @@ class Trials:
     async def __call__(self, task: Task[Trial], session: Session) -> dict[str, Any]:
         """Try one method on one question."""
         session = replace(session, examples=self.shared.examples)
-        example, journal = task.what.example, session.journal
+        example, journal, model = task.what.example, session.journal, session.engine.model
         is_label = task.what.method == REASON_LABELS
         method = None if is_label else find_method(task.what.method)
-        setup = (method.setup if method else "") or LIBRARY
-        working = self.shared.setup(setup)
+        working = self.shared.setup((method.setup if method else "") or LIBRARY)
         shown = len(working.demonstrations) if method and method.setup else None
-        document, model = example.document, session.engine.model
-        head = heading(example.question, document, working.library, model, shown)
+        head = heading(example.question, example.document, working.library, model, shown)
         journal.decide("run", {**head, "method": task.what.method})
-        row: dict[str, Any] = {"id": task.id, "example": example.id}
+        row: dict[str, Any] = {"id": task.id, "example": example.id, "status": "answered"}
         dataset, started = find_dataset(self.dataset), time.monotonic()
-
-        def measured() -> dict[str, float]:
-            """What the journal and the clock say, whether there is an answer or not."""
-            formed = form(journal.entries) if dataset.short else {}
-            seconds = round(time.monotonic() - started, 3)
-            return {**formed, **searched(journal.entries), "seconds": seconds}
-
-        score: float = 0.0
-        found: Mapping[str, float] = {}
+        measures: dict[str, float] = {}
+        score, message = 0.0, ""
         try:
             if method is None:
                 question = LabelQuestion(example.question, REASONING)
                 labels = list(read_labels((await session.caller()(question, "label")).text))
                 journal.decide("labels", labels)
-                return {**row, "status": "answered", "labels": labels}
+                return {**row, "labels": labels}
             outcome = await method.answer(example, self.shared, session)
             told = outcome.answer if dataset.short and method.prose else None
             if told is not None and not re.fullmatch(SHORT, told.strip()):
                 outcome = await _shortened(outcome, told, example.question, session)
             if outcome.answer is not None:
                 score = dataset.score(example, outcome.answer)
-                found = dataset.measures(example, outcome.answer)
+                measures |= dataset.measures(example, outcome.answer)
+            measures |= outcome.measures
         except Exception as raised:  # noqa: BLE001 - whatever it is, the question counts
             foreseen = isinstance(raised, RunError | ModelError | InputError)
             error = raised if foreseen else unforeseen(raised)
             reason = "input" if isinstance(error, InputError) else "reply"
             reason = error.reason if isinstance(error, ModelError) else reason
-            failure = {"reason": reason, "message": str(error), "steps": []}
+            message = str(error)
+            failure = {"reason": reason, "message": message, "steps": []}
             row |= {"status": "failed", "error": failure}
             if method is None:
                 return row
             # Every question counts: one without an answer is wrong.
-            result = _result(task.what, Outcome(None), 0.0, session)
-            result = replace(result, error=str(error), measures=measured())
-            correct = False
-        else:
-            result = _result(task.what, outcome, score, session)
-            result = replace(result, measures={**found, **outcome.measures, **measured()})
-            row["status"], correct = "answered", score == 1.0
-        return {**row, "correct": correct if example.gold else None, "result": as_row(result)}
+            outcome, score, measures = Outcome(None), 0.0, {}
+        # What the journal and the clock say, whether there is an answer or not.
+        measures |= form(journal.entries) if dataset.short else {}
+        measures |= searched(journal.entries)
+        calls = calls_made(journal.entries)
+        spent = spent_by_model(calls, model.name)
+        result = Result(
+            method=task.what.method,
+            id=example.id,
+            split=example.split,
+            score=score,
+            gold=example.gold,
+            answer=outcome.answer,
+            orders=outcome.orders,
+            labels=dict(example.labels),
+            question=example.question,
+            options=example.options,
+            words=outcome.words,
+            plan=outcome.plan,
+            error=message,
+            fallback=outcome.fallback,
+            calls=len(calls),
+            usage=sum(spent.values(), Usage()),
+            models=spent if isinstance(model, Models) else {},
+            measures={**measures, "seconds": round(time.monotonic() - started, 3)},
+        )
+        correct = score == 1.0 if example.gold else None
+        return {**row, "correct": correct, "result": asdict(result)}
 
 
 async def _shortened(outcome: Outcome, answer: str, question: str, session: Session) -> Outcome:
@@ -168,29 +181,6 @@ async def _shortened(outcome: Outcome, answer: str, question: str, session: Sess
         raise RunError(str(error)) from None
     session.journal.decide("short", reply["answer"])
     return replace(outcome, answer=reply["answer"])
-
-
-def _result(trial: Trial, outcome: Outcome, score: float, session: Session) -> Result:
-    done, example = calls_made(session.journal.entries), trial.example
-    spent = spent_by_model(done, session.engine.model.name)
-    return Result(
-        method=trial.method,
-        id=example.id,
-        split=example.split,
-        score=score,
-        gold=example.gold,
-        answer=outcome.answer,
-        orders=outcome.orders,
-        labels=dict(example.labels),
-        question=example.question,
-        options=example.options,
-        words=outcome.words,
-        plan=outcome.plan,
-        fallback=outcome.fallback,
-        calls=len(done),
-        usage=sum(spent.values(), Usage()),
-        models=spent if isinstance(session.engine.model, Models) else {},
-    )
 
 
 def trial_tasks(
@@ -346,17 +336,7 @@ def evaluation_of(
             cost=prices.cost(result.models or {model: result.usage}),
         )
 
-    # Runs that were kept by an earlier version have none.
-    planned = head.get("planned_with", {})
-    return Evaluation(
-        title=head["title"],
-        about=tuple((name, text) for name, text in head["about"]),
-        methods=tuple(head["methods"]),
-        asked=dict(head["asked"]),
-        results=tuple(map(completed, results)),
-        notes=tuple(head["notes"]),
-        planned_with={name: tuple(texts) for name, texts in planned.items()},
-    )
+    return replace(read_head(head, "The run"), results=tuple(map(completed, results)))
 
 
 def load_run(name: str, place: str, prices: Prices) -> Evaluation:

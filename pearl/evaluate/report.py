@@ -18,11 +18,13 @@ from pearl.evaluate.accuracy import (
     in_parts,
     label_blocks,
     method_fields,
-    named,
+    method_rows,
+    method_table,
     order_table,
     percent_chart,
     recorded_table,
     share_fields,
+    shares,
     size_chart,
     spread_table,
 )
@@ -168,15 +170,10 @@ def overall_tables(evaluation: Evaluation) -> list[Table]:
 def planning_table(evaluation: Evaluation) -> Table | None:
     """The library and the demonstrations of each method that plans; None where none does."""
     keys = ("library", "actions", "demonstrations", "handlers")
-    rows = [
-        {**named(evaluation, method), **dict(zip(keys, texts, strict=True))}
-        for method, texts in evaluation.planned_with.items()
-    ]
-    if not rows:
-        return None
-    fields = [words("called", "method"), *(words(key, key) for key in keys)]
+    planned = evaluation.planned_with
+    rows = method_rows(evaluation, lambda one: dict(zip(keys, planned.get(one, ()), strict=False)))
     note = "Actions: those that are no builtins. Demonstrations: as shown."
-    return build("What methods plan with", fields, rows, note)
+    return method_table("What methods plan with", [words(key, key) for key in keys], rows, note)
 
 
 def agents_table(evaluation: Evaluation) -> Table | None:
@@ -185,24 +182,21 @@ def agents_table(evaluation: Evaluation) -> Table | None:
     Returns:
         None where no agent was asked.
     """
-    rows = []
-    for method in evaluation.methods:
+
+    def row(method: str) -> Row:
         asked = [one for one in evaluation.results_of(method) if "agent_calls" in one.measures]
         names = ("agent_calls", "agent_calls_unread", "hops_tried")
         told = {name: sum(one.measures.get(name, 0) for one in asked) for name in names}
         met = [one for one in asked if one.measures.get("agent_calls_unread")]
         wrong = {"met": len(met), "met_wrong": sum(one.score < 1 for one in met)}
-        if asked:
-            rows.append({**named(evaluation, method), **told, **wrong})
-    if not rows:
-        return None
+        return told | wrong if asked else {}
+
     fields = [
-        words("called", "method"),
         *counts(agent_calls="asked of agents", agent_calls_unread="outside their language"),
         *counts(met="in so many questions", met_wrong="of them wrong", hops_tried="hops tried"),
     ]
     note = "Sums over all questions. Outside their language: no template of the agent reads it."
-    return build("What agents were asked", fields, rows, note)
+    return method_table("What agents were asked", fields, method_rows(evaluation, row), note)
 
 
 def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
@@ -268,26 +262,28 @@ def comparison_rows(
 
     first, *others = evaluation.methods
     base = scores(first)
-    compared = [(method, compare(base, scores(method))) for method in others]
-    corrected = iter(holm([paired.p for _, paired in compared if paired]))
-    return [
-        {
-            **named(evaluation, method),
-            "questions": paired.count,
-            "both_right": paired.both,
-            "only_first_right": paired.only_first,
-            "only_this_right": paired.only_second,
-            "neither_right": paired.neither,
-            "difference": paired.difference.mean,
-            "difference_low": paired.difference.low,
-            "difference_high": paired.difference.high,
-            "p": paired.p,
-            "p_holm": next(corrected),
-            "test": paired.test,
-        }
-        for method, paired in compared
-        if paired
-    ]
+    compared = {method: compare(base, scores(method)) for method in others}
+    corrected = iter(holm([paired.p for paired in compared.values() if paired]))
+
+    def row(method: str) -> Row:
+        paired = compared.get(method)
+        return (
+            {}
+            if paired is None
+            else {
+                "questions": paired.count,
+                "both_right": paired.both,
+                "only_first_right": paired.only_first,
+                "only_this_right": paired.only_second,
+                "neither_right": paired.neither,
+                **shares("difference", paired.difference),
+                "p": paired.p,
+                "p_holm": next(corrected),
+                "test": paired.test,
+            }
+        )
+
+    return method_rows(evaluation, row)
 
 
 MOST_USED = 10
@@ -329,13 +325,14 @@ def _by_count(names: Iterable[str]) -> dict[str, int]:
 
 def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
     """How long plans are, and which actions they call."""
-    rows = []
-    for method in evaluation.methods:
+
+    def row(method: str) -> Row:
         results = evaluation.results_of(method)
         found = plan_statistics(result.plan for result in results if result.plan)
-        if found["plans"]:
-            fallback = sum(result.fallback for result in results) / len(results)
-            rows.append({**named(evaluation, method), **found, "fallback": fallback})
+        fallback = sum(result.fallback for result in results) / max(1, len(results))
+        return {**found, "fallback": fallback} if found["plans"] else {}
+
+    rows = method_rows(evaluation, row)
     if not rows:
         return
     fields = [
@@ -442,7 +439,6 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
         costs = [result.cost for result in results if result.cost is not None]
         seconds = [one.measures["seconds"] for one in results if "seconds" in one.measures]
         return {
-            **named(evaluation, method),
             "questions": len(results),
             "none_fits": sum(one.measures.get("none_fits", 0) for one in results),
             "calls": sum(result.calls for result in results) / count,
@@ -454,7 +450,7 @@ def spending_rows(evaluation: Evaluation) -> list[Row]:
             "seconds": sum(seconds) / len(seconds) if seconds else None,
         }
 
-    rows = list(map(row, evaluation.methods))
+    rows = method_rows(evaluation, row)
     multiples = ("calls", "tokens", "cost")
     first = {key: rows[0][key] for key in multiples}
     for one in rows:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pearl.lang.source import InputError, read_rows
 from pearl.models.base import Usage
@@ -92,7 +93,7 @@ class Evaluation:
     strays: tuple[Result, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[tuple[str, ...], ...] = ()
-    planned_with: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    planned_with: Mapping[str, tuple[str, str, str, str]] = field(default_factory=dict)
 
     def name_of(self, method: str) -> str:
         """A method's name for a reader."""
@@ -183,21 +184,10 @@ def side_by_side(evaluations: Sequence[Evaluation]) -> Evaluation:
     )
 
 
-def as_row(result: Result) -> dict[str, Any]:
-    """A result as a row of JSON."""
-    return {
-        **{one.name: getattr(result, one.name) for one in fields(Result)},
-        "orders": list(result.orders),
-        "labels": {kind: list(values) for kind, values in result.labels.items()},
-        "options": list(result.options),
-        "usage": asdict(result.usage),
-        "models": {model: asdict(usage) for model, usage in result.models.items()},
-        "measures": dict(result.measures),
-    }
+def from_row(row: Mapping[str, Any]) -> Result:
+    """A result from its row, as `dataclasses.asdict` makes it and JSON keeps it.
 
-
-def from_row(row: dict[str, Any]) -> Result:
-    """A result from its row; keys that are not there take their usual values.
+    Keys that are not there take their usual values.
 
     Raises:
         InputError: it is no row of a result; the message says which key, and
@@ -206,12 +196,14 @@ def from_row(row: dict[str, Any]) -> Result:
     for key in ("method", "id"):
         if key not in row:
             raise InputError(f"{key} is missing: give it.")
-    for key, value in row.items():
-        if key not in _READ:
+    known = [one.name for one in fields(Result)]
+    for key in row:
+        if key not in known:
             raise InputError(f"{_quoted(key)} is no key of a result: leave it out.")
-        if not _READ[key].fits(value):
-            raise InputError(f"{key} is to be {_READ[key].words}.")
-    return Result(**{key: _READ[key].made(value) for key, value in row.items()})
+    result = Result(**_arguments(Result, row))
+    if not 0 <= result.score <= 1:
+        raise InputError(f"score is to be {_WORDS['float']}.")
+    return result
 
 
 def write_lines(evaluation: Evaluation) -> Iterator[str]:
@@ -220,8 +212,8 @@ def write_lines(evaluation: Evaluation) -> Iterator[str]:
     A stray row stands after the results, as ``{"stray": {…}}``.
     """
     yield _line({"evaluation": {key: getattr(evaluation, key) for key in _HEAD}})
-    yield from (_line(as_row(result)) for result in evaluation.results)
-    yield from (_line({"stray": as_row(stray)}) for stray in evaluation.strays)
+    yield from (_line(asdict(result)) for result in evaluation.results)
+    yield from (_line({"stray": asdict(stray)}) for stray in evaluation.strays)
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -242,7 +234,7 @@ def read_evaluation(path: str) -> Evaluation:
     """
     rows = read_rows(path, "evaluation")
     where, first = next(rows)
-    head = _head(first.get("evaluation"), where)
+    evaluation = read_head(first.get("evaluation"), where)
     results: dict[tuple[str, str, str], tuple[str, Result]] = {}
     strays: list[Result] = []
     for where, row in rows:
@@ -251,10 +243,10 @@ def read_evaluation(path: str) -> Evaluation:
             result = from_row(row["stray"] if stray else row)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
-        if result.method not in head["methods"]:
+        if result.method not in evaluation.methods:
             name = _quoted(result.method)
             raise InputError(f"{where}: {name} is not among the methods of line 1.")
-        if result.split not in head["asked"]:
+        if result.split not in evaluation.asked:
             name = _quoted(result.split)
             raise InputError(f"{where}: the split {name} is not in asked of line 1.")
         key = (result.method, result.split, result.id)
@@ -267,110 +259,96 @@ def read_evaluation(path: str) -> Evaluation:
         else:
             results[key] = (where, result)
     found = tuple(result for _, result in results.values())
-    return Evaluation(results=found, strays=tuple(strays), **head)
+    return replace(evaluation, results=found, strays=tuple(strays))
 
 
-def _head(given: Any, where: str) -> dict[str, Any]:  # noqa: ANN401 - any JSON
-    """The header as the arguments of an `Evaluation`."""
+_HEAD = tuple(one.name for one in fields(Evaluation) if one.name not in ("results", "strays"))
+
+
+def read_head(given: Any, where: str) -> Evaluation:  # noqa: ANN401 - any JSON
+    """An evaluation without its results, from what `write_lines` writes first.
+
+    Raises:
+        InputError: it is none; the message begins with the place, ``where``.
+    """
     if not isinstance(given, dict):
         raise InputError(
             f'{where} has no "evaluation": the first line says what was evaluated, '
             "as pearl eval writes it."
         )
-    for key, reader in _HEAD.items():
+    try:
+        arguments = _arguments(Evaluation, {key: given[key] for key in _HEAD if key in given})
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    for key in _HEAD:
         if key not in given and key not in ("called", "groups", "planned_with"):
             raise InputError(f"{where}: {key} is missing in the evaluation: give it.")
-        if key in given and not reader.fits(given[key]):
-            raise InputError(f"{where}: {key} is to be {reader.words}.")
-    head = {key: reader.made(given[key]) for key, reader in _HEAD.items() if key in given}
-    if len(set(head["methods"])) < len(head["methods"]):
+    if len(set(arguments["methods"])) < len(arguments["methods"]):
         raise InputError(f"{where}: methods names one twice: give each once.")
-    return head
+    return Evaluation(results=(), **arguments)
 
 
 def _quoted(name: str) -> str:
     return f'"{name[:60]}"'
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """How a value is read from JSON: what fits, in words, and what is made of it."""
-
-    words: str
-    fits: Callable[[Any], bool]
-    made: Callable[[Any], Any] = lambda value: value
-
-
-def _is(*kinds: type | None) -> Callable[[Any], bool]:
-    """Whether a value is of one of these types; a truth value is no number."""
-    return lambda value: (None if value is None else type(value)) in kinds
-
-
-def _list(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(fits, value))
-
-
-def _by_name(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
-
-
-def _is_number(value: Any) -> bool:  # noqa: ANN401 - any JSON
-    return type(value) in (int, float) and math.isfinite(value)
-
-
-def _is_count(value: Any) -> bool:  # noqa: ANN401 - any JSON
-    return type(value) is int and value >= 0
-
-
-_TEXT = _Reader("a text", _is(str))
-_TEXTS = _Reader("a list of texts", _list(_is(str)), tuple)
-
-
-def _is_usage(value: Any) -> bool:  # noqa: ANN401 - any JSON
-    return _by_name(_is_count)(value) and value.keys() <= asdict(Usage()).keys()
-
-
-_READ: Mapping[str, _Reader] = {
-    **dict.fromkeys(("method", "id", "split", "gold", "question", "words", "plan", "error"), _TEXT),
-    "score": _Reader("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1),
-    "answer": _Reader("a text or null", _is(str, None)),
-    "orders": _Reader("a list of texts and nulls", _list(_is(str, None)), tuple),
-    "labels": _Reader(
-        "lists of texts by kind",
-        _by_name(_list(_is(str))),
-        lambda value: {kind: tuple(names) for kind, names in value.items()},
-    ),
-    "options": _TEXTS,
-    "fallback": _Reader("true or false", _is(bool)),
-    "calls": _Reader("a whole number from 0", _is_count),
-    "usage": _Reader("counts of tokens", _is_usage, lambda value: Usage(**value)),
-    "models": _Reader(
-        "counts of tokens by model",
-        _by_name(_is_usage),
-        lambda value: {model: Usage(**usage) for model, usage in value.items()},
-    ),
-    "measures": _Reader("numbers by name", _by_name(_is_number), dict),
-    "cost": _Reader("a whole number or null", lambda value: value is None or _is_count(value)),
-}
-_HEAD: Mapping[str, _Reader] = {
-    "title": _TEXT,
-    "about": _Reader(
-        "a list of pairs of texts",
-        _list(lambda value: _list(_is(str))(value) and len(value) == 2),
-        lambda value: tuple(map(tuple, value)),
-    ),
-    "methods": _TEXTS,
-    "asked": _Reader("counts by split", _by_name(_is_count), dict),
-    "notes": _TEXTS,
-    "called": _Reader("texts by method", _by_name(_is(str)), dict),
-    "groups": _Reader(
-        "a list of lists of texts",
-        _list(_list(_is(str))),
-        lambda value: tuple(map(tuple, value)),
-    ),
-    "planned_with": _Reader(
-        "library, actions, demonstrations and handlers by method",
-        _by_name(lambda value: _list(_is(str))(value) and len(value) == 4),
-        lambda value: {method: tuple(texts) for method, texts in value.items()},
+_WORDS: Mapping[str, str] = {
+    "str": "a text",
+    "str | None": "a text or null",
+    "bool": "true or false",
+    "int": "a whole number from 0",
+    "int | None": "a whole number or null",
+    "float": "a number from 0 to 1",
+    "Usage": "counts of tokens",
+    "tuple[str, ...]": "a list of texts",
+    "tuple[str | None, ...]": "a list of texts and nulls",
+    "tuple[tuple[str, str], ...]": "a list of pairs of texts",
+    "tuple[tuple[str, ...], ...]": "a list of lists of texts",
+    "Mapping[str, str]": "texts by method",
+    "Mapping[str, int]": "counts by split",
+    "Mapping[str, float]": "numbers by name",
+    "Mapping[str, Usage]": "counts of tokens by model",
+    "Mapping[str, tuple[str, ...]]": "lists of texts by kind",
+    "Mapping[str, tuple[str, str, str, str]]": (
+        "library, actions, demonstrations and handlers by method"
     ),
 }
+"""What a field is to be, by its type as it is declared."""
+
+
+def _arguments(kind: type[Result | Evaluation], data: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON data by field, as the types of the fields have it.
+
+    Raises:
+        InputError: the data of a field are of another type; the message begins with its name.
+    """
+    types, found = get_type_hints(kind), {}
+    for key, value in data.items():
+        try:
+            found[key] = _read(types[key], value)
+        except (TypeError, ValueError):
+            raise InputError(f"{key} is to be {_WORDS[kind.__annotations__[key]]}.") from None
+    return found
+
+
+def _read(kind: Any, data: Any) -> Any:  # noqa: ANN401 - any type, and any JSON
+    """JSON data as a value of a type: lists are tuples, and whole numbers count something.
+
+    Raises:
+        TypeError, ValueError: they are of another.
+    """
+    origin, of = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return None if data is None else _read(of[0], data)
+    if origin is tuple:
+        items = list(data) if isinstance(data, tuple) else _read(list, data)
+        kinds = of[:1] * len(items) if of[-1] is ... else of
+        return tuple(_read(*pair) for pair in zip(kinds, items, strict=True))
+    if origin is Mapping:
+        return {name: _read(of[1], value) for name, value in _read(dict, data).items()}
+    if kind is Usage:
+        return Usage(**_read(Mapping[str, int], data))
+    known = type(data) is kind or (kind is float and type(data) is int)
+    if not known or (kind is int and data < 0) or (kind is float and not math.isfinite(data)):
+        raise TypeError
+    return data

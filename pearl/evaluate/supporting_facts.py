@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
-from pearl.evaluate.accuracy import named
+from pearl.evaluate.accuracy import method_rows, method_table
 from pearl.evaluate.datasets.base import Example, one_line
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, best
 from pearl.evaluate.metrics import bare, compare_sets
 from pearl.evaluate.results import Evaluation, Result
-from pearl.report.document import Table, build, counts, figure, percent, words
+from pearl.report.document import Table, counts, figure, percent
 from pearl.runtime.calls import FITTED, Entry
 
 CLOSE = 85.0
@@ -254,14 +254,16 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
     elsewhere = {name for result in evaluation.results for name in result.measures}
     if all(result.answer is None for result in evaluation.results):
         elsewhere |= {"exact_match", "f1"}
-    rows = []
-    for method in evaluation.methods:
-        row, results = named(evaluation, method), evaluation.results_of(method)
-        for name in _EVIDENCE_TITLES:
-            values = [result.measures[name] for result in results if name in result.measures]
-            counts = values or (name in elsewhere and _MEASURED.fullmatch(f"{method} {name}"))
-            row[name] = sum(values) / evaluation.count() if counts else None
-        rows.append(row)
+
+    def mean(method: str, name: str) -> float | None:
+        results = evaluation.results_of(method)
+        values = [result.measures[name] for result in results if name in result.measures]
+        counts = values or (name in elsewhere and _MEASURED.fullmatch(f"{method} {name}"))
+        return sum(values) / evaluation.count() if counts else None
+
+    rows = method_rows(
+        evaluation, lambda method: {name: mean(method, name) for name in _EVIDENCE_TITLES}
+    )
     fields = [
         figure(name, title, percent)
         for name, title in _EVIDENCE_TITLES.items()
@@ -274,7 +276,7 @@ def evidence_table(evaluation: Evaluation) -> Table | None:
         "holds a right one, letter for letter but for case. Format: the share of demands whose "
         "first reply had the demanded form; final: whose last one had."
     )
-    return build("Answers and their evidence", [words("called", "method"), *fields], rows, note)
+    return method_table("Answers and their evidence", fields, rows, note)
 
 
 _FOUND = {
@@ -301,26 +303,21 @@ def found_table(evaluation: Evaluation) -> Table | None:
     Returns:
         None where no search is measured.
     """
-    rows = []
-    for method in evaluation.methods:
+
+    def row(method: str) -> dict[str, int]:
         results = evaluation.results_of(method)
-        if any("recall" in result.measures for result in results):
-            kinds = Counter(map(_found, results))
-            rows.append({**named(evaluation, method), **{kind: kinds[kind] for kind in _FOUND}})
-    if not rows:
-        return None
+        kinds = Counter(map(_found, results))
+        searched = any("recall" in result.measures for result in results)
+        return {kind: kinds[kind] for kind in _FOUND} if searched else {}
+
     note = (
         "Found: every supporting paragraph is among those that searches named. Wording: the answer "
         "holds a right one, or shares half of its words. Paragraph: one was not found. Reasoning: "
         "all were. No reply in form: the run ended without an answer, and a reply that was "
         "demanded in a form never had it."
     )
-    return build(
-        "Answers and the paragraphs that were found",
-        [words("called", "method"), *counts(**_FOUND)],
-        rows,
-        note,
-    )
+    title, rows = "Answers and the paragraphs that were found", method_rows(evaluation, row)
+    return method_table(title, counts(**_FOUND), rows, note)
 
 
 def _found(result: Result) -> str:

@@ -18,18 +18,22 @@ _BY_MODEL = partial(Method, setup="", needs_model=True)
 their own for a language model."""
 
 METHODS = (
-    _ONE_STEP("zero-shot", "The question is asked in one step.", single.one_step(direct_plan)),
     _ONE_STEP(
-        "cot", "One step, which is to reason before it answers.", single.one_step(reasoning_plan)
+        "zero-shot", "The question is asked in one step.", partial(single.one_step, direct_plan)
+    ),
+    _ONE_STEP(
+        "cot",
+        "One step, which is to reason before it answers.",
+        partial(single.one_step, reasoning_plan),
     ),
     Method(
         "mcq",
         "The options are shown, in four orders, and one is chosen.",
         single.multiple_choice,
-        "",
+        setup="",
         lacks=single.lacks_options,
     ),
-    _PROSE("pearl", "A plan is written, checked and executed.", pearl.planned(LIBRARY)),
+    _PROSE("pearl", "A plan is written, checked and executed.", partial(pearl.planned, LIBRARY)),
     _PROSE(
         "pearl-no-execution",
         "The plan is shown with the question, and not executed.",
@@ -38,19 +42,19 @@ METHODS = (
     _PROSE(
         pearl.NO_REFINEMENT,
         "PEARL with its demonstrations as they were before refinement.",
-        pearl.planned(UNREFINED),
+        partial(pearl.planned, UNREFINED),
         UNREFINED,
     ),
     _PROSE(
         "pearl-execute-only",
         "PEARL with no actions but EXECUTE and CONCAT.",
-        pearl.planned(EXECUTE),
+        partial(pearl.planned, EXECUTE),
         EXECUTE,
     ),
     _PROSE(
         "decomp",
         "Steps are written one at a time, after seeing what the last gave.",
-        multihop.by_name("decomp", STEPWISE),
+        partial(multihop.by_name, "decomp", STEPWISE),
         STEPWISE,
         needs_model=True,
     ),
@@ -68,43 +72,36 @@ METHODS = (
         needs_model=True,
     ),
     _ONE_STEP(
-        "no-context", "The question is asked without the document.", single.one_step(blind_plan)
+        "no-context",
+        "The question is asked without the document.",
+        partial(single.one_step, blind_plan),
     ),
     _ONE_STEP(
         "retrieve-read",
         "Passages for the question are looked up and read once.",
         single.retrieve_and_read,
     ),
-    _BY_MODEL("normal", "One reply gives the answer alone.", single.in_form("ANSWER_SHORT")),
-    _BY_MODEL(
-        "normal-evidence",
-        "One reply gives the answer, its sentences and its triples.",
-        single.in_form("ANSWER_WITH_EVIDENCE"),
-    ),
-    _BY_MODEL(
-        "cot-answer",
-        "One reply reasons, and gives the answer alone.",
-        single.in_form("REASON_SHORT"),
-    ),
-    _BY_MODEL(
-        "cot-evidence",
-        "One reply reasons, and gives the answer, its sentences and its triples.",
-        single.in_form("REASON_WITH_EVIDENCE"),
-    ),
-    _BY_MODEL(
-        "sp-cot",
-        "One reply asks and answers sub-questions of its own, and then the question.",
-        single.in_form("ASK_ONESELF"),
-    ),
-    _BY_MODEL(
-        "sp-cot-evidence",
-        "As sp-cot, and it gives the answer's sentences and its triples.",
-        single.in_form("ASK_ONESELF_WITH_EVIDENCE"),
+    *(
+        _BY_MODEL(name, about, partial(single.in_form, action))
+        for name, about, action in (
+            ("normal", "One reply gives the answer alone.", "ANSWER_SHORT"),
+            ("normal-evidence", "One reply gives the answer, its sentences and its triples.",
+             "ANSWER_WITH_EVIDENCE"),
+            ("cot-answer", "One reply reasons, and gives the answer alone.", "REASON_SHORT"),
+            ("cot-evidence",
+             "One reply reasons, and gives the answer, its sentences and its triples.",
+             "REASON_WITH_EVIDENCE"),
+            ("sp-cot",
+             "One reply asks and answers sub-questions of its own, and then the question.",
+             "ASK_ONESELF"),
+            ("sp-cot-evidence", "As sp-cot, and it gives the answer's sentences and its triples.",
+             "ASK_ONESELF_WITH_EVIDENCE"),
+        )
     ),
     _BY_MODEL(
         "react",
         "Paragraphs are searched and read a sentence at a time, as the model chooses.",
-        multihop.by_name("react"),
+        partial(multihop.by_name, "react", ""),
     ),
     _BY_MODEL(
         "react-evidence",
@@ -114,13 +111,13 @@ METHODS = (
     _BY_MODEL(
         "fsm1",
         "A state machine decomposes, searches, revises and judges.",
-        multihop.machine("fsm1"),
+        partial(multihop.machine, "fsm1"),
         lacks=multihop.no_document,
     ),
     _BY_MODEL(
         "fsm2",
         "As fsm1, and then a review gives facts, triples and an explanation.",
-        multihop.machine("fsm2"),
+        partial(multihop.machine, "fsm2"),
         lacks=multihop.no_document,
     ),
     _BY_MODEL(
@@ -133,7 +130,7 @@ METHODS = (
         "tmn",
         "Agents are asked, hop by hop, as was learned from other questions.",
         tmn.by_analogy,
-        "",
+        setup="",
         lacks=tmn.lacks_learned,
     ),
     Method(
@@ -143,28 +140,18 @@ METHODS = (
         needs_model=True,
         lacks=tmn.lacks_decompositions,
     ),
-    Method(
-        "gold-facts",
-        "One step reads the facts that the recorded answer rests on, and asks no agent.",
-        tmn.facts_read(tmn.gold_facts),
-        "",
-        lacks=tmn.lacks_facts,
+    *(
+        Method(name, f"One step reads {which}, and asks no agent.",
+               partial(tmn.facts_read, facts), setup="", lacks=lacks)
+        for name, which, facts, lacks in (
+            ("gold-facts", "the facts that the recorded answer rests on", tmn.gold_facts,
+             tmn.lacks_facts),
+            ("found-facts", "the facts that are looked up for the question", tmn.found_facts,
+             tmn.lacks_world),
+            ("all-facts", "every fact of the question's world", tmn.all_facts, tmn.lacks_world),
+        )
     ),
-    Method(
-        "found-facts",
-        "One step reads the facts that are looked up for the question, and asks no agent.",
-        tmn.facts_read(tmn.found_facts),
-        "",
-        lacks=tmn.lacks_world,
-    ),
-    Method(
-        "all-facts",
-        "One step reads every fact of the question's world, and asks no agent.",
-        tmn.facts_read(tmn.all_facts),
-        "",
-        lacks=tmn.lacks_world,
-    ),
-)
+)  # fmt: skip
 
 
 def find_method(name: str) -> Method:

@@ -1,4 +1,9 @@
-"""The one shape that methods have, and how a strategy's run becomes an outcome."""
+"""The one shape that methods have, and how a strategy's run becomes an outcome.
+
+In all of them ``example`` is the question, ``shared`` what the methods of an evaluation share, and
+``session`` the model in its layers. They raise `ModelError` where the model gave no usable answer,
+and `RunError` where a strategy came to no answer, or named none of the options.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +48,7 @@ class Outcome:
 
 
 AnswerOne: TypeAlias = Callable[[Example, EvaluationContext, Session], Awaitable[Outcome]]
-"""Answers one example. Raises `RunError` or `ModelError` where there is no answer, `InputError`
-where it cannot begin."""
+"""Answers one example. Raises `InputError` where it cannot begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,6 @@ def prepared(name: str, setup: str, shared: EvaluationContext, session: Session)
         name: as on the command line.
         setup: the name of what steps are written with; empty for a strategy with actions of
             its own.
-        shared: what methods share.
-        session: the model in its layers.
 
     Raises:
         InputError: it needs a language model where there is none.
@@ -104,18 +106,7 @@ def prepared(name: str, setup: str, shared: EvaluationContext, session: Session)
 async def run(
     ready: Prepared, example: Example, session: Session, tools: Tools | None = None
 ) -> tuple[Strategy, Finished]:
-    """Run a strategy, and give it back with what it has to say of its run.
-
-    Args:
-        ready: the strategy.
-        example: the question.
-        session: the model in its layers.
-        tools: what the strategy may call, where it calls some.
-
-    Raises:
-        ModelError: the model gave no usable answer.
-        RunError: the strategy came to no answer.
-    """
+    """Run a strategy, with what it may call, and give it back with what it has to say of it."""
     options = bool(example.options)
     strategy, frame = start(ready, example.document, session, tools=tools, options=options)
     return strategy, await run_strategy(strategy, example.question, frame)
@@ -133,13 +124,7 @@ async def concluded(
     Args:
         outcome: all else that is known of it.
         text: the open answer.
-        example: the question.
-        session: the model in its layers.
         parts: what the answer was put together from (`answer_parts`).
-
-    Raises:
-        ModelError: the model gave no usable answer.
-        RunError: no option was named.
     """
     if not example.options:
         return replace(outcome, answer=text)
@@ -157,15 +142,7 @@ async def whole_text(
 ) -> Outcome:
     """A run's whole text as the answer, mapped to an option where there are some.
 
-    Args:
-        finished: the run.
-        example: the question.
-        session: the model in its layers.
-        measures: what it took, by name.
-
-    Raises:
-        ModelError: the model gave no usable answer.
-        RunError: no option was named.
+    ``measures`` is what the run took, by name.
     """
     text = finished.text
     outcome = Outcome(text, text, print_plan(finished.plan), measures=measures)
@@ -173,12 +150,7 @@ async def whole_text(
 
 
 async def mapped(ready: Prepared, example: Example, session: Session) -> Outcome:
-    """Answer with a strategy, and map the answer to an option where there are some.
-
-    Raises:
-        ModelError: the model gave no usable answer.
-        RunError: a step has no output, or no option was named.
-    """
+    """Answer with a strategy, and map the answer to an option where there are some."""
     question, document, options = example.question, example.document, example.options
     reply = await answer(ready, question, document, options, session)
     chosen = reply.option.letter if reply.option else conclusion(reply.text)

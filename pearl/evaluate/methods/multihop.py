@@ -13,7 +13,7 @@ from pearl.answer import Session, kept, start
 from pearl.evaluate.context import LIBRARY, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import MultiHop
-from pearl.evaluate.methods.base import AnswerOne, Outcome, mapped, prepared, run, whole_text
+from pearl.evaluate.methods.base import Outcome, mapped, prepared, run, whole_text
 from pearl.evaluate.supporting_facts import supported
 from pearl.lang.ast import Literal
 from pearl.lang.values import as_text
@@ -28,7 +28,9 @@ DEPTHS = (2, 5)
 """How many of the paragraphs that searches named are looked at for recall."""
 
 
-def by_name(name: str, setup: str = "") -> AnswerOne:
+async def by_name(
+    name: str, setup: str, example: Example, shared: EvaluationContext, session: Session
+) -> Outcome:
     """Answer with a strategy; its whole text is the answer.
 
     Args:
@@ -36,12 +38,8 @@ def by_name(name: str, setup: str = "") -> AnswerOne:
         setup: the name of what steps are written with; empty for a strategy with actions of
             its own.
     """
-
-    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-        _, finished = await run(prepared(name, setup, shared, session), example, session)
-        return await whole_text(finished, example, session)
-
-    return answer
+    _, finished = await run(prepared(name, setup, shared, session), example, session)
+    return await whole_text(finished, example, session)
 
 
 async def react_with_evidence(
@@ -70,26 +68,21 @@ async def least_to_most(example: Example, shared: EvaluationContext, session: Se
     return await mapped(ready, example, session)
 
 
-def machine(name: str) -> AnswerOne:
+async def machine(
+    name: str, example: Example, shared: EvaluationContext, session: Session
+) -> Outcome:
     """Walk a machine over the question's paragraphs: ``fsm1``, or ``fsm2`` with its evidence."""
-
-    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-        strategy, finished = await run(prepared(name, "", shared, session), example, session)
-        assert isinstance(strategy, Fsm)
-        titles = [
-            as_text(field_of(finished.values[step.name], "title"))
-            for step in finished.plan.steps
-            if step.action == "SEARCH"
-        ]
-        measures = {
-            "hops": float(strategy.hops),
-            "backtracks": float(strategy.backtracks),
-            **recall(example, titles),
-            **_evidence(example, finished, session),
-        }
-        return await whole_text(finished, example, session, measures)
-
-    return answer
+    strategy, finished = await run(prepared(name, "", shared, session), example, session)
+    assert isinstance(strategy, Fsm)
+    searches = [one for one in finished.plan.steps if one.action == "SEARCH"]
+    titles = [as_text(field_of(finished.values[step.name], "title")) for step in searches]
+    measures = {
+        "hops": float(strategy.hops),
+        "backtracks": float(strategy.backtracks),
+        **recall(example, titles),
+        **_evidence(example, finished, session),
+    }
+    return await whole_text(finished, example, session, measures)
 
 
 def _evidence(example: Example, finished: Finished, session: Session) -> Mapping[str, float]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from pearl.answer import Session
 from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.methods.base import AnswerOne, Method, Outcome, mapped, prepared
+from pearl.evaluate.methods.base import Method, Outcome, mapped, prepared
 from pearl.lang.library import Library
 from pearl.strategies.baselines import PlanShown
 from pearl.strategies.registry import prepare_own
@@ -19,13 +20,11 @@ NO_REFINEMENT = "pearl-no-refinement"
 _SIZED = "pearl@"
 
 
-def planned(setup: str) -> AnswerOne:
+async def planned(
+    setup: str, example: Example, shared: EvaluationContext, session: Session
+) -> Outcome:
     """Plan with a setup, execute, map."""
-
-    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-        return await mapped(prepared("pearl", setup, shared, session), example, session)
-
-    return answer
+    return await mapped(prepared("pearl", setup, shared, session), example, session)
 
 
 async def plan_shown(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -42,8 +41,8 @@ async def plan_shown(example: Example, shared: EvaluationContext, session: Sessi
 
 def with_size(size: int) -> Method:
     """PEARL with a library that was condensed to so many actions."""
-    about = f"PEARL with {size:,} actions."
-    return Method(f"{_SIZED}{size}", about, planned(f"@{size}"), f"@{size}", prose=True)
+    name, about, setup = f"{_SIZED}{size}", f"PEARL with {size:,} actions.", f"@{size}"
+    return Method(name, about, partial(planned, setup), setup, prose=True)
 
 
 def size_of(name: str) -> int:

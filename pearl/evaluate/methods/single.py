@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pearl.answer import Session, map_answer, read_option
 from pearl.evaluate.context import LIBRARY, STEPWISE, EvaluationContext
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
-from pearl.evaluate.methods.base import AnswerOne, Outcome, concluded, mapped, whole_text
+from pearl.evaluate.methods.base import Outcome, concluded, mapped, whole_text
 from pearl.evaluate.supporting_facts import supported
 from pearl.lang.ast import Plan
 from pearl.lang.builtins import conclusion
@@ -31,22 +32,11 @@ from pearl.strategies.pearl import GivenPlan, shown_plans
 from pearl.strategies.registry import prepare_own, with_retriever
 
 
-def one_step(plan_of: Callable[[str], Plan]) -> AnswerOne:
-    """A plan of one step, which nobody wrote; its answer is mapped to an option.
-
-    Args:
-        plan_of: makes the plan of a question.
-    """
-
-    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-        return await _one_step(plan_of(example.question), example, shared, session)
-
-    return answer
-
-
-async def _one_step(
-    plan: Plan, example: Example, shared: EvaluationContext, session: Session
+async def one_step(
+    plan_of: Callable[[str], Plan], example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
+    """A plan of one step, which nobody wrote, of a question; its answer is mapped to an option."""
+    plan = plan_of(example.question)
     if example.document == NO_DOCUMENT:
         plan = baselines.without_document(plan)
     ready = prepare_own(lambda _: GivenPlan(plan), shared.setups[LIBRARY].library)
@@ -56,9 +46,9 @@ async def _one_step(
 async def rolled_out(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
     """One step that is shown the demonstrations as chains of thought."""
     setup = shared.setup(STEPWISE)
-    demonstrations = shown_plans(setup.demonstrations)
-    plan = baselines.rolled_out_plan(example.question, demonstrations, setup.library)
-    return await _one_step(plan, example, shared, session)
+    shown = shown_plans(setup.demonstrations)
+    plan_of = partial(baselines.rolled_out_plan, shown=shown, library=setup.library)
+    return await one_step(plan_of, example, shared, session)
 
 
 async def multiple_choice(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
@@ -66,13 +56,8 @@ async def multiple_choice(example: Example, shared: EvaluationContext, session: 
 
     Of four options they are the paper's: as given, A↔D B↔C, A↔C B↔D, A↔B C↔D.
 
-    A model may prefer a place to an option. The answer is the one under the
-    order of the data set. A reply that names no option is mapped to one, as an
-    open answer is.
-
-    Raises:
-        ModelError: the model gave no usable answer.
-        RunError: a step has no output.
+    A model may prefer a place to an option. The answer is the one under the order of the data set.
+    A reply that names no option is mapped to one, as an open answer is.
     """
     orders = orders_of(example.options)
     texts = [[example.options[at] for at in order] for order in orders]
@@ -148,33 +133,25 @@ async def retrieve_and_read(
     return replace(outcome, answer=conclusion(finished.text))
 
 
-def in_form(action: str) -> AnswerOne:
+async def in_form(
+    action: str, example: Example, shared: EvaluationContext, session: Session
+) -> Outcome:
     """One reply in a demanded form, whose evidence is measured where it has some.
 
-    Args:
-        action: how the question is asked: one of the library ``asking``.
+    ``action`` is how the question is asked: one of the library ``asking``.
     """
-
-    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-        document = None if example.document == NO_DOCUMENT else example.document
-        plan = baselines.asking_plan(action, example.question)
-        handlers = baselines.asking(session.caller(), document, session.context)
-        library = load_library(baselines.LIBRARY)
-        finished = await _run(plan, example, library, session, handlers)
-        reply = baselines.fields_of(finished.values[baselines.OUTPUT])
-        measures: Mapping[str, float] = {}
-        if "supporting_facts" in reply:
-            measures = supported(
-                example,
-                reply["answer"],
-                reply["supporting_facts"],
-                reply["triples"],
-                session.journal.entries,
-            )
-        outcome = Outcome(None, finished.text, measures=measures)
-        return await concluded(outcome, reply["answer"], example, session)
-
-    return answer
+    document = None if example.document == NO_DOCUMENT else example.document
+    plan = baselines.asking_plan(action, example.question)
+    handlers = baselines.asking(session.caller(), document, session.context)
+    finished = await _run(plan, example, load_library(baselines.LIBRARY), session, handlers)
+    reply = baselines.fields_of(finished.values[baselines.OUTPUT])
+    answer = reply["answer"]
+    measures: Mapping[str, float] = {}
+    if "supporting_facts" in reply:
+        facts, triples = reply["supporting_facts"], reply["triples"]
+        measures = supported(example, answer, facts, triples, session.journal.entries)
+    outcome = Outcome(None, finished.text, measures=measures)
+    return await concluded(outcome, answer, example, session)
 
 
 async def _run(

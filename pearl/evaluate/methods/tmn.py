@@ -1,6 +1,7 @@
 """Talking to agents: hop by hop, as was learned or as a model proposes (CommaQA, section 4).
 
-Beside it what asks no agents: one model reads the facts that they know (section 5).
+Beside it what asks no agents: one model reads the facts that they know (section 5). Each of these
+methods is tried where its ``lacks_`` function finds nothing missing.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from pearl.commaqa.tmn import SEARCH, LanguageModelScorer, Search, Tmn
 from pearl.commaqa.world import World
 from pearl.evaluate.context import LIBRARY, EvaluationContext, HopSearch
 from pearl.evaluate.datasets.base import Example
-from pearl.evaluate.methods.base import AnswerOne, Outcome, whole_text
+from pearl.evaluate.methods.base import Outcome, whole_text
 from pearl.evaluate.methods.single import one_step
 from pearl.lang.library import load_library
-from pearl.lang.source import InputError, Source
+from pearl.lang.source import Source
 from pearl.lang.values import canonical_json, to_json
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import Entry, at_most
@@ -32,39 +33,18 @@ AGENTS = "commaqa"
 
 
 async def by_analogy(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-    """Search for a decomposition as was learned, by asking the world's agents, and run it.
-
-    Raises:
-        InputError: nothing was learned, or the question has no agents.
-        RunError: no decomposition came to an end.
-    """
-    lacking = lacks_learned(shared, example)
-    if shared.search is None or lacking:
-        raise InputError(f"tmn {lacking}")
-    return await _answered(shared.search.with_model, example, session)
+    """Search for a decomposition as was learned, by asking the world's agents, and run it."""
+    assert shared.search
+    return await _answered(partial(shared.search.by, shared.search.scorer), example, session)
 
 
 async def by_model(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-    """Search for a decomposition as a model proposes that is shown some, and run it.
-
-    Raises:
-        InputError: there are no decompositions to show, or the question has no agents.
-        ModelError: the model gave no usable answer.
-        RunError: no decomposition came to an end.
-    """
-    lacking = lacks_decompositions(shared, example)
-    if lacking or not isinstance(example.data, World):
-        raise InputError(f"tmn-model {lacking}")
+    """Search for a decomposition as a model proposes that is shown some, and run it."""
     decompositions = shown_plans(shared.setups[LIBRARY].demonstrations)
     search = shared.search or HopSearch()
     caller = at_most(session.caller(), shared.limits.calls)
-    scorer = LanguageModelScorer(
-        caller,
-        load_library(AGENTS),
-        decompositions,
-        search.budget.width,
-        example.data.language,
-    )
+    library, language = load_library(AGENTS), example.data.language
+    scorer = LanguageModelScorer(caller, library, decompositions, search.budget.width, language)
     return await _answered(partial(search.by, scorer), example, session)
 
 
@@ -72,21 +52,19 @@ PASSAGES = 20
 """Facts that are looked up for a question, where nobody says how many."""
 
 
-def facts_read(chosen: Callable[[World, Example, int], Sequence[str]]) -> AnswerOne:
+async def facts_read(
+    chosen: Callable[[World, Example, int], Sequence[str]],
+    example: Example,
+    shared: EvaluationContext,
+    session: Session,
+) -> Outcome:
     """One step that reads facts of the question's world and asks no agent.
 
-    Args:
-        chosen: which facts, in words; it is given how many a look-up has at most.
+    ``chosen`` says which facts, in words; it is given how many a look-up has at most.
     """
-
-    async def answer(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
-        if lacking := _without_agents(example):
-            raise InputError(f"Reading facts {lacking}")
-        sentences = chosen(example.data, example, shared.passages or PASSAGES)
-        document = Source("facts", "\n".join(sentences))
-        return await one_step(facts_plan)(replace(example, document=document), shared, session)
-
-    return answer
+    sentences = chosen(example.data, example, shared.passages or PASSAGES)
+    document = Source("facts", "\n".join(sentences))
+    return await one_step(facts_plan, replace(example, document=document), shared, session)
 
 
 def gold_facts(world: World, example: Example, _: int) -> Sequence[str]:
@@ -111,7 +89,7 @@ def lacks_facts(_: EvaluationContext, example: Example) -> str:
     """What reading facts lacks; empty where it can begin."""
     if isinstance(example.data, World) and not gold_facts(example.data, example, 0):
         return f"finds no facts_used for question {example.id}: take a file that tells them."
-    return _without_agents(example)
+    return lacks_world(_, example)
 
 
 def searched(entries: Iterable[Entry]) -> Mapping[str, float]:
@@ -129,7 +107,7 @@ def lacks_learned(shared: EvaluationContext, example: Example) -> str:
     """What a search by analogy needs and does not have; empty where it can begin."""
     if shared.search is None or shared.search.model is None:
         return "needs what was learned: name it with --learned FILE."
-    return _without_agents(example)
+    return lacks_world(shared, example)
 
 
 def lacks_decompositions(shared: EvaluationContext, example: Example) -> str:
@@ -139,22 +117,17 @@ def lacks_decompositions(shared: EvaluationContext, example: Example) -> str:
             "needs decompositions to show: name their folder with --demos, and --library "
             f"{AGENTS}; those of questions that are evaluated are not shown."
         )
-    return _without_agents(example)
+    return lacks_world(shared, example)
 
 
 def lacks_world(_: EvaluationContext, example: Example) -> str:
-    """That there are no facts to read; empty where there are."""
-    return _without_agents(example)
-
-
-def _without_agents(example: Example) -> str:
+    """That there are no agents to ask, and no facts to read; empty where there are."""
     if isinstance(example.data, World):
         return ""
     return f"finds no agents to ask question {example.id}: take the data set commaqa."
 
 
 async def _answered(search: Search, example: Example, session: Session) -> Outcome:
-    assert isinstance(example.data, World)
     agents = Agents(example.data)
     given = (load_library(AGENTS), session.caller(), session.context, handlers(agents))
     strategy, frame = Tmn(agents, search, session.journal), Frame(example.document, *given)
