@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
@@ -153,6 +154,36 @@ def test_a_planner_and_a_reader_share_a_run(serve: Serve, tmp_path: Path):
     page = tmp_path / "run.html"
     assert call("runs", "show", "last", "--store", "s.db", "--html", page).code == 0
     assert "calls of right" in page.read_text(encoding="utf-8")
+
+
+def test_of_two_models_the_one_is_held_that_takes_a_grammar(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def one_takes(body: dict[str, Any]) -> Any:
+        if "grammar" not in body:
+            return by_model(body)
+        if body["model"] != "large":
+            return failing(400, "Unrecognized request argument supplied: grammar")
+        proof = re.search(r"heliotrope-[0-9a-f]{8}", body["grammar"])
+        return completion(proof[0]) if proof else by_model(body)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    server = serve(one_takes)
+    options = [word for option in OPTIONS for word in ("--option", option)]
+    words = ("ask", story(tmp_path), QUESTION, *options, "--constrain", "auto", "--store", "s.db")
+    roles = "--planner-model", "large", "--reader-model", "right", "--json"
+    result = call(*words, *roles)
+    assert result.code == 0, result.err
+    assert result.json["option"]["letter"] == "B"
+    held = {entry.path: entry.value for entry in entries("s.db") if entry.kind == "decision"}
+    assert {path: held[path] for path in held if path.endswith("constrained")} == {
+        "plan/1/constrained": "grammar"
+    }
+    sent = [("grammar" in one.body, one.body["model"]) for one in server.asked]
+    assert sent.count((True, "large")) == 2  # The proof, and the plan.
+    assert (False, "large") not in sent
+    assert sent.count((True, "right")) == 1  # The proof alone, which it refused.
+    assert "No grammar was found that the endpoint keeps replies to" in result.json["notice"]
 
 
 def test_a_call_is_kept_for_the_model_that_answered_it(serve: Serve, tmp_path: Path):
