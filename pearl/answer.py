@@ -57,6 +57,12 @@ class Session:
     context: Context = UNLIMITED
     examples: int = 0
 
+    @property
+    def planning(self) -> Context:
+        """The window of who plans."""
+        model = self.engine.model
+        return context_for(model.planner) if isinstance(model, Models) else self.context
+
     def caller(self, watch: Watch | None = None) -> Caller:
         """Asks the model, and keeps the journal.
 
@@ -303,7 +309,8 @@ def start(
     """
     caller = session.caller(watch)
     replies = session.engine.replies
-    return prepared.start(RunInputs(caller, document, session.context, tools, replies, options))
+    given = (session.context, tools, replies, options, session.planning)
+    return prepared.start(RunInputs(caller, document, *given))
 
 
 def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:

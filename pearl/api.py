@@ -125,11 +125,12 @@ async def write_plan(
     prepared = prepare("pearl", planner_of(model).name, _library(library), demonstrations)
     write = narrowed(WritePlan(question, prepared.library, prepared.demonstrations), shown)
     head = heading(question, None, prepared.library, model, prepared.demonstrated)
+    window = context_for(planner_of(model))
     async with open_session(
-        model, head, "plan", store, cache=cache, began=began, constrain=constrain
+        model, head, "plan", store, context=window, cache=cache, began=began, constrain=constrain
     ) as session:
         journal, caller = session.journal, session.caller(watch)
-        planned = await _write_plan(write, caller)
+        planned = await _write_plan(write, caller, context=session.planning)
         if planned.plan:
             journal.decide("plan", print_plan(planned.plan))
         return planned

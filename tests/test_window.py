@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -232,6 +233,29 @@ def test_steps_that_ran_are_not_asked_again(serve: Serve):
     endpoint = serve(windowed(WORDS["OpenAI"]))
     pearl.run_sync(plan, STORY)
     assert sum("EXPLAIN" in one.text for one in endpoint.asked) == 1
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_planner_is_shown_what_fits_its_window(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+):
+    """From the start where the window is known, and else after one refusal."""
+    refusing = windowed(WORDS["vLLM"].replace("4096", "3000"), 3000)
+
+    def script(body: dict[str, Any]) -> Answer:
+        answer = refusing(body)
+        plans = "write reading plans" in body["messages"][0]["content"]
+        return PLAN if plans and isinstance(answer, str) else answer
+
+    if known:
+        monkeypatch.setenv("PEARL_CONTEXT", "3000")
+    endpoint, store = serve(script), str(tmp_path / "runs.db")
+    answer = pearl.ask_sync(Source("s", "Mara lit the lamp."), "Who lit the lamp?", store=store)
+    assert "FIND_CHARACTER" in answer.plan
+    plans = [one for one in endpoint.asked if "write reading plans" in one.text]
+    assert [tokens(one.body) <= 3000 for one in plans] == ([True] if known else [False, True])
+    [said] = [entry.value for entry in entries(store) if entry.path == "plan/fitted"]
+    assert re.fullmatch(r"The planner's window shows it \d\d actions and 1 of 5 dem.*", str(said))
 
 
 def test_the_journal_says_so_and_a_run_resumed_does_as_before(serve: Serve, tmp_path: Path):

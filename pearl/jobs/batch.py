@@ -35,7 +35,7 @@ from pearl.prompts.render import render
 from pearl.runtime.calls import Journal, calls_made
 from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
 from pearl.runtime.loop import RunError
-from pearl.strategies.pearl import direct_plan, narrowed
+from pearl.strategies.pearl import direct_plan, narrowed, within_window
 from pearl.strategies.registry import Prepared, prepare_plan
 
 
@@ -262,7 +262,8 @@ def estimate(index: QuestionIndex, setup: Setup, model: str) -> Estimate:
         InputError: a document cannot be read.
     """
     write = WritePlan("?", setup.prepared.library, setup.prepared.demonstrations)
-    writing = _tokens(narrowed(write, setup.prepared.settings.shown), model)
+    write = narrowed(write, setup.prepared.settings.shown)
+    writing = _tokens(within_window(write, setup.context, Journal()), model)
     calls = read = kept = said = 0.0
     planned, refused, why, sizes = 0, 0, "", dict[str, int]()
     library = setup.plans or setup.prepared.library

@@ -63,7 +63,7 @@ async def refine(
     try:
         for number in range(rounds + 1):
             inner = replace(session, journal=session.journal.under(f"try/{number}"))
-            planned = await write_plan(write, inner.caller(), call, earlier)
+            planned = await write_plan(write, inner.caller(), call, earlier, session.planning)
             if planned.plan is None:
                 # The checker's corrections are used up, so another round would only repeat them.
                 wrong = "No plan passed the checker."

@@ -99,11 +99,11 @@ class LearnedWindow:
             messages: of the prompt that it refused.
             context: the window as it was known so far.
         """
-        limit, texts = context.limit, [message["content"] for message in messages]
-        size = _MARGIN + sum(map(context.count, texts)) + context.free
+        texts = [message["content"] for message in messages]
         most = sum(len(text.encode("utf-8", "replace")) for text in texts) + context.free
-        if said < SMALLEST or said > most or (limit is not None and size > limit):
+        if said < SMALLEST or said > most or not context.holds(messages):
             return False
+        limit = context.limit
         smaller = said if limit is None or said < limit else limit * 4 // 5
         if smaller < said // 2:
             return False
@@ -165,7 +165,7 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
             try:
                 return await ask(replace(request, limit=longest))
             except ModelError as error:
-                size = _MARGIN + sum(context.count(one["content"]) for one in request.messages)
+                size = context.size(request.messages)
                 if not size <= (error.window or 0) < size + longest:
                     raise
                 return await ask(request)
@@ -235,6 +235,14 @@ class Context:
         """Tokens that a prompt may have, of a known window."""
         return (self.limit or 0) - self.free
 
+    def size(self, messages: Sequence[Message]) -> int:
+        """Tokens of a prompt, as an endpoint puts it together."""
+        return _MARGIN + sum(self.count(message["content"]) for message in messages)
+
+    def holds(self, messages: Sequence[Message]) -> bool:
+        """Whether a prompt and its reply fit, as far as is known by now."""
+        return self.limit is None or self.size(messages) <= self.room
+
 
 UNLIMITED = Context()
 """Nothing is known of a window, so nothing is checked."""
@@ -265,7 +273,7 @@ def size_of(document: Source, count: Callable[[str], int]) -> int:
 def size_without_document(call: ExecuteStep | FillSchema, context: Context) -> int:
     """Tokens of a prompt beside the document."""
     bare = call if call.document is None else replace(call, document=_NOTHING)
-    return _MARGIN + sum(context.count(message["content"]) for message in render(bare))
+    return context.size(render(bare))
 
 
 def most_without_document(call: ExecuteStep) -> int:

@@ -106,19 +106,22 @@ class PlanShown:
         caller: asks the model and keeps the journal.
         demonstrations: example plans for the prompt.
         shown: actions that the planner is shown, at most; 0 for all.
+        planning: the window of who plans.
     """
 
     library: Library
     caller: Caller
     demonstrations: tuple[Demonstration, ...] = ()
     shown: int = 0
+    planning: Context = UNLIMITED
 
     async def next(self, run: Run) -> Steps | Return:
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
         decide = self.caller.journal.decide
         write = WritePlan(run.question, self.library, self.demonstrations)
-        planned = await write_plan(narrowed(write, self.shown), self.caller)
+        shown = narrowed(write, self.shown)
+        planned = await write_plan(shown, self.caller, context=self.planning)
         if planned.plan is None:
             decide("plan/fallback", planned.source.text)
             return await GivenPlan(direct_plan(run.question)).next(run)

@@ -23,9 +23,11 @@ from pearl.lang.printer import print_plan
 from pearl.lang.source import InputError, Source, Span, plan_folders, read_source, shipped_plans
 from pearl.lint.checker import check
 from pearl.lint.rules import truncated_line
+from pearl.models.base import ModelError
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
 from pearl.prompts.calls import Call, ContinuePlan, CorrectPlan, Demonstration, WritePlan
+from pearl.prompts.render import render
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
 from pearl.runtime.executor import StepFailure
@@ -61,7 +63,11 @@ class Planned:
 
 
 async def write_plan(
-    write: WritePlan, caller: Caller, first: Call | None = None, earlier: Sequence[Call] = ()
+    write: WritePlan,
+    caller: Caller,
+    first: Call | None = None,
+    earlier: Sequence[Call] = (),
+    context: Context = UNLIMITED,
 ) -> Planned:
     """Have a model write a plan. It never sees a document.
 
@@ -70,18 +76,29 @@ async def write_plan(
         caller: asks the model; its journal has what was set aside and what was rejected.
         first: what to ask to begin with; by default for a new plan.
         earlier: calls that were asked before in vain.
+        context: the window, which a call for a new plan is fitted to.
 
     Raises:
         ModelError: the model gave no usable answer.
     """
     call: Call = first or write
+    if call is write:
+        call = write = within_window(write, context, caller.journal)
     seen: frozenset[str] = frozenset()
     asked = list(earlier)
     decide = caller.journal.decide
     stepless = continued = 0
     for attempt in range(1, CORRECTIONS + 2):
         # A model that repeats its mistake is asked the same again: that is to be a new answer.
-        reply = await caller(call, f"plan/{attempt}", asked.count(call))
+        try:
+            reply = await caller(call, f"plan/{attempt}", asked.count(call))
+        except ModelError as error:
+            # The refusal may have said how long a prompt may be.
+            before, write = write, within_window(write, context, caller.journal)
+            if error.window is None or call is not before or write == before:
+                raise
+            call = write
+            continue
         asked.append(call)
         source = Source(f"plan/{attempt}", _joined(call, reply.text))
         parsed = parse(source)
@@ -178,6 +195,7 @@ class Pearl:
         shown: as `narrowed` takes it.
         document: what the plan will read; None where that is not known.
         context: the model's window, and what to do with a document that is longer.
+        planning: the window of who plans.
     """
 
     library: Library
@@ -188,13 +206,15 @@ class Pearl:
     shown: int = 0
     document: Source | None = None
     context: Context = UNLIMITED
+    planning: Context = UNLIMITED
 
     async def next(self, run: Run) -> Steps | Return:
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
         self._check_window(run.question)
         write = WritePlan(run.question, self.library, self.demonstrations, self.options)
-        planned = await write_plan(narrowed(write, self.shown), self.caller)
+        shown = narrowed(write, self.shown)
+        planned = await write_plan(shown, self.caller, context=self.planning)
         plan = planned.plan
         if plan is None:
             self.caller.journal.decide("plan/fallback", planned.source.text)
@@ -280,6 +300,33 @@ def narrowed(write: WritePlan, most: int) -> WritePlan:
         used[action.name] += len(action.provenance)
     likely = likely_actions(write.question, write.library, most, used)
     return replace(write, listed=frozenset((*likely, *builtins())))
+
+
+def within_window(write: WritePlan, context: Context, journal: Journal) -> WritePlan:
+    """A call for a plan that fits the window with its reply; the journal says what it leaves out.
+
+    The last demonstrations go first, all but one, and then the actions that are least likely to
+    serve the question. What does not fit even so is left to the endpoint.
+
+    Args:
+        write: what is asked.
+        context: the planner's window.
+        journal: is told.
+    """
+    whole = write
+    most = len([name for name in write.listed or write.library.actions if name not in builtins()])
+    while not context.holds(render(write)):
+        if len(write.demonstrations) > 1:
+            write = replace(write, demonstrations=write.demonstrations[:-1])
+        elif most > 1:
+            most = most * 3 // 4
+            write = narrowed(write, most)
+        else:
+            break
+    if write != whole:
+        shown = f"{len(write.demonstrations)} of {len(whole.demonstrations)} demonstrations"
+        journal.decide("plan/fitted", f"The planner's window shows it {most} actions and {shown}.")
+    return write
 
 
 def likely_actions(

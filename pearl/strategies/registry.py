@@ -128,6 +128,7 @@ class RunInputs:
         tools: what can be asked beside the document; None for a search of it.
         replies: where an endpoint's vectors are kept; None for nowhere.
         options: whether an option is chosen from the answer.
+        planning: the window of who plans.
     """
 
     caller: Caller
@@ -136,6 +137,7 @@ class RunInputs:
     tools: Tools | None = None
     replies: ReplyCache | None = None
     options: bool = False
+    planning: Context = UNLIMITED
 
 
 Started: TypeAlias = tuple[Strategy, Frame]
@@ -355,7 +357,8 @@ def _frame(prepared: Prepared, inputs: RunInputs, handlers: Handlers) -> Frame:
 def _pearl(prepared: Prepared, inputs: RunInputs) -> Started:
     inputs, settings = _within(inputs, PLANNED), prepared.settings
     given = (prepared.demonstrations, settings.passes, inputs.options, settings.shown)
-    strategy = Pearl(prepared.library, inputs.caller, *given, inputs.document, inputs.context)
+    windows = (inputs.context, inputs.planning)
+    strategy = Pearl(prepared.library, inputs.caller, *given, inputs.document, *windows)
     return strategy, _frame(prepared, inputs, _retrieving(prepared, inputs))
 
 

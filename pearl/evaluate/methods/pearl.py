@@ -31,7 +31,9 @@ async def plan_shown(example: Example, shared: EvaluationContext, session: Sessi
     """Plan, show the plan with the question in place of executing it, map."""
     setup = shared.setups[LIBRARY]
     ready = prepare_own(
-        lambda caller: PlanShown(setup.library, caller, setup.demonstrations, shared.shown),
+        lambda caller: PlanShown(
+            setup.library, caller, setup.demonstrations, shared.shown, session.planning
+        ),
         setup.library,
     )
     outcome = await mapped(ready, example, session)
