@@ -127,12 +127,7 @@ def handlers(agents: Agents) -> Handlers:
 
 
 def run_hops(hops: Iterable[Hop], agents: Agents) -> list[Value]:
-    """The answers ``#1`` … ``#n``; fewer where a hop has no answer, which ends it.
-
-    Args:
-        hops: a decomposition.
-        agents: who is asked.
-    """
+    """The answers ``#1`` … ``#n`` of a decomposition; fewer where a hop has none, which ends it."""
     answers: list[Value] = []
     for hop in hops:
         answer = run_hop(hop, answers, agents.ask)
@@ -145,15 +140,11 @@ def run_hops(hops: Iterable[Hop], agents: Agents) -> list[Value]:
 def run_hop(
     hop: Hop, answers: Sequence[Value], ask: Callable[[str, str], Value | None]
 ) -> Value | None:
-    """One hop's answer, given the answers before it; None for "no answer".
+    """One hop's answer, given the answers ``#1`` … ``#n`` before it; None for "no answer".
 
-    Args:
-        hop: the hop.
-        answers: ``#1`` … ``#n``.
-        ask: puts a question to the agent of a name, as `Agents.ask`.
-
-    A hop that cannot be asked has none: an unknown operator, an answer that is not there yet, a
-    value of another kind than the operator goes over.
+    ``ask`` puts a question to the agent of a name, as `Agents.ask`. A hop that cannot be asked has
+    no answer: an unknown operator, an answer that is not there yet, a value of another kind than
+    the operator goes over.
     """
     read = _read(hop.operator, hop.question)
     if read is None:

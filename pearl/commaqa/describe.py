@@ -16,10 +16,7 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def figures(worlds: Iterable[World]) -> dict[str, Any]:
-    """The figures of a file, as the paper's table of data sets has them.
-
-    Args:
-        worlds: all of a file.
+    """The figures of all worlds of a file, as the paper's table of data sets has them.
 
     Returns:
         ``questions``, ``worlds`` and ``kinds`` as numbers; and each as mean, least and most:

@@ -61,14 +61,7 @@ def _turns(random: Random) -> _Turn:
 
 
 class _Asking:
-    """A world that a theory can be asked of, and that is asked questions.
-
-    Args:
-        schema: where all of it comes from.
-        theory: what the world is for.
-        random: draws the world, and the things that questions name.
-        turn: decides the words.
-    """
+    """A world that a theory can be asked of; ``turn`` decides the words, ``random`` all else."""
 
     def __init__(self, schema: Schema, theory: Theory, random: Random, turn: _Turn) -> None:
         self.schema, self.random, self.turn = schema, random, turn
@@ -105,10 +98,8 @@ class _Asking:
         return reason
 
     def _about(self, theory: Theory, things: Sequence[str]) -> _Row | str:
-        """A theory asked about some things, one for each of its leaves.
-
-        Returns:
-            The row of the published format, but for its id; or why there is none.
+        """The row of a theory asked about some things, one a leaf, without its id; or why there is
+        none.
         """
         answers: list[Value] = []
         facts: dict[str, None] = {}
@@ -299,11 +290,7 @@ def generate(
 
 
 def _check_fruitful(schema: Schema, seeds: str, theory: Theory) -> None:
-    """Make sure that some world gives a question of a kind.
-
-    Raises:
-        InputError: none of many does; says why the last did not.
-    """
+    """Raise `InputError` where none of many worlds gives a question of a kind, and why not."""
     random = Random(f"{seeds}/{theory.name}")  # noqa: S311 - data, not secrets
     reason = "no world has one way alone for each of its pieces"
     for _ in range(_WORLDS):

@@ -124,11 +124,7 @@ class Learned:
 
 
 def learn_from_gold(worlds: Iterable[World]) -> Learned:
-    """A model of gold decompositions; no agent is asked.
-
-    Args:
-        worlds: with decompositions. A question without one is left out.
-    """
+    """A model of gold decompositions, where there are some; no agent is asked."""
     examples: list[Way] = []
     forms: dict[Form, Counter[str]] = {}
     questions = 0
@@ -159,10 +155,8 @@ def learn_from_gold(worlds: Iterable[World]) -> Learned:
 def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None) -> Learned:
     """A model of questions, answers and agents alone (the paper's open challenge).
 
-    Args:
-        worlds: what is used of them is their agents, examples of valid inputs, and the questions'
-            texts and answers.
-        report: is told what is found, a line at a time.
+    Of the worlds, their agents are used, examples of valid inputs, and the questions' texts and
+    answers. ``report`` is told what is found, a line at a time.
     """
     forms: dict[Form, Counter[str]] = {}
     cases: dict[str, list[Case]] = {}
@@ -323,11 +317,7 @@ def _explain_alone(
 
     An answer has many explanations, most of them wrong, and the words of the question choose among
     them: at first those that the hops say themselves, and then, in turns, those that go with a hop
-    in what was chosen for all questions (hard expectation-maximisation).
-
-    Args:
-        cases: of kinds that there are too few questions of.
-        known: what was found for other questions.
+    in what was chosen for all questions, also of other kinds (hard expectation-maximisation).
     """
     refusals: Refusals = {}
     tried = [(case, _explanations(case, refusals)) for case in cases]
@@ -374,11 +364,7 @@ def _general(moves: tuple[Move, ...], cases: Sequence[Case]) -> tuple[Move, ...]
 
 
 class _Ties:
-    """Which words of questions go with which hops.
-
-    Args:
-        ways: kinds of question, and how each is thought to go.
-    """
+    """Which words of questions go with which hops, by how each is thought to go."""
 
     def __init__(self, ways: Sequence[Way]) -> None:
         self._ways = max(1, len(ways))
@@ -413,9 +399,7 @@ _SWAPPED = {
 def _verified(moves: tuple[Move, ...], left: Sequence[Case]) -> Iterator[Program]:
     """Of a program and its variants, with doubles kept or dropped, those that hold for questions.
 
-    Args:
-        moves: the program.
-        left: the questions. It has to explain `_SUPPORT` of them, or all where there are fewer.
+    One has to explain `_SUPPORT` of them, or all where there are fewer.
     """
     either = [
         (move, replace(move, then=_SWAPPED[move.then])) if move.then in _SWAPPED else (move,)

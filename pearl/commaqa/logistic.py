@@ -68,13 +68,9 @@ def parts_of(pattern: str, entities: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """Hops of a question with so many entities.
+    """Hops of a question, which has so many entities.
 
-    Args:
-        entities: how many the question has.
-        moves: the hops.
-        rests: the entities that each rests on, itself or through earlier ones.
-        places: where each stands.
+    Beside each move: the entities it rests on, itself or through earlier ones, and its place.
     """
 
     entities: int

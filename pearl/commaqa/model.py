@@ -190,11 +190,8 @@ def words_of(text: str) -> tuple[str, ...]:
 def opened(text: str, entities: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """A question with a hole for each entity, and the entities in the order of the holes.
 
-    An entity stands between word boundaries; a longer one comes before one that it holds.
-
-    Args:
-        text: the question.
-        entities: in any order; those that do not occur are left out.
+    An entity stands between word boundaries; a longer one comes before one that it holds. Those
+    that do not occur are left out.
 
     Returns:
         ``("Who threw discus shorter than {1}?", ("48.0",))``.
@@ -216,9 +213,7 @@ def opened(text: str, entities: Iterable[str]) -> tuple[str, tuple[str, ...]]:
 def known_entities(text: str, valid: Collection[str]) -> tuple[str, ...]:
     """What stands in a question that is a valid input of some agent, or a number.
 
-    Args:
-        text: the question.
-        valid: examples of valid inputs, of all types together.
+    ``valid`` has examples of valid inputs, of all types together.
     """
     words = list(_WORD.finditer(text))
     spans = {text[one.start() : other.end()] for one in words for other in words}
@@ -228,11 +223,8 @@ def known_entities(text: str, valid: Collection[str]) -> tuple[str, ...]:
 def strange_entities(text: str, vocabulary: Collection[str]) -> tuple[str, ...]:
     """What stands in a question of no known pattern that is not made of known words.
 
-    Neighbouring words that are strange are one entity, and so is a number.
-
-    Args:
-        text: the question.
-        vocabulary: the words of known patterns, in small letters.
+    Neighbouring words that are strange are one entity, and so is a number. The vocabulary is the
+    words of known patterns, in small letters.
     """
     entities: list[str] = []
     last = -2

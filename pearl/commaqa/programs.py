@@ -257,12 +257,7 @@ def _answer(
 ) -> Value | None:
     """What a hop gives for one case; None for no answer, or an empty one.
 
-    Args:
-        case: whose agents are asked.
-        form: what is asked.
-        mode: once, or for the items of an argument.
-        given: the arguments.
-        mapped: where the argument with the items stands.
+    Where ``mode`` goes over items, those of the argument that stands at the places ``mapped``.
     """
     texts = [as_text(one) for one in given if one is not None]
 
@@ -355,10 +350,7 @@ def _met(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
 
 
 def _pairs(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
-    """Two things that were found out, for one question; those with the fewest hops first.
-
-    Of those with equally many, the ones that do the same with two entities come first.
-    """
+    """Two things that were found out, for one question: fewest hops first, then doing the same."""
 
     def order(pair: tuple[Term, Term]) -> tuple[int, bool]:
         one, other = ([step.form for step in term.steps] for term in pair)

@@ -292,12 +292,8 @@ _FORMS: Mapping[str, tuple[Callable[[Any], object], str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table of a schema, which is read a key at a time.
-
-    Args:
-        path: the file.
-        place: the table's name in it, as ``relations.composed``.
-        data: its keys and values.
+    """A table of a schema that is read a key at a time: its file, its place as
+    ``relations.composed``.
     """
 
     path: str
@@ -355,14 +351,7 @@ class _Table:
         return name
 
     def check_slots(self, text: str, pattern: re.Pattern[str], mark: str, count: int) -> None:
-        """Refuse words that do not have each slot once.
-
-        Args:
-            text: the words.
-            pattern: what a slot looks like.
-            mark: how it is written, as ``${}``.
-            count: how many there are.
-        """
+        """Refuse words that do not have each slot, as ``${}`` marks it, once."""
         numbers = [str(number) for number in range(1, count + 1)]
         slots = " and ".join(map(mark.format, numbers))
         message = f"write {slots} once" if slots else f"no {mark.format('')}"

@@ -92,14 +92,7 @@ async def search(
     TMN-G takes the best proposal at each hop; one that has no answer ends it, without an answer.
     TMN-S asks a proposal only when none that waits is better, so that calls go where they count.
     One that has no answer, or whose agents find nothing, is given up; a filter that keeps nothing
-    is not.
-
-    Args:
-        mode: TMN-G or TMN-S.
-        question: in words.
-        agents: who is asked.
-        scorer: who proposes.
-        budget: where it ends, whatever is proposed.
+    is not. Either ends with its budget, whatever is proposed.
     """
     tried = calls = 0
 

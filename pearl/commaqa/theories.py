@@ -129,13 +129,9 @@ def _check_number(number: int, schema: Schema) -> None:
 
 
 def _nodes(schema: Schema, gives: Iterable[str], most: int, used: frozenset[str]) -> Iterator[Node]:
-    """Pieces that give one of these, with at most so many steps.
+    """Pieces that give one of these, with at most so many steps, those of their parts counted.
 
-    Args:
-        schema: where they are from.
-        gives: what they may stand for.
-        most: steps, with those of their parts.
-        used: pieces and relations that may not come again.
+    Pieces and relations that were used may not come again.
     """
     for piece in schema.pieces.values():
         if piece.gives not in gives or f"piece {piece.name}" in used:
@@ -352,13 +348,7 @@ def can_ask(theory: Theory, relations: frozenset[str], schema: Schema) -> bool:
 
 
 def make_world(schema: Schema, theory: Theory, random: Random) -> PossibleWorld:
-    """Draw a world that a theory can be asked of.
-
-    Args:
-        schema: what there is.
-        theory: what is to be asked.
-        random: decides everything.
-    """
+    """Draw a world that a theory can be asked of; ``random`` decides everything."""
     relations = _chosen_relations(theory, schema, random)
     drawn = {
         name: tuple(random.sample(kind.pool, kind.count)) for name, kind in schema.kinds.items()

@@ -172,13 +172,7 @@ _WORDS = Chars(r"^\"\\{}#\x00-\x1F\x7F-\x9F", 1, 80)
 
 
 def _replies(library: Library, hops: tuple[Hop, ...], width: int) -> Grammar:
-    """The grammar of replies whose every candidate is a hop after these, or ends with the last.
-
-    Args:
-        library: the actions that ask agents.
-        hops: those so far.
-        width: candidates at most.
-    """
+    """The grammar of replies whose every candidate is a hop after these, or ends with the last."""
     words, hop, score = Symbol("WORDS"), Symbol("hop"), Symbol("SCORE")
     name, ask, change = f"a{len(hops) + 1}", Symbol("ask"), Symbol("change")
     last = to_plan(hops).steps[-1].name if hops else ""
@@ -237,11 +231,7 @@ def _problems(reply: dict[str, Any], hops: tuple[Hop, ...]) -> Sequence[str]:
 
 
 def _next_hop(text: str, hops: tuple[Hop, ...]) -> Hop | None:
-    """The hop that a candidate writes; None where the last answer is the question's.
-
-    Raises:
-        HopError: it writes neither.
-    """
+    """The hop that a candidate writes; None for an end. Raises `HopError` where it is neither."""
     parsed = parse(text)
     before, steps = to_plan(hops).steps, parsed.plan.steps
     if parsed.broken:

@@ -291,10 +291,7 @@ class World:
 
 
 def read_worlds(path: str) -> Iterator[World]:
-    """Read a file of worlds.
-
-    Args:
-        path: JSON lines, or one JSON list, in UTF-8.
+    """Read a file of worlds: JSON lines, or one JSON list, in UTF-8.
 
     Raises:
         InputError: the file or a world in it cannot be used; names the line (of JSON lines) or

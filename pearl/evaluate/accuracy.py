@@ -74,12 +74,7 @@ def share_fields(name: str, title: str) -> tuple[Column, Column]:
 
 
 def accuracy_rows(evaluation: Evaluation, split: str | None = None) -> list[Row]:
-    """Each method's accuracy, counted in three ways, as numbers.
-
-    Args:
-        evaluation: whose results.
-        split: one of its splits; None for all.
-    """
+    """Each method's accuracy on a split, or on all, counted in three ways, as numbers."""
     asked = evaluation.count(split)
 
     def row(method: str) -> Row:
@@ -233,10 +228,8 @@ def _size(method: str) -> tuple[str, int]:
 def spread_table(evaluation: Evaluation) -> Table | None:
     """Each method's mean over several sets of demonstrations, and how far they lie apart.
 
-    DecomP's tables average over three sets of prompts (Khot et al., ICLR 2023, section 4).
-
-    Returns:
-        None where one set was shown.
+    DecomP's tables average over three sets of prompts (Khot et al., ICLR 2023, section 4). None
+    where one set was shown.
     """
     if f"{PROMPT_SET}s" not in dict(evaluation.about):
         return None
@@ -349,8 +342,7 @@ def label_rows(evaluation: Evaluation, kind: str) -> list[Row]:
 def order_table(evaluation: Evaluation) -> Table | None:
     """How much the order of the options matters, of methods that tried several (PEARL, appendix).
 
-    Returns:
-        None where no method did.
+    None where no method did.
     """
 
     def row(method: str) -> Row:

@@ -199,11 +199,7 @@ class EvaluationContext:
         return self.setups[self.setup_name(name)]
 
     def digest(self, method: str) -> str:
-        """The hash of what decides a method's answers beside the question.
-
-        Args:
-            method: its name.
-        """
+        """The hash of what decides the answers of the method of a name, beside the question."""
         shown = {
             name: [setup.library.digest, [[one.question, one.plan] for one in setup.demonstrations]]
             for name, setup in self.setups.items()
@@ -251,14 +247,10 @@ class Demonstrations:
 def without_evaluated(
     demonstrations: Demonstrations, examples: Sequence[Example]
 ) -> Demonstrations:
-    """Demonstrations without those whose question is evaluated.
+    """Demonstrations without those whose question is to be evaluated.
 
-    A plan that was refined until its answer was right would otherwise be
-    shown to the planner beside the very question it answers.
-
-    Args:
-        demonstrations: all there are.
-        examples: the questions to be evaluated.
+    A plan that was refined until its answer was right would otherwise be shown to the planner
+    beside the very question it answers.
     """
     asked = {comparable(example.question) for example in examples}
 
@@ -342,9 +334,8 @@ def planned_with(
 ) -> dict[str, tuple[str, ...]]:
     """What each method that is shown a library works with, as a table of a report says it.
 
-    Returns:
-        By method: its library, how many actions it has beside the builtins, how many
-        demonstrations are shown, and who carries out its handlers.
+    By method: its library, how many actions it has beside the builtins, how many demonstrations are
+    shown, and who carries out its handlers.
     """
     found: dict[str, tuple[str, ...]] = {}
     for name, names in setups_in_use(methods, shared).items():

@@ -61,15 +61,10 @@ from pearl.report.document import (
 def summarise(evaluation: Evaluation) -> Report:
     """Everything a reader is shown of an evaluation.
 
-    Args:
-        evaluation: the results, with how many questions were asked.
-
-    Returns:
-        Accuracy in total, with what a question takes, and by split, comparisons
-        with the first method, and, where the results say enough: answers and
-        their evidence, accuracy by kind of question and by size of the library,
-        consistency across orders of the options, plans, and calls, tokens and
-        cost.
+    Accuracy in total, with what a question takes, and by split, comparisons with the first method,
+    and, where the results say enough: answers and their evidence, accuracy by kind of question and
+    by size of the library, consistency across orders of the options, plans, and calls, tokens and
+    cost.
     """
     total, *others = overall_tables(evaluation)
     blocks: list[Block | None] = [
@@ -125,13 +120,9 @@ _SPENT: Mapping[str, Column] = {
 def overall_tables(evaluation: Evaluation) -> list[Table]:
     """Accuracy in total, with what a question takes, and how it is in each split.
 
-    Args:
-        evaluation: the results.
-
-    Returns:
-        The first table has calls, tokens, cost and seconds where they are known.
-        The other ways to count accuracy follow in a table of their own where they
-        differ from the first; where nothing was spent they stand in it.
+    The first table has calls, tokens, cost and seconds where they are known. The other ways to
+    count accuracy follow in a table of their own where they differ from the first; where nothing
+    was spent they stand in it.
     """
     total, *by_split = accuracy_tables(evaluation)
     rows = [
@@ -179,8 +170,7 @@ def planning_table(evaluation: Evaluation) -> Table | None:
 def agents_table(evaluation: Evaluation) -> Table | None:
     """What was asked of CommaQA's agents, and how much of it none could read.
 
-    Returns:
-        None where no agent was asked.
+    None where no agent was asked.
     """
 
     def row(method: str) -> Row:
@@ -202,8 +192,8 @@ def agents_table(evaluation: Evaluation) -> Table | None:
 def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
     """Comparisons with the first method.
 
-    On the questions both have, in total and in each split; and over all
-    questions, where some have no result: those count as wrong.
+    On the questions both have, in total and in each split; and over all questions, where some have
+    no result: those count as wrong.
     """
     first, *others = evaluation.methods
     if not others:
@@ -242,12 +232,9 @@ def comparison_tables(evaluation: Evaluation) -> Iterator[Table]:
 def comparison_rows(
     evaluation: Evaluation, split: str | None = None, *, fill: bool = False
 ) -> list[Row]:
-    """Each method but the first compared with the first, as numbers.
+    """Each method but the first compared with the first, as numbers, on a split or on all.
 
-    Args:
-        evaluation: whose results.
-        split: one of its splits; None for all.
-        fill: whether a question without a result counts as a wrong one.
+    Where ``fill`` says so, a question without a result counts as a wrong one.
     """
     empty: dict[Any, float] = {}
     if fill:
@@ -291,17 +278,13 @@ MOST_USED = 10
 
 
 def plan_statistics(texts: Iterable[str]) -> Row:
-    """Plans in figures.
-
-    Args:
-        texts: plans, as models or Pearl wrote them.
+    """Plans in figures, as models or Pearl wrote them.
 
     Returns:
-        ``plans`` with at least one step, and texts without any (``unreadable``);
-        ``steps`` and ``distinct_actions``, means a plan; ``inventing``, plans that
-        declare an action that the library lacks; ``invented``, in how many plans
-        each is declared; ``actions``, how many steps call each, the most used
-        first and equally used ones by name.
+        ``plans`` with at least one step, and texts without any (``unreadable``); ``steps`` and
+        ``distinct_actions``, means a plan; ``inventing``, plans that declare an action that the
+        library lacks; ``invented``, in how many plans each is declared; ``actions``, how many steps
+        call each, the most used first and equally used ones by name.
     """
     parsed = [parse(text).plan for text in texts]
     plans = [plan for plan in parsed if plan.steps]
@@ -382,8 +365,7 @@ NO_TOKENS = (
 def spending_blocks(evaluation: Evaluation) -> Iterator[Text | Table | Chart]:
     """Calls, tokens and cost a question, and a chart of them against accuracy.
 
-    Returns:
-        Nothing where no call is recorded.
+    Nothing where no call is recorded.
     """
     rows = spending_rows(evaluation)
     if not any(row["calls"] for row in rows):
@@ -469,12 +451,8 @@ _SCORES = re.compile(
 def means_of(evaluation: Evaluation) -> dict[str, float]:
     """The means of the first method's measures.
 
-    Scores count over all questions asked, those without any as 0; other
-    measures, as hops, over the questions that have them. Calls of agents are
-    summed up.
-
-    Args:
-        evaluation: what is summed up.
+    Scores count over all questions asked, those without any as 0; other measures, as hops, over the
+    questions that have them. Calls of agents are summed up.
     """
     values: dict[str, list[float]] = {}
     for result in evaluation.results_of(evaluation.methods[0]):

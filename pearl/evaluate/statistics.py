@@ -74,15 +74,12 @@ class Paired:
 def interval(scores: Sequence[float]) -> Interval | None:
     """The mean of scores with its 95 % interval, by the percentile bootstrap (10,000 resamples).
 
-    Resamples of equal scores are all equal, so that a bootstrap would call a
-    mean certain that five questions gave. There Wilson's interval for a share
-    (1927) is taken instead, whose width depends on the number of scores alone.
+    Resamples of equal scores are all equal, so that a bootstrap would call a mean certain that five
+    questions gave. There Wilson's interval for a share (1927) is taken instead, whose width depends
+    on the number of scores alone.
 
     Args:
-        scores: one a question, from 0 to 1.
-
-    Returns:
-        None where there are no scores.
+        scores: one a question, from 0 to 1; without any there is no interval.
     """
     if len(set(scores)) != 1:
         return _bootstrap(scores) if scores else None
@@ -122,18 +119,12 @@ def _bootstrap(scores: Sequence[float]) -> Interval:
 
 
 def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> Paired | None:
-    """Compare two methods on the questions that both have.
+    """Compare two methods, by their scores, on the questions that both have; None where they have
+    none.
 
-    Where all scores are 0 or 1, by McNemar's test in its exact form: a
-    binomial test on the questions that one of the two alone has right. Else by
-    a permutation test that flips the signs of the differences at random.
-
-    Args:
-        first: scores by question.
-        second: the other method's.
-
-    Returns:
-        None where they have no question in common.
+    Where all scores are 0 or 1, by McNemar's test in its exact form: a binomial test on the
+    questions that one of the two alone has right. Else by a permutation test that flips the signs
+    of the differences at random.
     """
     pairs = [(score, second[key]) for key, score in first.items() if key in second]
     if not pairs:
@@ -156,12 +147,7 @@ def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """The two-sided p-value of McNemar's test in its exact form.
-
-    Args:
-        only_first: questions that only the first method has right.
-        only_second: questions that only the second has right.
-    """
+    """The two-sided p-value of McNemar's exact test: questions that one method alone has right."""
     from scipy.stats import binomtest
 
     if not only_first + only_second:
@@ -172,8 +158,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
 def sign_flip(differences: Sequence[float]) -> float:
     """The two-sided p-value of a paired permutation test, with 10,000 random sets of signs.
 
-    Args:
-        differences: of the scores, one a question.
+    The differences are those of the scores, one a question.
     """
     import numpy as np
 

@@ -243,11 +243,7 @@ _MEASURED = re.compile(
 def evidence_table(evaluation: Evaluation) -> Table | None:
     """Exact match and F1 of answers, supporting facts, triples and all of them, and the form.
 
-    Args:
-        evaluation: the results.
-
-    Returns:
-        None where no reply was demanded in a form, and no F1 is measured.
+    None where no reply was demanded in a form, and no F1 is measured.
     """
     if not any({"format", "f1"} & result.measures.keys() for result in evaluation.results):
         return None
@@ -294,14 +290,8 @@ _FOUND = {
 def found_table(evaluation: Evaluation) -> Table | None:
     """Right answers whose paragraphs were not all found, and of which kind wrong ones are.
 
-    FSM's paper tells right answers that rest on nothing from those that rest on what was found,
-    and five kinds of error, by hand. Here a run says which it was.
-
-    Args:
-        evaluation: the results.
-
-    Returns:
-        None where no search is measured.
+    FSM's paper tells right answers that rest on nothing from those that rest on what was found, and
+    five kinds of error, by hand. Here a run says which it was. None where no search is measured.
     """
 
     def row(method: str) -> dict[str, int]:

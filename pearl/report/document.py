@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 Align: TypeAlias = Literal["left", "right"]
@@ -132,19 +133,39 @@ class Chart:
         return f"{value:,.{self.digits}f}{self.unit}"
 
     @property
+    def points(self) -> list[Point]:
+        """The points of all series, in order."""
+        return [point for series in self.series for point in series.points]
+
+    @property
+    def plots(self) -> list[tuple[str, list[Point]]]:
+        """What is drawn alike, under its name in a legend: series, their points from left to right.
+
+        Of a scatter it is each point, as names beside the points would meet.
+        """
+        if self.kind == "scatter":
+            return [
+                (point_name(one, point), [point]) for one in self.series for point in one.points
+            ]
+        by_place = attrgetter("x")
+        return [(series.name, sorted(series.points, key=by_place)) for series in self.series]
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The labels of all points, each once, in order."""
-        return tuple(
-            dict.fromkeys(point.label for series in self.series for point in series.points)
-        )
+        return tuple(dict.fromkeys(point.label for point in self.points))
+
+    @property
+    def last(self) -> float:
+        """Where the last point stands; 0 without any."""
+        return max((point.x for point in self.points), default=0.0)
 
     @property
     def end(self) -> float:
         """Where the axis of the values ends."""
         if self.top is not None:
             return self.top
-        ends = [point.high or point.y for series in self.series for point in series.points]
-        return max(ends, default=0.0) * 1.05 or 1.0
+        return max((point.high or point.y for point in self.points), default=0.0) * 1.05 or 1.0
 
 
 Block: TypeAlias = Text | Table | Chart
@@ -203,13 +224,7 @@ def words(key: str, title: str) -> Column:
 
 
 def figure(key: str, title: str, show: Callable[[Any], str]) -> Column:
-    """A column of numbers.
-
-    Args:
-        key: where the number stands in a row.
-        title: the column's.
-        show: a number as a reader sees it.
-    """
+    """A column of the numbers that stand under ``key`` of a row, as ``show`` has them."""
     return Column(title, show=lambda row: show(row[key]))
 
 

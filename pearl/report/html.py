@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.text import printable
-from pearl.report.document import Chart, Point, Report, described, point_name
+from pearl.report.document import Chart, Point, Report, described
 from pearl.report.terminal import text_chart
 
 if TYPE_CHECKING:
@@ -154,18 +154,11 @@ def _bars(axes: Axes, chart: Chart) -> None:
 
 
 def _points(axes: Axes, chart: Chart) -> None:
-    """Lines, or points that the legend names: names beside them would meet."""
+    """Lines, or points that the legend names."""
     is_line = chart.kind == "line"
-    plots = [
-        (series.name if len(chart.series) > 1 else None, sorted(series.points, key=lambda at: at.x))
-        for series in chart.series
-    ]
-    if not is_line:
-        labelled = [(series, point) for series in chart.series for point in series.points]
-        plots = [(point_name(series, point), [point]) for series, point in labelled]
-    for at, (name, points) in enumerate(plots):
+    for at, (name, points) in enumerate(chart.plots):
         colour, mark = _FILLS[at % len(_FILLS)], _MARKS[at % len(_MARKS)]
-        label = None if name is None else _label(name)
+        label = _label(name) if len(chart.series) > 1 or not is_line else None
         over, values = [point.x for point in points], [point.y for point in points]
         if is_line:
             axes.plot(over, values, "o-", color=colour, label=label)
@@ -173,9 +166,8 @@ def _points(axes: Axes, chart: Chart) -> None:
             _interval(axes, (point.x, point.y), "yerr", point, colour if is_line else _DIM)
         if not is_line:
             axes.plot(over, values, mark, color=colour, linestyle="none", label=label)
-    last = max((point.x for series in chart.series for point in series.points), default=0.0)
     axes.grid(axis="y" if is_line else "both")
-    axes.set_xlim(0, last * (1.06 if is_line else 1.1) or 1)
+    axes.set_xlim(0, chart.last * (1.06 if is_line else 1.1) or 1)
     axes.set_ylim(chart.bottom, chart.end)
     axes.set_xlabel(_label(chart.x_label))
     axes.set_ylabel(_label(chart.y_label))

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from pearl.lang.text import printable
-from pearl.report.document import Chart, Report, Table, parts, point_name
+from pearl.report.document import Chart, Report, Table, parts
 
 WIDTH = 130
 """Characters of a row above which a table's columns go on below."""
@@ -82,10 +82,8 @@ def _row(cells: Sequence[str]) -> str:
 def _chart(chart: Chart) -> Iterator[str]:
     yield "\\begin{figure}[htbp]\n\\centering\n\\begin{tikzpicture}\n\\begin{axis}["
     places = {label: at for at, label in enumerate(chart.labels)}
-    last = max((point.x for series in chart.series for point in series.points), default=0.0)
     x_label, y_label = _text(chart.x_label), _text(chart.y_label)
-    # The plots: marks, name for the legend, points.
-    plots = [("mark=*", series.name, list(series.points)) for series in chart.series]
+    marks = ["mark=*"] * len(chart.plots)
     if chart.kind == "bars":
         rows = len(places) * len(chart.series)
         names = ",".join(f"{{{_text(label)}}}" for label in places)
@@ -99,7 +97,7 @@ def _chart(chart: Chart) -> Iterator[str]:
             "xmajorgrids, axis x line*=bottom, axis y line*=left, ytick style={draw=none}",
             "reverse legend",
         ]
-        plots = [("fill, draw=none", name, points) for _, name, points in plots]
+        marks = ["fill, draw=none"] * len(marks)
     elif chart.kind == "line":
         settings = [
             "width=0.8\\linewidth, height=6cm",
@@ -107,22 +105,17 @@ def _chart(chart: Chart) -> Iterator[str]:
             f"xmin=0, ymin={chart.bottom:g}, ymax={chart.end:.6g}",
             "ymajorgrids, axis x line*=bottom, axis y line*=left",
         ]
-        plots = [(mark, name, sorted(points, key=lambda at: at.x)) for mark, name, points in plots]
     else:
         settings = [
             "width=0.66\\linewidth, height=6.5cm",
             f"xlabel={{{x_label}}}, ylabel={{{y_label}}}",
-            f"xmin=0, xmax={last * 1.1 or 1:.6g}, ymin={chart.bottom:g}, ymax={chart.end:.6g}",
+            f"xmin=0, xmax={chart.last * 1.1 or 1:.6g}",
+            f"ymin={chart.bottom:g}, ymax={chart.end:.6g}",
             "grid=major, axis x line*=bottom, axis y line*=left, scaled x ticks=false",
             "xticklabel style={/pgf/number format/fixed, /pgf/number format/precision=4}",
             "legend style={at={(1.03,1)}, anchor=north west, draw=none, font=\\small}",
         ]
-        # Points that the legend names: names beside them would meet.
-        labelled = [(series, point) for series in chart.series for point in series.points]
-        plots = [
-            (f"only marks, mark={_MARKS[at % len(_MARKS)]}", point_name(series, point), [point])
-            for at, (series, point) in enumerate(labelled)
-        ]
+        marks = [f"only marks, mark={_MARKS[at % len(_MARKS)]}" for at in range(len(marks))]
     named = chart.kind == "scatter" or len(chart.series) > 1
     if chart.kind != "scatter" and named:
         legend = "legend style={at={(0.5,1.03)}, anchor=south, draw=none}, legend columns=2"
@@ -131,9 +124,9 @@ def _chart(chart: Chart) -> Iterator[str]:
     yield from (f"  {setting}," for setting in settings)
     yield "]"
     axis = "x" if chart.kind == "bars" else "y"
-    numbered = list(enumerate(plots))
+    numbered = list(enumerate(zip(marks, chart.plots, strict=True)))
     # Series of bars stack upwards, whichever way the axis runs.
-    for at, (how, name, points) in reversed(numbered) if axis == "x" else numbered:
+    for at, (how, (name, points)) in reversed(numbered) if axis == "x" else numbered:
         yield (
             rf"\addplot[{how}, color={_COLOURS[at % len(_COLOURS)]}, error bars/{axis} dir=both, "
             rf"error bars/{axis} explicit, error bars/error bar style={{black}}] coordinates {{"

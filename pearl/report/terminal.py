@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from pearl.lang.text import cells, printable
-from pearl.report.document import Chart, Point, Report, Table, Text, parts, point_name, wide
+from pearl.report.document import Chart, Point, Report, Table, Text, parts, wide
 
 WIDTH = 100
 """Columns where nobody says how many there are."""
@@ -121,12 +121,7 @@ def _pad(text: str, width: int, *, right: bool = False) -> str:
 
 
 def text_chart(chart: Chart, width: int) -> list[str]:
-    """A chart as lines of text.
-
-    Args:
-        chart: what to draw.
-        width: columns there are.
-    """
+    """A chart as lines of text, in so many columns."""
     return list((_scatter if chart.kind == "scatter" else _bars)(chart, width))
 
 
@@ -136,10 +131,9 @@ def _bars(chart: Chart, width: int) -> Iterator[str]:
     def label(point: Point) -> str:
         return _fit(f"{point.x:g}" if chart.kind == "line" else point.label, _LABEL)
 
-    points = [point for series in chart.series for point in series.points]
-    margin = max((cells(label(point)) for point in points), default=0)
-    values = max((len(chart.shown(point.y)) for point in points), default=0)
-    spreads = max((len(_interval(chart, point)) for point in points), default=0)
+    margin = max((cells(label(point)) for point in chart.points), default=0)
+    values = max((len(chart.shown(point.y)) for point in chart.points), default=0)
+    spreads = max((len(_interval(chart, point)) for point in chart.points), default=0)
     room = max(_BAR.start, min(_BAR.stop - 1, width - margin - values - spreads - 6))
     for number, series in enumerate(chart.series):
         if len(chart.series) > 1:
@@ -161,14 +155,13 @@ def _interval(chart: Chart, point: Point) -> str:
 
 def _scatter(chart: Chart, width: int) -> Iterator[str]:
     """Letters in a frame, and what each stands for."""
-    points = [point for series in chart.series for point in series.points]
-    marks = [*_MARKS, *"·" * len(points)]
-    last = max((point.x for point in points), default=0.0) * 1.05 or 1.0
+    marks = [*_MARKS, *"·" * len(chart.points)]
+    last = chart.last * 1.05 or 1.0
     top, bottom = chart.shown(chart.end), chart.shown(chart.bottom)
     margin = max(len(top), len(bottom))
     room = max(_BAR.start, min(60, width - margin - 4))
     grid = [[" "] * room for _ in range(_HIGH)]
-    for mark, point in zip(marks, points, strict=False):
+    for mark, point in zip(marks, chart.points, strict=False):
         height = (point.y - chart.bottom) / (chart.end - chart.bottom)
         line = grid[_HIGH - 1 - round(min(1.0, max(0.0, height)) * (_HIGH - 1))]
         column = round(min(1.0, max(0.0, point.x / last)) * (room - 1))
@@ -180,9 +173,8 @@ def _scatter(chart: Chart, width: int) -> Iterator[str]:
     end = _number(last)
     label = _fit(chart.x_label, room - len(end) - 3)
     yield f"{'':{margin}}  0{label:^{room - len(end) - 1}}{end}"
-    names = [point_name(series, point) for series in chart.series for point in series.points]
-    margin = min(_LABEL, max(map(cells, names), default=0))
-    for mark, point, name in zip(marks, points, names, strict=False):
+    margin = min(_LABEL, max((cells(name) for name, _ in chart.plots), default=0))
+    for mark, (name, [point]) in zip(marks, chart.plots, strict=False):
         shown = f"{_pad(_fit(name, margin), margin)}  {chart.shown(point.y)}"
         shown = f"{shown}  {_interval(chart, point)}".rstrip()
         yield f"  {mark}  {shown}  at {_number(point.x)}"

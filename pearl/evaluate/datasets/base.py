@@ -122,10 +122,7 @@ def read_objects(path: str, what: str, key: str = "") -> Iterator[tuple[str, dic
 
 
 def with_unique_ids(examples: Iterable[tuple[str, Example]]) -> Iterator[Example]:
-    """Examples, each under an id of its own.
-
-    Args:
-        examples: each with its place.
+    """Examples, each under an id of its own, given each with its place.
 
     Raises:
         InputError: an id comes again.

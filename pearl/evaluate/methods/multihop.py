@@ -109,12 +109,7 @@ def _evidence(example: Example, finished: Finished, session: Session) -> Mapping
 def recall(example: Example, titles: Sequence[str]) -> Mapping[str, float]:
     """The share of gold paragraphs among those named: ``recall``, ``recall_at_2`` and at 5.
 
-    Args:
-        example: the question with its gold.
-        titles: those that searches named, in order.
-
-    Returns:
-        Nothing where there are no gold paragraphs.
+    ``titles`` are those that searches named, in order. Nothing where there are no gold paragraphs.
     """
 
     def plain(title: str) -> str:

@@ -86,10 +86,6 @@ PAPER = ((0, 1, 2, 3), (3, 2, 1, 0), (2, 3, 0, 1), (1, 0, 3, 2))
 def orders_of(options: Sequence[str], count: int = 4) -> tuple[tuple[int, ...], ...]:
     """Orders in which every option stands at each place once, as far as the count goes.
 
-    Args:
-        options: those to be put in order.
-        count: how many orders are wanted, at most.
-
     Returns:
         For each order the options' places in the first one.
     """
