@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -74,16 +74,17 @@ def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[Checked]:
     """
     first = list(islice(texts, FEW + 1))
     if len(first) <= FEW:
-        checker = _Checker(checks)
+        checker = _Checker(replace(checks, cache=False), load)
         for given in first:
-            project = checker.project(given.source, load)
-            yield checker.told(given.source, checker.found(given, project))
+            yield from checker.many([given])
         return
     load_for(first[0].source, checks.libraries)
     rest = chain(first, texts)
     del first
     chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
-    cores = _cores()
+    # How many processors this process may use, where the system says.
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    cores = len(allowed) or os.cpu_count() or 1
     if cores == 1:
         checker = _Checker(checks)
         for chunk in chunks:
@@ -111,13 +112,6 @@ def check_all(texts: Iterator[Input], checks: Checks) -> Iterator[Checked]:
         pool.shutdown(cancel_futures=True)
 
 
-def _cores() -> int:
-    """How many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _leave_interrupts() -> None:
     """Ctrl-C reaches every process at a terminal; the first one ends the others."""
     import signal
@@ -125,23 +119,17 @@ def _leave_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-@lru_cache(maxsize=1)
-def _checker(checks: Checks) -> _Checker:
-    """A worker's, which keeps what it has loaded from chunk to chunk."""
-    return _Checker(checks)
-
-
 def _check(checks: Checks, chunk: list[Input]) -> list[Checked]:
     """A worker's task: some of many texts."""
     return _checker(checks).many(chunk)
 
 
+@dataclass(frozen=True)
 class _Project:
     """What texts are checked against."""
 
-    def __init__(self, library: Library, selection: Selection) -> None:
-        self.library = library
-        self.selection = selection
+    library: Library
+    selection: Selection
 
     @cached_property
     def base(self) -> bytes:
@@ -159,62 +147,63 @@ class _Project:
 class _Checker:
     """Checks texts, and keeps libraries, and what it found, for the next ones."""
 
-    def __init__(self, checks: Checks) -> None:
-        self._checks = checks
-        self._projects: dict[tuple[tuple[str, ...], Path | None], _Project] = {}
-
-    def project(
+    def __init__(
         self,
-        source: Source,
+        checks: Checks,
         read: Callable[[tuple[str, ...], Path | None], Library] = load_quietly,
-    ) -> _Project:
-        """What a text is checked against, which is read once."""
-        names, folder = own_libraries(source, self._checks.libraries), folder_of(source)
-        if (names, folder) not in self._projects:
-            selection = selection_for(self._checks.select, self._checks.ignore, folder)
-            self._projects[names, folder] = _Project(read(names, folder), selection)
-        return self._projects[names, folder]
-
-    def found(self, given: Input, project: _Project) -> list[Diagnostic]:
-        """What is found in a text."""
-        library, selection = project.library, project.selection
-        if given.kind is Kind.LIBRARY:
-            return check_library(given.source, selection, library)
-        return check(parse(given.source), library, selection)
-
-    def told(self, source: Source, found: list[Diagnostic]) -> Checked:
-        """What came of a text."""
-        form = self._checks.form
-        said = RENDERERS[form].part(Report(source, found)) if form and found else ""
-        errors = sum(one.severity is Severity.ERROR for one in found)
-        return Checked(tuple(one.code for one in found), errors, said)
-
-    def many(self, chunk: list[Input]) -> list[Checked]:
-        """What came of some of many texts; what the cache knows is not looked for again."""
-        from pearl.lint.cache import key_of
-
-        keys = [
-            key_of(given.source.text, self.project(given.source).base)
-            if self._cache and given.kind is Kind.PLAN
-            else b""
-            for given in chunk
-        ]
-        known = self._cache.get(keys) if self._cache else {}
-        fresh: dict[bytes, list[Diagnostic]] = {}
-        told = []
-        for given, key in zip(chunk, keys, strict=True):
-            found = known.get(key)
-            if found is None:
-                found = self.found(given, self.project(given.source))
-                if key:
-                    fresh[key] = found
-            told.append(self.told(given.source, found))
-        if self._cache and fresh:
-            self._cache.put(fresh)
-        return told
+    ) -> None:
+        self._checks = checks
+        self._read = read
+        self._projects: dict[tuple[tuple[str, ...], Path | None], _Project] = {}
 
     @cached_property
     def _cache(self) -> Cache | None:
         from pearl.lint.cache import Cache, cache_file
 
         return Cache(cache_file()) if self._checks.cache else None
+
+    def _project(self, source: Source) -> _Project:
+        """What a text is checked against, which is read once."""
+        names, folder = own_libraries(source, self._checks.libraries), folder_of(source)
+        if (names, folder) not in self._projects:
+            selection = selection_for(self._checks.select, self._checks.ignore, folder)
+            self._projects[names, folder] = _Project(self._read(names, folder), selection)
+        return self._projects[names, folder]
+
+    def many(self, chunk: list[Input]) -> list[Checked]:
+        """What came of some texts; what the cache knows is not looked for again."""
+        keys, known = [b""] * len(chunk), dict[bytes, list[Diagnostic]]()
+        if self._cache:
+            from pearl.lint.cache import key_of
+
+            keys = [
+                key_of(given.source.text, self._project(given.source).base)
+                if given.kind is Kind.PLAN
+                else b""
+                for given in chunk
+            ]
+            known = self._cache.get(keys)
+        fresh: dict[bytes, list[Diagnostic]] = {}
+        checked = []
+        for given, key in zip(chunk, keys, strict=True):
+            found = known.get(key)
+            if found is None:
+                project = self._project(given.source)
+                library, selection = project.library, project.selection
+                if given.kind is Kind.LIBRARY:
+                    found = check_library(given.source, selection, library)
+                else:
+                    found = check(parse(given.source), library, selection)
+                if key:
+                    fresh[key] = found
+            form = self._checks.form
+            said = RENDERERS[form].part(Report(given.source, found)) if form and found else ""
+            errors = sum(one.severity is Severity.ERROR for one in found)
+            checked.append(Checked(tuple(one.code for one in found), errors, said))
+        if self._cache and fresh:
+            self._cache.put(fresh)
+        return checked
+
+
+_checker = lru_cache(maxsize=1)(_Checker)
+"""A worker's checker, which keeps what it has loaded from chunk to chunk."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ import click
 
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
-from pearl.cli.output import BAR_EVERY, emit_json
+from pearl.cli.output import bar, emit_json, watched
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable, printable_lines
 
@@ -94,28 +93,9 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     Yields:
         A function to tell of the bytes that are read, and of how many.
     """
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
+    if quiet or not watched():
         yield lambda done, of: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        BarColumn(),
-        DownloadColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-        shown = 0.0
-
-        def told(done: int, of: int) -> None:
-            nonlocal shown
-            now = time.monotonic()
-            if now - shown > BAR_EVERY or done >= of:
-                shown = now
-                said = "reading" if done < of else "writing the index"
-                bar.update(task, total=of, completed=done, description=said)
-
-        yield told
+    with bar("bar", "bytes", "{task.description}", "left") as update:
+        doing = ("writing the index", "reading")
+        yield lambda done, of: update(total=of, completed=done, description=doing[done < of])

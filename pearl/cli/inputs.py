@@ -106,21 +106,16 @@ def _inputs(path: str) -> Iterator[Input | InputError]:
     try:
         if path.endswith(".jsonl"):
             for name, line in read_lines(path, "plan"):
-                yield _row(name, line)
+                try:
+                    text = plan_row(decoded(name, line, "row").text, name)["plan"]
+                    yield Input(Source(name, text), Kind.PLAN, row=True)
+                except InputError as error:
+                    yield error
         else:
             source = read_source(path, "plan")
             yield Input(source, kind_of(source))
     except InputError as error:
         yield error
-
-
-def _row(name: str, line: bytes) -> Input | InputError:
-    """The plan of a row, or what is wrong with the row."""
-    try:
-        text = plan_row(decoded(name, line, "row").text, name)["plan"]
-    except InputError as error:
-        return error
-    return Input(Source(name, text), Kind.PLAN, row=True)
 
 
 def kind_of(source: Source) -> Kind:
@@ -196,30 +191,22 @@ def folder_of(source: Source) -> Path | None:
 def selection_for(select: Sequence[str], ignore: Sequence[str], folder: Path | None) -> Selection:
     """Which rules speak: as was said, else as the project says that a folder is in.
 
-    Raises:
-        InputError: no rule's code starts so, or the project's settings cannot be read.
-    """
-    config = read_config(folder)
-    return read_selection(select or config.select, ignore or config.ignore)
-
-
-def read_selection(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Selection:
-    """Which rules speak, by prefixes of their codes.
-
     Args:
         select: prefixes of codes that are on, several of them in a text where commas or spaces
             stand between them; none means the rules that are on by default.
         ignore: the same of codes that are off.
+        folder: whose project counts; by default the working folder's.
 
     Raises:
-        InputError: no rule's code starts so.
+        InputError: no rule's code starts so, or the project's settings cannot be read.
     """
     from pearl.lint.checker import Selection
     from pearl.lint.rules import RULES
 
+    config = read_config(folder)
     on, off = (
         tuple(code.upper() for group in groups for code in group.replace(",", " ").split())
-        for groups in (select, ignore)
+        for groups in (select or config.select, ignore or config.ignore)
     )
     for code in (*on, *off):
         if not any(rule.code.startswith(code) for rule in RULES):

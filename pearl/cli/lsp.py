@@ -22,7 +22,7 @@ def lsp_command(as_json: bool, given: Options) -> None:
     Editors start it themselves (docs/editor.md). What a plan is checked with is what pearl lint
     in its folder would take.
     """
-    from pearl.cli.inputs import read_config, read_selection
+    from pearl.cli.inputs import read_config, selection_for
     from pearl.lang.source import InputError
 
     try:
@@ -42,9 +42,8 @@ def lsp_command(as_json: bool, given: Options) -> None:
 
     def settings(folder: Path) -> Settings:
         """As ``pearl lint`` has them in a folder."""
-        config = read_config(folder)
-        selection = read_selection(config.select, config.ignore)
-        return Settings(given.libraries or config.library, selection)
+        chosen = given.libraries or read_config(folder).library
+        return Settings(chosen, selection_for((), (), folder))
 
     left = serve(settings)
     raise click.exceptions.Exit(0 if left else 1)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -135,18 +136,14 @@ def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> 
     from pearl.models.base import ModelError
     from pearl.runtime.loop import RunError
 
-    names: list[str] = []
+    data: dict[str, str] = {}
     try:
-        return asyncio.run(work(names.append))
+        return asyncio.run(work(lambda name: data.update(run=name)))
     except (ModelError, RunError) as error:
-        raise NoAnswer(str(error), _named(names)) from None
+        raise NoAnswer(str(error), data) from None
     except KeyboardInterrupt:
-        kept = f" What was done until then: pearl runs show {names[0]}" if names else ""
-        raise Stopped(f"Stopped.{kept}", _named(names)) from None
-
-
-def _named(names: list[str]) -> dict[str, Any]:
-    return {"run": names[0]} if names else {}
+        kept = f" What was done until then: pearl runs show {data['run']}" if data else ""
+        raise Stopped(f"Stopped.{kept}", data) from None
 
 
 BAR_EVERY = 0.1
@@ -154,6 +151,51 @@ BAR_EVERY = 0.1
 
 LINE_EVERY = 30.0
 """Seconds between two lines where there is no terminal."""
+
+
+def watched() -> bool:
+    """Whether a person sees standard error while it is written."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+@contextmanager
+def bar(
+    *columns: str, every: float = BAR_EVERY, above: bool = False
+) -> Iterator[Callable[..., None]]:
+    """A bar on a terminal's standard error, which is gone when the block has ended.
+
+    Args:
+        columns: ``bar``, ``count``, ``bytes``, ``elapsed``, ``left``, or any text, in which
+            ``{task.description}`` is what is being done.
+        every: seconds between two looks of it, at least; the last one is always shown.
+        above: whether what is printed meanwhile stands above it.
+
+    Yields:
+        A function that takes what rich's ``Progress.update`` does.
+    """
+    from rich import progress as rich
+    from rich.console import Console
+
+    kinds: dict[str, type[rich.ProgressColumn]] = {
+        "bar": rich.BarColumn,
+        "count": rich.MofNCompleteColumn,
+        "bytes": rich.DownloadColumn,
+        "elapsed": rich.TimeElapsedColumn,
+        "left": rich.TimeRemainingColumn,
+    }
+    made = [kinds[one]() if one in kinds else rich.TextColumn(one, markup=False) for one in columns]
+    console, last = Console(stderr=True), 0.0
+    with rich.Progress(*made, console=console, transient=True, redirect_stdout=above) as shown:
+        task = shown.add_task("", total=None)
+
+        def update(**fields: Any) -> None:  # noqa: ANN401 - as rich's
+            nonlocal last
+            over = fields.get("completed") == fields.get("total", -1)
+            if over or time.monotonic() - last >= every:
+                last = time.monotonic()
+                shown.update(task, **fields)
+
+        yield update
 
 
 @contextmanager
@@ -170,40 +212,29 @@ def progress(
         A function to tell the path of each call when it starts (False) and
         when it ends (True), or None where there is nobody to see it.
     """
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
+    if quiet or not watched():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from pearl.models.local import Local
     from pearl.models.routing import members
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("calls"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("planning", total=0)
+    with bar("{task.description}", "bar", "count", "calls", "elapsed", every=0) as update:
+        update(description="planning", total=0)
         under_way: dict[str, None] = {}
         counts = [0, 0]
 
         def watch(path: str, done: bool) -> None:
             if done:
                 under_way.pop(path, None)
-                counts[1] += 1
             else:
                 under_way[path] = None
-                counts[0] += 1
+            counts[done] += 1
             shown = ", ".join(under_way) or "finishing"
-            bar.update(task, total=counts[0], completed=counts[1], description=shown[:48])
+            update(total=counts[0], completed=counts[1], description=shown[:48])
 
         def told(path: str, share: float) -> None:
             reading = f"{path[:34]}: {share:.0%} read" if share < 1 else f"{path[:37]}: writing"
-            bar.update(task, description=reading)
+            update(description=reading)
 
         for one in members(model) if model else ():
             if isinstance(one, Local):
@@ -220,9 +251,14 @@ def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
     """
     if quiet or sys.stderr is None:
         yield lambda _: None
-        return
-    last = time.monotonic()
-    if not sys.stderr.isatty():
+    elif watched():
+        with bar("bar", "{task.description}") as update:
+            update(description="reading the questions")
+            yield lambda progress: update(
+                total=progress.total, completed=progress.finished, description=told(progress)
+            )
+    else:
+        last = time.monotonic()
 
         def line(progress: JobProgress) -> None:
             """A line every half minute, and one when it is over."""
@@ -233,23 +269,6 @@ def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
                 print(told(progress), file=sys.stderr, flush=True)
 
         yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (BarColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading the questions", total=None)
-        last = 0.0
-
-        def changed(progress: JobProgress) -> None:
-            nonlocal last
-            done, total = progress.finished, progress.total
-            if time.monotonic() - last > BAR_EVERY or done == total:
-                last = time.monotonic()
-                bar.update(task, total=total, completed=done, description=told(progress))
-
-        yield changed
 
 
 @contextmanager
@@ -266,23 +285,9 @@ def counting(noun: str, total: int) -> Iterator[Callable[[], None]]:
     if not total:
         yield lambda: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(noun), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, redirect_stdout=on_terminal()) as bar:
-        task = bar.add_task("", total=total)
-        done, last = 0, 0.0
-
-        def one() -> None:
-            nonlocal done, last
-            done += 1
-            if time.monotonic() - last > BAR_EVERY or done == total:
-                last = time.monotonic()
-                bar.update(task, completed=done)
-
-        yield one
+    with bar("bar", "count", noun, "elapsed", above=on_terminal()) as update:
+        done = count(1)
+        yield lambda: update(total=total, completed=next(done))
 
 
 def told(progress: JobProgress) -> str:
@@ -299,11 +304,7 @@ def told(progress: JobProgress) -> str:
     if progress.cost is not None:
         parts.append(dollars(progress.cost))
     if progress.seconds_left is not None and progress.finished < progress.total:
-        parts.append(f"{_clock(progress.seconds_left)} left")
+        hours, rest = divmod(round(progress.seconds_left), 3600)
+        clock = f"{hours}:{rest // 60:02}" if hours else f"{rest // 60}"
+        parts.append(f"{clock}:{rest % 60:02} left")
     return ", ".join(parts)
-
-
-def _clock(seconds: float) -> str:
-    whole = round(seconds)
-    hours, rest = divmod(whole, 3600)
-    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"

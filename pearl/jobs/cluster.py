@@ -22,7 +22,7 @@ from pearl.lang.source import InputError
 from pearl.models.base import ModelError
 from pearl.models.constraints import Mode
 from pearl.models.middleware.budget import Ceiling
-from pearl.models.middleware.stack import Engine, EngineLimits, start_engine
+from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.routing import ModelNames, readers_of
 from pearl.models.tokens import Prices, counter_of
 from pearl.runtime.context import Context, learned_window
@@ -87,9 +87,7 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._context = order.context
-        self._engine: Engine | None = None
-        self._store: Store | None = None
+        self._pool: WorkerPool | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def setup(self, worker: Worker) -> None:
@@ -115,24 +113,23 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
         """Let calls under way finish, and make no further ones."""
         if self._loop is not None:
             error = ModelError(reason, message)
-            self._loop.call_soon_threadsafe(lambda: self._open()[0].stop(error))
+            self._loop.call_soon_threadsafe(lambda: self._open().engine.stop(error))
 
     async def _do(self, tasks: tuple[Task[Any], ...]) -> ChunkResult:
-        order = self._order
-        engine, store = self._open()
+        pool = self._open()
         rows: list[dict[str, Any]] = []
-        progress = JobProgress(order.run, len(tasks), model=engine.model.name)
-        size = min(len(tasks), order.limits.concurrency or CONCURRENT_TASKS)
-        pool = WorkerPool(order.work, self._context, engine, store, order.run, size, progress)
-        await pool.do_all(iter(tasks), rows.append)
-        stopped = engine.stopped
+        progress = JobProgress(pool.run, len(tasks), model=pool.engine.model.name)
+        size = min(len(tasks), pool.size)
+        await replace(pool, size=size, progress=progress).do_all(iter(tasks), rows.append)
+        stopped = pool.engine.stopped
         return ChunkResult(
             tuple(rows), progress, (stopped.reason, str(stopped)) if stopped else None
         )
 
-    def _open(self) -> tuple[Engine, Store]:
-        if self._engine is not None and self._store is not None:
-            return self._engine, self._store
+    def _open(self) -> WorkerPool:
+        """What does the chunks; the engine and the store are opened for the first of them."""
+        if self._pool is not None:
+            return self._pool
         order = self._order
         model = order.models.choose()
         if model.identity != order.identity:
@@ -142,28 +139,27 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
             )
         store = open_store(order.store)
         limited = order.limits.ceiling != Ceiling()
-        ledger = StoreLedger(store, order.run, order.limits.ceiling) if limited else None
-        self._store = store
-        self._engine = start_engine(
+        engine = start_engine(
             model,
             store,
             order.scope,
             order.limits,
             order.prices,
-            ledger=ledger,
+            ledger=StoreLedger(store, order.run, order.limits.ceiling) if limited else None,
             constrain=order.constrain,
         )
         # A count is remembered for the very function that counts.
-        reader = readers_of(model)[0]
-        learned = learned_window(order.identity)
-        self._context = replace(order.context, count=counter_of(reader), learned=learned)
-        return self._engine, store
+        count, learned = counter_of(readers_of(model)[0]), learned_window(order.identity)
+        context = replace(order.context, count=count, learned=learned)
+        size = order.limits.concurrency or CONCURRENT_TASKS
+        nothing = JobProgress(order.run, 0)
+        self._pool = WorkerPool(order.work, context, engine, store, order.run, size, nothing)
+        return self._pool
 
     async def _close(self) -> None:
-        if self._engine is not None:
-            await self._engine.model.close()
-        if self._store is not None:
-            self._store.close()
+        if self._pool is not None:
+            await self._pool.engine.model.close()
+            self._pool.store.close()
 
 
 def do_chunk(plugin: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
@@ -275,12 +271,8 @@ def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], 
 def _connected(address: str) -> Iterator[Client]:
     """A client of the cluster, with at least one worker."""
     if address == "local":
-        with (
-            LocalCluster(
-                processes=True, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
-            ) as cluster,
-            Client(cluster) as client,
-        ):
+        local = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+        with LocalCluster(processes=True, **local) as cluster, Client(cluster) as client:
             yield client
         return
     try:

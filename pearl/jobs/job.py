@@ -10,7 +10,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,8 +100,7 @@ def start(
         ModelError: it was stopped: by the person, a budget, or an endpoint
             that refuses everything. What was done until then is kept.
     """
-    store = open_store(settings.store)
-    try:
+    with closing(open_store(settings.store)) as store:
         model, limits = settings.model, settings.limits
         known = {"kind": job.kind, "model": model.identity, "cache": settings.cache}
         if settings.constrain != "auto":
@@ -146,8 +145,6 @@ def start(
             asyncio.run(_run_until_stopped(job, pool, settings))
         store.end(run)
         return progress
-    finally:
-        store.close()
 
 
 async def _run_until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> None:
@@ -275,11 +272,8 @@ def spent_in(run: str, settings: JobSettings) -> dict[str, Usage]:
         run: its name.
         settings: what it was done with.
     """
-    store = open_store(settings.store)
-    try:
+    with closing(open_store(settings.store)) as store:
         return totals(store.engine, run).spent_by(settings.model.name)
-    finally:
-        store.close()
 
 
 def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
@@ -289,8 +283,5 @@ def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
         place: the store's.
         run: the run's name.
     """
-    store = open_store(place)
-    try:
+    with closing(open_store(place)) as store:
         yield from stored_rows(store, run)
-    finally:
-        store.close()
