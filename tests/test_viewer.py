@@ -23,9 +23,10 @@ from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
 from pearl.models.base import Usage
 from pearl.runtime.calls import Entry
+from pearl.store.history import Totals
 from pearl.store.store import open_store
 from pearl.viewer.documents import Found, Named, cut, find_document, find_passages
-from pearl.viewer.journal import Call, Counts, Stage, read_calls, read_frames
+from pearl.viewer.journal import Call, Stage, read_calls, read_frames
 from pearl.viewer.page import Item, sum_up
 from pearl.viewer.plans import plan_lines
 from pearl.viewer.timeline import timeline
@@ -454,7 +455,7 @@ def test_a_job_has_a_page_of_its_rows(endpoint: Server, story: Path):
 def test_a_job_of_very_many_rows_shows_those_that_need_a_look():
     rows = [{"id": f"q{at}", "status": "answered", "correct": at != 7000} for at in range(7001)]
     rows[6000] = {"id": "q6000", "status": "failed", "error": {"reason": "rate", "message": "No."}}
-    job = sum_up([Item(row, Counts(1, seconds=at, begun=0.0)) for at, row in enumerate(rows)])
+    job = sum_up([Item(row, Totals(1), at, 0.0) for at, row in enumerate(rows)])
     assert (len(job["items"]), len(job["all"])) == (5000, 7001)
     assert [one.id for one in job["items"][:3]] == ["q6000", "q7000", "q0"]
     assert [(one.id, at) for one, at in job["slowest"][:2]] == [("q7000", 1), ("q6999", None)]

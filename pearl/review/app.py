@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -27,7 +27,7 @@ from pearl.review import verdicts
 from pearl.review.people import Person, everybody, form_token, who_is
 from pearl.review.serve import RefusedError, check_form, read_form
 from pearl.review.session import ReviewSession
-from pearl.viewer.page import harmless
+from pearl.viewer.page import make_templates
 
 LONGEST_OUTPUT = 50_000
 """Characters of an output that are shown."""
@@ -40,16 +40,9 @@ STATIC = {
 """The files that pages load; there are no others."""
 
 
-def make_templates(static: Mapping[str, bytes]) -> Environment:
-    """The pages' templates. Whatever a value holds is text: escaped, without hidden characters."""
-    templates = Environment(
-        loader=PackageLoader("pearl.review", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=harmless,
-    )
+def make_pages(static: Mapping[str, bytes]) -> Environment:
+    """The pages' templates."""
+    templates = make_templates(PackageLoader("pearl.review", "templates"))
     templates.globals["static"] = {
         name: f"/static/{name}?{hashlib.sha256(content).hexdigest()[:12]}"
         for name, content in static.items()
@@ -155,7 +148,7 @@ def make_app(session: ReviewSession, pages: Mapping[str, tuple[str, Page]]) -> S
     """
     folder = files("pearl.review") / "static"
     static = {name: (folder / name).read_bytes() for name in STATIC}
-    templates = make_templates(static)
+    templates = make_pages(static)
     limiter = CapacityLimiter(TOGETHER)
 
     def routed(where: str, who: str, page: Page) -> Route:

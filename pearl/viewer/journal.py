@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pearl.lang.ast import Plan, Step
@@ -14,6 +14,7 @@ from pearl.lang.values import DecodeError, Pairs, Value, as_text, canonical_json
 from pearl.models.base import Usage
 from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import evidence_key
+from pearl.store.history import Totals
 
 PLANNING = "planning"
 """The stage of the calls that write a plan."""
@@ -103,50 +104,14 @@ class Call:
         return failed + self.entry.usage if self.done and not self.entry.kept else failed
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What some calls came to.
-
-    Args:
-        made: calls that were sent and answered.
-        kept: calls that needed no sending.
-        failed: tries that got no usable answer.
-        models: tokens of everything that was sent, by model; under no name where the run has one.
-        seconds: how long they took; None where that is not known.
-        begun: when the first began, in seconds since 1970; None where that is not known.
-    """
-
-    made: int = 0
-    kept: int = 0
-    failed: int = 0
-    models: Mapping[str, Usage] = field(default_factory=dict)
-    seconds: float | None = None
-    begun: float | None = None
-
-    @property
-    def spent(self) -> Usage:
-        """Tokens of everything that was sent."""
-        return sum(self.models.values(), Usage())
-
-    @property
-    def tokens(self) -> int:
-        """Tokens read and written."""
-        return self.spent.prompt_tokens + self.spent.completion_tokens
-
-
-def count_calls(calls: Iterable[Call]) -> Counts:
+def count_calls(calls: Iterable[Call]) -> Totals:
     """What some calls came to; the seconds are their times, added up."""
-    every = list(calls)
-    models: dict[str, Usage] = {}
-    for call in every:
-        models[call.entry.model] = models.get(call.entry.model, Usage()) + call.spent
-    return Counts(
-        sum(call.done and not call.kept for call in every),
-        sum(call.kept for call in every),
-        sum(len(call.tries) for call in every),
-        models,
-        sum(call.seconds for call in every),
-    )
+    models: dict[str, Totals] = {}
+    for call in calls:
+        made, vain = call.done and not call.kept, len(call.tries)
+        one = Totals(made, call.kept, vain, call.spent, seconds=call.seconds)
+        models[call.entry.model] = models.get(call.entry.model, Totals()) + one
+    return replace(sum(models.values(), Totals()), models=models)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from jinja2 import BaseLoader, Environment, FunctionLoader, StrictUndefined
 from sqlalchemy import and_, case, func, select
 
 from pearl.lang.diagnostics import has_errors
@@ -32,15 +32,14 @@ from pearl.report.document import NONE, number, percent
 from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import without_quotes
 from pearl.store.database import reading
-from pearl.store.history import RunRow, read_entries, read_rows, since_last_start, totals
+from pearl.store.history import RunRow, Totals, read_entries, read_rows, since_last_start, totals
 from pearl.store.tables import entries as entries_table
 from pearl.viewer.documents import Passage, cut, find_document, find_passages
-from pearl.viewer.journal import Call, Counts, Stage, count_calls, head_of, read_frames, read_stages
+from pearl.viewer.journal import Call, Stage, count_calls, head_of, read_frames, read_stages
 from pearl.viewer.plans import Line, picture, plan_lines
 from pearl.viewer.timeline import Timeline, timeline
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
     from sqlalchemy import Engine, Select
 
 MOST = 5000
@@ -164,12 +163,15 @@ class Item:
 
     Args:
         row: as the store has it.
-        counts: what its calls came to; its seconds are from when it was begun last to its
-            last call's end.
+        counts: what its calls came to, over all the times that it was begun.
+        seconds: from when it was begun last to its last call's end; None where that is not known.
+        begun: when it was, in seconds since 1970; None likewise.
     """
 
     row: Mapping[str, Any]
-    counts: Counts
+    counts: Totals = field(default_factory=Totals)
+    seconds: float | None = None
+    begun: float | None = None
 
     def get(self, key: str) -> Any:  # noqa: ANN401 - any JSON
         """What the row says, or the result in it; an empty text for nothing."""
@@ -229,7 +231,7 @@ def job_page(engine: Engine, run: RunRow, prices: Prices) -> str:
         prices: what models cost.
     """
     counts = _read_counts(engine, run.name)
-    items = [Item(row, counts.get(name, Counts())) for name, row in read_rows(engine, run.name)]
+    items = [Item(row, *counts.get(name, ())) for name, row in read_rows(engine, run.name)]
     return _render(
         "job",
         name=run.name,
@@ -256,8 +258,8 @@ def sum_up(items: Sequence[Item]) -> dict[str, Any]:
     if len(items) > MOST:
         listed.sort(key=lambda item: item.answered and item.verdict != "wrong")
     places = {id(item): at for at, item in enumerate(listed[:MOST])}
-    timed = [item for item in items if item.counts.seconds is not None]
-    slowest = sorted(timed, key=lambda item: -(item.counts.seconds or 0.0))[:SLOWEST]
+    timed = [item for item in items if item.seconds is not None]
+    slowest = sorted(timed, key=lambda item: -(item.seconds or 0.0))[:SLOWEST]
     groups: dict[str, list[Item]] = {}
     for item in items:
         groups.setdefault(item.method, []).append(item)
@@ -280,16 +282,16 @@ def _in_time(items: Iterable[Item]) -> Timeline | None:
     for item in items:
         status: Literal["done", "failed"] = "done" if item.answered else "failed"
         cause = str((item.row.get("error") or {}).get("message", ""))
-        seconds = item.counts.seconds or 0.0
+        seconds = item.seconds or 0.0
         entry = Entry(
-            "call", item.id, status=status, cause=cause, seconds=seconds, started=item.counts.begun
+            "call", item.id, status=status, cause=cause, seconds=seconds, started=item.begun
         )
         bars.append(Call(item.id, entry))
     return timeline([Stage("items", counted(len(bars), "item"), tuple(bars))])
 
 
-def _read_counts(engine: Engine, run: str) -> dict[str, Counts]:
-    """What the calls of each item of a job came to, over all the times that it was begun."""
+def _read_counts(engine: Engine, run: str) -> dict[str, tuple[Totals, float | None, float | None]]:
+    """Of each item of a job, what an `Item` has beside its row."""
     columns = entries_table.c
     call, done = columns.kind == "call", columns.status == "done"
     sorts = (
@@ -302,30 +304,30 @@ def _read_counts(engine: Engine, run: str) -> dict[str, Counts]:
         select(
             columns.item,
             columns.model,
-            *(func.sum(case((where, 1), else_=0)) for where in sorts),
-            *(func.sum(case((and_(call, ~columns.kept), sent), else_=0)) for sent in tokens),
             func.max(case((columns.path == "run", columns.started))),
             func.max(columns.started + columns.seconds),
+            *(func.sum(case((where, 1), else_=0)) for where in sorts),
+            *(func.sum(case((and_(call, ~columns.kept), sent), else_=0)) for sent in tokens),
         )
         .where(columns.run == run)
         .group_by(columns.item, columns.model)
     )
-    counts: dict[str, Counts] = {}
-    ends: dict[str, float] = {}
+    models: dict[str, dict[str, Totals]] = {}
+    times: dict[str, tuple[list[float], list[float]]] = {}
     with reading(engine) as connection:
-        for item, model, *numbers, begun, ended in connection.execute(query):
+        for item, model, begun, ended, *numbers in connection.execute(query):
             made, kept, failed, *spent = map(int, numbers)
-            one = counts.setdefault(str(item), Counts())
-            models = {**one.models, **({model: Usage(*spent)} if made + kept + failed else {})}
+            own = models.setdefault(item, {})
             # Decisions, the first among them, are of no model.
-            begun = one.begun if begun is None else begun
-            ends[str(item)] = max(ends.get(str(item), -math.inf), ended or -math.inf)
-            counts[str(item)] = Counts(
-                one.made + made, one.kept + kept, one.failed + failed, models, None, begun
-            )
-    for item, one in counts.items():
-        if one.begun is not None and ends[item] > -math.inf:
-            counts[item] = replace(one, seconds=max(0.0, ends[item] - one.begun))
+            if made + kept + failed:
+                own[model] = Totals(made, kept, failed, Usage(*spent))
+            for known, time in zip(times.setdefault(item, ([], [])), (begun, ended), strict=True):
+                known += [] if time is None else [time]
+    counts = {}
+    for item, own in models.items():
+        begun, ended = (max(known, default=None) for known in times[item])
+        seconds = None if begun is None or ended is None else max(0.0, ended - begun)
+        counts[item] = (replace(sum(own.values(), Totals()), models=own), seconds, begun)
     return counts
 
 
@@ -340,28 +342,32 @@ def _file(name: str) -> str:
     return (files("pearl.viewer") / name).read_text(encoding="utf-8")
 
 
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FunctionLoader(_file),
+def make_templates(loader: BaseLoader) -> Environment:
+    """Templates in which whatever a value holds is text: escaped, without hidden characters."""
+    return Environment(
+        loader=loader,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=True,
-        finalize=harmless,
+        finalize=_harmless,
     )
+
+
+@cache
+def _environment() -> Environment:
+    environment = make_templates(FunctionLoader(_file))
     environment.filters.update(
         percent=percent,
         count=number,
         counted=counted,
         took=_took,
-        moment=_moment,
+        moment=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds)),
         short=shorten,
-        money=_money,
-        cost=lambda models, cost: cost(models),
-        plain=_plain,
+        # Of millionths of a dollar; a dash where no price is known.
+        money=lambda millionths: NONE if millionths is None else dollars(millionths),
+        cost=lambda counts, cost: cost(counts.spent_by("")),
+        plain=lambda value: value if isinstance(value, str) else canonical_json(value),
         own_words=without_quotes,
         call=print_call,
         read_plan=lambda text: parse(text, "plan").plan,
@@ -372,23 +378,9 @@ def _environment() -> Environment:
     return environment
 
 
-def harmless(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
+def _harmless(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
     """A text without what could hide other text, or is no character; markup stays markup."""
     return printable_lines(value).translate(_NO_CHARACTERS) if type(value) is str else value
-
-
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else canonical_json(value)
-
-
-def _money(millionths: int | None) -> str:
-    """An amount in millionths of a dollar; a dash where no price is known."""
-    return NONE if millionths is None else dollars(millionths)
-
-
-def _moment(seconds: float) -> str:
-    """``2026-11-21 10:15:00 UTC``, of seconds since 1970."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
 def _took(seconds: float | None) -> str:
