@@ -136,7 +136,12 @@ def main() -> None:
     except (click.ClickException, InputError) as error:
         code = _failed(error)
     except OSError as error:
-        code = _unwritten(error)
+        # The screen or the pipe does not take it; what is still buffered would raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = NoAnswer.exit_code
+        if not isinstance(error, BrokenPipeError):
+            where = f" to {error.filename}" if error.filename else ""
+            _say(f"The output cannot be written{where}: {error.strerror}.")
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -160,16 +165,6 @@ def _failed(error: click.ClickException | InputError) -> int:
     for line in lines:
         _say(" ".join(line.split()))
     return code
-
-
-def _unwritten(error: OSError) -> int:
-    """The screen or the pipe does not take the output."""
-    # What is still buffered would raise again at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    if not isinstance(error, BrokenPipeError):
-        where = f" to {error.filename}" if error.filename else ""
-        _say(f"The output cannot be written{where}: {error.strerror}.")
-    return NoAnswer.exit_code
 
 
 def _say(message: str) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
-from pearl.cli.output import check_output, emit, emit_json, write
+from pearl.cli.output import check_output, emit, emit_json, watched, write
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
 
@@ -50,12 +51,8 @@ def commaqa(worlds: str, source: str, output: str, given: Options) -> None:
     if source == "gold":
         learned = learn_from_gold(read_worlds(worlds))
     else:
-        quiet = given.as_json or sys.stderr is None or not sys.stderr.isatty()
-
-        def report(line: str) -> None:
-            if not quiet:
-                click.echo(printable(line), err=True)
-
+        quiet = given.as_json or not watched()
+        report = (lambda _: None) if quiet else (lambda line: click.echo(printable(line), err=True))
         learned = learn_from_answers(read_worlds(worlds), report)
     seconds = time.monotonic() - started
     if not learned.explained:
@@ -169,41 +166,46 @@ def generate_command(
     if show:
         emit(shipped_text(name), output)
         return
-    to_screen = output in ("", "-")
-    if given.as_json and to_screen:
-        raise InputError("--json tells of a file: name one with -o FILE.")
-    check_output(output)
+    _check(output, given.as_json)
     started = time.perf_counter()
     rows = list(generate(read_schema(name), split, part, seed, questions))
-    text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     seconds = time.perf_counter() - started
-    if to_screen:
-        emit(text)
-    else:
-        write(output, text)
     asked = [question for row in rows for question in row["qa_pairs"]]
     kinds = {question["theory"] for question in asked}
     speed = round(questions / seconds * 60)
-    if given.as_json:
-        emit_json(
-            {
-                **rows[0]["generated"],
-                "questions": len(asked),
-                "worlds": len(rows),
-                "kinds": len(kinds),
-                "seconds": round(seconds, 3),
-                "questions_a_minute": speed,
-                "form": form,
-                "output": output,
-            }
-        )
-        return
-    place = "" if to_screen else f"{printable(output)}: "
-    click.echo(
-        f"{place}{counted(len(asked), 'question')} of {counted(len(kinds), 'kind')} in "
-        f"{counted(len(rows), 'world')}, {seconds:.2f} s, {speed:,} a minute",
-        err=to_screen,
+    data = {
+        **rows[0]["generated"],
+        "questions": len(asked),
+        "worlds": len(rows),
+        "kinds": len(kinds),
+        "seconds": round(seconds, 3),
+        "questions_a_minute": speed,
+        "form": form,
+        "output": output,
+    }
+    told = (
+        f"{counted(len(asked), 'question')} of {counted(len(kinds), 'kind')} in "
+        f"{counted(len(rows), 'world')}, {seconds:.2f} s, {speed:,} a minute"
     )
+    _emit(lines, output, data if given.as_json else told)
+
+
+def _check(output: str, as_json: bool) -> None:
+    """Make sure that lines can be written, before they are made."""
+    if as_json and output in ("", "-"):
+        raise InputError("--json tells of a file: name one with -o FILE.")
+    check_output(output)
+
+
+def _emit(lines: Sequence[str], output: str, told: str | dict[str, Any]) -> None:
+    """Write lines, and say what they are: in words, or as JSON data."""
+    emit("".join(f"{line}\n" for line in lines), output)
+    if isinstance(told, dict):
+        emit_json(told)
+        return
+    to_screen = output in ("", "-")
+    click.echo(told if to_screen else f"{printable(output)}: {told}", err=to_screen)
 
 
 def _describe(path: str, as_json: bool) -> None:
@@ -231,21 +233,10 @@ def _export_agents(path: str, output: str, as_json: bool) -> None:
     from pearl.commaqa.describe import agent_pairs
     from pearl.commaqa.world import read_worlds
 
-    to_screen = output in ("", "-")
-    if as_json and to_screen:
-        raise InputError("--json tells of a file: name one with -o FILE.")
-    check_output(output)
+    _check(output, as_json)
     pairs = [pair for world in read_worlds(path) for pair in agent_pairs(world)]
-    text = "".join(f"{json.dumps(pair, ensure_ascii=False)}\n" for pair in pairs)
-    if to_screen:
-        emit(text)
-    else:
-        write(output, text)
     agents = sorted({pair["agent"] for pair in pairs})
-    if as_json:
-        emit_json({"output": output, "pairs": len(pairs), "agents": agents})
-        return
-    place = "" if to_screen else f"{printable(output)}: "
-    click.echo(
-        f"{place}{counted(len(pairs), 'pair')} of {counted(len(agents), 'agent')}", err=to_screen
-    )
+    data = {"output": output, "pairs": len(pairs), "agents": agents}
+    told = f"{counted(len(pairs), 'pair')} of {counted(len(agents), 'agent')}"
+    lines = [json.dumps(pair, ensure_ascii=False) for pair in pairs]
+    _emit(lines, output, data if as_json else told)

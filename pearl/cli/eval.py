@@ -135,6 +135,11 @@ def eval_command(
     shipped = shipped_folder(given.libraries, chosen.demonstrations)
     if len(given.sets) > 1 and len(given.compared) > 1:
         raise InputError("Several models and several --demos: compare one or the other.")
+    drawn = [
+        "The questions were drawn at random, of each split and category its share, with the seed "
+        f"{seed}."
+    ]
+    drawn = drawn if sample else []
     jobs: list[Job] = []
     settings: list[JobSettings] = []
     for folder in given.sets or ("",):
@@ -160,7 +165,7 @@ def eval_command(
                 context_for(each.model, given.context, given.window),
                 model=each.model,
                 reasoning=reasoning,
-                notes=[*notes, *changes, *_drawn(sample, seed)],
+                notes=[*notes, *changes, *drawn],
                 prompt_set=folder if len(given.sets) > 1 else "",
             )
             jobs.append(job)
@@ -247,14 +252,6 @@ def _notes(
     used = shared.setups[LIBRARY].demonstrations
     if NO_REFINEMENT in methods and shared.setups[UNREFINED].demonstrations == used:
         yield f"No demonstration was refined, so {NO_REFINEMENT} is the same as pearl."
-
-
-def _drawn(sample: int | None, seed: int) -> Iterator[str]:
-    if sample:
-        yield (
-            f"The questions were drawn at random, of each split and category its share, with the "
-            f"seed {seed}."
-        )
 
 
 def _left_out(given: Demonstrations, of: str) -> Iterator[str]:

@@ -14,7 +14,6 @@ from pearl.cli.output import check_output, emit, emit_json
 
 if TYPE_CHECKING:
     from pearl.lang.ast import Plan
-    from pearl.strategies.fsm_states import Machine
 
 _RUN = re.compile(r"(?:last|\d{1,8}(?:-[\w-]*)?)(?:/.+)?")
 """What names a run, and perhaps a question of it, where no file has that name."""
@@ -37,13 +36,16 @@ def graph_command(plan: str, form: str, given: Options) -> None:
     """
     check_output(given.output)
     if plan != "-" and not os.path.exists(plan):
-        from pearl.strategies.fsm_states import MACHINES
+        from pearl.strategies import fsm_states as picture
 
-        if plan in MACHINES:
-            _draw_machine(MACHINES[plan], form, given.output, given.as_json)
+        if machine := picture.MACHINES.get(plan):
+            if given.output or not given.as_json:
+                emit((picture.svg if form == "svg" else picture.mermaid)(machine), given.output)
+            if given.as_json:
+                emit_json(picture.as_object(machine))
             return
         if _RUN.fullmatch(plan):
-            _draw(_run_plan(plan, given.store, given.output), form, given.output, given.as_json)
+            _draw(_run_plan(plan, given), form, given)
             return
     from pearl.lang.ast import DOCUMENT, step_refs
     from pearl.lang.parser import parse
@@ -57,17 +59,17 @@ def graph_command(plan: str, form: str, given: Options) -> None:
     unknown = {ref.name for step in parsed.plan.steps for ref in step_refs(step)} - known
     for name in sorted(unknown):
         click.echo(f"pearl: {printable(name)} is no step: pearl lint says where.", err=True)
-    _draw(parsed.plan, form, given.output, given.as_json)
+    _draw(parsed.plan, form, given)
 
 
-def _run_plan(name: str, store: str, output: str) -> Plan:
+def _run_plan(name: str, given: Options) -> Plan:
     """The plan of a run, with the steps of its frames."""
     from pearl.cli.inputs import open_run
     from pearl.runtime.trace import as_plan, last_try, read_tree
     from pearl.store.history import read_entries, since_last_start
 
     run, _, item = name.partition("/")
-    with open_run(run, store, output) as (engine, found):
+    with open_run(run, given.store, given.output) as (engine, found):
         tree = read_tree(last_try(since_last_start(list(read_entries(engine, found, item)))))
     if tree is None or not tree.plan.steps:
         hint = f": name a question of it, as {found.name}/ID" if found.has_rows else ""
@@ -75,14 +77,14 @@ def _run_plan(name: str, store: str, output: str) -> Plan:
     return as_plan(tree)
 
 
-def _draw(plan: Plan, form: str, output: str, as_json: bool) -> None:
+def _draw(plan: Plan, form: str, given: Options) -> None:
     from pearl.lang import graph as draw
     from pearl.lang.graph import dependencies, levels, outputs, reads_document
 
     steps = plan.steps
-    if output or not as_json:
-        emit(draw.svg(plan) if form == "svg" else draw.mermaid(plan), output)
-    if as_json:
+    if given.output or not given.as_json:
+        emit(draw.svg(plan) if form == "svg" else draw.mermaid(plan), given.output)
+    if given.as_json:
         needs = dependencies(steps)
         depth = levels(needs)
         emit_json(
@@ -100,13 +102,3 @@ def _draw(plan: Plan, form: str, output: str, as_json: bool) -> None:
                 "answer": list(outputs(plan)),
             }
         )
-
-
-def _draw_machine(machine: Machine, form: str, output: str, as_json: bool) -> None:
-    from pearl.strategies import fsm_states as picture
-
-    if output or not as_json:
-        draw = picture.svg if form == "svg" else picture.mermaid
-        emit(draw(machine), output)
-    if as_json:
-        emit_json(picture.as_object(machine))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pearl.cli import Failure, NoAnswer, Stopped
+from pearl.cli import NoAnswer, Stopped
 from pearl.cli.options import Options, choose
 from pearl.lang.text import counted
 
@@ -69,7 +69,8 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
         try:
             return start(job, settings, changed)
         except ModelError as error:
-            raise _ended(error) from None
+            kind = Stopped if error.reason == "stopped" else NoAnswer
+            raise kind(f"{error} What was done is kept. To go on: {_again()}") from None
 
 
 def tell(progress: JobProgress, settings: JobSettings) -> None:
@@ -108,8 +109,3 @@ def complain(progress: JobProgress, where: str, noun: str = "question") -> None:
 def _again() -> str:
     """The command that goes on with the run."""
     return f"pearl {shlex.join(one for one in sys.argv[1:] if one != '--restart')}"
-
-
-def _ended(error: Exception) -> Failure:
-    kind = Stopped if getattr(error, "reason", "") == "stopped" else NoAnswer
-    return kind(f"{error} What was done is kept. To go on: {_again()}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +19,7 @@ from pearl.lang.text import printable
 
 if TYPE_CHECKING:
     from pearl.tools.declared import Declared
-    from pearl.tools.toolbox import Tool, Toolbox, ToolReply
+    from pearl.tools.toolbox import Tool, ToolReply
 
 
 @click.group("tools", epilog="Example:  pearl tools check tools.toml")
@@ -65,9 +67,16 @@ def call(path: str, name: str, values: tuple[str, ...], arguments: str, given: O
     if name not in toolbox.tools:
         raise InputError(f"{path} has no tool {name}: use {', '.join(toolbox.tools)}.")
     filled = _arguments(toolbox.tools[name], values, arguments)
+
+    async def called() -> ToolReply:
+        try:
+            return await toolbox.call(name, filled)
+        finally:
+            await toolbox.close()
+
     started = time.monotonic()
     try:
-        reply = asyncio.run(_called(toolbox, name, filled))
+        reply = asyncio.run(called())
     except ToolError as error:
         data = {"reason": error.reason, "seconds": round(time.monotonic() - started, 3)}
         if error.reason == "input":
@@ -80,13 +89,6 @@ def call(path: str, name: str, values: tuple[str, ...], arguments: str, given: O
     emit(reply.text)
     if reply.cut:
         click.echo(f"{reply.cut:,} more characters are left out.", err=True)
-
-
-async def _called(toolbox: Toolbox, name: str, arguments: dict[str, Any]) -> ToolReply:
-    try:
-        return await toolbox.call(name, arguments)
-    finally:
-        await toolbox.close()
 
 
 def _arguments(tool: Tool, given: tuple[str, ...], whole: str) -> dict[str, Any]:
@@ -102,21 +104,17 @@ def _arguments(tool: Tool, given: tuple[str, ...], whole: str) -> dict[str, Any]
             raise InputError('--arguments is no JSON object: give it as {"place": "Ulm"}.')
         return found
     kinds = {one.name: json.loads(one.schema)["type"] for one in tool.parameters}
-    filled = {}
+    filled: dict[str, Any] = {}
     for one in given:
         key, equals, text = one.partition("=")
         if not equals:
             raise InputError(f"{one[:60]} is no argument: write PARAMETER=VALUE, as place=Ulm.")
-        filled[key] = text if kinds.get(key, "string") == "string" else _value(text)
+        filled[key] = text
+        if kinds.get(key, "string") != "string":
+            # What is no value of another type than text is refused with the others.
+            with suppress(ValueError, RecursionError):
+                filled[key] = json.loads(text)
     return filled
-
-
-def _value(text: str) -> Any:  # noqa: ANN401 - any JSON
-    """A value of another type than text; what is none is refused with the others."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _show(declared: Declared) -> None:
@@ -148,8 +146,6 @@ def _place(declared: Declared) -> str:
 
 
 def _as_object(declared: Declared) -> dict[str, Any]:
-    from dataclasses import asdict
-
     tool = declared.tool
     return {
         "name": tool.name,

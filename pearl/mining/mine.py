@@ -155,10 +155,16 @@ def read_examples(path: str, without: Collection[str] = ()) -> tuple[Example, ..
             continue
         try:
             for name, row in question_rows(line, f"{path}:{number}"):
-                example = _example(row, name, number)
-                if example.id in found:
-                    raise InputError(f"{name} has the id {example.id} again: give each its own.")
-                found[example.id] = example
+                question, id = row.get("question"), row.get("id", row.get("qid", number))
+                if not isinstance(question, str) or not question.strip():
+                    raise InputError(f"{name} has no question: give one as text.")
+                if isinstance(id, bool) or not isinstance(id, int | str) or not str(id).strip():
+                    raise InputError(f"{name}: its id is to be a text or a whole number.")
+                if not str(id).isprintable():
+                    raise InputError(f"{name}: its id holds characters that cannot be printed.")
+                if str(id) in found:
+                    raise InputError(f"{name} has the id {id} again: give each its own.")
+                found[str(id)] = Example(str(id), " ".join(question.split()))
         except InputError as error:
             wrong.append(error)
     refuse(wrong)
@@ -168,18 +174,6 @@ def read_examples(path: str, without: Collection[str] = ()) -> tuple[Example, ..
     if not found:
         raise InputError(f'{path} holds no question: give rows such as {{"question": "Why …?"}}.')
     return kept
-
-
-def _example(row: dict[str, Any], name: str, number: int) -> Example:
-    question = row.get("question")
-    if not isinstance(question, str) or not question.strip():
-        raise InputError(f"{name} has no question: give one as text.")
-    id = row.get("id", row.get("qid", number))
-    if isinstance(id, bool) or not isinstance(id, int | str) or not str(id).strip():
-        raise InputError(f"{name}: its id is to be a text or a whole number.")
-    if not str(id).isprintable():
-        raise InputError(f"{name}: its id holds characters that cannot be printed.")
-    return Example(str(id), " ".join(question.split()))
 
 
 _NOTHING = re.compile(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,8 @@ async def refine(
     """
     question, library = task.what.question.question, setup.prepared.library
     asked = {"id": task.id, "question": question}
-    count = setup.prepared.demonstrated
-    head = heading(question, task.what.document, library, session.engine.model, count)
+    known = setup.prepared.demonstrated
+    head = heading(question, task.what.document, library, session.engine.model, known)
     session.journal.decide("run", head)
     tries: list[dict[str, Any]] = []
     options = bool(task.what.question.options)
@@ -151,7 +152,12 @@ def write_demonstrations(rows: Iterable[dict[str, Any]], folder: Path) -> Iterat
         for row in rows:
             if not row.get("correct"):
                 continue
-            name = _file_name(row["id"], taken)
+            # A question's id may hold anything.
+            plain = re.sub(r"[^\w.-]+", "_", row["id"]).strip("._")[:80] or "plan"
+            numbered = (f"{plain}_{number}" for number in count(2))
+            unique = next(one for one in chain([plain], numbered) if one.casefold() not in taken)
+            taken.add(unique.casefold())
+            name = f"{unique}.plan"
             tries = row["tries"]
             (folder / UNREFINED / name).write_text(tries[0]["plan"], encoding="utf-8")
             (folder / name).write_text(tries[-1]["plan"], encoding="utf-8")
@@ -180,14 +186,3 @@ async def _judged(plan: Plan, what: QuestionTask, setup: Setup, session: Session
     else:
         right = holds(reply.words or reply.text, question.gold)
     return "" if right else "The answer it led to is not the right one."
-
-
-def _file_name(name: str, taken: set[str]) -> str:
-    """A name for a file of a question's id, which may hold anything."""
-    plain = re.sub(r"[^\w.-]+", "_", name).strip("._")[:80] or "plan"
-    unique, number = plain, 1
-    while unique.casefold() in taken:
-        number += 1
-        unique = f"{plain}_{number}"
-    taken.add(unique.casefold())
-    return f"{unique}.plan"
