@@ -224,11 +224,12 @@ def test_a_document_adds_no_step_to_a_strategy(one: StrategySpec, *, turns: bool
 
     Where a step is decided after an earlier one's output was seen, a model that
     obeys may choose another of the strategy's own actions, within its limits:
-    there is no other action, and none of them reaches a tool or a host.
+    there is no other action, and none of them reaches a tool or a host. Each strategy meets half
+    of the injections, its neighbour the other half.
     """
     clean = [step.action for step in ran(one, Obeying(""), STORY, turns=turns)[0]]
     assert clean
-    for at, file in enumerate(FILES):
+    for at, file in enumerate(FILES[RUNS.index((one, turns)) % 2 :: 2]):
         text = read(file)
         document = f"{STORY}\n{text}\n"
         models = [Obeying(text)] if at % 4 else [Obeying(text), Obeying("")]

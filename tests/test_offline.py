@@ -77,30 +77,27 @@ def test_the_examples_reference_evidence_is_in_the_document(row: dict):
     assert row["gold"] in "ABCD"
 
 
-def test_two_processes_give_one_answer():
-    code = """
-import json, sys, pearl
-from pathlib import Path
-from pearl.models.offline import NOTHING, Offline, carry_out
-for file in sorted(Path(sys.argv[1]).glob("*.questions.jsonl"))[:1]:
-    for line in file.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        answer = pearl.ask_sync(file.parent / row["document"], row["question"],
-                                options=row["options"], model=Offline())
-        print(answer.text, answer.evidence, answer.plan, answer.option)
-"""
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(EXAMPLES)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONHASHSEED": seed},
+def answers() -> str:
+    """All of the answers to a few questions."""
+    rows = [row for row in QUESTIONS if row["document"] == QUESTIONS[0]["document"]][:4]
+    made = [
+        pearl.ask_sync(
+            EXAMPLES / row["document"], row["question"], options=row["options"], model=Offline()
         )
-        for seed in ("1", "2")
+        for row in rows
     ]
-    first, second = (child.communicate(timeout=60)[0] for child in children)
-    assert len(first) > 2_000
-    assert first == second
+    return "".join(f"{one.text}{one.evidence}{one.plan}{one.option}" for one in made)
+
+
+def test_two_processes_give_one_answer():
+    code = "from tests.test_offline import answers; print(answers(), end='')"
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    other = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed},
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    assert len(other.stdout) > 2_000
+    assert other.stdout == answers()
 
 
 # --- plans ---
@@ -145,12 +142,12 @@ def test_plans_check_clean(libraries: tuple[str, ...]):
 def test_plans_with_mined_libraries_for_questions_nobody_tuned_for(shared: Path, file: str):
     rows = (shared / "quality" / "questions_outside_challenge_set.jsonl").read_text("utf-8")
     library = load_library(str(shared / "pearl_gpt4" / file))
-    for line in rows.splitlines()[::5]:
+    for line in rows.splitlines()[::15]:
         written = plan(json.loads(line)["question"], library)
         assert pearl.check(written, library) == [], written
 
 
-@settings(derandomize=True)
+@settings(derandomize=True, max_examples=25)
 @given(st.one_of(st.text(max_size=60), st.text("{}aB. ?[0", max_size=30)))
 def test_any_question_has_a_clean_plan(question: str):
     question = " ".join(question.split())
@@ -343,13 +340,13 @@ def test_a_document_that_says_nothing_of_it_is_not_made_to():
 
 
 def test_a_long_document_is_read_to_its_end():
-    filler = "The tide came in and went out again over the grey stones. " * 9_000
+    filler = "The tide came in and went out again over the grey stones. " * 3_000
     text = filler + "\n\nThe zeppelin burned because the mooring rope had frayed."
-    assert len(text) > 500_000
+    assert len(text) > 150_000
     assert "mooring rope" in ask(text, "Why did the zeppelin burn?").text
 
 
-@pytest.mark.parametrize("text", ["x" * 500_000, "word " * 100_000, '"' * 200_000, "Mr. " * 50_000])
+@pytest.mark.parametrize("text", ["x" * 200_000, "word " * 40_000, '"' * 80_000, "Mr. " * 20_000])
 def test_a_long_document_without_sentences_is_read_in_sane_time(text: str):
     assert ask(text).text
 

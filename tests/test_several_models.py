@@ -363,7 +363,7 @@ def test_one_name_is_one_model_and_names_travel():
 def quality(folder: Path) -> str:
     questions = [
         {"question": f"Why does Mara leave, for the {at}. time?", "question_unique_id": f"q{at}",
-         "options": OPTIONS, "gold_label": 2} for at in range(6)
+         "options": OPTIONS, "gold_label": 2} for at in range(3)
     ]  # fmt: skip
     row = {"article_id": "1", "title": "T", "article": STORY, "source": "G", "questions": questions}
     file = folder / "quality.jsonl"
@@ -408,7 +408,7 @@ def test_an_evaluation_compares_models_as_it_compares_methods(serve: Serve, tmp_
     scores = {
         name: sum(one.score for one in evaluation.results_of(name)) for name in evaluation.methods
     }
-    assert list(scores.values()) == [0, 6, 0, 6]
+    assert list(scores.values()) == [0, 3, 0, 3]
     reported = call("report", *(one["run"] for one in result.json["models"]), "--store", "s.db")
     assert "pearl, right" in reported.out
     # The budget is one: the second model may take what the first has left of it.

@@ -108,10 +108,20 @@ class CorpusRetriever:
 
     @cached_property
     def _opened(self) -> tuple[Index, Searcher]:
-        # The index may have been built anew since it was named; then that one is opened.
-        info = read_info(self.path)
+        """The index that is there now: it may have been built anew since it was named.
+
+        The engine makes a lock beside an index that it opens, which need not be one's own to
+        write, so it is shown the files in a folder of its own, which goes with the retriever.
+        """
+        from tantivy import Index
+
+        info, folder = read_info(self.path), mkdtemp(prefix="pearl-index-")
+        finalize(self, rmtree, folder, ignore_errors=True)
+        for name in info.files:
+            Path(folder, name).symlink_to(Path(self.path, info.part, name).absolute())
         try:
-            return _open(Path(self.path, info.part), info, self)
+            index = Index.open(folder)
+            return index, index.searcher()
         except ValueError:
             if info.engine == load_engine():
                 raise
@@ -125,12 +135,8 @@ class CorpusRetriever:
         from tantivy import Occur, Query
 
         index, searcher = self._opened
-        query = Query.boolean_query(
-            [
-                (Occur.Should, Query.term_query(index.schema, "terms", term, "freq"))
-                for term in wanted
-            ]
-        )
+        each = [Query.term_query(index.schema, "terms", term, "freq") for term in wanted]
+        query = Query.boolean_query([(Occur.Should, one) for one in each])
         limit = min(k + _SPARE, searcher.num_docs)
         while True:
             hits = searcher.search(query, limit, count=False).hits
@@ -140,22 +146,6 @@ class CorpusRetriever:
             if len(hits) < limit or limit == searcher.num_docs:
                 return hits
             limit = min(limit * 8, searcher.num_docs)
-
-
-def _open(part: Path, info: IndexInfo, user: object) -> tuple[Index, Searcher]:
-    """Open a part of an index, which need not be one's own to write.
-
-    The engine makes a lock beside an index that it opens, so it is shown the
-    files in a folder of its own, which goes with the one who uses it.
-    """
-    from tantivy import Index
-
-    folder = mkdtemp(prefix="pearl-index-")
-    finalize(user, rmtree, folder, ignore_errors=True)
-    for name in info.files:
-        Path(folder, name).symlink_to(part.absolute() / name)
-    index = Index.open(folder)
-    return index, index.searcher()
 
 
 _HEAP = 64_000_000
@@ -263,18 +253,15 @@ def _usable(corpus: Corpus, ids: _Ids) -> Iterator[Row]:
         InputError: at the end, where there was such a line.
     """
     wrong: list[str] = []
-    more = 0
+    count = 0
     for row in corpus.rows():
-        problem = row if isinstance(row, InputError) else ids.problem(row, corpus.path)
-        if problem:
-            if len(wrong) < NAMED:
-                wrong.append(str(problem))
-            else:
-                more += 1
+        if problem := row if isinstance(row, InputError) else ids.problem(row, corpus.path):
+            count += 1
+            wrong += [str(problem)] if count <= NAMED else []
         elif isinstance(row, Row) and not wrong:
             yield row
     if wrong:
-        raise LinesError(wrong, more)
+        raise LinesError(wrong, count - len(wrong))
 
 
 class _Ids:

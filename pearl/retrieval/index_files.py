@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import IO
 
@@ -346,11 +346,8 @@ class Corpus:
 
 def digest_of(path: str) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal digits, or an `OSError`."""
-    found = sha256()
     with Path(path).open("rb") as opened:
-        while data := opened.read(1 << 20):
-            found.update(data)
-    return found.hexdigest()
+        return file_digest(opened, sha256).hexdigest()
 
 
 def _parsed(data: bytes, name: str, line: int, end: int) -> Row:

@@ -86,12 +86,7 @@ def origin_of(scheme: str, host: str, port: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search in an index that ``pearl index`` made.
-
-    Args:
-        index: its folder.
-        passages: how many a call gives, at most.
-    """
+    """A search in an index that ``pearl index`` made, for so many passages a call at most."""
 
     index: Path
     passages: int
@@ -453,19 +448,19 @@ def load_tools(
     services: dict[str, Service] = {}
     webs: list[Web] = []
     for declared in file.tools:
+        name = declared.tool.name
         match declared.how:
             case Http() as http:
                 from pearl.tools.web import Web
 
                 webs.append(Web(http, declared.tool.limits, values, resolve))
-                services[declared.tool.name] = webs[-1].answer
+                services[name] = webs[-1].answer
             case Search(index, passages):
                 from pearl.retrieval.index import open_index
 
-                search = partial(_search, open_index(str(index)), passages)
-                services[declared.tool.name] = search
+                services[name] = partial(_search, open_index(str(index)), passages)
             case _:
-                services[declared.tool.name] = _calculate
+                services[name] = _calculate
     return Toolbox(
         MappingProxyType({declared.tool.name: declared.tool for declared in file.tools}),
         MappingProxyType(services),
