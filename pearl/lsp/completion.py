@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from functools import partial
 
 from lsprotocol import types
 
@@ -54,11 +55,15 @@ class Cursor:
         where: what may stand there.
         word: the name that has been begun.
         moded: a mode stands before the name.
+        actions: those that can be called there, with what declares them.
+        variables: those that can be referred to there, in order, with a word on each.
     """
 
     where: Where
     word: Span
     moded: bool
+    actions: Sequence[tuple[Action, Origin]] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def cursor_at(text: str, start: int, at: int, where: Callable[[str], Where]) -> Cursor:
@@ -137,28 +142,24 @@ _BLOCK = re.compile(r"\s+(?:plan|demonstration)\s*:\s*$")
 _REPLACES = re.compile(r"\s+replaces\s*:\s*\w+\s*\((?P<params>[^()=]*)\)\s*=\s*(?=\()")
 _STEP = re.compile(rf"[ \t]*(?:\S{{1,8}}[ \t]+)?({splitter.NAME})\s*=(?!=)")
 
-Items = Iterator[types.CompletionItem]
-
 
 def completion(
     session: LanguageSession, document: Document, params: types.CompletionParams
 ) -> list[types.CompletionItem]:
     """What may stand at the cursor; the editor chooses by what is typed on."""
     offset = document.lines.offset(params.position)
-    answer = _in_library if document.kind is Kind.LIBRARY else _in_plan
-    return list(answer(session, document, session.libraries(document), offset))
+    place = _in_library if document.kind is Kind.LIBRARY else _in_plan
+    cursor = place(document, session.libraries(document), offset)
+    return list(_items(session, document, cursor)) if cursor else []
 
 
-def _in_plan(
-    session: LanguageSession, document: Document, libraries: Libraries, offset: int
-) -> Items:
+def _in_plan(document: Document, libraries: Libraries, offset: int) -> Cursor | None:
     parsed = document.plan
     line = next((one for one in parsed.lines if one.begin <= offset <= one.end), None)
     if not line or offset < line.start or line.kind in (LineKind.COMMENT, LineKind.QUESTION):
-        return
+        return None
     if line.kind is LineKind.ACTION:
-        yield from _types(document, line.start, offset)
-        return
+        return cursor_at(document.text, line.start, offset, in_declaration)
     cursor = cursor_at(document.text, line.start, offset, in_step)
     above = len(document.text) if cursor.where is Where.RETURN else line.start
     variables = {
@@ -171,23 +172,20 @@ def _in_plan(
             variables[broken.name] = "its line cannot be read yet"
     own = origin_of(document)
     actions = [(one, libraries.origins[one.name]) for one in libraries.library.actions.values()]
-    yield from _items(
-        session, document, cursor, [*actions, *((a, own) for a in own.actions)], variables
-    )
+    actions += ((one, own) for one in own.actions)
+    return replace(cursor, actions=actions, variables=variables)
 
 
-def _in_library(
-    session: LanguageSession, document: Document, libraries: Libraries, offset: int
-) -> Items:
+def _in_library(document: Document, libraries: Libraries, offset: int) -> Cursor | None:
     text = document.text
     line = document.lines.line_span(offset)
     replaces = _REPLACES.match(text, *line)
-    block = _block(document, line.start)
     if replaces and offset > replaces.end():
         cursor = cursor_at(text, replaces.end(), offset, in_arguments)
         params = [name.strip() for name in replaces["params"].split(",")]
-        yield from _items(session, document, cursor, (), _parameters(params))
-    elif block is not None:
+        return replace(cursor, variables=_parameters(params))
+    block = _block(document, line.start)
+    if block is not None:
         prefix = splitter.PREFIX.match(text, *line)
         cursor = cursor_at(text, prefix.end() if prefix else line.start, offset, in_step)
         above = [one for one in document.library.actions if one.span.start < block.start]
@@ -195,14 +193,13 @@ def _in_library(
         for written in text[block.end : line.start].splitlines():
             if step := _STEP.match(written):
                 variables[step[1]] = "a step above"
-        own = origin_of(document)
-        named = {
-            name: (one, libraries.origins[name]) for name, one in libraries.library.actions.items()
-        }
+        own, others = origin_of(document), libraries.library.actions
+        named = {name: (one, libraries.origins[name]) for name, one in others.items()}
         named |= {one.name: (one, own) for one in own.actions}
-        yield from _items(session, document, cursor, tuple(named.values()), variables)
-    elif text[line.start : line.start + 1] not in (" ", "\t", "#"):
-        yield from _types(document, line.start, offset)
+        return replace(cursor, actions=tuple(named.values()), variables=variables)
+    if text[line.start : line.start + 1] not in (" ", "\t", "#"):
+        return cursor_at(text, line.start, offset, in_declaration)
+    return None
 
 
 def _block(document: Document, start: int) -> Span | None:
@@ -222,43 +219,37 @@ def _parameters(names: Iterable[str]) -> dict[str, str]:
 
 
 def _items(
-    session: LanguageSession,
-    document: Document,
-    cursor: Cursor,
-    actions: Sequence[tuple[Action, Origin]],
-    variables: Mapping[str, str],
-) -> Items:
-    """What may stand at a cursor: actions; or variables, the nearest first, the document, modes.
-
-    Args:
-        session: whose editor asks.
-        document: the text.
-        cursor: the place in it.
-        actions: those that can be called, with what declares them.
-        variables: by name, in order, with a word on each.
-    """
-    if cursor.where is Where.ACTION:
-        for action, origin in actions:
+    session: LanguageSession, document: Document, cursor: Cursor
+) -> Iterator[types.CompletionItem]:
+    """What may stand at a cursor: types; actions; or variables, the nearest first, the document,
+    modes."""
+    kind, where = types.CompletionItemKind, cursor.where
+    item = partial(_item, document.lines.range(cursor.word))
+    if where is Where.TYPE:
+        yield from (item(name, kind.TypeParameter, "a type", name) for name in TYPES)
+    elif where is Where.ACTION:
+        called = document.text[cursor.word.end : cursor.word.end + 40].lstrip(" \t")[:1] == "("
+        for action, origin in cursor.actions:
             if "unlisted" not in action.traits:
-                yield from _calls(session, document, cursor, action, origin)
-        return
-    if cursor.where not in (Where.ARGUMENT, Where.BRACES, Where.RETURN):
-        return
-    kind = types.CompletionItemKind
-    for order, (name, detail) in enumerate(reversed([*variables.items()])):
-        yield _item(document, cursor, name, kind.Variable, detail, f"0{order:05}")
-    if cursor.where is Where.ARGUMENT and not cursor.moded:
-        yield _item(document, cursor, DOCUMENT, kind.Constant, "the document", "1")
-    if cursor.where is not Where.RETURN and not cursor.moded:
-        for mode in filter(None, Mode):
-            yield _item(document, cursor, mode.value, kind.Keyword, "a mode", "2", f"{mode} ")
+                yield from _calls(session, item, called, action, origin)
+    elif where is not Where.NOWHERE:
+        for order, (name, detail) in enumerate(reversed([*cursor.variables.items()])):
+            yield item(name, kind.Variable, detail, f"0{order:05}")
+        if where is Where.ARGUMENT and not cursor.moded:
+            yield item(DOCUMENT, kind.Constant, "the document", "1")
+        if where is not Where.RETURN and not cursor.moded:
+            for mode in filter(None, Mode):
+                yield item(mode.value, kind.Keyword, "a mode", "2", f"{mode} ")
 
 
 def _calls(
-    session: LanguageSession, document: Document, cursor: Cursor, action: Action, origin: Origin
-) -> Items:
+    session: LanguageSession,
+    item: Callable[..., types.CompletionItem],
+    called: bool,
+    action: Action,
+    origin: Origin,
+) -> Iterator[types.CompletionItem]:
     """An action under each of its names; the parameters are blanks to be filled in."""
-    called = document.text[cursor.word.end : cursor.word.end + 40].lstrip(" \t")[:1] == "("
     snippets = session.editor.snippets and not called
     params = [param.name for param in action.params]
     numbers = {name: at for at, name in enumerate((one for one in params if one != DOCUMENT), 1)}
@@ -267,32 +258,22 @@ def _calls(
         text = name if called else f"{name}({', '.join(blanks)})$0" if snippets else f"{name}("
         other = name != action.name
         detail = f"another name of {action.name}" if other else signature(action)
-        function = types.CompletionItemKind.Function
-        item = _item(document, cursor, name, function, detail, f"{int(other)}{name}", text)
-        item.documentation = describe_action(session, action, origin)
+        found = item(name, types.CompletionItemKind.Function, detail, f"{int(other)}{name}", text)
+        found.documentation = describe_action(session, action, origin)
         if snippets:
-            item.insert_text_format = types.InsertTextFormat.Snippet
-        yield item
-
-
-def _types(document: Document, start: int, offset: int) -> Items:
-    cursor = cursor_at(document.text, start, offset, in_declaration)
-    if cursor.where is Where.TYPE:
-        for name in TYPES:
-            kind = types.CompletionItemKind.TypeParameter
-            yield _item(document, cursor, name, kind, "a type", name)
+            found.insert_text_format = types.InsertTextFormat.Snippet
+        yield found
 
 
 def _item(
-    document: Document,
-    cursor: Cursor,
+    place: types.Range,
     label: str,
     kind: types.CompletionItemKind,
     detail: str,
     order: str,
     text: str = "",
 ) -> types.CompletionItem:
-    edit = types.TextEdit(document.lines.range(cursor.word), text or label)
+    edit = types.TextEdit(place, text or label)
     return types.CompletionItem(
         label, kind=kind, detail=detail, sort_text=order, filter_text=label, text_edit=edit
     )

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
+from itertools import takewhile
+from operator import eq
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -27,6 +29,8 @@ _ENDING = re.compile(r"\r\n|\n|\r")
 
 NAME = re.compile(r"\$?(?:[^\W\d]|\\_)(?:\w|\\_)*")
 """A name as plans may write it: with a shell's dollar sign, with Markdown's backslashes."""
+
+WORD = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name in a plan.
+    """A name in a plan, or a word of a library, which may be an action's.
 
     Args:
         name: without the marks it may be written with.
@@ -187,15 +191,18 @@ class Document:
 
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
-        """Every name that the plan's readable lines write, in order."""
+        """Every name that a plan's readable lines write, or every word of a library, in order."""
         return tuple(sorted(self._mentions(), key=lambda mention: mention.span))
 
     def _mentions(self) -> Iterator[Mention]:
+        if self.kind is Kind.LIBRARY:
+            for word in WORD.finditer(self.text):
+                yield Mention(word[0], Role.CALLS, span := Span(*word.span()), span)
+            return
         plan = self.plan.plan
         for action in plan.declares:
             if match := NAME.match(self.text, action.span.start):
-                span = Span(*match.span())
-                yield Mention(action.name, Role.DECLARES, span, span)
+                yield Mention(action.name, Role.DECLARES, span := Span(*match.span()), span)
         refs: list[Ref] = list(plan.returns)
         for step in plan.steps:
             yield Mention(step.name, Role.DEFINES, step.name_span, step.name_span)
@@ -207,7 +214,7 @@ class Document:
             yield Mention(ref.name, Role.USES, [ref.span, *spans][-1], ref.span, ref.mode)
 
     def at(self, offset: int) -> Mention | None:
-        """The name of the plan that an offset is in, or else the one that ends there."""
+        """The name that an offset is in, or else the one that ends there."""
         touching = [one for one in self.mentions if one.span.start <= offset <= one.span.end]
         return touching[-1] if touching else None
 
@@ -232,8 +239,7 @@ class Document:
 
 def _common(before: list[str], after: list[str]) -> int:
     """How many lines two texts have in common at their start."""
-    pairs = enumerate(zip(before, after, strict=False))
-    return next((at for at, (old, new) in pairs if old != new), min(len(before), len(after)))
+    return len([*takewhile(bool, map(eq, before, after))])
 
 
 def opened(item: types.TextDocumentItem, encoding: str) -> Document | None:

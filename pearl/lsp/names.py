@@ -18,10 +18,9 @@ from pearl.lang.printer import print_call, print_step
 from pearl.lang.source import Span
 from pearl.lang.text import printable, shorten
 from pearl.lint.rules.base import PlanView
-from pearl.lsp.documents import Document, Kind, Mention, Role
+from pearl.lsp.documents import WORD, Document, Kind, Mention, Role
 from pearl.lsp.session import LanguageSession, Origin, refused, workspace_edit
 
-_WORD = re.compile(r"[^\W\d]\w*")
 # Whatever may begin a mark-up, a link or a tag; an underscore only outside of words.
 _MARKS = re.compile(r"[\\`*\[\]<>&|~#]|(?<!\w)_|_(?!\w)|(?m:^[-+=]|^\d+[.)])")
 _RESERVED = ("true", "false", "return")
@@ -80,9 +79,6 @@ def hover(
 ) -> types.Hover | None:
     """An action's definition, a variable's step, or what a mode does."""
     offset = document.lines.offset(params.position)
-    if document.kind is Kind.LIBRARY:
-        target = _action_at(session, document, offset)
-        return types.Hover(describe_action(session, *target)) if target else None
     mention = document.at(offset)
     if mention is None:
         for moded in document.mentions:
@@ -120,16 +116,6 @@ def _describe_variable(
     return describe(session, shorten(print_step(view.plan.steps[index]), 300), paragraphs)
 
 
-def _action_at(
-    session: LanguageSession, library: Document, offset: int
-) -> tuple[Action, Origin] | None:
-    """The action of a library that the word at a place names: its own, or one of the project."""
-    for word in _WORD.finditer(library.text, *library.lines.line_span(offset)):
-        if word.start() <= offset <= word.end():
-            return session.resolve(library, word[0])
-    return None
-
-
 def _location(document: Document, mention: Mention) -> types.Location:
     return types.Location(document.uri, document.lines.range(mention.span))
 
@@ -138,20 +124,11 @@ def definition(
     session: LanguageSession, document: Document, params: types.DefinitionParams
 ) -> list[types.Location] | types.Location | None:
     """A variable's step, or the line that declares an action."""
-    offset = document.lines.offset(params.position)
-    if document.kind is Kind.LIBRARY:
-        target = _action_at(session, document, offset)
-    else:
-        mention = document.at(offset)
-        if not mention:
-            return None
-        if mention.is_variable:
-            return [
-                _location(document, other)
-                for other in document.mentions
-                if other.role is Role.DEFINES and other.name == mention.name
-            ]
-        target = session.resolve(document, mention.name)
+    mention = document.at(document.lines.offset(params.position))
+    if mention and mention.is_variable:
+        same = [one for one in document.mentions if one.name == mention.name]
+        return [_location(document, one) for one in same if one.role is Role.DEFINES]
+    target = session.resolve(document, mention.name) if mention else None
     return target[1].location(target[0]) if target else None
 
 
@@ -159,21 +136,12 @@ def references(
     session: LanguageSession, document: Document, params: types.ReferenceParams
 ) -> list[types.Location] | None:
     """Every use of a variable in its plan; every call of an action in the open plans."""
-    offset = document.lines.offset(params.position)
+    mention = document.at(document.lines.offset(params.position))
     declared = params.context.include_declaration
-    if document.kind is Kind.LIBRARY:
-        target = _action_at(session, document, offset)
-    else:
-        mention = document.at(offset)
-        if not mention:
-            return None
-        if mention.is_variable:
-            return [
-                _location(document, other)
-                for other in document.mentions
-                if _same(other, mention) and (declared or other.role is Role.USES)
-            ]
-        target = session.resolve(document, mention.name)
+    if mention and mention.is_variable:
+        same = [one for one in document.mentions if _same(one, mention)]
+        return [_location(document, one) for one in same if declared or one.role is Role.USES]
+    target = session.resolve(document, mention.name) if mention else None
     if not target:
         return None
     action, origin = target
@@ -286,7 +254,7 @@ def _renameable(
 
 
 def _check_name(session: LanguageSession, document: Document, mention: Mention, new: str) -> None:
-    if not _WORD.fullmatch(new):
+    if not WORD.fullmatch(new):
         raise refused(f"{new} is no name: write letters, digits and underscores.")
     if new.lower() in _RESERVED or new.upper() == DOCUMENT:
         raise refused(f"{new} is a word of the language: choose another name.")
