@@ -1,7 +1,5 @@
 """The actions that need no model."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -4,8 +4,6 @@ A definition is taken apart into how it starts, what is found, and of what; word
 their basic forms, with tables of words that ask the same of a text and of words that never do.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -82,6 +80,9 @@ past future, protagonist antagonist, love hate, normal strange, question answer,
 """
 """Lines of the table above that never stand for each other, by a word of each."""
 
+_ENDINGS = "s: es: ies:y ed: ed:e ied:y ing: ing:e n:"
+"""What a word of the tables may end in, and what stands for that in them."""
+
 _NEGATIVE = ("un", "in", "im", "ir", "il", "dis", "mis", "non")
 
 
@@ -106,20 +107,11 @@ def lines_of() -> dict[str, frozenset[int]]:
 def basic(word: str) -> str:
     """A word's basic form: the table's where it has one, else its stem."""
     word = word.lower()
-    known = lines_of()
-    form = next((form for form in _forms(word) if form in known), "")
+    # A stem would say that an objective is an object.
+    whole = [pair.partition(":") for pair in _ENDINGS.split() if word.endswith(pair.split(":")[0])]
+    forms = [word, *(word[: -len(ending)] + start for ending, _, start in whole)]
+    form = next((form for form in forms if form in lines_of()), "")
     return form or str(_stemmer().stemWord(word))
-
-
-def _forms(word: str) -> Iterator[str]:
-    """What a word may be a form of. A stem would say that an objective is an object."""
-    yield word
-    for ending, whole in (
-        ("s", ""), ("es", ""), ("ies", "y"), ("ed", ""), ("ed", "e"), ("ied", "y"),
-        ("ing", ""), ("ing", "e"), ("n", ""),
-    ):  # fmt: skip
-        if word.endswith(ending):
-            yield word[: -len(ending)] + whole
 
 
 @cache

@@ -1,7 +1,5 @@
 """What Pearl says about a plan or a library: one type, many renderers."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ can take. A line that cannot be read is told by where that is: which token stand
 could have.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -127,21 +125,12 @@ class _BeyondError(Exception):
 
 
 def _plain(children: list[Any]) -> Step:
-    head, args, close, note = children
+    """A step whose head, ``name = ACTION(``, is one token."""
+    head, *rest = children
     name, _, action = head.text.partition(" = ")
-    words, noqa = _note(note)
-    start = head.start
-    begin = start + len(name) + 3
-    return Step(
-        name=name,
-        action=action[:-1],
-        args=args,
-        note=words,
-        noqa=noqa,
-        span=Span(start, (note or close).end),
-        name_span=Span(start, start + len(name)),
-        action_span=Span(begin, begin + len(action) - 1),
-    )
+    between = head.start + len(name)
+    own = Token("NAME", name, head.start, between)
+    return _step([own, Token("NAME", action[:-1], between + 3, head.end - 1), *rest])
 
 
 def _step(children: list[Any]) -> Step:

@@ -124,8 +124,18 @@ def svg(plan: Plan) -> str:
     """A self-contained SVG picture: one row of boxes a level, no script, light and dark."""
     steps = {step.name: step for step in plan.steps}
     needs = dependencies(tuple(steps.values()))
-    labels = {step.name: _labels(step, number) for number, step in enumerate(steps.values(), 1)}
-    widths = {name: _box_width(*texts) for name, texts in labels.items()}
+    room = _WIDE - _PADDING
+    labels = {
+        step.name: (
+            _short(f"{number}. {step.name}", room / _NAME_SIZE),
+            _short(step.action, room / _CALL_SIZE),
+        )
+        for number, step in enumerate(steps.values(), 1)
+    }
+    widths = {
+        step: max(_NARROW, _PADDING + max(_length(name) * _NAME_SIZE, _length(call) * _CALL_SIZE))
+        for step, (name, call) in labels.items()
+    }
     depth = levels(needs)
     depth[_ANSWER] = max(depth.values(), default=-1) + 1
     lines = [(name, step) for step in steps for name in needs[step]]
@@ -134,7 +144,10 @@ def svg(plan: Plan) -> str:
     parts = [_line(path) for path in paths]
     for node in nodes:
         if node.name == _ANSWER:
-            parts.append(_answer(node))
+            parts.append(
+                f'<rect class="answer" x="{node.x - 60:g}" y="{node.top}" width="120" height="40" '
+                f'rx="20"/><text x="{node.x:g}" y="{node.top + 25}" class="name">answer</text>'
+            )
         elif node.name:
             parts.append(_box(node, steps[node.name], *labels[node.name]))
     width = _EDGE + max(node.x + node.width / 2 for node in nodes)
@@ -270,25 +283,6 @@ def _line(path: Sequence[_Node]) -> str:
         if not lower.name:
             drawn.append(f"L{lower.x:g} {lower.top + _HIGH}")
     return f'<path class="line{kind}" marker-end="url(#{tip})" d="{"".join(drawn)}"/>'
-
-
-def _answer(node: _Node) -> str:
-    return (
-        f'<rect class="answer" x="{node.x - 60:g}" y="{node.top}" width="120" height="40" rx="20"/>'
-        f'<text x="{node.x:g}" y="{node.top + 25}" class="name">answer</text>'
-    )
-
-
-def _labels(step: Step, number: int) -> tuple[str, str]:
-    """The words in a step's box: its number and name, and its action."""
-    room = _WIDE - _PADDING
-    name = _short(f"{number}. {step.name}", room / _NAME_SIZE)
-    return name, _short(step.action, room / _CALL_SIZE)
-
-
-def _box_width(name: str, call: str) -> float:
-    wanted = max(_length(name) * _NAME_SIZE, _length(call) * _CALL_SIZE) + _PADDING
-    return max(_NARROW, wanted)
 
 
 def _box(node: _Node, step: Step, name: str, call: str) -> str:

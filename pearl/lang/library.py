@@ -15,20 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pearl.lang.ast import (
-    Action,
-    Broken,
-    Builtin,
-    Decomposed,
-    Literal,
-    ParsedLibrary,
-    Prompt,
-    Replaced,
-    Shown,
-    Solver,
-    Step,
-    SubPlan,
-)
+from pearl.lang import ast
 from pearl.lang.grammar import Failure, parse_action, parse_step, unquote
 from pearl.lang.parser import CALLED, parse
 from pearl.lang.source import InputError, Source, Span, read_source, shipped_actions
@@ -70,7 +57,7 @@ _CALL = "_ = _"
 
 
 @lru_cache(maxsize=32)  # The same few are read again by each question, and by each keystroke.
-def parse_library(text: str | Source, name: str = "<actions>") -> ParsedLibrary:
+def parse_library(text: str | Source, name: str = "<actions>") -> ast.ParsedLibrary:
     """Read an action library, in our form or the paper's ``NAME(ARGS) # definition``.
 
     Args:
@@ -81,14 +68,14 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ParsedLibrary:
         The actions, and the lines that cannot be read.
     """
     source = text if isinstance(text, Source) else Source(name, text)
-    actions: list[Action] = []
-    broken: list[Broken] = []
+    actions: list[ast.Action] = []
+    broken: list[ast.Broken] = []
     comments: list[str] = []
     over = len(source.text.rstrip())
 
     def fail(span: Span, failure: Failure, name: str) -> None:
         last = span.end >= over
-        broken.append(Broken("action", span, *failure, name=name, last=last, source=source))
+        broken.append(ast.Broken("action", span, *failure, name=name, last=last, source=source))
 
     for start, end, metadata in _entries(source.text):
         line = source.text[start:end]
@@ -111,7 +98,7 @@ def parse_library(text: str | Source, name: str = "<actions>") -> ParsedLibrary:
             else:
                 action = changed
         actions.append(action)
-    return ParsedLibrary(tuple(actions), tuple(broken))
+    return ast.ParsedLibrary(tuple(actions), tuple(broken))
 
 
 def _entries(text: str) -> list[tuple[int, int, list[tuple[str, Span]]]]:
@@ -138,7 +125,7 @@ def _entries(text: str) -> list[tuple[int, int, list[tuple[str, Span]]]]:
     return entries
 
 
-def _with_metadata(action: Action, key: str, text: str, span: Span) -> Action | Failure:
+def _with_metadata(action: ast.Action, key: str, text: str, span: Span) -> ast.Action | Failure:
     """The action with what one line, or one block of lines, says of it."""
     words = [word for word in re.split(r"[\s,]+", text[span.start : span.end]) if word]
     match key:
@@ -147,7 +134,7 @@ def _with_metadata(action: Action, key: str, text: str, span: Span) -> Action | 
         case "traits":
             return replace(action, traits=frozenset(words))
         case "body":
-            kind = Solver if words[0] == "solver" else Builtin
+            kind = ast.Solver if words[0] == "solver" else ast.Builtin
             return replace(action, body=kind(words[-1]))
         case "model":
             return replace(action, model=words[0])
@@ -163,13 +150,13 @@ def _with_metadata(action: Action, key: str, text: str, span: Span) -> Action | 
             example = _example(text, span)
             if isinstance(example, Failure):
                 return example
-            examples = action.body.examples if isinstance(action.body, Prompt) else ()
-            return replace(action, body=Prompt((*examples, example)))
+            examples = action.body.examples if isinstance(action.body, ast.Prompt) else ()
+            return replace(action, body=ast.Prompt((*examples, example)))
         case _:
             return _with_plan(action, key, text, span)
 
 
-def _with_plan(action: Action, key: str, text: str, span: Span) -> Action | Failure:
+def _with_plan(action: ast.Action, key: str, text: str, span: Span) -> ast.Action | Failure:
     """An action with the steps that carry it out, or with an example of such steps."""
     parsed = parse(text[span.start : span.end])
     if parsed.broken:
@@ -178,12 +165,12 @@ def _with_plan(action: Action, key: str, text: str, span: Span) -> Action | Fail
         return Failure(at, first.got, first.before, first.accepts)
     plan = replace(parsed.plan, source=Source("", ""))
     if key == "plan":
-        return replace(action, body=SubPlan(plan))
-    plans = action.body.demonstrations if isinstance(action.body, Decomposed) else ()
-    return replace(action, body=Decomposed((*plans, plan)))
+        return replace(action, body=ast.SubPlan(plan))
+    plans = action.body.demonstrations if isinstance(action.body, ast.Decomposed) else ()
+    return replace(action, body=ast.Decomposed((*plans, plan)))
 
 
-def _example(text: str, span: Span) -> Shown | Failure:
+def _example(text: str, span: Span) -> ast.Shown | Failure:
     """``("Donna", 2) = "n"``: a call's arguments and its answer."""
     equals = (
         text.rfind(") =", span.start, span.end) + 1 or text.rfind(")=", span.start, span.end) + 1
@@ -195,9 +182,9 @@ def _example(text: str, span: Span) -> Shown | Failure:
         return call._replace(at=span)
     if isinstance(answer, Failure):
         return answer._replace(at=span)
-    if len(answer.args) != 1 or not isinstance(answer.args[0], Literal):
+    if len(answer.args) != 1 or not isinstance(answer.args[0], ast.Literal):
         return Failure(span, "", "_ASSIGN", frozenset({"STRING"}))
-    return Shown(call.args, answer.args[0].value)
+    return ast.Shown(call.args, answer.args[0].value)
 
 
 def _ids(text: str, span: Span) -> tuple[str, ...] | Failure:
@@ -217,7 +204,7 @@ def _ids(text: str, span: Span) -> tuple[str, ...] | Failure:
     return tuple(ids)
 
 
-def _replaced(text: str, span: Span) -> Replaced | Failure:
+def _replaced(text: str, span: Span) -> ast.Replaced | Failure:
     """``OLD(CTX, X) = (CTX, "all of {X}")``, in the language of plans."""
     equals = text.find("=", span.start, span.end)
     middle = equals if equals >= 0 else span.end
@@ -227,14 +214,14 @@ def _replaced(text: str, span: Span) -> Replaced | Failure:
     args = text[middle + 1 : span.end].lstrip()
     step = _parse_call(args)
     if not isinstance(step, Failure):
-        return Replaced(old.name, tuple(param.name for param in old.params), step.args)
+        return ast.Replaced(old.name, tuple(param.name for param in old.params), step.args)
     # The call was read on its own: its places are counted from the line's end.
     before = span.end - len(args) - len(_CALL)
     start, end = (max(middle, before + place) for place in step.at)
     return step._replace(at=Span(start, max(start, end)))
 
 
-def _parse_call(args: str) -> Step | Failure:
+def _parse_call(args: str) -> ast.Step | Failure:
     """A step made of arguments in parentheses."""
     return parse_step(_CALL + args, Span(0, len(_CALL) + len(args)))
 
@@ -253,21 +240,21 @@ class Library:
     """
 
     names: tuple[str, ...]
-    actions: Mapping[str, Action]
+    actions: Mapping[str, ast.Action]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as a list: a read-only mapping cannot be, and workers elsewhere need it."""
         return _restored, (self.names, tuple(self.actions.values()))
 
     @cached_property
-    def _by_any_name(self) -> Mapping[str, Action]:
-        named: dict[str, Action] = {}
+    def _by_any_name(self) -> Mapping[str, ast.Action]:
+        named: dict[str, ast.Action] = {}
         for action in self.actions.values():
             for alias in action.aliases:
                 named.setdefault(alias, action)
         return {**named, **self.actions}
 
-    def get(self, name: str) -> Action | None:
+    def get(self, name: str) -> ast.Action | None:
         """The action of this name or alias."""
         return self._by_any_name.get(name)
 
@@ -296,7 +283,7 @@ class Library:
             ]
         )
 
-    def with_declared(self, declares: Sequence[Action]) -> Library:
+    def with_declared(self, declares: Sequence[ast.Action]) -> Library:
         """A library for one plan: these actions, and the plan's own.
 
         A declaration never replaces an action of the library.
@@ -307,18 +294,15 @@ class Library:
         return Library(self.names, MappingProxyType({**self.actions, **own}))
 
 
-def _restored(names: tuple[str, ...], actions: tuple[Action, ...]) -> Library:
+def _restored(names: tuple[str, ...], actions: tuple[ast.Action, ...]) -> Library:
     return Library(names, MappingProxyType({action.name: action for action in actions}))
 
 
 @cache
-def _core() -> ParsedLibrary:
-    return parse_library(shipped_actions()["core"].read_text(encoding="utf-8"), "core")
-
-
-def builtins() -> dict[str, Action]:
+def builtins() -> Mapping[str, ast.Action]:
     """The actions that need no model; every library holds them."""
-    return {action.name: action for action in _core().actions if action.is_builtin}
+    core = parse_library(shipped_actions()["core"].read_text(encoding="utf-8"), "core")
+    return MappingProxyType({one.name: one for one in core.actions if one.is_builtin})
 
 
 def library_source(name: str) -> Source:
@@ -353,8 +337,7 @@ def load_library(*names: str) -> Library:
         InputError: no such library, a file that cannot be read, or one that
             holds no action.
     """
-    chosen = names or DEFAULT
-    own = builtins()
+    chosen, own = names or DEFAULT, builtins()
     actions = dict(own)
     for name in chosen:
         source = library_source(name)
@@ -364,13 +347,11 @@ def load_library(*names: str) -> Library:
                 f"{source.name} holds no action: write lines such as "
                 f"FIND_CHARACTER(CTX, X) : Find and describe X in CTX."
             )
-        for action in found:
-            if action.name not in own:
-                actions[action.name] = action
+        actions |= {action.name: action for action in found if action.name not in own}
     return Library(tuple(chosen), MappingProxyType(actions))
 
 
-def search_actions(library: Library, words: str) -> list[Action]:
+def search_actions(library: Library, words: str) -> list[ast.Action]:
     """Actions whose name, aliases or definition hold the words, best first.
 
     Every word counts as found where it, or a word that starts with it, occurs;
@@ -379,7 +360,7 @@ def search_actions(library: Library, words: str) -> list[Action]:
     from rapidfuzz import fuzz
 
     wanted = words.lower().split()
-    scored: list[tuple[float, int, Action]] = []
+    scored: list[tuple[float, int, ast.Action]] = []
     for order, action in enumerate(library.actions.values()):
         names = " ".join((action.name, *action.aliases)).replace("_", " ").lower()
         doc = action.doc.lower()

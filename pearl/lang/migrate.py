@@ -1,7 +1,5 @@
 """Plans written with older names of actions, rewritten for a library that replaces them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

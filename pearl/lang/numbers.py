@@ -1,7 +1,5 @@
 """Numbers as people write them: ``$1,250.50``, ``3 1/2``, ``2.5 million``, ``twenty-one``."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping

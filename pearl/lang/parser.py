@@ -1,27 +1,11 @@
 """Reads plans: never raises, recovers line by line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
-from pearl.lang.ast import (
-    Action,
-    Aside,
-    AsideKind,
-    Broken,
-    BrokenKind,
-    Kind,
-    Line,
-    Parsed,
-    Plan,
-    Ref,
-    Step,
-    renamed_plan,
-    step_refs,
-)
+from pearl.lang import ast
 from pearl.lang.grammar import ALMOST, Failure, parse_action, parse_returns, parse_step
 from pearl.lang.source import Source, Span
 from pearl.lang.splitter import INSIDE, call_end, inner_step, split, thoughts, unwrapped
@@ -33,16 +17,23 @@ _DEFINES = pattern(
 CALLED = pattern(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
 """The name that an action's line begins with."""
 
-_ASIDE: dict[Kind, AsideKind] = {
-    Kind.PROSE: "prose",
-    Kind.WRAPPING: "wrapping",
-    Kind.THINKING: "thinking",
+_ASIDE: dict[ast.Kind, ast.AsideKind] = {
+    ast.Kind.PROSE: "prose",
+    ast.Kind.WRAPPING: "wrapping",
+    ast.Kind.THINKING: "thinking",
 }
-_OF_THE_PLAN = (Kind.STEP, Kind.BROKEN, Kind.ACTION, Kind.RETURN, Kind.INSIDE, Kind.PROSE)
+_OF_THE_PLAN = (
+    ast.Kind.STEP,
+    ast.Kind.BROKEN,
+    ast.Kind.ACTION,
+    ast.Kind.RETURN,
+    ast.Kind.INSIDE,
+    ast.Kind.PROSE,
+)
 _RESERVED = ("true", "false", "return")
 
 
-def parse(text: str | Source, name: str = "<plan>", before: Sequence[str] = ()) -> Parsed:
+def parse(text: str | Source, name: str = "<plan>", before: Sequence[str] = ()) -> ast.Parsed:
     """Read a plan's text, or a model's reply that holds one.
 
     A reference by number, ``#2``, becomes one by name. A name that is given again, and meant by no
@@ -70,56 +61,70 @@ def parse(text: str | Source, name: str = "<plan>", before: Sequence[str] = ()) 
     if rival:
         first = next(line for line in lines if line.block in rival)
         span = Span(first.begin, first.end)
-        reader.broken.append(Broken("plans", span, span, source=source))
+        reader.broken.append(ast.Broken("plans", span, span, source=source))
     return reader.finish(lines, taken, before)
 
 
 class _Reader:
     """Collects what the lines hold."""
 
-    def __init__(self, source: Source, text: str, lines: list[Line]) -> None:
+    def __init__(self, source: Source, text: str, lines: list[ast.Line]) -> None:
         self.source = source
         self.text = text
         self.question = ""
-        self.steps: list[Step] = []
+        self.steps: list[ast.Step] = []
         self.numbers: list[tuple[str, str | None]] = []  # with the name of a broken one
-        self.declares: list[Action] = []
-        self.returns: tuple[Ref, ...] = ()
+        self.declares: list[ast.Action] = []
+        self.returns: tuple[ast.Ref, ...] = ()
         self.comments: list[str] = []
-        self.broken: list[Broken] = []
-        self.aside: list[Aside] = []
+        self.broken: list[ast.Broken] = []
+        self.aside: list[ast.Aside] = []
         self.last = next((line for line in reversed(lines) if line.kind in _OF_THE_PLAN), None)
 
-    def read(self, line: Line) -> None:
+    def read(self, line: ast.Line) -> None:
         """Take in one line."""
         match line.kind:
-            case Kind.STEP | Kind.BROKEN:
+            case ast.Kind.STEP | ast.Kind.BROKEN:
                 self._step(line)
-            case Kind.ACTION:
-                self._action(line)
-            case Kind.RETURN:
-                self._return(line)
-            case Kind.INSIDE:
-                self._inside(line)
-            case Kind.QUESTION:
+            case ast.Kind.ACTION:
+                action = parse_action(self.text, Span(line.start, line.end))
+                if isinstance(action, Failure):
+                    self._fail("action", line, action)
+                else:
+                    self.declares.append(action)
+            case ast.Kind.RETURN:
+                start = line.start
+                end = start + len(self.text[start : line.end].rstrip(" \t\r;.*`"))
+                again = Failure(Span(start, start + len("return")), "RETURN", "", frozenset())
+                returns = again if self.returns else parse_returns(self.text, Span(start, end))
+                if isinstance(returns, Failure):
+                    self._fail("return", line, returns)
+                else:
+                    self.returns = returns
+            case ast.Kind.INSIDE:
+                at = inner_step(self.text, line.start, line.end)
+                named = _DEFINES.match(self.text, at, line.end)
+                span = Span(at, named.end(1) if named else at + 1)
+                self._fail("step", line, Failure(span, "STEP", "", frozenset()), at)
+            case ast.Kind.QUESTION:
                 words = re.split(r"[:：]", self.text[line.start : line.end], maxsplit=1)[1]
                 self.question = " ".join(words.split()).strip("*_ ")
-            case Kind.COMMENT:
+            case ast.Kind.COMMENT:
                 self.comments.append(self.text[line.start : line.end].strip())
-            case Kind.HEADER:
+            case ast.Kind.HEADER:
                 pass
             case _:
                 self.put_aside(_ASIDE[line.kind], Span(line.begin, line.end))
 
-    def put_aside(self, kind: AsideKind, span: Span) -> None:
+    def put_aside(self, kind: ast.AsideKind, span: Span) -> None:
         """Keep text that is no part of the plan; neighbours of a kind become one."""
         last = self.aside[-1] if self.aside else None
         if last and last.kind == kind and not self.text[last.span.end : span.start].strip():
-            self.aside[-1] = Aside(kind, Span(last.span.start, span.end))
+            self.aside[-1] = ast.Aside(kind, Span(last.span.start, span.end))
         else:
-            self.aside.append(Aside(kind, span))
+            self.aside.append(ast.Aside(kind, span))
 
-    def _step(self, line: Line) -> None:
+    def _step(self, line: ast.Line) -> None:
         found = parse_step(self.text, Span(line.start, line.end))
         if isinstance(found, Failure):
             self._fail("step", line, found)
@@ -137,42 +142,19 @@ class _Reader:
                 self.comments = []
             self.steps.append(found)
 
-    def _action(self, line: Line) -> None:
-        found = parse_action(self.text, Span(line.start, line.end))
-        if isinstance(found, Failure):
-            self._fail("action", line, found)
-        else:
-            self.declares.append(found)
-
-    def _return(self, line: Line) -> None:
-        start = line.start
-        end = start + len(self.text[start : line.end].rstrip(" \t\r;.*`"))
-        again = Failure(Span(start, start + len("return")), "RETURN", "", frozenset())
-        found = again if self.returns else parse_returns(self.text, Span(start, end))
-        if isinstance(found, Failure):
-            self._fail("return", line, found)
-        else:
-            self.returns = found
-
-    def _inside(self, line: Line) -> None:
-        at = inner_step(self.text, line.start, line.end)
-        named = _DEFINES.match(self.text, at, line.end)
-        span = Span(at, named.end(1) if named else at + 1)
-        self._fail("step", line, Failure(span, "STEP", "", frozenset()), at)
-
-    def _fail(self, kind: BrokenKind, line: Line, failure: Failure, at: int = -1) -> None:
+    def _fail(self, kind: ast.BrokenKind, line: ast.Line, failure: Failure, at: int = -1) -> None:
         defines = {"step": _DEFINES, "action": CALLED}.get(kind)
         named = defines.match(self.text, max(at, line.start), line.end) if defines else None
         name = named[1].replace("\\", "").lstrip("$") if named else ""
         if kind == "step":
             self.numbers.append((line.number, name))
         span, last = Span(line.start, line.end), line is self.last
-        broken = Broken(kind, span, *failure, name=name, last=last, source=self.source)
+        broken = ast.Broken(kind, span, *failure, name=name, last=last, source=self.source)
         self.broken.append(broken)
 
-    def finish(self, lines: list[Line], taken: list[Span], before: Sequence[str]) -> Parsed:
+    def finish(self, lines: list[ast.Line], taken: list[Span], before: Sequence[str]) -> ast.Parsed:
         """All of it together."""
-        plan = Plan(
+        plan = ast.Plan(
             steps=tuple(self.steps),
             question=self.question,
             declares=tuple(self.declares),
@@ -187,25 +169,25 @@ class _Reader:
         if taken:
             self.aside = _merged(self.aside, taken)
         broken = sorted(self.broken, key=lambda broken: broken.span)
-        return Parsed(plan, tuple(broken), tuple(self.aside), tuple(lines))
+        return ast.Parsed(plan, tuple(broken), tuple(self.aside), tuple(lines))
 
 
-def _merged(aside: list[Aside], taken: list[Span]) -> list[Aside]:
+def _merged(aside: list[ast.Aside], taken: list[Span]) -> list[ast.Aside]:
     """All that was set aside, in order, and nothing of it twice."""
-    everything = [*aside, *(Aside("wrapping", span) for span in taken)]
-    kept: list[Aside] = []
+    everything = [*aside, *(ast.Aside("wrapping", span) for span in taken)]
+    kept: list[ast.Aside] = []
     for part in sorted(everything, key=lambda part: (part.span.start, -part.span.end)):
         if not kept or part.span.start >= kept[-1].span.end:
             kept.append(part)
     return kept
 
 
-def _bad_braces(text: str, step: Step) -> Failure | None:
+def _bad_braces(text: str, step: ast.Step) -> Failure | None:
     """Where a text has braces that are no reference, though a person would take them for one."""
     if text.find("{", step.action_span.end, step.span.end) < 0:
         return None
     for arg in step.args:
-        if type(arg) is Ref:
+        if type(arg) is ast.Ref:
             continue
         found = ALMOST.search(text, *arg.span)
         if found:
@@ -214,7 +196,7 @@ def _bad_braces(text: str, step: Step) -> Failure | None:
     return None
 
 
-def _step_in_note(text: str, step: Step) -> Span | None:
+def _step_in_note(text: str, step: ast.Step) -> Span | None:
     """Where another step begins inside a step's note."""
     if not INSIDE.search(step.note):
         return None
@@ -224,7 +206,7 @@ def _step_in_note(text: str, step: Step) -> Span | None:
     return Span(*found.span("name")) if found else None
 
 
-def _told_apart(plan: Plan, before: Sequence[str]) -> Plan:
+def _told_apart(plan: ast.Plan, before: Sequence[str]) -> ast.Plan:
     """The plan with a number after each name that is given again and meant by no later reference.
 
     With a later reference, nobody knows which of the two is meant: the checker says so.
@@ -233,11 +215,11 @@ def _told_apart(plan: Plan, before: Sequence[str]) -> Plan:
     meant_later: list[bool] = []
     for step in reversed(plan.steps):
         meant_later.append(step.name in meant)
-        meant.update(ref.name for ref in step_refs(step))
+        meant.update(ref.name for ref in ast.step_refs(step))
     taken = {*before, *(step.name for step in plan.steps)}
     earlier = set(before)
     numbers: dict[str, Iterator[int]] = {}
-    steps: list[Step] = []
+    steps: list[ast.Step] = []
     for step in plan.steps:
         unclear = meant_later.pop()
         if step.name in earlier and not unclear:
@@ -250,7 +232,9 @@ def _told_apart(plan: Plan, before: Sequence[str]) -> Plan:
     return replace(plan, steps=tuple(steps))
 
 
-def _by_name(plan: Plan, lines: Sequence[tuple[str, str | None]], before: Sequence[str]) -> Plan:
+def _by_name(
+    plan: ast.Plan, lines: Sequence[tuple[str, str | None]], before: Sequence[str]
+) -> ast.Plan:
     """The plan with the names of steps for their numbers.
 
     Args:
@@ -271,10 +255,10 @@ def _by_name(plan: Plan, lines: Sequence[tuple[str, str | None]], before: Sequen
         both = zip(written, named, strict=True)
         names |= {f"#{int(at)}": name for at, name in both if len(at) <= 4}
     names |= {f"#{at}": name for at, name in enumerate(before, 1)}
-    return renamed_plan(plan, names)
+    return ast.renamed_plan(plan, names)
 
 
-def _rival_blocks(text: str, lines: list[Line]) -> frozenset[int]:
+def _rival_blocks(text: str, lines: list[ast.Line]) -> frozenset[int]:
     """Code fences that hold another plan than the last one does.
 
     Several fences are one plan in pieces as long as no name is set twice.
@@ -283,7 +267,7 @@ def _rival_blocks(text: str, lines: list[Line]) -> frozenset[int]:
         return frozenset()
     names: dict[int, set[str]] = {}
     for line in lines:
-        if line.kind is Kind.STEP:
+        if line.kind is ast.Kind.STEP:
             named = _DEFINES.match(text, line.start, line.end)
             names.setdefault(line.block, set()).add(named[1] if named else "")
     fenced = [block for block in names if block]

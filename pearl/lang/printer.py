@@ -4,29 +4,10 @@ The last part is what ``pearl fmt`` does with a file: words are never lost. What
 plan becomes comments, and only marks that say nothing (code fences, tags) go.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from pearl.lang.ast import (
-    Action,
-    Arg,
-    Body,
-    Broken,
-    Builtin,
-    Decomposed,
-    Items,
-    Literal,
-    Plan,
-    Prompt,
-    Ref,
-    Replaced,
-    Solver,
-    Step,
-    SubPlan,
-    Template,
-)
+from pearl.lang import ast
 from pearl.lang.library import parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, Source, Span
@@ -45,7 +26,7 @@ _TAG = pattern(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
-def print_plan(plan: Plan) -> str:
+def print_plan(plan: ast.Plan) -> str:
     """The plan's canonical text, ending in a line break."""
     lines: list[str] = []
     if plan.question:
@@ -60,27 +41,27 @@ def print_plan(plan: Plan) -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def print_step(step: Step) -> str:
+def print_step(step: ast.Step) -> str:
     """``name = ACTION(args) : note``, without a number."""
     note = f" : {step.note}" if step.note else ""
     return f"{print_call(step)}{note}{_noqa(step.noqa)}"
 
 
-def print_call(step: Step) -> str:
+def print_call(step: ast.Step) -> str:
     """``name = ACTION(args)``."""
     return f"{step.name} = {step.action}({_args(step.args)})"
 
 
-def print_arg(arg: Arg) -> str:
+def print_arg(arg: ast.Arg) -> str:
     """An argument as written in a plan."""
     match arg:
-        case Ref():
+        case ast.Ref():
             return f"{arg.mode} {arg.name}" if arg.mode else arg.name
-        case Literal():
+        case ast.Literal():
             return print_value(arg.value)
-        case Items():
+        case ast.Items():
             return f"[{_args(arg.items)}]"
-        case Template():
+        case ast.Template():
             return _quoted("".join(_part(part) for part in arg.parts))
 
 
@@ -97,7 +78,7 @@ def print_value(value: Value) -> str:
             return json.dumps(value)
 
 
-def print_action(action: Action) -> str:
+def print_action(action: ast.Action) -> str:
     """An action's line, as in a library or under ``New actions:``."""
     params = [
         param.name if param.type == "any" else f"{param.name}: {param.type}"
@@ -110,7 +91,7 @@ def print_action(action: Action) -> str:
     return f"{action.name}({', '.join(params)}){returns}{doc}"
 
 
-def print_library(actions: Iterable[Action]) -> str:
+def print_library(actions: Iterable[ast.Action]) -> str:
     """A library's canonical text."""
     lines: list[str] = []
     for action in actions:
@@ -130,7 +111,7 @@ def print_library(actions: Iterable[Action]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def print_replaced(replaced: Replaced) -> str:
+def print_replaced(replaced: ast.Replaced) -> str:
     """``OLD(CTX, X) = (CTX, "all of {X}")``: an older call, and the arguments it has now."""
     return f"{replaced.name}({', '.join(replaced.params)}) = ({_args(replaced.args)})"
 
@@ -139,30 +120,30 @@ def _id(text: str) -> str:
     return text if _BARE_ID.fullmatch(text) else f'"{_escape(text)}"'
 
 
-def _body(body: Body) -> Iterator[str]:
+def _body(body: ast.Body) -> Iterator[str]:
     """The lines that say who carries an action out; none where it is a model by itself."""
     match body:
-        case Builtin():
+        case ast.Builtin():
             yield f"  body: builtin {body.function}"
-        case Solver():
+        case ast.Solver():
             yield f"  body: solver {body.name}"
-        case SubPlan():
+        case ast.SubPlan():
             yield from _block("plan", body.plan)
-        case Decomposed():
+        case ast.Decomposed():
             for plan in body.demonstrations:
                 yield from _block("demonstration", plan)
-        case Prompt():
+        case ast.Prompt():
             for shown in body.examples:
                 yield f"  example: ({_args(shown.args)}) = {print_value(shown.answer)}"
 
 
-def _block(key: str, plan: Plan) -> Iterator[str]:
+def _block(key: str, plan: ast.Plan) -> Iterator[str]:
     yield f"  {key}:"
     for line in print_plan(plan).splitlines():
         yield f"    {line}".rstrip()
 
 
-def _args(args: Iterable[Arg]) -> str:
+def _args(args: Iterable[ast.Arg]) -> str:
     return ", ".join(print_arg(arg) for arg in args)
 
 
@@ -172,7 +153,7 @@ def _quoted(escaped: str) -> str:
     return f'"{escaped}"'
 
 
-def _part(part: str | Ref) -> str:
+def _part(part: str | ast.Ref) -> str:
     if not isinstance(part, str):
         return f"{{{print_arg(part)}}}"
     # The brace would stand before a reference's own.
@@ -250,7 +231,7 @@ def format_library(source: Source) -> str:
     return "\n".join([text, *after]) + "\n" if after else text
 
 
-def _refuse_broken(broken: Sequence[Broken], source: Source) -> None:
+def _refuse_broken(broken: Sequence[ast.Broken], source: Source) -> None:
     if broken:
         line, _ = source.position(broken[0].at.start)
         raise InputError(f"{source.name}:{line} cannot be read: mend what pearl lint finds.")

@@ -1,7 +1,5 @@
 """How alike actions are: a matrix, groups of like actions, and which of a group stays."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

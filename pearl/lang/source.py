@@ -53,7 +53,7 @@ class Span(NamedTuple):
 
 
 NOWHERE = Span(0, 0)
-_WORD = pattern(r"\S+")
+_LINE_END, _WORD = pattern("\n"), pattern(r"\S+")
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -71,11 +71,7 @@ class Source:
 
     @cached_property
     def _starts(self) -> list[int]:
-        starts = [0]
-        for index, char in enumerate(self.text):
-            if char == "\n":
-                starts.append(index + 1)
-        return starts
+        return [0, *(found.end() for found in _LINE_END.finditer(self.text))]
 
     @cached_property
     def _words(self) -> tuple[str, array[int], array[int]]:
@@ -140,11 +136,14 @@ def read_source(path: str, what: str = "file") -> Source:
     Raises:
         InputError: missing, a directory, unreadable, binary, not UTF-8, or empty.
     """
-    if path == "-":
-        return decoded("-", _standard_input(what), what)
-    with _readable(path, what):
-        data = Path(path).read_bytes()
-    return decoded(path, data, what)
+    if path != "-":
+        with _readable(path, what):
+            return decoded(path, Path(path).read_bytes(), what)
+    try:
+        return decoded(path, sys.stdin.buffer.read(), what)
+    except (AttributeError, OSError, ValueError):
+        # Python has no stream at all where the shell gave none.
+        raise InputError(f"Standard input is closed: pipe the {what} in, or name a file.") from None
 
 
 def read_lines(path: str, what: str) -> Iterator[tuple[str, bytes]]:
@@ -183,14 +182,6 @@ def _readable(path: str, what: str) -> Iterator[None]:
         raise InputError(
             f"{path} cannot be read ({reason}): check the path of the {what}."
         ) from None
-
-
-def _standard_input(what: str) -> bytes:
-    try:
-        return sys.stdin.buffer.read()
-    except (AttributeError, OSError, ValueError):
-        # Python has no stream at all where the shell gave none.
-        raise InputError(f"Standard input is closed: pipe the {what} in, or name a file.") from None
 
 
 _FORMS = {
@@ -243,11 +234,16 @@ def read_rows(path: str, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
     Raises:
         InputError: the file cannot be read, or a line is no object.
     """
+    for where, line in _lines_of(read_source(path, what)):
+        yield where, read_row(line, where)
+
+
+def _lines_of(source: Source) -> Iterator[tuple[str, str]]:
+    """The lines of a text that are not blank, each with its place."""
     # JSON allows line ends within its texts that `splitlines` would split at.
-    for number, line in enumerate(read_source(path, what).text.split("\n"), 1):
+    for number, line in enumerate(source.text.split("\n"), 1):
         if line.strip():
-            where = f"{path}:{number}"
-            yield where, read_row(line, where)
+            yield f"{source.name}:{number}", line
 
 
 def read_row(line: str, where: str) -> dict[str, Any]:
@@ -351,28 +347,17 @@ def grammar_table(name: str) -> dict[str, Any]:
 
 def shipped_actions() -> dict[str, Path]:
     """The action libraries that ship with Pearl, by name."""
-    folder = _shipped("actions")
-    found = sorted(folder.iterdir(), key=lambda entry: entry.name)
-    return {
-        entry.name.removesuffix(".actions"): entry
-        for entry in found
-        if entry.name.endswith(".actions")
-    }
+    return {file.stem: file for file in sorted(_shipped("actions").glob("*.actions"))}
 
 
 def plan_folders() -> list[str]:
     """The names of the folders of plans that ship with Pearl."""
-    folders = (one for one in _shipped("plans").iterdir() if one.is_dir())
-    return sorted(
-        one.name for one in folders if any(file.name.endswith(".plan") for file in one.iterdir())
-    )
+    return sorted({file.parent.name for file in _shipped("plans").glob("*/*.plan")})
 
 
 def shipped_plans(name: str = "demos") -> list[Path]:
     """The demonstration plans of a folder that ships with Pearl, in name order."""
-    folder = _shipped("plans") / name
-    found = sorted(folder.iterdir(), key=lambda entry: entry.name)
-    return [entry for entry in found if entry.name.endswith(".plan")]
+    return sorted((_shipped("plans") / name).glob("*.plan"))
 
 
 def plan_rows(source: Source, otherwise: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -385,10 +370,8 @@ def plan_rows(source: Source, otherwise: str = "") -> Iterator[tuple[str, dict[s
     Raises:
         InputError: a row that is no such object.
     """
-    for number, line in enumerate(source.text.split("\n"), 1):
-        if line.strip():
-            name = f"{source.name}:{number}"
-            yield name, plan_row(line, name, otherwise)
+    for name, line in _lines_of(source):
+        yield name, plan_row(line, name, otherwise)
 
 
 def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:

@@ -9,8 +9,6 @@ the whole text: a numbered line of words may be a step that calls nothing, the t
 or a point of an outline; a sentence that holds a step may be where it is written, or talk of one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
@@ -259,18 +257,6 @@ def inner_step(text: str, start: int, end: int) -> int:
     return -1 if typed or (paired and head.lower() != "return") else at
 
 
-def settle(text: str, lines: list[Line]) -> list[Line]:
-    """The lines with their last kinds: no WORDS, NUMBER or talk about steps is left."""
-    kinds = {line.kind for line in lines}
-    if Kind.INSIDE in kinds:
-        _settle_inside(text, lines)
-    if Kind.WORDS in kinds:
-        _settle_words(text, lines)
-    if Kind.NUMBER in kinds:
-        _settle_numbers(lines)
-    return lines
-
-
 def _settle_inside(text: str, lines: list[Line]) -> None:
     names = set()
     for line in lines:
@@ -288,19 +274,16 @@ def _settle_inside(text: str, lines: list[Line]) -> None:
                 line.kind = Kind.BROKEN
 
 
-def _indent(text: str, line: Line) -> int:
-    words = text[line.begin : line.begin + 80]
-    return len(words) - len(words.lstrip())
-
-
 def _points(text: str, lines: list[Line]) -> set[int]:
     """The numbered lines that stand, indented, under a step."""
     points: set[int] = set()
     step = -1
     for index, line in enumerate(lines):
+        words = text[line.begin : line.begin + 80]
+        indent = len(words) - len(words.lstrip())
         if line.kind is Kind.STEP:
-            step = _indent(text, line)
-        elif line.kind is Kind.WORDS and 0 <= step < _indent(text, line):
+            step = indent
+        elif line.kind is Kind.WORDS and 0 <= step < indent:
             points.add(index)
         else:
             step = -1
@@ -357,7 +340,15 @@ def split(text: str, thoughts: Iterable[Span] = ()) -> list[Line]:
         splitter.thought(thought.start, thought.end)
         start = thought.end
     splitter.part(start, len(text))
-    return settle(text, splitter.lines)
+    lines = splitter.lines
+    kinds = {line.kind for line in lines}
+    if Kind.INSIDE in kinds:
+        _settle_inside(text, lines)
+    if Kind.WORDS in kinds:
+        _settle_words(text, lines)
+    if Kind.NUMBER in kinds:
+        _settle_numbers(lines)
+    return lines
 
 
 class _Splitter:
@@ -461,7 +452,14 @@ class _Splitter:
             self._add(Kind.WRAPPING, start, start, end)
         elif self.declaring and NONE.match(raw):
             self._add(Kind.HEADER, start, start, end)
-        elif last and not self.after_blank and self._is_glued(raw, last):
+        elif (
+            # The rest of a step whose name the last line is.
+            last
+            and not self.after_blank
+            and last.kind in (Kind.WORDS, Kind.PROSE)
+            and CONTINUED.match(raw)
+            and BARE_NAME.match(self.text, last.start, last.end)
+        ):
             last.kind, self.stepped = Kind.STEP, True
             self._extend(last, end)
         elif last and not self.after_blank and self._continues(raw, end, last, number):
@@ -478,11 +476,6 @@ class _Splitter:
         else:
             kind = Kind.WRAPPING if TITLE.match(raw) else Kind.PROSE
             self._add(kind, start, start, end)
-
-    def _is_glued(self, raw: str, last: Line) -> bool:
-        """Whether this is the rest of a step whose name the last line is."""
-        named = last.kind in (Kind.WORDS, Kind.PROSE) and CONTINUED.match(raw)
-        return bool(named and BARE_NAME.match(self.text, last.start, last.end))
 
     def _continues(self, raw: str, end: int, last: Line, number: str) -> bool:
         if last.kind in (Kind.PROSE, Kind.WORDS):

@@ -1,7 +1,5 @@
 """How text is shown: made safe, cut, counted and measured."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

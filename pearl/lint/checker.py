@@ -1,7 +1,5 @@
 """Runs the rules over a plan or a library, and applies their fixes."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence

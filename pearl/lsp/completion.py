@@ -3,8 +3,6 @@
 A line need not be readable yet: what stands before the cursor is looked at, character by character.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ Pearl counts characters from a text's start. The protocol counts lines, and in
 a line the units of an encoding that was agreed on: UTF-16 where nothing was.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -252,9 +250,7 @@ def opened(item: types.TextDocumentItem, encoding: str) -> Document | None:
 
 
 def changed(
-    document: Document,
-    version: int | None,
-    changes: Iterable[types.TextDocumentContentChangeEvent],
+    document: Document, version: int | None, changes: Iterable[types.TextDocumentContentChangeEvent]
 ) -> Document:
     """The next version of a document."""
     text = document.text

@@ -1,7 +1,5 @@
 """What the rules say about a document: shown while it is typed, mended on request, formatted."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -99,9 +97,7 @@ class Checks:
     """
 
     def __init__(
-        self,
-        session: LanguageSession,
-        publish: Callable[[types.PublishDiagnosticsParams], None],
+        self, session: LanguageSession, publish: Callable[[types.PublishDiagnosticsParams], None]
     ) -> None:
         self._session = session
         self._publish = publish

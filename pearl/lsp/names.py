@@ -3,8 +3,6 @@
 Every answer is a function of the session, the document and the request.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

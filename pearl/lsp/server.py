@@ -1,7 +1,5 @@
 """The server: which function answers which request, and what every message goes through."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import sys

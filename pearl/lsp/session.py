@@ -1,7 +1,5 @@
 """What the server knows: the open documents, their projects' libraries, the editor's abilities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

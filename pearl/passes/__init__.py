@@ -1,7 +1,5 @@
 """Rewrites of plans. A new one is a file in this folder and a line in `PASSES`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pearl.lang.ast import Plan

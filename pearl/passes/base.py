@@ -1,24 +1,10 @@
 """What a pass is, and what several of them need."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pearl.lang.ast import (
-    DOCUMENT,
-    Arg,
-    Builtin,
-    Items,
-    Literal,
-    Plan,
-    Ref,
-    Step,
-    Template,
-    renamed,
-    step_refs,
-)
+from pearl.lang import ast
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import outputs, sinks
 from pearl.lang.library import Library
@@ -37,7 +23,7 @@ class Applied:
             nothing applied.
     """
 
-    plan: Plan
+    plan: ast.Plan
     notes: tuple[str, ...] = ()
 
 
@@ -59,10 +45,10 @@ class Pass:
 
     name: str
     safety: Safety
-    rewrite: Callable[[Plan, Library], Applied]
+    rewrite: Callable[[ast.Plan, Library], Applied]
     doc: str
 
-    def apply(self, plan: Plan, library: Library) -> Applied:
+    def apply(self, plan: ast.Plan, library: Library) -> Applied:
         """Rewrite a plan; one that is not `sound` comes back as it is.
 
         Args:
@@ -78,36 +64,36 @@ class Pass:
         return section(self.doc, title)
 
 
-def sound(plan: Plan) -> bool:
+def sound(plan: ast.Plan) -> bool:
     """Whether names are given once, before they are used, and what is returned exists."""
-    known = {DOCUMENT}
+    known = {ast.DOCUMENT}
     for step in plan.steps:
-        if step.name in known or any(ref.name not in known for ref in step_refs(step)):
+        if step.name in known or any(ref.name not in known for ref in ast.step_refs(step)):
             return False
         known.add(step.name)
-    return all(ref.name in known and ref.name != DOCUMENT for ref in plan.returns)
+    return all(ref.name in known and ref.name != ast.DOCUMENT for ref in plan.returns)
 
 
-def pure_builtin(step: Step, library: Library) -> str | None:
+def pure_builtin(step: ast.Step, library: Library) -> str | None:
     """The builtin that carries out a step, where its action is marked as pure."""
     action = library.get(step.action)
-    if action is None or not isinstance(action.body, Builtin) or "pure" not in action.traits:
+    if action is None or not isinstance(action.body, ast.Builtin) or "pure" not in action.traits:
         return None
     return action.body.function
 
 
-def asks_model(step: Step, library: Library) -> bool:
+def asks_model(step: ast.Step, library: Library) -> bool:
     """Whether a step is carried out by a model; an unknown action is taken to be."""
     action = library.get(step.action)
-    return action is None or not isinstance(action.body, Builtin)
+    return action is None or not isinstance(action.body, ast.Builtin)
 
 
-def users(plan: Plan, name: str) -> list[Step]:
+def users(plan: ast.Plan, name: str) -> list[ast.Step]:
     """The steps that take a step's output, in order."""
-    return [step for step in plan.steps if any(ref.name == name for ref in step_refs(step))]
+    return [step for step in plan.steps if any(ref.name == name for ref in ast.step_refs(step))]
 
 
-def without(plan: Plan, gone: Collection[str], stand_ins: Mapping[str, str]) -> Plan:
+def without(plan: ast.Plan, gone: Collection[str], stand_ins: Mapping[str, str]) -> ast.Plan:
     """The plan without some steps, whose outputs others stand in for.
 
     The answer stays: where PEARL's rule would no longer give the outputs it
@@ -120,12 +106,12 @@ def without(plan: Plan, gone: Collection[str], stand_ins: Mapping[str, str]) -> 
         stand_ins: for steps that go, the names of those that take their place
             in arguments and in the answer.
     """
-    steps: list[Step] = []
+    steps: list[ast.Step] = []
     comments: tuple[str, ...] = ()
     for step in plan.steps:
         comments += step.comments
         if step.name not in gone:
-            steps.append(replace(renamed(step, stand_ins), comments=comments))
+            steps.append(replace(ast.renamed(step, stand_ins), comments=comments))
             comments = ()
     answer = tuple(stand_ins.get(name, name) for name in outputs(plan))
     by_rule = not plan.returns and sinks(steps) == answer
@@ -133,13 +119,13 @@ def without(plan: Plan, gone: Collection[str], stand_ins: Mapping[str, str]) -> 
     return replace(
         plan,
         steps=tuple(steps),
-        returns=() if by_rule else tuple(Ref(name) for name in answer),
+        returns=() if by_rule else tuple(ast.Ref(name) for name in answer),
         declares=tuple(action for action in plan.declares if action.name not in idle),
         comments=comments + plan.comments,
     )
 
 
-def call_key(step: Step, library: Library, name: Callable[[Ref], str]) -> list[Any]:
+def call_key(step: ast.Step, library: Library, name: Callable[[ast.Ref], str]) -> list[Any]:
     """What a step asks of which action, as JSON data.
 
     Args:
@@ -150,22 +136,22 @@ def call_key(step: Step, library: Library, name: Callable[[Ref], str]) -> list[A
     action = library.get(step.action)
     called: list[Any] = ["unknown", step.action]
     if action is not None:
-        body = action.body.function if isinstance(action.body, Builtin) else None
+        body = action.body.function if isinstance(action.body, ast.Builtin) else None
         called = [print_action(action), body]
     return [called, [_arg_key(arg, name) for arg in step.args]]
 
 
-def _arg_key(arg: Arg, name: Callable[[Ref], str]) -> Any:  # noqa: ANN401 - JSON
+def _arg_key(arg: ast.Arg, name: Callable[[ast.Ref], str]) -> Any:  # noqa: ANN401 - JSON
     """An argument as JSON data, in which 1, 1.0 and true are three things."""
     match arg:
-        case Ref():
+        case ast.Ref():
             return ["ref", str(arg.mode), name(arg)]
-        case Literal():
+        case ast.Literal():
             return ["literal", to_json(arg.value)]
-        case Template():
+        case ast.Template():
             parts = [part if isinstance(part, str) else _arg_key(part, name) for part in arg.parts]
             return ["template", parts]
-        case Items():
+        case ast.Items():
             return ["list", [_arg_key(item, name) for item in arg.items]]
 
 

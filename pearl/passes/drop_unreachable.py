@@ -23,8 +23,6 @@ Safety
     steps may still need what is unreachable now.
 """
 
-from __future__ import annotations
-
 from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import needed

@@ -21,8 +21,6 @@ Safety
     is more than that text, as it keeps the quotes.
 """
 
-from __future__ import annotations
-
 from pearl.lang.ast import DOCUMENT, Mode, Plan, Ref, Step
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import outputs

@@ -22,8 +22,6 @@ Safety
     CONCAT, which has none of its own.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 
 from pearl.lang.ast import Mode, Plan, Step, step_refs

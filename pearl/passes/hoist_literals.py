@@ -21,8 +21,6 @@ Safety
     document's place, and as a text in CONCAT, which would put it in quotes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

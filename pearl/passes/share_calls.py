@@ -30,8 +30,6 @@ Safety
     twice: that is `share-samples`, which is not safe.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pearl.lang.ast import Action, Plan, Step, renamed

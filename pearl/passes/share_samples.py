@@ -21,8 +21,6 @@ Safety
     later steps name the step that is left, by itself or in the call of another.
 """
 
-from __future__ import annotations
-
 from pearl.lang.ast import Action, Plan, Prompt, Step
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library

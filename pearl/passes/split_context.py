@@ -29,28 +29,11 @@ Safety
     the answer may be another one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
-from pearl.lang.ast import (
-    DOCUMENT,
-    Action,
-    Arg,
-    Items,
-    Literal,
-    Mode,
-    Param,
-    Parsed,
-    Plan,
-    Prompt,
-    Ref,
-    Step,
-    map_refs,
-    step_refs,
-)
+from pearl.lang import ast
 from pearl.lang.builtins import label
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
@@ -91,26 +74,26 @@ def split_context(wanted: Collection[str], parts: int, groups: Sequence[int] = (
             groups they are merged first, and those again, and so on.
     """
 
-    def rewrite(plan: Plan, library: Library) -> Applied:
+    def rewrite(plan: ast.Plan, library: Library) -> Applied:
         return _Split(plan, library, parts, groups).rewrite(wanted)
 
     return Pass("split-context", Safety.UNSAFE, rewrite, __doc__)
 
 
-def reading_place(step: Step, action: Action | None) -> int | None:
+def reading_place(step: ast.Step, action: ast.Action | None) -> int | None:
     """At which argument a step that a model carries out is given the whole document."""
-    if action is None or not isinstance(action.body, Prompt):
+    if action is None or not isinstance(action.body, ast.Prompt):
         return None
     for place, (param, arg) in enumerate(zip(action.params, step.args, strict=False)):
-        if param.name == DOCUMENT:
-            return place if isinstance(arg, Ref) and arg.name == DOCUMENT else None
+        if param.name == ast.DOCUMENT:
+            return place if isinstance(arg, ast.Ref) and arg.name == ast.DOCUMENT else None
     return None
 
 
 class _Split:
     """One plan being rewritten; ``library`` has its own actions too."""
 
-    def __init__(self, plan: Plan, library: Library, parts: int, groups: Sequence[int]) -> None:
+    def __init__(self, plan: ast.Plan, library: Library, parts: int, groups: Sequence[int]) -> None:
         self.plan = plan
         self.library = library
         self.parts = parts
@@ -119,11 +102,11 @@ class _Split:
         self.declares = list(plan.declares)
 
     def rewrite(self, wanted: Collection[str]) -> Applied:
-        view = PlanView(Parsed(self.plan), self.library)
-        steps: list[Step] = []
+        view = PlanView(ast.Parsed(self.plan), self.library)
+        steps: list[ast.Step] = []
         notes: list[str] = []
         labels = ""
-        cut = Step("", "PARTS", (Ref(DOCUMENT), Literal(self.parts)), _CUT)
+        cut = ast.Step("", "PARTS", (ast.Ref(ast.DOCUMENT), ast.Literal(self.parts)), _CUT)
         for index, step in enumerate(self.plan.steps):
             if (step.action, step.args) == (cut.action, cut.args):
                 labels = labels or step.name
@@ -132,7 +115,7 @@ class _Split:
             if action is None or place is None:
                 steps.append(step)
                 continue
-            mapped = next((ref for ref in step_refs(step) if ref.maps), None)
+            mapped = next((ref for ref in ast.step_refs(step) if ref.maps), None)
             if mapped:
                 steps += self._unrolled(step, action, place, mapped)
             else:
@@ -153,69 +136,71 @@ class _Split:
         return name
 
     def _mapped(
-        self, step: Step, action: Action, place: int, labels: str, lists: bool
-    ) -> list[Step]:
+        self, step: ast.Step, action: ast.Action, place: int, labels: str, lists: bool
+    ) -> list[ast.Step]:
         """A step over the parts, and what makes one output of the pairs it gives."""
         name = self._fresh(f"{step.name}_parts")
-        args = _put(step.args, place, Ref(labels, Mode.EACH))
+        args = _put(step.args, place, ast.Ref(labels, ast.Mode.EACH))
         first = replace(step, name=name, args=args, noqa=())
         if action.returns == "list" and not lists:
             each, every = self._fresh(f"{step.name}_lists"), self._fresh(f"{step.name}_all")
             return [
                 first,
-                Step(each, "VALUES", (Ref(name),), "Take the list that each part gave"),
-                Step(every, "FLAT", (Ref(each),), "Make one list of them"),
-                replace(step, action="UNIQUE", args=(Ref(every),), comments=()),
+                ast.Step(each, "VALUES", (ast.Ref(name),), "Take the list that each part gave"),
+                ast.Step(every, "FLAT", (ast.Ref(each),), "Make one list of them"),
+                replace(step, action="UNIQUE", args=(ast.Ref(every),), comments=()),
             ]
         if action.returns not in _WORDS:
             first = replace(first, action=self._reporting(action))
         return [first, *self._merged(step, action, place, name)]
 
-    def _merged(self, step: Step, action: Action, place: int, found: str) -> list[Step]:
-        steps: list[Step] = []
+    def _merged(self, step: ast.Step, action: ast.Action, place: int, found: str) -> list[ast.Step]:
+        steps: list[ast.Step] = []
         final = joining = self._merging(action, "MERGE", action.returns, _ANSWER)
         for number in self.groups:
             if action.returns not in _WORDS:
                 joining = self._merging(action, "JOIN", "text", _JOIN)
             together = self._fresh(f"{step.name}_groups")
-            cut = (Ref(found), Literal(number))
-            steps.append(Step(together, "GROUPS", cut, "Group what the parts gave"))
+            cut = (ast.Ref(found), ast.Literal(number))
+            steps.append(ast.Step(together, "GROUPS", cut, "Group what the parts gave"))
             found = self._fresh(f"{step.name}_joined")
-            args = _put(step.args, place, Ref(together, Mode.EACH_VALUES))
-            steps.append(Step(found, joining, args, step.note))
-        args = _put(step.args, place, Ref(found))
+            args = _put(step.args, place, ast.Ref(together, ast.Mode.EACH_VALUES))
+            steps.append(ast.Step(found, joining, args, step.note))
+        args = _put(step.args, place, ast.Ref(found))
         return [*steps, replace(step, action=final, args=args, comments=())]
 
-    def _unrolled(self, step: Step, action: Action, place: int, mapped: Ref) -> list[Step]:
+    def _unrolled(
+        self, step: ast.Step, action: ast.Action, place: int, mapped: ast.Ref
+    ) -> list[ast.Step]:
         """A step that maps a list, once for each part; its merge maps the list again."""
         asks = mapped.mode.startswith("where")
         returns: Type = "bool" if asks else action.returns
         reading = action.name if returns in _WORDS else self._reporting(action)
-        each = tuple(map_refs(arg, _as_each) for arg in step.args)
-        steps: list[Step] = []
+        each = tuple(ast.map_refs(arg, _as_each) for arg in step.args)
+        steps: list[ast.Step] = []
         for at in range(1, self.parts + 1):
-            args = _put(each, place, Literal(str(label(at, self.parts))))
+            args = _put(each, place, ast.Literal(str(label(at, self.parts))))
             name = self._fresh(f"{step.name}_{at}")
             steps.append(replace(step, name=name, action=reading, args=args, noqa=()))
             step = replace(step, comments=())
         kind = "MERGE_WHERE" if asks else "MERGE_EACH"
         merging = self._merging(action, kind, returns, _ANSWER + _MAPPED)
-        found = Items(tuple(Ref(part.name) for part in steps))
+        found = ast.Items(tuple(ast.Ref(part.name) for part in steps))
         return [*steps, replace(step, action=merging, args=_put(step.args, place, found))]
 
-    def _reporting(self, action: Action) -> str:
+    def _reporting(self, action: ast.Action) -> str:
         doc, name = _REPORT.format(task=_task(action)), f"REPORT_{action.name}"
-        return self._declared(Action(name, action.params, doc=doc, variadic=action.variadic))
+        return self._declared(ast.Action(name, action.params, doc=doc, variadic=action.variadic))
 
-    def _merging(self, action: Action, kind: str, returns: Type, act: str) -> str:
+    def _merging(self, action: ast.Action, kind: str, returns: Type, act: str) -> str:
         params = tuple(
-            Param(FINDINGS) if param.name == DOCUMENT else param for param in action.params
+            ast.Param(FINDINGS) if param.name == ast.DOCUMENT else param for param in action.params
         )
         doc = _MERGE.format(act=act, task=_task(action))
         name = f"{kind}_{action.name}"
-        return self._declared(Action(name, params, returns, doc, variadic=action.variadic))
+        return self._declared(ast.Action(name, params, returns, doc, variadic=action.variadic))
 
-    def _declared(self, action: Action) -> str:
+    def _declared(self, action: ast.Action) -> str:
         """The name under which the plan has this action; it is declared where it has not."""
         for at in count(1):
             named = action if at == 1 else replace(action, name=f"{action.name}_{at}")
@@ -228,27 +213,27 @@ class _Split:
         return named.name
 
 
-def _task(action: Action) -> str:
+def _task(action: ast.Action) -> str:
     return " ".join(action.doc.split()) or action.signature
 
 
-def _put(args: Sequence[Arg], place: int, arg: Arg) -> tuple[Arg, ...]:
+def _put(args: Sequence[ast.Arg], place: int, arg: ast.Arg) -> tuple[ast.Arg, ...]:
     return (*args[:place], arg, *args[place + 1 :])
 
 
-def _as_each(ref: Ref) -> Ref:
+def _as_each(ref: ast.Ref) -> ast.Ref:
     """A reference that gives its items one by one, where it would filter them."""
-    return replace(ref, mode=Mode(ref.mode.replace("where", "each")))
+    return replace(ref, mode=ast.Mode(ref.mode.replace("where", "each")))
 
 
-def _gives_list(view: PlanView, index: int, arg: Arg) -> bool:
+def _gives_list(view: PlanView, index: int, arg: ast.Arg) -> bool:
     """Whether an argument is a list, as far as it shows."""
     match arg:
-        case Items() | Ref(mode=Mode.EVIDENCE):
+        case ast.Items() | ast.Ref(mode=ast.Mode.EVIDENCE):
             return True
-        case Literal():
+        case ast.Literal():
             return isinstance(arg.value, list)
-        case Ref(mode=Mode.PLAIN):
+        case ast.Ref(mode=ast.Mode.PLAIN):
             return view.type_before(arg.name, index) == "list"
         case _:
             return False

@@ -22,26 +22,7 @@ from pearl.lang.library import Library
 from pearl.lang.printer import print_arg, print_value
 from pearl.lang.source import Source
 from pearl.lang.values import as_text, from_json
-from pearl.prompts.calls import (
-    Call,
-    CondenseActions,
-    ContinuePlan,
-    CorrectFilled,
-    CorrectPlan,
-    ExecuteStep,
-    Field,
-    FillSchema,
-    LabelQuestion,
-    MapAnswer,
-    Message,
-    MineActions,
-    NextStep,
-    ProveForm,
-    RefinePlan,
-    Schema,
-    WritePlan,
-    letter,
-)
+from pearl.prompts import calls
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -73,21 +54,21 @@ SHOWN = "Answer in the form of the answers above, and with nothing else."
 """In place of all of those, for an action that has examples."""
 
 
-def render(call: Call) -> tuple[Message, ...]:
+def render(call: calls.Call) -> tuple[calls.Message, ...]:
     """The messages of a call; equal calls give equal messages."""
     match call:
-        case WritePlan():
+        case calls.WritePlan():
             listed = [one for one in _listing(call.library) if one.name in call.listed]
             actions = listed or _listing(call.library)
             answers = any(one.name == "ANSWER_FROM" for one in actions)
             return _messages("write_plan", call=call, actions=actions, answers=answers)
-        case NextStep():
+        case calls.NextStep():
             return _messages("next_step", call=call, actions=_listing(call.library))
-        case CorrectPlan():
+        case calls.CorrectPlan():
             return _follow_up(call.write, call.reply, "correct_plan", call)
-        case ContinuePlan():
+        case calls.ContinuePlan():
             return _follow_up(call.write, call.begun, "continue_plan", call)
-        case ExecuteStep():
+        case calls.ExecuteStep():
             knows, examples = "knowledge" in call.action.traits, _examples(call.action)
             returns = KNOWN if knows else RETURNS[call.action.returns]
             return _messages(
@@ -104,22 +85,22 @@ def render(call: Call) -> tuple[Message, ...]:
                 verbatim="verbatim" in call.action.traits,
                 omitted=_percent(call.omitted) if call.omitted else "",
             )
-        case MapAnswer():
-            options = [(letter(at), option) for at, option in enumerate(call.options)]
+        case calls.MapAnswer():
+            options = [(calls.letter(at), option) for at, option in enumerate(call.options)]
             return _messages("map_answer", call=call, options=options)
-        case MineActions():
+        case calls.MineActions():
             return _messages("mine_actions", call=call, actions=_listing(call.library))
-        case CondenseActions():
+        case calls.CondenseActions():
             return _messages("condense_actions", call=call)
-        case RefinePlan():
+        case calls.RefinePlan():
             return _follow_up(call.write, call.plan, "refine_plan", call)
-        case LabelQuestion():
+        case calls.LabelQuestion():
             return _messages("label_question", call=call)
-        case FillSchema():
+        case calls.FillSchema():
             return _conversation(call)
-        case CorrectFilled():
+        case calls.CorrectFilled():
             return _follow_up(call.fill, call.reply, "correct_filled", call)
-        case ProveForm():
+        case calls.ProveForm():
             return _messages("prove_form")
 
 
@@ -153,7 +134,9 @@ def fenced(name: str, text: str) -> str:
     return f"<{tag}>\n{text}\n</{tag}>"
 
 
-def _follow_up(before: Call, reply: str, name: str, call: Call) -> tuple[Message, ...]:
+def _follow_up(
+    before: calls.Call, reply: str, name: str, call: calls.Call
+) -> tuple[calls.Message, ...]:
     """A call after the reply to an earlier one."""
     return (
         *render(before),
@@ -162,10 +145,10 @@ def _follow_up(before: Call, reply: str, name: str, call: Call) -> tuple[Message
     )
 
 
-def _conversation(call: FillSchema) -> tuple[Message, ...]:
+def _conversation(call: calls.FillSchema) -> tuple[calls.Message, ...]:
     """A demand after those of its conversation; one that stood in it before is named only."""
-    messages: list[Message] = []
-    known: list[Schema] = []
+    messages: list[calls.Message] = []
+    known: list[calls.Schema] = []
     for one, reply in (*call.turns, (call, "")):
         given = [(name, as_text(value)) for name, value in one.given]
         names = {name for name, _ in given} | ({"no_document"} if one.document is None else set())
@@ -183,7 +166,7 @@ def _conversation(call: FillSchema) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _messages(name: str, **values: Any) -> tuple[Message, ...]:  # noqa: ANN401 - template values
+def _messages(name: str, **values: Any) -> tuple[calls.Message, ...]:  # noqa: ANN401 - template values
     return (
         {"role": "system", "content": _block(name, "system", **values)},
         {"role": "user", "content": _block(name, "user", **values)},
@@ -227,7 +210,7 @@ def _examples(action: Action) -> list[tuple[str, str]]:
     ]
 
 
-def _written(call: ExecuteStep) -> list[tuple[str, str]]:
+def _written(call: calls.ExecuteStep) -> list[tuple[str, str]]:
     """The names and texts of a step's arguments; where its action has examples, as these."""
     plain = [as_text(value) for _, value in call.arguments]
     texts = call.written or plain
@@ -264,7 +247,7 @@ def _listing(library: Library) -> list[Action]:
 
 
 @cache
-def load_schema(*names: str) -> Schema:
+def load_schema(*names: str) -> calls.Schema:
     """A schema that ships with Pearl, or several as one.
 
     Its file has ``task``, and ``[fields.NAME]`` with ``about`` and the JSON
@@ -283,7 +266,7 @@ def load_schema(*names: str) -> Schema:
     places = [files("pearl.prompts") / "schemas" / f"{name}.toml" for name in names]
     data, *others = [tomllib.loads(place.read_text(encoding="utf-8")) for place in places]
     fields = tuple(
-        Field(field, schema.pop("about"), _json(schema))
+        calls.Field(field, schema.pop("about"), _json(schema))
         for each in (data, *others)
         for field, schema in each["fields"].items()
     )
@@ -296,7 +279,9 @@ def load_schema(*names: str) -> Schema:
     )
     task = " ".join(each["task"].strip() for each in (data, *others))
     told = tuple(data.get("told", {}).items())
-    return Schema("_with_".join(names), task, fields, examples, data.get("plans", False), told)
+    return calls.Schema(
+        "_with_".join(names), task, fields, examples, data.get("plans", False), told
+    )
 
 
 def _json(value: object) -> str:

@@ -3,8 +3,6 @@
 Renderers read fields, never prose, and take findings grouped by source.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

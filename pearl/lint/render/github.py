@@ -1,7 +1,5 @@
 """For GitHub Actions: workflow commands that annotate the changed lines."""
 
-from __future__ import annotations
-
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.source import Source
 from pearl.lang.text import printable

@@ -1,7 +1,5 @@
 """For programs: one object a finding, with places as offsets and as line and column."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 

@@ -5,8 +5,6 @@ text, so that a cache hits. A rule that speaks twice in a row adds its worked
 example (docs/design.md, section 5).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pearl.lang.diagnostics import Diagnostic, Severity

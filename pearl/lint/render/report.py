@@ -1,7 +1,5 @@
 """What every renderer takes, and what it is."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass

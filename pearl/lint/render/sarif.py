@@ -1,7 +1,5 @@
 """For code scanning: SARIF 2.1.0."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -84,10 +82,7 @@ def _related(labels: Sequence[Label], source: Source) -> list[dict[str, Any]]:
     """The places of labels, each once, as the schema has it: a row is one place."""
     found: list[dict[str, Any]] = []
     for label in labels:
-        place = {
-            "physicalLocation": _location(label.span, source),
-            "message": {"text": label.text},
-        }
+        place = {"physicalLocation": _location(label.span, source), "message": {"text": label.text}}
         if place not in found:
             found.append(place)
     return found

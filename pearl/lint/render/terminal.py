@@ -1,7 +1,5 @@
 """For a person at a terminal: the line, a marker under the place, the act."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import click

@@ -1,7 +1,5 @@
 """Every rule of the checker. A new one is a file in this folder and its name here."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from pearl.lint.rules.base import LibraryView, PlanView, Rule

@@ -24,8 +24,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -18,8 +18,6 @@ Fix
     Safe: writes ``each x`` or ``where x``.
 """
 
-from __future__ import annotations
-
 import re
 
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, argument, pattern

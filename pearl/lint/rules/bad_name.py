@@ -19,8 +19,6 @@ Fix
     the step would have to change too.
 """
 
-from __future__ import annotations
-
 import re
 
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern, shorten

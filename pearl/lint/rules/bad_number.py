@@ -18,8 +18,6 @@ Fix
     Unsafe: quotes the digits.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, Span, pattern
 
 _DIGITS = pattern(r"[$€£+-]?\.?\d(?:[\w.%/:+-]|,(?=\d{3}(?!\w)))*")

@@ -20,8 +20,6 @@ Fix
     Unsafe: writes the bare name where there is one inside the marks.
 """
 
-from __future__ import annotations
-
 import re
 
 from pearl.lang.text import pattern
@@ -32,6 +30,7 @@ _MARKED = pattern(
     r"<\s*(?P<angle>[^\W\d]\w*)\s*>|%(?P<percent>[^\W\d]\w*)%?|[@&*]+(?P<sign>[^\W\d]\w*)"
     r"|\$\{(?P<shell>[^\W\d]\w*)\}|\{\{\s*(?P<double>[^\W\d]\w*)\s*\}\}"
 )
+_CALL = pattern(r"=[ \t]*\w+[ \t]*\(")
 _PART = pattern(r"(?P<name>[^\W\d]\w*)(?:\.[^\W\d]\w*(?:\([^()]*\))?|\[[^\[\]]*\])+")
 
 
@@ -41,7 +40,8 @@ def explain(broken: Broken) -> Diagnostic | None:
     span = argument(broken)
     text = broken.source.at(span)
     numbered = _NUMBER.fullmatch(text)
-    if numbered and (text[0] != "$" or int(numbered[1]) <= _steps_before(broken)):
+    head = broken.source.text[max(0, broken.span.start - 4000) : broken.span.start]
+    if numbered and (text[0] != "$" or int(numbered[1]) <= len(_CALL.findall(head))):
         return RULE(
             span,
             f"{text} is no reference.",
@@ -68,11 +68,6 @@ def explain(broken: Broken) -> Diagnostic | None:
             data={"text": text, "name": part["name"]},
         )
     return None
-
-
-def _steps_before(broken: Broken) -> int:
-    head = broken.source.text[max(0, broken.span.start - 4000) : broken.span.start]
-    return len(re.findall(r"=[ \t]*\w+[ \t]*\(", head))
 
 
 RULE = Rule("PRL120", "bad-reference", ERROR, __doc__, explain=explain)

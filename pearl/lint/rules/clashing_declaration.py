@@ -22,8 +22,6 @@ Fix
     None: a new action needs a new name.
 """
 
-from __future__ import annotations
-
 from pearl.lang.ast import Action, Param
 from pearl.lang.values import Type
 from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule

@@ -18,8 +18,6 @@ Fix
     the line out. The answer is then x, which is the same text.
 """
 
-from __future__ import annotations
-
 from pearl.lang.ast import Mode, Ref, Step
 from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, Span
 

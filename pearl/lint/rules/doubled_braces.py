@@ -19,8 +19,6 @@ Fix
     Unsafe: takes one pair of braces out.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety
 
 

@@ -19,8 +19,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from pearl.lang.printer import print_arg
 from pearl.lint.rules.base import WARNING, Findings, Label, PlanView, Rule
 

@@ -17,8 +17,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, taught
 
 

@@ -18,8 +18,6 @@ Fix
     Unsafe: lets the two change places.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import DOCUMENT, ERROR, Edit, Findings, Fix, PlanView, Ref, Rule, Safety
 
 

@@ -17,8 +17,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pearl.lint.rules.base import ERROR, Action, Findings, Rule

@@ -16,8 +16,6 @@ Fix
     None: the name is the author's.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, shorten
 
 

@@ -17,8 +17,6 @@ Fix
     Safe: puts the colon in, unless another call follows.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern, shorten
 
 _CALL = pattern(r"=\s*\w+\s*\(")

@@ -18,7 +18,7 @@ Fix
     Safe: puts in the parenthesis before the note, or takes out the second one.
 """
 
-from __future__ import annotations
+from itertools import accumulate
 
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern
 
@@ -32,7 +32,9 @@ def explain(broken: Broken) -> Diagnostic | None:
         return RULE(broken.at, 'The list has no "]" at its end.', help='Add "]".')
     noted = broken.got == "NOTE" and text[at] in ":：#"
     if "CLOSE" in broken.accepts and noted and broken.before != "_COMMA":
-        if _closes(broken.rest):
+        # What follows may close a parenthesis that it does not open.
+        marks = accumulate(1 if mark == "(" else -1 for mark in _PARENTHESIS.findall(broken.rest))
+        if min(marks, default=0) < 0:
             return None
         end = broken.span.start + len(text[broken.span.start : at].rstrip())
         fix = Fix('put in ")"', (Edit(Span(end, end), ")"),))
@@ -52,16 +54,6 @@ def explain(broken: Broken) -> Diagnostic | None:
             help="Write the call as ACTION(argument, …).",
         )
     return None
-
-
-def _closes(rest: str) -> bool:
-    """Whether what follows closes a parenthesis that it does not open."""
-    depth = 0
-    for mark in _PARENTHESIS.findall(rest):
-        depth += 1 if mark == "(" else -1
-        if depth < 0:
-            return True
-    return False
 
 
 RULE = Rule("PRL103", "missing-parenthesis", ERROR, __doc__, explain=explain)

@@ -20,8 +20,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from pearl.lang.ast import DOCUMENT, Mode
 from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
@@ -43,20 +41,19 @@ def check(view: PlanView) -> Findings:
                 continue
             wanted = "pairs" if over_values else "a list"
             given = kind if kind in ("text", "pairs") else f"a {kind}"
+            name, help = ref.name, f"Use an action that returns a list for {ref.name}."
+            if kind == "pairs":
+                help = (
+                    f"Write {ref.mode} values {name}, or take KEYS({name}) or VALUES({name}) first."
+                )
+            elif kind == "list":
+                help = f"Write {ref.mode.split()[0]} {name}."
             yield RULE(
                 ref.span,
-                f"{ref.mode} needs {wanted}, and {ref.name} is {given}.",
-                help=_help(ref.mode, ref.name, kind),
-                data={"name": ref.name, "mode": str(ref.mode), "type": kind},
+                f"{ref.mode} needs {wanted}, and {name} is {given}.",
+                help=help,
+                data={"name": name, "mode": str(ref.mode), "type": kind},
             )
-
-
-def _help(mode: Mode, name: str, kind: str) -> str:
-    if kind == "pairs":
-        return f"Write {mode} values {name}, or take KEYS({name}) or VALUES({name}) first."
-    if kind == "list":
-        return f"Write {mode.split()[0]} {name}."
-    return f"Use an action that returns a list for {name}."
 
 
 RULE = Rule("PRL301", "mode-needs-list", ERROR, __doc__, plan=check)

@@ -17,8 +17,6 @@ Fix
     Unsafe: takes the name out and leaves the place.
 """
 
-from __future__ import annotations
-
 from pearl.lang.text import pattern
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, Span, argument
 

@@ -18,8 +18,6 @@ Fix
     Unsafe: gives the inner call a step of its own, with a name made up.
 """
 
-from __future__ import annotations
-
 from pearl.lang.splitter import call_end
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, Span
 

@@ -20,8 +20,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 import re
 
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, pattern, shorten

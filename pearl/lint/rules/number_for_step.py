@@ -21,8 +21,6 @@ Fix
     Unsafe: writes the step's name.
 """
 
-from __future__ import annotations
-
 from pearl.lang.ast import Builtin, Literal, SubPlan
 from pearl.lang.text import pattern
 from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, Safety, Span, taught

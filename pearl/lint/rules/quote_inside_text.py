@@ -17,8 +17,6 @@ Fix
     None: where the text ends is the author's to say.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, shorten
 
 

@@ -16,8 +16,6 @@ Fix
     Safe: takes the quotes out.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import DOCUMENT, ERROR, Edit, Findings, Fix, PlanView, Rule
 
 

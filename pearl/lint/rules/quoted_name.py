@@ -26,8 +26,6 @@ Fix
     Unsafe: writes the step's name in place of the text.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 from pearl.lint.rules.quoted_variable import finding, quotations
 

@@ -20,8 +20,6 @@ Fix
     Unsafe: writes the step's name in place of the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pearl.lang.ast import Literal, Step

@@ -21,8 +21,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 

@@ -24,19 +24,13 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule
 
 
 def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "plans":
         return None
-    return RULE(
-        broken.span,
-        "The text holds more than one plan.",
-        help="Return one plan only.",
-    )
+    return RULE(broken.span, "The text holds more than one plan.", help="Return one plan only.")
 
 
 RULE = Rule("PRL114", "several-plans", ERROR, __doc__, explain=explain)

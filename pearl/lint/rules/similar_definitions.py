@@ -19,8 +19,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from pearl.lang.values import Type
 from pearl.lint.rules.base import WARNING, Action, Findings, Label, LibraryView, Rule
 

@@ -18,8 +18,6 @@ Fix
     None: whether the words belong to the plan is the author's to say.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, shorten
 
 

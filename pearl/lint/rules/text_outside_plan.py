@@ -22,8 +22,6 @@ Fix
     as code fences and tags.
 """
 
-from __future__ import annotations
-
 from pearl.lang.printer import commented
 from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, shorten
 

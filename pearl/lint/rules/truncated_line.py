@@ -19,8 +19,6 @@ Fix
     None: what was cut is not known.
 """
 
-from __future__ import annotations
-
 import re
 
 from pearl.lang.splitter import QUOTES
@@ -35,23 +33,18 @@ _ENDED = pattern(r"[)）]\s*(?:[:：#]|$)")
 def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step" or not broken.last or broken.got == "STEP":
         return None
-    if _STUMP.fullmatch(broken.source.text, *broken.span):
-        return _finding(broken)
+    stump = _STUMP.fullmatch(broken.source.text, *broken.span)
     opened = not broken.got and broken.source.text[broken.at.start : broken.at.start + 1] in QUOTES
     ended = opened and _ENDED.search(broken.source.text, broken.at.start, broken.span.end)
-    if broken.got != "$END" and (not opened or ended):
+    cut = broken.got == "$END" or (opened and not ended)
+    if not stump and (not cut or ("_ASSIGN" in broken.accepts and not broken.name)):
         return None
-    if "_ASSIGN" in broken.accepts and not broken.name:
-        return None
-    return _finding(broken, " of a text" if opened else "")
-
-
-def _finding(broken: Broken, where: str = "") -> Diagnostic:
+    in_text = opened and not stump
     return RULE(
         broken.span,
-        f"The last line stops in the middle{where}.",
-        help=f"{'Close the text, write' if where else 'Write'} this step to its end, and the steps "
-        "after it. A model may need a higher token limit.",
+        f"The last line stops in the middle{' of a text' if in_text else ''}.",
+        help=f"{'Close the text, write' if in_text else 'Write'} this step to its end, and the "
+        "steps after it. A model may need a higher token limit.",
     )
 
 

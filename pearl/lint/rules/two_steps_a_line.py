@@ -17,8 +17,6 @@ Fix
     Safe: puts the second step on its own line.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern
 
 _NUMBER = pattern(r"(?:\s|\\n)*(?:\d{1,3}[.)]\s*)?\Z")
@@ -28,22 +26,17 @@ _NEXT = pattern(r"[;,.\s]*(?:(?:and|then)\s+)*(?:\d+[.)]\s*)?(?=\w+\s*:?=\s*\w+\
 def explain(broken: Broken) -> Diagnostic | None:
     if broken.kind != "step" or broken.before not in ("CLOSE", "NOTE"):
         return None
+    text, (start, end), at = broken.source.text, broken.span, broken.at.start
+    gap = _NEXT.match(text, text.rfind(")", start, at) + 1, end)
     if broken.got == "STEP":
-        start = _NUMBER.search(broken.source.text, broken.span.start, broken.at.start)
-        return _finding(Span(start.start() if start else broken.at.start, broken.at.start), broken)
-    close = broken.source.text.rfind(")", broken.span.start, broken.at.start) + 1
-    gap = _NEXT.match(broken.source.text, close, broken.span.end)
+        gap = _NUMBER.search(text, start, at)
     if not gap:
         return None
-    return _finding(Span(close, gap.end()), broken)
-
-
-def _finding(gap: Span, broken: Broken) -> Diagnostic:
     return RULE(
-        Span(gap.end, broken.span.end),
+        Span(gap.end(), end),
         "A second step stands on this line.",
         help="Write one step a line.",
-        fix=Fix("start a new line", (Edit(gap, "\n"),)),
+        fix=Fix("start a new line", (Edit(Span(*gap.span()), "\n"),)),
     )
 
 

@@ -18,8 +18,6 @@ Fix
     None: there may be several places for the quote.
 """
 
-from __future__ import annotations
-
 from pearl.lang.splitter import QUOTES
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, shorten
 

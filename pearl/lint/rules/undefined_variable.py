@@ -18,8 +18,6 @@ Fix
     quotes the word.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pearl.lang.ast import DOCUMENT, Ref

@@ -18,8 +18,6 @@ Fix
     Safe where only the case of letters differs from one action; otherwise none.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import ERROR, Action, Edit, Findings, Fix, PlanView, Rule, closest
 
 MOST = 100_000

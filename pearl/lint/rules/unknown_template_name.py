@@ -19,8 +19,6 @@ Fix
     Unsafe: writes ``\\{``, which stands for the brace itself.
 """
 
-from __future__ import annotations
-
 from pearl.lang.ast import DOCUMENT
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Safety
 from pearl.lint.rules.base import ERROR, Broken, Findings, PlanView, Rule, Span

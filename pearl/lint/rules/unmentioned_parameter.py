@@ -18,8 +18,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 import re
 
 from pearl.lint.rules.base import DOCUMENT, WARNING, Findings, LibraryView, Rule

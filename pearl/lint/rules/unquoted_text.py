@@ -16,8 +16,6 @@ Fix
     Unsafe: quotes the words up to the next comma or parenthesis.
 """
 
-from __future__ import annotations
-
 from pearl.lang.text import pattern, shorten
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Safety, trimmed
 

@@ -16,8 +16,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from pearl.lang.ast import DOCUMENT, Decomposed, Solver, SubPlan
 from pearl.lang.builtins import read_label
 from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule

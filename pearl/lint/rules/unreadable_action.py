@@ -23,8 +23,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, shorten
 
 

@@ -22,8 +22,6 @@ Fix
     author's to say. An explicit ``return`` says it.
 """
 
-from __future__ import annotations
-
 import re
 
 from pearl.lang.graph import needed

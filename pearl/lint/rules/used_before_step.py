@@ -18,8 +18,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from pearl.lint.rules.base import DOCUMENT, ERROR, Findings, Label, PlanView, Rule
 
 

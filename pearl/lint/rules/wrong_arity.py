@@ -16,8 +16,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from pearl.lang.text import counted
 from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 

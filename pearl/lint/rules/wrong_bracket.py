@@ -16,8 +16,6 @@ Fix
     Safe: puts parentheses in their place.
 """
 
-from __future__ import annotations
-
 from pearl.lang.splitter import call_end
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span
 

@@ -22,8 +22,6 @@ Fix
     None.
 """
 
-from __future__ import annotations
-
 from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Mode, Ref, Template
 from pearl.lang.builtins import types_taken
 from pearl.lang.values import type_of
