@@ -1,5 +1,7 @@
 """How alike actions are: a matrix, groups of like actions, and which of a group stays."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections import Counter
