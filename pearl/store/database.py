@@ -1,7 +1,4 @@
-"""From an address to a database whose tables are today's.
-
-Which process something belongs to, and whether that process still lives.
-"""
+"""From an address to a database whose tables are today's, and whose process still lives."""
 
 from __future__ import annotations
 
@@ -46,11 +43,8 @@ def is_there(given: str) -> bool:
 
 
 def open_database(given: str) -> Engine:
-    """Connect, and bring the tables up to date.
-
-    Args:
-        given: a file's path, or an address such as
-            ``postgresql+psycopg://user@host/name``.
+    """Connect to a file's path or an address such as ``postgresql+psycopg://user@host/name``,
+    and bring the tables up to date.
 
     Raises:
         InputError: it cannot be reached or is no store; the message hides passwords.
@@ -127,29 +121,25 @@ def _prepare(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={round(1000 * BUSY)}")
-    _keep_log(cursor)
-    # Moving the log into the file takes long, and `checkpoint` does it beside the work.
-    cursor.execute("PRAGMA wal_autocheckpoint=20000")
-    # A kill loses nothing with NORMAL; a power cut may lose the last moments, and harms nothing.
-    cursor.execute("PRAGMA synchronous=NORMAL")
-    cursor.close()
-
-
-def _keep_log(cursor: Any) -> None:  # noqa: ANN401 - the driver's
-    """Let readers and a writer work side by side, for all who open the file from now on."""
     import sqlite3
 
     give_up = time.monotonic() + BUSY
     while True:
         try:
+            # Readers and a writer work side by side, for all who open the file from now on.
             cursor.execute("PRAGMA journal_mode=WAL")
-            return
+            break
         except sqlite3.OperationalError as error:
             # SQLite does not wait here by itself where others open a fresh file, too.
             busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
             if not busy or time.monotonic() > give_up:
                 raise
             time.sleep(0.01)
+    # Moving the log into the file takes long, and `checkpoint` does it beside the work.
+    cursor.execute("PRAGMA wal_autocheckpoint=20000")
+    # A kill loses nothing with NORMAL; a power cut may lose the last moments, and harms nothing.
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
 
 
 def _begin(connection: Connection) -> None:
@@ -266,20 +256,16 @@ def is_dead(owner: str, seen: float, now: float) -> bool:
     if not owner:
         return True
     host, pid, born, *_ = (*owner.split(":"), "", "", "")
-    if host == socket.gethostname() and pid.isdigit():
-        return not _alive(int(pid), born)
-    return abs(now - seen) > LIFE
-
-
-def _alive(pid: int, born: str) -> bool:
+    if host != socket.gethostname() or not pid.isdigit():
+        return abs(now - seen) > LIFE
     try:
-        os.kill(pid, 0)
+        os.kill(int(pid), 0)
     except ProcessLookupError:
-        return False
+        return True
     except OSError:
         # It is another person's process, and there.
-        return True
-    return _born(pid) == born
+        return False
+    return _born(int(pid)) != born
 
 
 def _born(pid: int) -> str:

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Text, and_, case, cast, delete, func, or_, select, text
@@ -18,7 +18,7 @@ from pearl.lang.source import InputError
 from pearl.models.base import Usage
 from pearl.runtime.calls import Entry
 from pearl.store.database import is_dead, reading, usable
-from pearl.store.tables import entries, leases, ledger, replies, rows, runs
+from pearl.store.tables import PLAIN, entries, leases, ledger, replies, rows, runs
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine, Row
@@ -107,6 +107,11 @@ class Totals:
         return models or {name: self.spent}
 
 
+def _usage_of(row: Row[Any]) -> Usage:
+    """The tokens of a call's row."""
+    return Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens)
+
+
 def list_runs(engine: Engine, now: float, limit: int | None = None) -> list[RunRow]:
     """The runs, the last one first."""
     query = select(runs).order_by(runs.c.started.desc(), runs.c.id.desc()).limit(limit)
@@ -158,13 +163,7 @@ def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
 
 
 def read_entries(engine: Engine, run: RunRow, item: str | None = "") -> Iterator[Entry]:
-    """A run's journal, in order.
-
-    Args:
-        engine: the database.
-        run: which.
-        item: the question's id in a batch; None for all of them.
-    """
+    """A run's journal in order: that of one question of a batch, or with None those of all."""
     # A call without a reply must not fall out of the journal.
     kept = and_(replies.c.key == entries.c.call_key, replies.c.scope == run.scope)
     query = (
@@ -178,10 +177,10 @@ def read_entries(engine: Engine, run: RunRow, item: str | None = "") -> Iterator
     with reading(engine) as connection:
         for row in connection.execution_options(yield_per=500).execute(query):
             value = row.text if row.kind == "call" else json.loads(row.value)
-            usage = Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens)
+            usage = _usage_of(row)
             value = value if row.status == "done" else None
-            how = (row.call_key, row.attempt, row.status, row.cause, usage, row.seconds)
-            yield Entry(row.kind, row.path, value, *how, row.kept, row.started, row.model)
+            plain: dict[str, Any] = {name: getattr(row, name) for name in PLAIN}
+            yield Entry(path=row.path, value=value, cause=row.cause, usage=usage, **plain)
 
 
 def since_last_start(journal: list[Entry]) -> list[Entry]:
@@ -306,17 +305,9 @@ class Pruned:
 
 def stats(engine: Engine) -> Stats:
     """Count what the store holds."""
-    by_model = (
-        select(
-            replies.c.model,
-            func.count(),
-            func.sum(func.length(replies.c.text)),
-            func.sum(replies.c.prompt_tokens),
-            func.sum(replies.c.completion_tokens),
-        )
-        .group_by(replies.c.model)
-        .order_by(replies.c.model)
-    )
+    sizes = (func.length(replies.c.text), replies.c.prompt_tokens, replies.c.completion_tokens)
+    by_model = select(replies.c.model, func.count(), *map(func.sum, sizes))
+    by_model = by_model.group_by(replies.c.model).order_by(replies.c.model)
     with reading(engine) as connection:
         models = tuple(
             ModelStats(row[0], *(int(number or 0) for number in row[1:]))
@@ -326,36 +317,27 @@ def stats(engine: Engine) -> Stats:
             int(connection.execute(select(func.count()).select_from(table)).scalar_one())
             for table in (runs, entries)
         )
-        saved = connection.execute(
-            select(func.count()).where(entries.c.kept, entries.c.status == "done")
-        ).scalar_one()
+        answered = select(func.count()).where(entries.c.kept, entries.c.status == "done")
+        bytes_of = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
         if connection.dialect.name == "postgresql":
-            size = connection.execute(text("SELECT pg_database_size(current_database())"))
-        else:
-            size = connection.execute(
-                text("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()")
-            )
-        return Stats(models, known, lines, int(saved), int(size.scalar_one()))
+            bytes_of = "SELECT pg_database_size(current_database())"
+        saved = int(connection.execute(answered).scalar_one())
+        size = int(connection.execute(text(bytes_of)).scalar_one())
+        return Stats(models, known, lines, saved, size)
 
 
 def prune(engine: Engine, before: float) -> Pruned:
-    """Let go of runs that were last alive before a moment, and of replies that no run is left for.
-
-    Args:
-        engine: the database.
-        before: seconds since 1970.
-    """
+    """Let go of runs that were last alive before a moment, in seconds since 1970, and of replies
+    that no run is left for."""
     old = select(runs.c.id).where(runs.c.seen < before)
     with usable(engine), engine.begin() as connection:
         for table in (entries, rows, ledger):
             connection.execute(delete(table).where(table.c.run.in_(old)))
         gone = connection.execute(delete(runs).where(runs.c.seen < before)).rowcount
         # A journal that is left needs the texts of its calls.
-        needed = select(entries.c.call_key)
-        unused = replies.c.key.not_in(needed)
-        let_go = connection.execute(
-            delete(replies).where(replies.c.created < before, unused)
-        ).rowcount
+        unused = replies.c.key.not_in(select(entries.c.call_key))
+        old_replies = delete(replies).where(replies.c.created < before, unused)
+        let_go = connection.execute(old_replies).rowcount
         # Left behind by processes that died, for calls that nobody has wanted since.
         connection.execute(delete(leases).where(leases.c.expires < before))
     if engine.dialect.name == "sqlite":
@@ -365,13 +347,11 @@ def prune(engine: Engine, before: float) -> Pruned:
     return Pruned(gone, let_go)
 
 
-def export(engine: Engine, run: str = "") -> Iterator[dict[str, Any]]:
-    """The replies, as ``recorded:FILE`` reads them: all, or those of one run.
+_EXPORTED = ("key", "text", "complete", "model", "identity")
 
-    Args:
-        engine: the database.
-        run: a run's name; empty for the whole cache.
-    """
+
+def export(engine: Engine, run: str = "") -> Iterator[dict[str, Any]]:
+    """The replies, as ``recorded:FILE`` reads them: those of a run, or with no name all of them."""
     query = select(replies).order_by(replies.c.created, replies.c.key)
     if run:
         scope = select(runs.c.scope).where(runs.c.id == run).scalar_subquery()
@@ -380,13 +360,6 @@ def export(engine: Engine, run: str = "") -> Iterator[dict[str, Any]]:
     with reading(engine) as connection:
         for row in connection.execution_options(yield_per=200).execute(query):
             yield {
-                "key": row.key,
-                "text": row.text,
-                "complete": row.complete,
-                "model": row.model,
-                "identity": row.identity,
-                "usage": {
-                    name: getattr(row, name)
-                    for name in ("prompt_tokens", "completion_tokens", "cached_tokens")
-                },
+                **{name: getattr(row, name) for name in _EXPORTED},
+                "usage": asdict(_usage_of(row)),
             }

@@ -18,7 +18,7 @@ from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
 from pearl.runtime.calls import Entry, Journal
 from pearl.store import writer as changes
 from pearl.store.database import is_dead, new_owner, open_database
-from pearl.store.tables import ledger
+from pearl.store.tables import PLAIN, ledger
 from pearl.store.writer import LoopWriter, ThreadWriter, Writer, insert_into
 
 if TYPE_CHECKING:
@@ -51,9 +51,8 @@ class Store:
             fingerprint: by which the same work is known again.
             own: whether its replies are its own, apart from the common cache.
         """
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-        name = f"{stamp}-{secrets.token_hex(3)}"
         now = time.time()
+        name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
         row = {
             "id": name,
             "kind": kind,
@@ -81,7 +80,12 @@ class Store:
         """The journal of a run, or of one question of a batch."""
 
         def write(entry: Entry) -> None:
-            self.writer.post(changes.add_entries, _entry_row(run, item, entry))
+            row = {name: getattr(entry, name) for name in PLAIN} | asdict(entry.usage)
+            # A call's text is in the table of replies already.
+            told = json.dumps(entry.value, ensure_ascii=False) if entry.kind == "decision" else None
+            texts = {"path": entry.path, "cause": entry.cause, "value": told}
+            row |= {name: text and storable(text) for name, text in texts.items()}
+            self.writer.post(changes.add_entries, row | {"run": run, "item": item})
 
         return Journal(run, write, self.flush)
 
@@ -141,10 +145,7 @@ class Store:
 
 
 def open_store(place: str) -> Store:
-    """Open a store, and make it where it is missing.
-
-    Args:
-        place: a file's path, or a database's address.
+    """Open the store of a file's path or a database's address; it is made where it is missing.
 
     Raises:
         InputError: it cannot be used.
@@ -157,27 +158,6 @@ def storable(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
-
-
-def _entry_row(run: str, item: str, entry: Entry) -> dict[str, Any]:
-    # A call's text is in the table of replies already.
-    told = entry.kind == "decision"
-    return {
-        "run": run,
-        "item": item,
-        "kind": entry.kind,
-        "path": storable(entry.path),
-        "value": storable(json.dumps(entry.value, ensure_ascii=False)) if told else None,
-        "call_key": entry.call_key,
-        "attempt": entry.attempt,
-        "status": entry.status,
-        "cause": storable(entry.cause),
-        **asdict(entry.usage),
-        "seconds": entry.seconds,
-        "kept": entry.kept,
-        "started": entry.started,
-        "model": entry.model,
-    }
 
 
 class _Bill(NamedTuple):

@@ -80,6 +80,9 @@ entries = Table(
 ``model`` is empty where the run has one model, which its head names.
 """
 
+PLAIN = ("kind", "call_key", "attempt", "status", "seconds", "kept", "started", "model")
+"""Columns of ``entries`` that hold what an `Entry` has under their name, as it is."""
+
 replies = Table(
     "replies",
     metadata,
