@@ -20,21 +20,17 @@ from typing import Any, NamedTuple
 from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Plan, Ref, Step, Template, woven
 from pearl.lang.builtins import Given
 from pearl.lang.graph import needed
-from pearl.lang.library import Library, load_library
 from pearl.lang.source import Source
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, counting, fill
-from pearl.runtime.context import UNLIMITED, Context, ContextError, Decision, fit_fill
+from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_fill
 from pearl.runtime.evidence import Quote, evidence
 from pearl.runtime.executor import Handlers, SolverError
 from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps
 from pearl.strategies.fsm_states import END, Machine, State
-
-LIBRARY = "fsm"
-"""The library that has the actions of its steps."""
 
 WORDS = 5
 """Words of a search's answer, at most."""
@@ -123,11 +119,6 @@ class Fsm:
         self._limited = False
 
     @property
-    def library(self) -> Library:
-        """The actions that its steps call."""
-        return load_library(LIBRARY)
-
-    @property
     def hops(self) -> int:
         """Sub-questions that were answered."""
         return len(self._hops)
@@ -171,7 +162,7 @@ class Fsm:
     async def _decide(self) -> None:
         """Take a decision; where no reply fits, the machine has gone back."""
         known = self._records()
-        asked = {_plain(as_text(field_of(record, "question"))) for record in known}
+        asked = {_plain(_field(record, "question")) for record in known}
         given = {**self._asked(self._text(self._question)), "solved": _solved(known)}
         revised = self._revised or self._question
         if self._at == "judge":
@@ -238,10 +229,8 @@ class Fsm:
         """
         if self._sub == self._text(self._question):
             return self._question, ()
-        answers = {
-            as_text(field_of(record, "answer")): f"{hop.found}_answer"
-            for hop, record in zip(self._hops, self._records(), strict=True)
-        }
+        found = zip(self._hops, self._records(), strict=True)
+        answers = {_field(record, "answer"): f"{hop.found}_answer" for hop, record in found}
         answers.pop("", None)
         parts = woven(self._sub, answers)
         # By the answer's step, the search that it is taken from.
@@ -260,8 +249,8 @@ class Fsm:
             settled = _plain(self._sub) == _plain(self._text(self._question))
             self._hops.append(Hop(name, self._question))
             self._spare = None
-            answer = as_text(field_of(value, "answer"))
-            self._go("settled" if settled else "found", step=name, answer=answer)
+            outcome = "settled" if settled else "found"
+            self._go(outcome, step=name, answer=_field(value, "answer"))
         elif self._at == "revise":
             self._revised = Ref(name)
             self._go("revised", step=name, question=as_text(value), type=self._type)
@@ -284,9 +273,9 @@ class Fsm:
             self._back(outcome, cause, f"{self._sub} ({cause})")
         elif self._at == "revise":
             record = self._records()[-1]
-            if self._back(outcome, cause, f"{as_text(field_of(record, 'answer'))} ({cause})"):
+            if self._back(outcome, cause, f"{_field(record, 'answer')} ({cause})"):
                 # The sub-question is answered anew.
-                self._sub = as_text(field_of(record, "question"))
+                self._sub = _field(record, "question")
                 self._spare = self._hops.pop()
                 self._question = self._spare.question
         else:
@@ -299,11 +288,8 @@ class Fsm:
         self._enter(outcome, self._state.on[outcome], details)
 
     def _back(self, outcome: str, cause: str, message: str) -> bool:
-        """Back to the state that the table has for an outcome, which is told why.
-
-        Returns:
-            Whether it went there; False where a limit led elsewhere.
-        """
+        """Back to the state that the table has for an outcome, which is told why; False where a
+        limit led elsewhere."""
         if self._at == "decompose" and not self.hops:
             tried = self._tried[0][:120] if self._tried else ""
             self._stop("start", f"the document does not answer “{tried}”." if tried else cause)
@@ -405,7 +391,16 @@ class Fsm:
         call = self._caller.shown(FillSchema(schema, tuple(whole.items()), reads))
         talks = self._talks and state != "review"
         if talks or reads is not None:
-            call, left_out = self._fitted(call, self._turns if talks else ())
+            turns = self._turns if talks else ()
+            shown = any(earlier.document == reads for earlier, _ in turns)
+            turn = replace(call, document=None if shown else reads, turns=turns)
+            try:
+                call, left_out = fit_fill(turn, self.limits.context)
+            except ContextError:
+                if not turns:
+                    raise
+                # What does not fit as the next turn is the first of anew.
+                call, left_out = fit_fill(call, self.limits.context)
             if left_out:
                 self._caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
 
@@ -419,23 +414,6 @@ class Fsm:
             said = json.dumps(reply, ensure_ascii=False)
             self._turns = (*call.turns, (replace(call, turns=()), said))
         return reply
-
-    def _fitted(
-        self, call: FillSchema, turns: tuple[tuple[FillSchema, str], ...]
-    ) -> tuple[FillSchema, Decision | None]:
-        """The call as the next turn, or where that does not fit the window, as the first of anew.
-
-        Raises:
-            ContextError: it does not fit by itself either.
-        """
-        shown = any(earlier.document == call.document for earlier, _ in turns)
-        turn = replace(call, document=None if shown else call.document, turns=turns)
-        try:
-            return fit_fill(turn, self.limits.context)
-        except ContextError:
-            if not turns:
-                raise
-            return fit_fill(call, self.limits.context)
 
     @property
     def handlers(self) -> Handlers:
@@ -521,7 +499,7 @@ class Fsm:
         either, all of it.
         """
         records = found if isinstance(found, list) else []
-        named = {_plain(as_text(field_of(record, "title"))) for record in records} - {""}
+        named = {_plain(_field(record, "title")) for record in records} - {""}
         quoted = [text for record in records for text in sentences(field_of(record, "evidence"))]
         spans = [quote.span for quote in self._located(quoted) if quote.span]
         retriever = DocumentRetriever(self._document)
@@ -563,29 +541,22 @@ def _record(**fields: Value) -> Pairs:
 
 
 def field_of(record: Value, key: str) -> Value:
-    """What a record has under a key; an empty text where there is nothing.
-
-    Args:
-        record: what a search or a review gave.
-        key: as ``answer``.
-    """
+    """What a search or a review has under a key, as ``answer``; an empty text for nothing."""
     return dict(record).get(key, "") if isinstance(record, Pairs) else ""
+
+
+def _field(record: Value, key: str) -> str:
+    return as_text(field_of(record, key))
 
 
 def _solved(found: Value) -> list[Value]:
     """A list of records, as ``sub-question -> answer``."""
-    return [
-        f"{as_text(field_of(record, 'question'))} -> {as_text(field_of(record, 'answer'))}"
-        for record in (found if isinstance(found, list) else [])
-    ]
+    records = found if isinstance(found, list) else []
+    return [f"{_field(one, 'question')} -> {_field(one, 'answer')}" for one in records]
 
 
 def sentences(quotes: Value) -> list[str]:
-    """Quotes of a record as sentences of the document.
-
-    Args:
-        quotes: under ``evidence`` or ``supporting_facts``.
-    """
+    """Quotes under ``evidence`` or ``supporting_facts`` as sentences of the document."""
     lines = quotes if isinstance(quotes, list) else []
     return [as_text(line).removeprefix(QUOTE) for line in lines]
 

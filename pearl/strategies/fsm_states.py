@@ -9,7 +9,7 @@ Mermaid text, or SVG.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -26,22 +26,30 @@ class State:
 
     Args:
         name: as in the journal.
-        asks: the schema of the model's reply.
         about: what is done in it, in a few words.
         on: which state follows, by the outcome.
         back: to which state the machine goes back, by the outcome, with the reason.
-        action: what its step calls; empty where the state only decides, and is no step.
+        works: whether it is a step of the plan; one that only decides is none.
         limit: which state follows where a limit is met; there is no answer where it is empty,
             or where nothing was found for it.
     """
 
     name: str
-    asks: str
     about: str
     on: Mapping[str, str]
-    back: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    action: str = ""
+    back: Mapping[str, str]
+    works: bool = True
     limit: str = "summarise"
+
+    @property
+    def asks(self) -> str:
+        """The schema of the model's reply."""
+        return f"fsm_{self.name}"
+
+    @property
+    def action(self) -> str:
+        """What its step calls; empty where it is none."""
+        return self.name.upper() if self.works else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,66 +77,48 @@ class Machine:
         return len(self.closing) - self.closing.index(name) - 1
 
 
-def _to(**outcomes: str) -> Mapping[str, str]:
-    return MappingProxyType(outcomes)
-
-
-def _summarise(then: str, limit: str) -> State:
-    return State(
-        "summarise",
-        "fsm_summarise",
-        "the answer of what was found",
-        on=_to(answered=then),
-        back=_to(misfit="judge"),
-        action="SUMMARISE",
-        limit=limit,
-    )
-
-
 _LOOP = (
     State(
         "decompose",
-        "fsm_decompose",
         "simple or compound, and the first sub-question",
-        on=_to(simple="search", compound="search", repeated="summarise"),
-        back=_to(misfit="judge"),
+        {"simple": "search", "compound": "search", "repeated": "summarise"},
+        {"misfit": "judge"},
+        works=False,
     ),
     State(
         "search",
-        "fsm_search",
         "its answer in the paragraphs",
-        on=_to(found="revise", settled="summarise"),
-        back=_to(nothing="decompose", misfit="decompose"),
-        action="SEARCH",
+        {"found": "revise", "settled": "summarise"},
+        {"nothing": "decompose", "misfit": "decompose"},
     ),
     State(
         "revise",
-        "fsm_revise",
         "the question with the answer put in",
-        on=_to(revised="judge"),
-        back=_to(misfit="search"),
-        action="REVISE",
+        {"revised": "judge"},
+        {"misfit": "search"},
     ),
     State(
         "judge",
-        "fsm_judge",
         "sub-question and question the same?",
-        on=_to(same="summarise", different="decompose"),
-        back=_to(misfit="revise"),
+        {"same": "summarise", "different": "decompose"},
+        {"misfit": "revise"},
+        works=False,
     ),
+)
+_SUMMARISE = State(
+    "summarise", "the answer of what was found", {"answered": END}, {"misfit": "judge"}, limit=""
 )
 _REVIEW = State(
     "review",
-    "fsm_review",
     "supporting facts, triples, explanation",
-    on=_to(reviewed=END),
+    {"reviewed": END},
     # A review that does not fit goes back there, where there is an answer already.
-    back=_to(misfit="summarise"),
-    action="REVIEW",
+    {"misfit": "summarise"},
     limit=END,
 )
-FSM1 = Machine("fsm1", (*_LOOP, _summarise(END, "")), ("summarise",))
-FSM2 = Machine("fsm2", (*_LOOP, _summarise("review", END), _REVIEW), ("summarise", "review"))
+_REVIEWED = replace(_SUMMARISE, on={"answered": "review"}, limit=END)
+FSM1 = Machine("fsm1", (*_LOOP, _SUMMARISE), ("summarise",))
+FSM2 = Machine("fsm2", (*_LOOP, _REVIEWED, _REVIEW), ("summarise", "review"))
 
 MACHINES: Mapping[str, Machine] = MappingProxyType({"fsm": FSM2, "fsm1": FSM1, "fsm2": FSM2})
 """By name; ``fsm`` is the one with every state."""
@@ -152,11 +142,7 @@ class _Line(NamedTuple):
 
 
 def as_object(machine: Machine) -> dict[str, Any]:
-    """The table as JSON data.
-
-    Args:
-        machine: its states.
-    """
+    """The table of states as JSON data."""
     keys = ("name", "asks", "action", "about", "on", "back", "limit")
     return {
         "machine": machine.name,
@@ -172,11 +158,7 @@ def as_object(machine: Machine) -> dict[str, Any]:
 
 
 def mermaid(machine: Machine) -> str:
-    """A Mermaid flowchart: work states as boxes, decisions as rhombs, ways back dashed.
-
-    Args:
-        machine: its states.
-    """
+    """A Mermaid flowchart: work states as boxes, decisions as rhombs, ways back dashed."""
     lines = ["flowchart TD", '    start(["question"])']
     for state in machine.states:
         text = f'"{state.name}<br/>{state.action or state.about}"'
@@ -191,11 +173,7 @@ def mermaid(machine: Machine) -> str:
 
 
 def svg(machine: Machine) -> str:
-    """A self-contained SVG picture: states in a column, ways back at the left, no script.
-
-    Args:
-        machine: its states.
-    """
+    """A self-contained SVG picture: states in a column, ways back at the left, no script."""
     names = [state.name for state in machine.states] + [END]
     at = {name: place for place, name in enumerate(names)}
     lines = list(_lines(machine))
