@@ -105,11 +105,7 @@ class Journal:
         self.record(Entry("decision", path, value, started=time.time()))
 
     def under(self, frame: str) -> Journal:
-        """A journal whose entries stand in this one too, their paths below a frame's.
-
-        Args:
-            frame: what the paths begin with, as ``try/2``.
-        """
+        """A journal whose entries stand in this one too, their paths below a frame's: ``try/2``."""
 
         def write(entry: Entry) -> None:
             self.record(replace(entry, path=f"{frame}/{entry.path}"))
@@ -127,7 +123,6 @@ Watch: TypeAlias = Callable[[str, bool], None]
 
 CALLS = 500
 """Calls of one question, at most, where its steps are written one at a time."""
-
 
 REFUSING = ("request", "server")
 """Reasons of errors behind which may stand that an endpoint does not take a constraint."""
@@ -277,38 +272,20 @@ class Caller:
             if self.watch:
                 self.watch(path, True)
         self._record_failed(request, reply.attempts, name)
-        entry = Entry(
-            "call",
-            path,
-            reply.text,
-            reply.key or key,
-            len(reply.attempts) + 1,
-            usage=reply.usage,
-            seconds=round(time.monotonic() - started, 3),
-            kept=reply.kept,
-            started=began,
-            model=name,
-        )
-        self.journal.record(entry)
+        spent = round(time.monotonic() - started, 3)
+        told = (path, reply.text, reply.key or key, len(reply.attempts) + 1)
+        took: dict[str, Any] = {"usage": reply.usage, "seconds": spent, "kept": reply.kept}
+        self.journal.record(Entry("call", *told, **took, started=began, model=name))
         await self.journal.flush()
         return reply
 
     def _record_failed(self, request: Request, attempts: Sequence[Attempt], model: str) -> None:
-        for number, attempt in enumerate(attempts, 1):
-            entry = Entry(
-                "call",
-                request.path,
-                None,
-                request.key,
-                number,
-                "failed",
-                f"{attempt.reason}: {attempt.cause}",
-                attempt.usage,
-                round(attempt.seconds, 3),
-                started=attempt.started,
-                model=model,
+        for number, one in enumerate(attempts, 1):
+            cause, seconds = f"{one.reason}: {one.cause}", round(one.seconds, 3)
+            told, took = (request.path, None, request.key, number), (one.usage, seconds)
+            self.journal.record(
+                Entry("call", *told, "failed", cause, *took, False, one.started, model)
             )
-            self.journal.record(entry)
 
 
 def calls_made(entries: Iterable[Entry]) -> list[Entry]:
@@ -318,12 +295,8 @@ def calls_made(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def spent_by_model(entries: Iterable[Entry], name: str) -> dict[str, Usage]:
-    """Tokens of answered calls, kept ones among them, by the model that answered.
-
-    Args:
-        entries: of a journal, as `calls_made` has them.
-        name: the run's model, where it has one.
-    """
+    """Tokens of answered calls, as `calls_made` has them, kept ones among them, by the model that
+    answered; its name is the run's where that has one model."""
     spent: dict[str, Usage] = {}
     for entry in entries:
         model = entry.model or name
@@ -332,13 +305,9 @@ def spent_by_model(entries: Iterable[Entry], name: str) -> dict[str, Usage]:
 
 
 def counting(ask: Ask, count: Callable[[], None]) -> Ask:
-    """The same model, that counts a question's calls.
+    """The same model, whose calls for a question are counted before they are made: that may raise.
 
-    Those that find out what a model takes are made for no question.
-
-    Args:
-        ask: who is asked.
-        count: told of each call before it is made; it may raise.
+    Calls that find out what a model takes are made for no question.
     """
 
     async def counted(request: Request) -> Reply:
@@ -354,10 +323,6 @@ def at_most(caller: Caller, calls: int = CALLS) -> Caller:
 
     A kept reply counts as any other: what a run comes to does not hang on what
     was asked before it.
-
-    Args:
-        caller: who asks.
-        calls: how often.
     """
     asked = 0
 
@@ -447,15 +412,19 @@ async def fill(
 
 
 def read_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-    """The JSON object of a reply, or what is wrong with it.
+    """The JSON object of a reply that fits a schema, or what is wrong with it.
 
     A fence around the object, and words before and after it, are passed over.
-
-    Args:
-        text: the reply.
-        schema: what it has to fit.
     """
-    found = _first_object(text)
+    found: dict[str, Any] | None = None
+    # A number that JSON does not have, as NaN, is a text: so its field is told what it wants.
+    decoder = json.JSONDecoder(parse_constant=str)
+    start = text.find("{")
+    while found is None and start >= 0:
+        try:
+            found = decoder.raw_decode(text, start)[0]
+        except (ValueError, RecursionError):
+            start = text.find("{", start + 1)
     if found is None:
         return None, ("It holds no JSON object.",)
     from jsonschema import Draft202012Validator
@@ -476,16 +445,3 @@ def as_json_schema(schema: Schema) -> dict[str, Any]:
         "properties": {field.name: json.loads(field.schema) for field in schema.fields},
         "required": [field.name for field in schema.fields],
     }
-
-
-def _first_object(text: str) -> dict[str, Any] | None:
-    # A number that JSON does not have, as NaN, is a text: so its field is told what it wants.
-    decoder = json.JSONDecoder(parse_constant=str)
-    start = text.find("{")
-    while start >= 0:
-        try:
-            found: dict[str, Any] = decoder.raw_decode(text, start)[0]
-            return found
-        except (ValueError, RecursionError):
-            start = text.find("{", start + 1)
-    return None

@@ -132,9 +132,8 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
     wanted = [one for one in wanted if one.strip() and one.strip() not in _SAYS_NOTHING]
     if not wanted:
         return []
-    paragraphs = [
-        (one.span, document.at(one.span)) for one in DocumentRetriever(document).paragraphs
-    ]
+    spans = [one.span for one in DocumentRetriever(document).paragraphs]
+    paragraphs = [(span, document.at(span)) for span in spans]
     for entry in reversed(entries):
         path = _VALUE.fullmatch(entry.path)
         if path is None or entry.status != "done":
@@ -145,7 +144,9 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
             for span, paragraph in paragraphs
             if any(paragraph in text for text in texts)
             for start, end in sentences(paragraph)
-            if _holds(_spaced(paragraph[start:end]), wanted)
+            for said in [_spaced(paragraph[start:end])]
+            # A heading that is the answer says nothing of it.
+            if any(one in said and said.replace(one[:-1], "").strip() for one in wanted)
         ]
         if quotes:
             return quotes
@@ -156,14 +157,6 @@ def _spaced(text: str) -> str:
     """The words of a text, a space on each side of them."""
     words = " ".join(re.findall(r"\w+", text.lower()))
     return f" {words} "
-
-
-def _holds(sentence: str, wanted: Sequence[str]) -> bool:
-    """Whether a sentence has one of the phrases, and says more than it."""
-    # A heading that is the answer says nothing of it.
-    return any(
-        phrase in sentence and sentence.replace(phrase[:-1], "").strip() for phrase in wanted
-    )
 
 
 def _texts(value: Any) -> Iterable[str]:  # noqa: ANN401 - any JSON

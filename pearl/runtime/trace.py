@@ -40,14 +40,7 @@ class Branch:
 
 
 def read_tree(entries: Iterable[Entry]) -> Branch | None:
-    """The tree of a run's frames; what was tried in vain is not part of it.
-
-    Args:
-        entries: the run's journal.
-
-    Returns:
-        None where the run has no plan.
-    """
+    """The tree of a run's frames; what was tried in vain is not part of it. None without a plan."""
     plans: dict[tuple[str, ...], str] = {}
     for entry in entries:
         found = _FRAME.match(entry.path) if entry.kind == "decision" else None
@@ -99,15 +92,11 @@ def _flat(tree: Branch, prefix: str) -> Iterator[Step]:
                 inner = f"{prefix}{call}."
                 yield from _flat(branch, inner)
                 ends += [Ref(f"{inner}{name}") for name in outputs(branch.plan)]
-
         text = ""
-        if (
-            step.args
-            and isinstance(first := step.args[0], Literal)
-            and isinstance(first.value, str)
-        ):
-            text = " ".join(first.value.split())
-            text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        match step.args:
+            case (Literal(value=str(said)), *_):
+                text = " ".join(said.split())
+                text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
         def inside(ref: Ref) -> Ref:
             return ref if ref.name == DOCUMENT else replace(ref, name=f"{prefix}{ref.name}")
@@ -173,15 +162,11 @@ def last_try(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def export_trace(entries: Iterable[Entry], name: str) -> str:
-    """A run as a plan that parses, checks and replays to the same answer.
+    """A run, named in the head, as a plan that parses, checks and replays to the same answer.
 
     Values stand as comments under their steps, and before them the steps of
     the frames that a step opened. Rejected and repeated attempts stay in the
     journal (docs/design.md).
-
-    Args:
-        entries: the run's journal.
-        name: the run's name, for the head.
 
     Raises:
         InputError: the run has no plan.

@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -45,7 +46,7 @@ from pearl.prompts.render import load_schema
 from pearl.runtime.binding import mapped
 from pearl.runtime.calls import Caller, fill
 from pearl.runtime.context import UNLIMITED, Context, fit_fill
-from pearl.runtime.executor import Handlers, Solve
+from pearl.runtime.executor import Handlers
 from pearl.runtime.loop import Return, Run, Steps
 from pearl.strategies.decomp import as_decomposition
 from pearl.strategies.pearl import ANSWER, GivenPlan, direct_plan, narrowed, write_plan
@@ -126,7 +127,7 @@ class PlanShown:
             decide("plan/fallback", planned.source.text)
             return await GivenPlan(direct_plan(run.question)).next(run)
         decide("plan/shown", print_plan(planned.plan))
-        plan = _plan(run.question, FOLLOW, [[run.question, print_plan(planned.plan)]])
+        plan = _plan(run.question, FOLLOW, print_plan(planned.plan))
         return await GivenPlan(plan).next(run)
 
 
@@ -153,60 +154,53 @@ def without_document(plan: Plan) -> Plan:
 
 def reasoning_plan(question: str) -> Plan:
     """The plan of zero-shot chain of thought."""
-    return _plan(question, REASON, [[question]])
+    return _plan(question, REASON)
 
 
 def facts_plan(question: str) -> Plan:
     """The plan of a question whose answer is put together from facts."""
-    return _plan(question, COMBINE, [[question]])
+    return _plan(question, COMBINE)
 
 
 def blind_plan(question: str) -> Plan:
     """The plan of the question without its document."""
-    step = Step("answer", REMEMBER.name, (Literal(question),), "Answer the question")
-    return Plan((step,), question, (REMEMBER,))
+    return _plan(question, REMEMBER)
 
 
 def choosing_plan(question: str, orders: Sequence[Sequence[str]]) -> Plan:
-    """The plan of multiple choice: one step for each order of the options.
-
-    Args:
-        question: what is asked.
-        orders: the options' texts, in each order they are shown in.
-    """
+    """The plan of multiple choice: one step for each order in which the options' texts stand."""
     shown = [[f"{letter(at)}. {one}" for at, one in enumerate(order)] for order in orders]
-    return _plan(question, CHOOSE, [[question, list(order)] for order in shown])
-
-
-def _plan(question: str, action: Action, calls: Sequence[Sequence[Value]]) -> Plan:
-    steps = tuple(
-        Step(
-            "answer" if len(calls) == 1 else f"order_{number}",
-            action.name,
-            (Ref(DOCUMENT), *map(Literal, arguments)),
-            "Answer the question",
-        )
-        for number, arguments in enumerate(calls, 1)
+    names = [f"order_{number}" for number in range(1, len(shown) + 1)] if shown[1:] else [OUTPUT]
+    steps = (
+        _step(CHOOSE.name, question, list(order), name=name)
+        for name, order in zip(names, shown, strict=True)
     )
-    return Plan(steps, question, (action,))
+    return Plan(tuple(steps), question, (CHOOSE,))
+
+
+def _plan(question: str, action: Action, *more: Value) -> Plan:
+    """The plan of one step, which asks the question."""
+    step = _step(action.name, question, *more)
+    reads = any(param.name == DOCUMENT for param in action.params)
+    step = step if reads else replace(step, args=step.args[1:])
+    return Plan((step,), question, (action,))
+
+
+OUTPUT = "answer"
+"""The name of the one step."""
+
+
+def _step(action: str, *given: Value, name: str = OUTPUT) -> Step:
+    return Step(name, action, (Ref(DOCUMENT), *map(Literal, given)), "Answer the question")
 
 
 LIBRARY = "asking"
 """The library whose actions these are."""
 
-OUTPUT = "answer"
-"""The step's name."""
-
 
 def asking_plan(action: str, question: str) -> Plan:
-    """The plan whose one step asks a question in a demanded form.
-
-    Args:
-        action: of the library `LIBRARY`.
-        question: what is asked.
-    """
-    step = Step(OUTPUT, action, (Ref(DOCUMENT), Literal(question)), "Answer the question")
-    return Plan((step,), question)
+    """The plan whose one step asks a question in a demanded form: an action of `LIBRARY`."""
+    return Plan((_step(action, question),), question)
 
 
 def asking(caller: Caller, document: Source | None, context: Context = UNLIMITED) -> Handlers:
@@ -217,22 +211,9 @@ def asking(caller: Caller, document: Source | None, context: Context = UNLIMITED
         document: what is read; None where there is nothing to read.
         context: the model's window, and what to do with a document that is longer.
     """
-    bodies = [action.body for action in load_library(LIBRARY).actions.values()]
-    names = [body.name for body in bodies if isinstance(body, Solver)]
-    solvers = {name: _solver(name, caller, document, context) for name in names}
-    return Handlers(MappingProxyType(solvers))
 
-
-def fields_of(value: Value) -> Mapping[str, Any]:
-    """A step's value as the reply's fields, with lists and texts in them."""
-    assert isinstance(value, Pairs)
-    return {as_text(name): field for name, field in value}
-
-
-def _solver(name: str, caller: Caller, document: Source | None, context: Context) -> Solve:
-    schema = load_schema(*name.split("_with_"))
-
-    async def solve(path: str, given: Sequence[Given]) -> Value:
+    async def solve(name: str, path: str, given: Sequence[Given]) -> Value:
+        schema = load_schema(*name.split("_with_"))
         whole = caller.shown(FillSchema(schema, (("question", given[0].value),), document))
         call, left_out = fit_fill(whole, context)
         if left_out:
@@ -241,7 +222,15 @@ def _solver(name: str, caller: Caller, document: Source | None, context: Context
         # The fields that were asked for, and no others.
         return Pairs(tuple((field.name, _as_value(reply[field.name])) for field in schema.fields))
 
-    return solve
+    bodies = [action.body for action in load_library(LIBRARY).actions.values()]
+    names = [body.name for body in bodies if isinstance(body, Solver)]
+    return Handlers(MappingProxyType({name: partial(solve, name) for name in names}))
+
+
+def fields_of(value: Value) -> Mapping[str, Any]:
+    """A step's value as the reply's fields, with lists and texts in them."""
+    assert isinstance(value, Pairs)
+    return {as_text(name): field for name, field in value}
 
 
 def _as_value(data: Any) -> Value:  # noqa: ANN401 - any JSON
@@ -260,12 +249,7 @@ RETRIEVAL_LIBRARY = "open_domain"
 
 
 def retrieve_read_plan(question: str, passages: int = PASSAGES) -> Plan:
-    """Two steps: look passages up, and read all of them at once.
-
-    Args:
-        question: what is asked; also the query.
-        passages: how many are read.
-    """
+    """Two steps: look so many passages up with the question as the query, and read all at once."""
     found = Step("found", "RETRIEVE", (Literal(question), Literal(passages)))
     answer = Step("answer", "MULTI_HOP_READ", (Ref("found"), Literal(question)))
     return Plan((found, answer), question)
@@ -291,8 +275,7 @@ def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> P
         "JSON array.",
         Prompt(examples),
     )
-    step = Step("answer", action.name, (Ref(DOCUMENT), Literal(question)), "Answer the question")
-    return Plan((step,), question, (action,))
+    return _plan(question, action)
 
 
 def chain(plan: Plan, library: Library) -> str:
@@ -337,14 +320,10 @@ def _lines(step: Step, action: Action, values: Mapping[str, Value], question: st
     """A step in words, a line for each item where it runs over several."""
     value, ref = values[step.name], mapped(step)
     pairs: list[tuple[Value | None, Value]] = [(None, value)]
-    if ref is not None and not ref.mode.startswith("where") and isinstance(value, Pairs):
+    filters, items = ref and ref.mode.startswith("where"), values.get(ref.name) if ref else None
+    if ref and not filters and isinstance(value, Pairs):
         pairs = list(value)
-    elif (
-        ref is not None
-        and ref.mode.startswith("where")
-        and isinstance(items := values.get(ref.name), list)
-        and isinstance(value, list)
-    ):
+    elif filters and isinstance(items, list) and isinstance(value, list):
         pairs = [(item, item in value) for item in items]
     lines: list[str] = []
     for item, result in pairs:

@@ -142,19 +142,12 @@ def _read(
     if not steps and not parsed.broken and run.plan.steps and not returns:
         # A model that has no more to say has said its answer.
         return Return(sinks(run.plan.steps)), []
-    whole = Parsed(
-        replace(
-            parsed.plan,
-            steps=(*run.plan.steps, *steps),
-            returns=() if steps else returns,
-            question=run.question,
-        ),
-        parsed.broken,
-    )
+    every, returns = (*run.plan.steps, *steps), () if steps else returns
+    plan = replace(parsed.plan, steps=every, returns=returns, question=run.question)
     # A step that repeats another would be followed by itself again.
     findings = [
         replace(finding, severity=Severity.ERROR)
-        for finding in check(whole, library, _STOPPING)
+        for finding in check(Parsed(plan, parsed.broken), library, _STOPPING)
         if finding.severity is Severity.ERROR or finding.code == duplicate_step.RULE.code
     ]
     if steps and not findings:

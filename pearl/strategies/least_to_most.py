@@ -28,11 +28,7 @@ ANSWER_NEXT = Action(
 
 @dataclass(frozen=True, slots=True)
 class LeastToMost:
-    """One call that reduces the question, and a step for each part; the question is the last.
-
-    Args:
-        caller: asks the model and keeps the journal.
-    """
+    """One call that reduces the question, and a step for each part; the question is the last."""
 
     caller: Caller
 
@@ -54,12 +50,8 @@ class LeastToMost:
 
 
 def in_turn(question: str, parts: Sequence[str]) -> Plan:
-    """A step for each part, each given the answers to those before it, and one for the question.
-
-    Args:
-        question: what is asked.
-        parts: sub-questions, in the order they are to be answered.
-    """
+    """A step for each part of a question, in the order they are to be answered, each given the
+    answers to those before it, and one for the question itself."""
     lines = dict.fromkeys(" ".join(part.split()) for part in parts)
     asked = [part for part in lines if part and part.casefold() != question.casefold()]
     names = [*(f"part_{number}" for number in range(1, len(asked) + 1)), "answer"]

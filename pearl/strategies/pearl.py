@@ -100,7 +100,13 @@ async def write_plan(
             call = write
             continue
         asked.append(call)
-        source = Source(f"plan/{attempt}", _joined(call, reply.text))
+        text = reply.text
+        if isinstance(call, ContinuePlan):
+            # It goes on with what was begun before a reply was cut, unless it begins anew.
+            opening = parse(call.begun).plan.steps[0].name
+            anew = opening in {step.name for step in parse(text).plan.steps}
+            text = text if anew else call.begun + text
+        source = Source(f"plan/{attempt}", text)
         parsed = parse(source)
         aside = [source.at(part.span) for part in parsed.aside if part.kind != "wrapping"]
         if aside:
@@ -140,15 +146,6 @@ async def write_plan(
     return Planned(None, attempt, source, findings, len(write.demonstrations))
 
 
-def _joined(call: Call, reply: str) -> str:
-    """A plan's text: what was begun before its reply was cut, and this reply; or only this one,
-    where it begins anew."""
-    if not isinstance(call, ContinuePlan):
-        return reply
-    first = parse(call.begun).plan.steps[0].name
-    return reply if first in {step.name for step in parse(reply).plan.steps} else call.begun + reply
-
-
 @dataclass(frozen=True, slots=True)
 class GivenPlan:
     """All steps at once, then PEARL's answer rule."""
@@ -162,11 +159,7 @@ class GivenPlan:
 
 
 def shown_plans(demonstrations: Iterable[Demonstration]) -> tuple[Plan, ...]:
-    """Demonstrations as plans, with their questions.
-
-    Args:
-        demonstrations: each a question and a plan's text.
-    """
+    """Demonstrations, each a question and a plan's text, as plans with their questions."""
     texts = (f"question: {one.question}\n\n{one.plan}" for one in demonstrations)
     return tuple(parse(one).plan for one in texts)
 
@@ -211,32 +204,24 @@ class Pearl:
     async def next(self, run: Run) -> Steps | Return:
         if run.plan.steps:
             return await GivenPlan(run.plan).next(run)
-        self._check_window(run.question)
-        write = WritePlan(run.question, self.library, self.demonstrations, self.options)
-        shown = narrowed(write, self.shown)
-        planned = await write_plan(shown, self.caller, context=self.planning)
-        plan = planned.plan
-        if plan is None:
-            self.caller.journal.decide("plan/fallback", planned.source.text)
+        if self.document is not None:
             plan = direct_plan(run.question)
+            try:
+                fit_plan(plan, 0, self.document, self.library, self.context)
+            except ContextError as error:
+                # Not even the plan that only asks the question fits: none is paid for.
+                failure = StepFailure(error.step, "context", str(error))
+                raise RunError(f"No plan can run: {error}", (failure,)) from None
+        write = WritePlan(run.question, self.library, self.demonstrations, self.options)
+        planned = await write_plan(narrowed(write, self.shown), self.caller, context=self.planning)
+        written = planned.plan
+        if written is None:
+            self.caller.journal.decide("plan/fallback", planned.source.text)
+            written = direct_plan(run.question)
         elif not self.options:
-            plan = with_one_answer(plan)
-        plan = rewritten(plan, self.library, self.passes, self.caller.journal)
-        return await GivenPlan(plan).next(run)
-
-    def _check_window(self, question: str) -> None:
-        """Make sure that a plan could run, before one is paid for.
-
-        Raises:
-            RunError: not even the plan that only asks the question fits the window.
-        """
-        if self.document is None:
-            return
-        try:
-            fit_plan(direct_plan(question), 0, self.document, self.library, self.context)
-        except ContextError as error:
-            failure = StepFailure(error.step, "context", str(error))
-            raise RunError(f"No plan can run: {error}", (failure,)) from None
+            written = with_one_answer(written)
+        written = rewritten(written, self.library, self.passes, self.caller.journal)
+        return await GivenPlan(written).next(run)
 
 
 def rewritten(plan: Plan, library: Library, passes: tuple[str, ...], journal: Journal) -> Plan:
@@ -372,22 +357,13 @@ FEWEST = 5
 
 
 def shipped_folder(libraries: Iterable[str], otherwise: str = SHIPPED) -> str:
-    """The folder in ``plans/`` that has a library's name, else another.
-
-    Args:
-        libraries: their names.
-        otherwise: where none of them has one.
-    """
+    """The folder in ``plans/`` that has the name of one of the libraries, else another."""
     return next((name for name in libraries if name in plan_folders()), otherwise)
 
 
 def seed_demonstrations(folder: str, shipped: str) -> tuple[Source, ...]:
-    """What is shown beside demonstrations that a library can run too few of.
-
-    Args:
-        folder: the one that somebody named; empty for none.
-        shipped: the one that is shown without a name.
-    """
+    """What is shown beside demonstrations that a library can run too few of: nothing where
+    somebody named a folder, or where another is shown without a name than `SHIPPED`."""
     return load_demonstrations("", SEED) if not folder and shipped == SHIPPED else ()
 
 

@@ -27,9 +27,6 @@ from pearl.runtime.calls import Caller, SchemaError, fill
 from pearl.runtime.executor import Handlers, SolverError
 from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps
 
-LIBRARY = "react"
-"""The library whose actions these are."""
-
 STEPS = 8
 """Steps of a question, at most; the last one can only be Finish."""
 
@@ -183,25 +180,24 @@ def reacting(document: Source, retriever: Retriever | None = None) -> Handlers:
             raise SolverError("no-answer", f"Search[{words}]: no paragraph has any of these words.")
         return passage_texts(passages)[0]
 
-    async def finish(_: str, given: Sequence[Given]) -> Value:
-        return as_text(given[0].value)
-
-    solvers = {"react_search": search, "react_lookup": _lookup, "react_finish": finish}
-    return Handlers(MappingProxyType(solvers))
-
-
-async def _lookup(_: str, given: Sequence[Given]) -> Value:
-    """The N-th sentence of a paragraph that has some words; what follows from these alone."""
-    paragraph, words, number = (argument.value for argument in given)
-    text, wanted = as_text(paragraph), as_text(words)
-    every = [text[span.start : span.end] for span in sentences(text)]
-    matching = [sentence for sentence in every if _folded(wanted) in _folded(sentence)]
-    if not isinstance(number, int) or not 1 <= number <= len(matching):
+    async def lookup(_: str, given: Sequence[Given]) -> Value:
+        # The N-th sentence of a paragraph that has some words.
+        paragraph, words, number = (argument.value for argument in given)
+        text, wanted = as_text(paragraph), as_text(words)
+        every = [text[span.start : span.end] for span in sentences(text)]
+        matching = [sentence for sentence in every if _folded(wanted) in _folded(sentence)]
+        if isinstance(number, int) and 1 <= number <= len(matching):
+            return matching[number - 1]
         further = "further " if matching else ""
         raise SolverError(
             "no-answer", f"Lookup[{wanted}]: the paragraph has no {further}sentence with that."
         )
-    return matching[number - 1]
+
+    async def finish(_: str, given: Sequence[Given]) -> Value:
+        return as_text(given[0].value)
+
+    solvers = {"react_search": search, "react_lookup": lookup, "react_finish": finish}
+    return Handlers(MappingProxyType(solvers))
 
 
 def _words(step: Step) -> str:

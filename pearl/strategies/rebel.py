@@ -19,7 +19,7 @@ from typing import Literal as OneOf
 from pearl.lang.ast import Action, Arg, Literal, Ref, Step, Template
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
-from pearl.models.base import Ask, ModelError
+from pearl.models.base import ModelError
 from pearl.models.embeddings import Embed, choose_embedding, cosine
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
@@ -48,9 +48,6 @@ from pearl.tools.toolbox import (
     Tools,
     solver,
 )
-
-LIBRARY = "rebel"
-"""The action library that a run needs."""
 
 NEAR = 0.98
 """The cosine above which two questions are the same (section 3)."""
@@ -116,19 +113,15 @@ class Spent:
         """Calls of the model that may still be made."""
         return self.limits.calls - self.calls
 
-    def counted(self, ask: Ask) -> Ask:
-        """The same model, whose calls are counted here."""
-
-        def count() -> None:
-            if not self.left:
-                raise ModelError(
-                    "calls",
-                    f"The question took its {self.limits.calls} calls and has no answer: allow "
-                    "more, or ask less at once.",
-                )
-            self.calls += 1
-
-        return counting(ask, count)
+    def count(self) -> None:
+        """Count a call of the model, before it is made."""
+        if not self.left:
+            raise ModelError(
+                "calls",
+                f"The question took its {self.limits.calls} calls and has no answer: allow "
+                "more, or ask less at once.",
+            )
+        self.calls += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,13 +282,8 @@ class Rebel:
         above = (*self.above, self._question)
         embed = self.embedding(self.caller.journal)
         kept, dropped = await sift(written, above, answered, self.limits.width, embed)
-        decide(
-            "split",
-            {
-                "sub_questions": [part.question for part in kept],
-                "dropped": [list(pair) for pair in dropped],
-            },
-        )
+        pairs = [list(pair) for pair in dropped]
+        decide("split", {"sub_questions": [part.question for part in kept], "dropped": pairs})
         return kept
 
     async def _recall(self) -> AsyncIterator[Move]:
@@ -432,7 +420,7 @@ class Rebel:
         self, call: FillSchema, path: str, keep: int, check: Check = lambda _: ()
     ) -> dict[str, Any]:
         """Ask the model; what is mended leaves so many calls for what comes after."""
-        counted = replace(self.caller, ask=self.spent.counted(self.caller.ask))
+        counted = replace(self.caller, ask=counting(self.caller.ask, self.spent.count))
         revisions = max(min(self.limits.revisions, self._left - keep - 1), 0)
         return await fill(counted, call, path, check, revisions)
 

@@ -33,12 +33,7 @@ INPUT = "rebel_input"
 
 
 def filled_from(schema: str, **given: Value) -> FillSchema:
-    """A call that fills a schema of ``prompts/schemas``.
-
-    Args:
-        schema: its name.
-        given: what it is asked of, in order.
-    """
+    """A call that fills a schema of ``prompts/schemas`` from what is given, in order."""
     return FillSchema(load_schema(schema), tuple(given.items()))
 
 
@@ -119,19 +114,13 @@ def wrong_input(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
     """What is wrong with a call's arguments beside their schemas, a sentence each."""
     known = {parameter.name for parameter in tool.parameters}
     unknown = [name for name in arguments if name not in known]
-    return [f"{name}: the tool has no such parameter." for name in unknown] + [
-        f"{name}: it holds a number or a character that cannot be sent."
-        for name, value in arguments.items()
-        if name in known and not _sendable(value)
-    ]
-
-
-def _sendable(value: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Whether JSON in UTF-8 can hold a value."""
-    try:
-        return bool(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
-    except ValueError:
-        return False
+    wrong = [f"{name}: the tool has no such parameter." for name in unknown]
+    for name in (name for name in arguments if name in known):
+        try:
+            json.dumps(arguments[name], ensure_ascii=False, allow_nan=False).encode()
+        except ValueError:
+            wrong.append(f"{name}: it holds a number or a character that cannot be sent.")
+    return wrong
 
 
 def flat(text: str) -> str:

@@ -251,12 +251,7 @@ def prepare(
 
 
 def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -> Prepared:
-    """Prepare a plan that somebody wrote.
-
-    Args:
-        plan: the plan, as it was read.
-        library: the actions it may call.
-        passes: names of rewrites that it goes through.
+    """Prepare a plan that somebody wrote, as it was read, to be rewritten by passes of these names.
 
     Raises:
         RunError: it has errors.
