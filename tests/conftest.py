@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.server import Serve
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "data"
@@ -50,6 +55,14 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # A server that records what it is asked is to be asked nothing but what the test is about.
     monkeypatch.setenv("PEARL_CONSTRAIN", "never")
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    """Starts servers that speak as OpenAI's does."""
+    from tests.server import starting
+
+    yield from starting(monkeypatch)
 
 
 @pytest.fixture

@@ -66,6 +66,8 @@ class Loopback:
 
     tls: ssl.SSLContext | None = None
     url: str
+    path = "/v1"
+    """With which its address ends."""
 
     def routes(self, app: web.Application) -> None:
         raise NotImplementedError
@@ -94,7 +96,8 @@ class Loopback:
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self.tls).start()
         scheme = "https" if self.tls else "http"
-        self.url = f"{scheme}://127.0.0.1:{runner.addresses[0][1]}/v1"
+        self.port = runner.addresses[0][1]
+        self.url = f"{scheme}://127.0.0.1:{self.port}{self.path}"
         started.set()
         await self._stop.wait()
         await runner.cleanup()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,12 @@ from pearl.models.base import ModelError
 from pearl.models.batch_api import open_batches
 from pearl.models.openai_client import OpenAIModel
 from tests.batch_server import Provider
-from tests.server import KEY, Serve, answering, completion, failing, starting
+from tests.server import KEY, Serve, answering, completion, failing
 from tests.test_batch_api import ask, said, texts, words
 from tests.test_endpoint import answered, short, step
 
 openai = pytest.importorskip("openai")
 AZURE_KEY = "azurefeedfeedfeedfeed"
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    yield from starting(monkeypatch)
 
 
 def client(url: str, **options: Any) -> Any:

@@ -11,7 +11,6 @@ import ssl
 import subprocess
 import threading
 import tracemalloc
-from collections.abc import Iterator
 from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
@@ -42,16 +41,10 @@ from tests.server import (
     resetting,
     sending,
     stalling,
-    starting,
 )
 
 TOWN = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel.\n\nNobody lives in Rest.\n")
 PAID = {"prompt_tokens": 70, "completion_tokens": 5}
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    yield from starting(monkeypatch)
 
 
 def sdk(api: str) -> Model:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from tests.server import (
     failing,
     resetting,
     sending,
-    starting,
 )
 
 QUESTION = "Why does Mara leave the lighthouse?"
@@ -36,11 +34,6 @@ PLAN = """\
 """
 ALL = "a = SUMMARIZE(CTX) : all"
 TOWN = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel.\n\nNobody lives in Rest.\n")
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    yield from starting(monkeypatch)
 
 
 def replies(plan: str = PLAN, step: Any = "A finding.", option: str = "B") -> Script:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -37,7 +36,7 @@ from pearl.prompts.calls import (
 )
 from pearl.prompts.render import load_schema
 from tests.runs import entries, runs
-from tests.server import Serve, Server, completion, failing, starting
+from tests.server import Serve, Server, completion, failing
 from tests.shell import STORY, call
 
 PLAN = """\
@@ -53,11 +52,6 @@ FIND_CHARACTER(CTX, X) : Identify X in CTX.
 FIND_REASON(CTX, X) : Find the reason for X in CTX.
 """
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 100}
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    yield from starting(monkeypatch)
 
 
 def by_model(body: dict[str, Any]) -> Any:

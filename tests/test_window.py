@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import Message
 from pearl.runtime.context import Context, LearnedWindow, learned_window
 from tests.runs import entries
-from tests.server import Answer, Serve, answering, starting
+from tests.server import Answer, Serve, answering
 from tests.shell import call
 
 WINDOW = 4096
@@ -88,12 +88,6 @@ def windowed(
         return "It tells of Mara."
 
     return script
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    monkeypatch.delenv("PEARL_CONTEXT", raising=False)
-    yield from starting(monkeypatch)
 
 
 @pytest.mark.parametrize("server", WORDS)
