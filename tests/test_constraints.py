@@ -252,11 +252,11 @@ def test_a_budget_counts_a_grammar_that_the_model_reads(serve: Serve, form: str,
     serve(lambda _: PLAN)
     write = WritePlan(QUESTION, pearl.load_library())
     [constraint] = constraints_of(write)
-    messages = render(write)
-    held = Request(write, messages, "p", "k", constraint=replace(constraint, form=form))
+    free = Request(write, render(write), "p", "k")
+    held = replace(free, constraint=replace(constraint, form=form))
     model = pearl.choose_model()
     # As much as the call without a constraint may take.
-    limits = EngineLimits(max_tokens=upper(held, model.name).total)
+    limits = EngineLimits(max_tokens=upper(free, model.name).total)
     ask = asyncio.run(_outcome(start_engine(model, limits=limits).ask(held), model))
     assert ask == ("fine" if granted else "budget")
 
