@@ -71,7 +71,7 @@ def examples() -> Path:
     return ROOT / "plans" / "examples"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def shared() -> Path:
     """The shared data; tests that use it are skipped where it is absent."""
     if not SHARED.is_dir():

@@ -372,15 +372,6 @@ def test_sizes_that_methods_name_and_sizes_that_the_library_does_not_have(tmp_pa
     assert f"so pearl@900 is pearl@{most}." in " ".join(done.out.split())
 
 
-def test_questions_whose_answer_is_not_known_cannot_be_scored(tmp_path: Path):
-    row = {key: value for key, value in official().items() if key != "gold_label"}
-    write_articles(tmp_path, row)
-    with Server(["A"]) as server:
-        done = evaluate(tmp_path, server)
-    assert done.code == 2
-    assert "the right answer of question 52845_75VB1ISR_1 is not known" in done.err
-
-
 def test_an_answer_of_quotes_alone_counts(tmp_path: Path):
     write_own(tmp_path, gold="closed it")
     said = "> Mara left the lighthouse because the Fund had closed it."
@@ -460,12 +451,12 @@ def test_wrong_use_is_told_before_anything_is_sent(tmp_path: Path, options, word
 
 
 def test_a_killed_evaluation_goes_on_without_repeating_a_call(tmp_path: Path):
-    write_articles(tmp_path, *many(5))
+    write_articles(tmp_path, *many(3))
     words = ("eval", "quality", "--data", "quality.jsonl", "--methods", "zero-shot,pearl,mcq")
-    with Stub(latency=0.03) as stub:
-        killed = killed_once(tmp_path, stub, words, 12)
+    with Stub(latency=0.02) as stub:
+        killed = killed_once(tmp_path, stub, words, 8)
     assert killed.repeats <= 4
-    assert killed.done.json["answered"] == 15
+    assert killed.done.json["answered"] == 9
 
 
 def test_offline_the_report_says_that_there_is_no_model(tmp_path: Path):
@@ -812,25 +803,29 @@ def test_sets_of_demonstrations_stand_side_by_side_with_their_spread(tmp_path: P
 PASSAGES = "\n\n".join(f"# Lamp {at}\n\nLamp {at} hangs in Ulm." for at in range(6))
 
 
+def lamps(
+    folder: Path, script: Any, methods: str, *options: str
+) -> tuple[Result, list[Any], dict[str, Any]]:
+    """How an evaluation over six passages ended, what was asked, and each method's answer."""
+    write_own(folder, question="Where hangs the lamp?", gold="Ulm")
+    (folder / "story.txt").write_text(PASSAGES, encoding="utf-8")
+    words = ("eval", "questions", "--data", "own.jsonl", "--methods", methods, "--json")
+    with Server(script) as server:
+        done = asked_of(folder, server, *words, "-o", "results.jsonl", *options)
+    assert done.code == 0, done.err
+    return done, server.asked, {name: one.answer for name, [one] in results(folder).items()}
+
+
 @pytest.mark.parametrize(("options", "count"), [((), 5), (("--passages", "2"), 2)])
 def test_how_many_passages_a_look_up_gives(tmp_path: Path, options: tuple[str, ...], count: int):
-    write_own(tmp_path, question="Where hangs the lamp?", gold="Ulm")
-    (tmp_path / "story.txt").write_text(PASSAGES, encoding="utf-8")
-    words = ("eval", "questions", "--data", "own.jsonl", "--methods", "retrieve-read", "--json")
-    with Server(lambda _: "Ulm") as server:
-        done = asked_of(tmp_path, server, *words, *options)
+    done, asked, _ = lamps(tmp_path, lambda _: "Ulm", "retrieve-read", *options)
     assert done.json["right"] == 1
-    assert server.asked[0].text.count("hangs in Ulm") == count
+    assert asked[0].text.count("hangs in Ulm") == count
     about = done.json["report"]["about"]
     assert about.get("passages") == (f"{count} of each look-up" if options else None)
 
 
 def test_a_reader_that_reasons_is_another_library(tmp_path: Path):
-    write_own(tmp_path, question="Where hangs the lamp?", gold="Ulm")
-    (tmp_path / "story.txt").write_text(PASSAGES, encoding="utf-8")
-    words = ("eval", "questions", "--data", "own.jsonl", "--methods", "retrieve-read,decomp",
-             "--library", "open_domain_cot", "--demos", "open_domain",
-             "-o", "results.jsonl")  # fmt: skip
     steps = ['one = RETRIEVE("lamp", 3)', 'answer = READ(one, "Where hangs the lamp?")',
              "return answer"]  # fmt: skip
 
@@ -840,12 +835,21 @@ def test_a_reader_that_reasons_is_another_library(tmp_path: Path):
             return steps.pop(0)
         return "A lamp hangs in a town.\nThe answer is Ulm."
 
-    with Server(script) as server:
-        done = asked_of(tmp_path, server, *words)
-    assert done.code == 0, done.err
-    assert {name: one.answer for name, [one] in results(tmp_path).items()} == dict.fromkeys(
-        ("retrieve-read", "decomp"), "Ulm"
+    options = ("--library", "open_domain_cot", "--demos", "open_domain")
+    _, _, answers = lamps(tmp_path, script, "retrieve-read,decomp", *options)
+    assert answers == dict.fromkeys(("retrieve-read", "decomp"), "Ulm")
+
+
+def test_a_handler_of_an_evaluation_has_a_model_of_its_own(tmp_path: Path):
+    handlers = (
+        "RETRIEVE(Q, K: number) -> list : Give K passages on Q.\n  body: solver retrieve\n"
+        "MULTI_HOP_READ(PASSAGES: list, Q) -> any : Answer Q from PASSAGES.\n  model: careful\n"
     )
+    (tmp_path / "own.actions").write_text(handlers, encoding="utf-8")
+    options = ("--library", "core", "--library", "own.actions")
+    _, asked, _ = lamps(tmp_path, lambda _: "Ulm", "retrieve-read,no-context", *options)
+    models = {one.body["model"]: "PASSAGES" in one.text for one in asked}
+    assert models == {"careful": True, "m": False}
 
 
 def test_celebrities_are_counted_by_category(tmp_path: Path):
@@ -869,20 +873,3 @@ def test_celebrities_are_counted_by_category(tmp_path: Path):
     ]
     means = {row["label"]: row["methods"]["normal"]["mean"] for row in table["rows"]}
     assert means == {"birthplace": 0.5, "birthyear": pytest.approx(1 / 6)}
-
-
-def test_a_handler_of_an_evaluation_has_a_model_of_its_own(tmp_path: Path):
-    write_own(tmp_path, question="Where hangs the lamp?", gold="Ulm")
-    (tmp_path / "story.txt").write_text(PASSAGES, encoding="utf-8")
-    handlers = (
-        "RETRIEVE(Q, K: number) -> list : Give K passages on Q.\n  body: solver retrieve\n"
-        "MULTI_HOP_READ(PASSAGES: list, Q) -> any : Answer Q from PASSAGES.\n  model: careful\n"
-    )
-    (tmp_path / "own.actions").write_text(handlers, encoding="utf-8")
-    words = ("eval", "questions", "--data", "own.jsonl", "--methods", "retrieve-read,no-context",
-             "--library", "core", "--library", "own.actions", "-o", "results.jsonl")  # fmt: skip
-    with Server(lambda _: "Ulm") as server:
-        done = asked_of(tmp_path, server, *words)
-    assert done.code == 0, done.err
-    models = {one.body["model"]: "PASSAGES" in one.text for one in server.asked}
-    assert models == {"careful": True, "m": False}

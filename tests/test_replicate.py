@@ -12,7 +12,7 @@ import pytest
 
 from pearl.evaluate.replicate import read_outcomes
 from pearl.evaluate.report import summarise
-from pearl.report.document import Table, Text
+from pearl.report import FORMS, Report, Table, Text
 from tests.shell import call, one_line
 
 
@@ -148,28 +148,35 @@ class TestShowing:
             assert out.replace("\n", "").isprintable(), form
 
 
+@pytest.fixture(scope="module")
+def rows(shared: Path) -> list[dict[str, Any]]:
+    text = (shared / "pearl_gpt4" / "outcomes.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def report(shared: Path) -> Report:
+    return summarise(read_outcomes(str(shared / "pearl_gpt4" / "outcomes.jsonl")))
+
+
+@pytest.fixture(scope="module")
+def data(report: Report) -> Any:
+    return json.loads(FORMS["json"](report))
+
+
 class TestPublished:
     """The outcomes of PEARL's runs with GPT-4."""
 
-    @pytest.fixture
-    def file(self, shared: Path) -> Path:
-        return shared / "pearl_gpt4" / "outcomes.jsonl"
-
-    @pytest.fixture
-    def rows(self, file: Path) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-
-    def test_the_four_figures_stand_in_every_form(self, file: Path):
+    def test_the_four_figures_stand_in_every_form(self, report: Report):
         for form in ("terminal", "markdown", "latex", "html"):
-            out = call("replicate", file, "--format", form).out.replace("\\", "")
+            out = FORMS[form](report).replace("\\", "")
             for figure in ("68.8 %", "72.2 %", "72.1 %", "78.7 %"):
                 assert figure in out, form
             assert "exact McNemar test" in out, form
 
     def test_every_figure_agrees_with_a_count_of_the_file(
-        self, file: Path, rows: list[dict[str, Any]]
+        self, data: Any, rows: list[dict[str, Any]]
     ):
-        data = call("replicate", file, "--json").json
         questions = {(one["split"], one["qid"]) for one in rows if one["gold"]}
         for split in (None, "train.ctx_eval_long", "dev.ctx_eval_long", "dev.ctx_eval_short"):
             title = f"Accuracy on {split} " if split else "Accuracy in total (1,000 questions)"
@@ -187,10 +194,10 @@ class TestPublished:
                 assert found["answered"] == len(named)
                 assert found["of_answered"] == pytest.approx(right / len(named))
                 assert found["of_asked"] == pytest.approx(right / asked)
-
-    def test_the_published_way_of_counting(self, file: Path):
-        shown = table(call("replicate", file, "--json").json, "Accuracy in total")
-        told = {name: (one["right"], one["rows"]) for name, one in shown.items()}
+        told = {
+            name: (one["right"], one["rows"])
+            for name, one in table(data, "Accuracy in total").items()
+        }
         assert told == {
             "baseline_gqa_out": (688, 1000),
             "pearl_out": (716, 992),
@@ -198,10 +205,9 @@ class TestPublished:
             "baseline_mcq_out": (787, 1000),
         }
         # 5 of the 723 are fragments with neither an answer nor a gold option.
-        assert shown["pearl_out_1"]["right_questions"] == 718
+        assert table(data, "Accuracy in total")["pearl_out_1"]["right_questions"] == 718
 
-    def test_p_values_are_those_of_the_binomial_sum(self, file: Path, rows: list[dict[str, Any]]):
-        data = call("replicate", file, "--json").json
+    def test_p_values_are_those_of_the_binomial_sum(self, data: Any, rows: list[dict[str, Any]]):
         right = {
             (one["method"], one["split"], one["qid"]): one["answer"] == one["gold"]
             for one in rows if one["gold"]
@@ -225,8 +231,8 @@ class TestPublished:
                 assert found["p"] == pytest.approx(2 * tail / 2 ** (first + second))
                 assert found["test"] == "exact McNemar test"
 
-    def test_what_is_odd_in_the_file_is_said(self, file: Path):
-        out = " ".join(call("replicate", file).out.split())
+    def test_what_is_odd_in_the_file_is_said(self, shared: Path):
+        out = " ".join(call("replicate", shared / "pearl_gpt4" / "outcomes.jsonl").out.split())
         assert "7 recorded rows are fragments of a broken file" in out
         assert "In 5 of them both the answer and the gold option are missing" in out
         assert '10 rows of questions name no option from A to D ("T", "N")' in out

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pearl.evaluate.accuracy import majority
-from pearl.evaluate.report import summarise
+from pearl.evaluate.report import plan_statistics, summarise
 from pearl.evaluate.results import (
     Evaluation,
     Result,
@@ -249,15 +249,17 @@ class TestSummary:
             result("pearl", 0, plan=PLAN),
             result("pearl", 1, plan=declared),
             result("pearl", 2, fallback=True),
+            result("pearl", 3, plan="I cannot write a plan."),
             result("direct", 0),
         ]
         report = summarise(evaluation(*rows))
         (found,) = titled(report, "Plans").data
         assert (found["plans"], found["steps"], found["distinct_actions"]) == (2, 1.5, 1.5)
-        assert found["fallback"] == pytest.approx(1 / 3)
+        assert (found["unreadable"], found["fallback"]) == (1, 1 / 4)
         assert (found["inventing"], found["invented"]) == (1, {"FIND_TIDE": 1})
         top = titled(report, "Most used actions, with")
         assert [row[1] for row in top.rows] == ["CONCAT 1", "FIND_EVENT 1", "FIND_TIDE 1"]
+        assert plan_statistics([])["steps"] == 0.0
 
     def test_cost_in_multiples_of_the_first(self):
         def of(name: str, calls: int, cost: int | None) -> Result:

@@ -147,23 +147,6 @@ class TestHolm:
 
 
 class TestPlans:
-    def test_steps_actions_and_inventions_are_counted(self):
-        found = plan_statistics(
-            [
-                "New actions:\n- FIND_TIDE(CTX, X) : Find the tide\n\n"
-                '1. a = FIND_TIDE(CTX, "noon") : x\n2. b = CONCAT(a, a) : y\n',
-                '1. a = FIND(CTX, "x") : x\n2. b = FIND(CTX, a) : y\n3. c = CONCAT(a, b) : z\n',
-                "I cannot write a plan.",
-            ]
-        )
-        keys = ("plans", "unreadable", "steps", "distinct_actions")
-        assert [found[key] for key in keys] == [2, 1, 2.5, 2.0]
-        assert list(found["actions"].items()) == [("CONCAT", 2), ("FIND", 2), ("FIND_TIDE", 1)]
-        assert (found["invented"], found["inventing"]) == ({"FIND_TIDE": 1}, 1)
-
-    def test_no_plans_have_no_mean(self):
-        assert plan_statistics([])["steps"] == 0.0
-
     def test_gpt4s_plans_agree_with_a_count_on_the_raw_text(self, shared: Path):
         file = shared / "pearl_gpt4" / "train.ctx_eval_long.jsonl"
         texts = [json.loads(line)["plan"] for line in file.read_text("utf-8").splitlines()]

@@ -437,7 +437,13 @@ def _shorter(moves: _Moves) -> Iterable[_Moves]:
         ]
         usable = all(0 not in move.arguments and move.over is None for move in rest)
         if usable and len(moves) > 1:
-            asks = (_asked_once(move) for move in rest)
+            # A hop that no longer goes over an answer is asked once.
+            asks = (
+                move
+                if any(isinstance(one, int) and one < 0 for one in move.arguments)
+                else replace(move, mode=Mode.PLAIN, then=(), over=None)
+                for move in rest
+            )
             yield (*moves[:at], *asks)
 
 
@@ -448,13 +454,6 @@ def _moved(argument: int | str, behind: int, own: int) -> int | str:
     if -argument > behind:
         return argument + 1
     return own if own >= 0 else own - behind + 1
-
-
-def _asked_once(move: Move) -> Move:
-    """A hop that no longer goes over an answer is asked once."""
-    if move.mode is Mode.PLAIN or any(isinstance(one, int) and one < 0 for one in move.arguments):
-        return move
-    return replace(move, mode=Mode.PLAIN, then=(), over=None)
 
 
 def _goes_on(moves: Sequence[Move]) -> bool:

@@ -212,7 +212,7 @@ def _canonical(value: Value) -> str:
 
 def _unfit(answer: Value, schema: Schema) -> str:
     """Why an answer is none to ask for; empty where it is one."""
-    fewest, most = schema.limits.answers
+    fewest, most = schema.answers
     if isinstance(answer, list):
         if not fewest <= len(answer) <= most:
             return f"its answer has {len(answer)} items, and limits.answers is {fewest} to {most}"
@@ -262,7 +262,7 @@ def generate(
         waiting = waiting or random.sample(range(len(theories)), len(theories))
         first = waiting[0]
         asking = _Asking(schema, theories[first], random, turn)
-        most = min(schema.limits.questions, questions - done)
+        most = min(schema.questions, questions - done)
         generated = asking.questions(theories, waiting, most)
         fruitful |= generated.keys()
         if waiting[:1] == [first]:

@@ -376,16 +376,15 @@ class _Ties:
     def fit(self, question: str, moves: Sequence[Move]) -> float:
         """How well a way fits: each word has its best hop, and each hop its best word."""
         words, forms = {*words_of(question)}, {move.form for move in moves}
-        ties = {(word, form): self._tie(word, form) for word in words for form in forms}
+        ties: dict[tuple[str, Form], float] = {}
+        for word, form in itertools.product(words, forms):
+            # How much more often the two come together than by chance, as a logarithm.
+            expected = self._words[word] * self._forms[form] / self._ways
+            both = self._both[word, form] + (_SAID if says(form, word) else 0.0)
+            ties[word, form] = math.log((both + 0.5) / (expected + 0.5))
         best = [max(ties[word, form] for form in forms) for word in words]
         best += [max((ties[word, form] for word in words), default=0.0) for form in forms]
         return sum(sorted(best)) - _HOP * len(moves)
-
-    def _tie(self, word: str, form: Form) -> float:
-        """How much more often a word and a hop come together than by chance, as a logarithm."""
-        expected = self._words[word] * self._forms[form] / self._ways
-        both = self._both[word, form] + (_SAID if says(form, word) else 0.0)
-        return math.log((both + 0.5) / (expected + 0.5))
 
 
 # Whether programs hold for questions that they were not found on.

@@ -458,7 +458,12 @@ def _model(data: Mapping[str, Any]) -> Model:
     forms: dict[int, Form] = {}
     agents: dict[Form, Mapping[str, int]] = {}
     for one in data["forms"]:
-        form = forms[_is(int, one["number"])] = _form([_is(str, text) for text in one["phrasings"]])
+        parts = [HOLE.split(_is(str, text)) for text in one["phrasings"]]
+        orders = tuple(tuple(int(number) - 1 for number in part[1::2]) for part in parts)
+        if not orders or any(set(order) != set(range(len(set(orders[0])))) for order in orders):
+            raise ValueError
+        form = Form(tuple(BLANK.join(part[::2]) for part in parts), orders)
+        forms[_is(int, one["number"])] = form
         agents[form] = {name: _is(int, seen) for name, seen in one["agents"].items()}
 
     def move(data: Mapping[str, Any]) -> Move:
@@ -486,14 +491,6 @@ def _model(data: Mapping[str, Any]) -> Model:
         classifiers.append(HopClassifier(move(one), scope, bias, weights))
     source = _is(str, data["learned_from"])
     return Model(source, agents, tuple(patterns), tuple(classifiers))
-
-
-def _form(phrasings: Sequence[str]) -> Form:
-    parts = [HOLE.split(one) for one in phrasings]
-    orders = tuple(tuple(int(number) - 1 for number in one[1::2]) for one in parts)
-    if not orders or any(set(one) != set(range(len(set(orders[0])))) for one in orders):
-        raise ValueError
-    return Form(tuple(BLANK.join(one[::2]) for one in parts), orders)
 
 
 def _is(kind: type[T], data: Any) -> T:  # noqa: ANN401 - any JSON

@@ -217,7 +217,12 @@ class Bank:
     def _transformed(self, term: Term) -> Iterator[Term]:
         """A term and its transformations, where they leave enough values."""
         over, changes = term.over, _transformations(term.mode, term.values)
-        if over and term.mode in _FILTERS and all(map(_are_truths, term.values)):
+        truths_alone = all(
+            value is None
+            or (isinstance(value, Pairs) and all(isinstance(item, bool) for _, item in value))
+            for value in term.values
+        )
+        if over and term.mode in _FILTERS and truths_alone:
             mode, changes = _FILTERS[term.mode]
             truths = zip(over.values, term.values, strict=False)
             term = replace(term, mode=mode, values=tuple(_filtered(mode, *one) for one in truths))
@@ -279,12 +284,6 @@ def _transformations(mode: Mode, values: Values) -> tuple[tuple[str, ...], ...]:
         return (), ("values",)
     flat = ("values", "flat")
     return ((*flat, "unique"), ()) if mode is Mode.EACH_VALUES else ((*flat, "unique"), flat, ())
-
-
-def _are_truths(value: Value | None) -> bool:
-    return value is None or (
-        isinstance(value, Pairs) and all(isinstance(item, bool) for _, item in value)
-    )
 
 
 def _filtered(mode: Mode, before: Value | None, truths: Value | None) -> Value | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from importlib.resources import files
-from itertools import permutations
+from itertools import islice, permutations
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
@@ -160,21 +160,6 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a question may be.
-
-    Args:
-        steps: the fewest and the most steps.
-        answers: the fewest and the most items of a list that is an answer.
-        questions: how many questions one world is asked.
-    """
-
-    steps: tuple[int, int]
-    answers: tuple[int, int]
-    questions: int
-
-
-@dataclass(frozen=True, slots=True)
 class Schema:
     """A schema as its file says.
 
@@ -183,6 +168,9 @@ class Schema:
         name: what it is called.
         about: one sentence.
         splits: by name.
+        steps: the fewest and the most steps of a question.
+        answers: the fewest and the most items of a list that is an answer.
+        questions: how many questions one world is asked.
     """
 
     path: str
@@ -193,7 +181,9 @@ class Schema:
     asks: Mapping[str, Ask]
     pieces: Mapping[str, Piece]
     splits: Mapping[str, Split]
-    limits: Limits
+    steps: tuple[int, int]
+    answers: tuple[int, int]
+    questions: int
 
     def looked_up(self, steps: tuple[Step, ...]) -> frozenset[str]:
         """The relations that steps look up."""
@@ -256,7 +246,8 @@ def read_schema(name: str) -> Schema:
         raise InputError(f"{path} is no schema: give one object, with kinds, relations and so on.")
     table = _Table(path, "", data)
     table.only("about", "limits", "kinds", "relations", "asks", "pieces", "splits")
-    kinds = _kinds(table, Path(name).stem)
+    stem = Path(name).stem
+    kinds = _kinds(table, stem)
     relations = {one: _relation(one, inner, kinds) for one, inner in table.tables("relations")}
     asks = _asks(table, relations)
     about = table.get("about", "text", "")
@@ -266,8 +257,8 @@ def read_schema(name: str) -> Schema:
     inner.only("steps", "answers", "questions")
     steps, answers = inner.span("steps", [1, 4], 1), inner.span("answers", [1, 5], 1)
     inner.check(steps[1] <= _MOST_STEPS, f"{_MOST_STEPS} steps are the most.", "steps")
-    limits = Limits(steps, answers, inner.get("questions", "number", 5))
-    return Schema(path, Path(name).stem, about, kinds, relations, asks, pieces, splits, limits)
+    limits = steps, answers, inner.get("questions", "number", 5)
+    return Schema(path, stem, about, kinds, relations, asks, pieces, splits, *limits)
 
 
 _FORMS: Mapping[str, tuple[Callable[[Any], object], str]] = MappingProxyType(
@@ -375,9 +366,14 @@ def _kinds(table: _Table, seed: str) -> dict[str, Kind]:
     kinds: dict[str, Kind] = {}
     for kind, inner in tables.items():
         inner.only("names", "style", "numbers", "each_world")
-        pool = listed[kind]
+        pool = listed[kind] or (_numbers(inner) if "numbers" in inner.data else [])
         if not pool:
-            pool = _numbers(inner) if "numbers" in inner.data else _new_names(inner, words)
+            style = inner.get("style", "text", _STYLES[0])
+            inner.check(style in _STYLES, f"use {' or '.join(_STYLES)}.", "style")
+            wanted = inner.get("names", "number")
+            inner.check(wanted <= _MOST_NAMES, f"{_MOST_NAMES} names are the most.", "names")
+            pool = list(islice(words, wanted))
+            pool = [word.capitalize() for word in pool] if style == _STYLES[0] else pool
         count = inner.get("each_world", "number", len(pool))
         inner.check(count <= len(pool), f"there are {len(pool)} alone.", "each_world")
         kinds[kind] = Kind(kind, tuple(pool), count)
@@ -403,16 +399,6 @@ def _numbers(kind: _Table) -> list[str]:
     table.check(count <= _MOST_NAMES, f"{_MOST_NAMES} numbers are the most: make step larger.")
     finest = min(low, step, key=lambda number: int(number.as_tuple().exponent))
     return [f"{(low + step * at).quantize(finest):f}" for at in range(count)]
-
-
-def _new_names(kind: _Table, words: Iterator[str]) -> list[str]:
-    """As many new names as a kind's table says."""
-    style = kind.get("style", "text", _STYLES[0])
-    kind.check(style in _STYLES, f"use {' or '.join(_STYLES)}.", "style")
-    wanted = kind.get("names", "number")
-    kind.check(wanted <= _MOST_NAMES, f"{_MOST_NAMES} names are the most.", "names")
-    drawn = [next(words) for _ in range(wanted)]
-    return [word.capitalize() for word in drawn] if style == _STYLES[0] else drawn
 
 
 _SYLLABLES = (
@@ -509,14 +495,23 @@ def _pieces(table: _Table, kinds: Mapping[str, Kind], asks: Mapping[str, Ask]) -
     for name, inner in tables.items():
         inner.only("gives", "takes", "words", "steps", "ways")
         takes = inner.get("takes", "texts", [])
-        holes = tuple(_hole(text, inner, kinds, given) for text in takes)
+        holes: list[Hole] = []
+        for named in ([one.strip() for one in text.split("|")] for text in takes):
+            for one in named:
+                if one.startswith("$"):
+                    inner.known(one[1:], kinds, "kind", "takes")
+                else:
+                    message = f"no piece gives {one}: a kind is written ${one}."
+                    inner.check(one in given and one != QUESTION, message, "takes")
+            gives = tuple(one for one in named if not one.startswith("$"))
+            holes.append(Hole(gives, tuple(one[1:] for one in named if one.startswith("$"))))
         words = tuple(inner.get("words", "texts"))
         for text in words:
             message = f"leave $ out of {text!r}: a kind is named in takes."
             inner.check("$" not in text, message, "words")
             inner.check_slots(text, HOLE, "{{{}}}", len(holes))
         ways = _ways(inner, holes, asks)
-        pieces[name] = Piece(name, inner.get("gives", "text"), holes, words, ways)
+        pieces[name] = Piece(name, inner.get("gives", "text"), tuple(holes), words, ways)
     message = f'no piece gives a whole question: write gives = "{QUESTION}" in one.'
     table.check(QUESTION in given, message, "pieces")
     taken = {gives for piece in pieces.values() for hole in piece.holes for gives in hole.gives}
@@ -524,18 +519,6 @@ def _pieces(table: _Table, kinds: Mapping[str, Kind], asks: Mapping[str, Ask]) -
         message = f"it gives {gives}, which no piece takes."
         table.check(gives in taken or gives == QUESTION, message, f"pieces.{name}")
     return pieces
-
-
-def _hole(text: str, table: _Table, kinds: Mapping[str, Kind], given: Mapping[str, str]) -> Hole:
-    names = [name.strip() for name in text.split("|")]
-    for name in names:
-        if name.startswith("$"):
-            table.known(name[1:], kinds, "kind", "takes")
-        else:
-            message = f"no piece gives {name}: a kind is written ${name}."
-            table.check(name in given and name != QUESTION, message, "takes")
-    gives = tuple(name for name in names if not name.startswith("$"))
-    return Hole(gives, tuple(name[1:] for name in names if name.startswith("$")))
 
 
 def _ways(

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import product
+from itertools import islice, product
 from random import Random
 from typing import Any, NamedTuple
 
 from pearl.commaqa.decomposition import Operation
-from pearl.commaqa.schema import IID, QUESTION, SLOT, Ask, Hole, Pair, Piece, Relation, Schema
+from pearl.commaqa.schema import IID, QUESTION, SLOT, Ask, Pair, Piece, Relation, Schema
 from pearl.lang.ast import Mode
 from pearl.lang.source import InputError
 
@@ -106,7 +106,7 @@ def theories_of(schema: Schema) -> tuple[Theory, ...]:
         InputError: there is none, or there are too many.
     """
     theories: list[Theory] = []
-    fewest, most = schema.limits.steps
+    fewest, most = schema.steps
     for node in _nodes(schema, (QUESTION,), most, frozenset()):
         theory = _theory(schema, node)
         if theory is not None and len(theory.calls) >= fewest:
@@ -141,20 +141,15 @@ def _nodes(schema: Schema, gives: Iterable[str], most: int, used: frozenset[str]
             if len(steps) > most or looked & used:
                 continue
             below = used | looked | {f"piece {piece.name}"}
-            inner = [_parts(schema, hole, most - len(steps), below) for hole in piece.holes]
+            inner: list[list[Node | str]] = []
+            for hole in piece.holes:
+                nodes = _nodes(schema, hole.gives, most - len(steps), below)
+                inner.append([*hole.kinds, *islice(nodes, _MOST + 1)])
+                _check_number(len(inner[-1]), schema)
             for parts in product(*inner):
                 node = Node(piece, way, parts)
                 if sum(len(one.piece.ways[one.way]) for one in node.nodes) <= most:
                     yield node
-
-
-def _parts(schema: Schema, hole: Hole, most: int, used: frozenset[str]) -> list[Node | str]:
-    """What may stand in a hole."""
-    parts: list[Node | str] = [*hole.kinds]
-    for node in _nodes(schema, hole.gives, most, used):
-        parts.append(node)
-        _check_number(len(parts), schema)
-    return parts
 
 
 def _theory(schema: Schema, root: Node) -> Theory | None:

@@ -25,12 +25,10 @@ from pearl.lang.text import counted
 from pearl.lang.values import digest
 from pearl.mining.condense import condense
 from pearl.models.embeddings import Embed, TfIdf
-from pearl.passes import DEFAULT_PASSES
 from pearl.prompts.calls import Demonstration
 from pearl.retrieval.index import CorpusRetriever
-from pearl.retrieval.retriever import Retriever
 from pearl.strategies.pearl import choose_demonstrations
-from pearl.strategies.registry import DEFAULT_LIMITS, MACHINES, STRATEGIES, Limits
+from pearl.strategies.registry import DEFAULT_LIMITS, MACHINES, STRATEGIES, Limits, Settings
 from pearl.tools.declared import NO_TOOLS, Search, load_tools, read_tools
 from pearl.tools.toolbox import Toolbox
 
@@ -160,35 +158,23 @@ class PlanningSetup:
     demonstrations: tuple[Demonstration, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationContext:
-    """What methods share.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationContext(Settings):
+    """What methods share: the settings of their strategies, and more.
 
     Args:
         setups: what plans are written with, by name; `LIBRARY` is what was asked for.
-        passes: names of rewrites that plans go through.
         search: how decompositions are searched for; None where nobody said.
-        retriever: where passages come from; None for the question's own document.
-        limits: where decompositions end that are written a step at a time.
         tools: what REBEL may call; None for a search of the question's own document.
         embed: tells whether two questions are the same.
         examples: worked examples that a demand for a form shows, at most.
-        shown: actions that a planner is shown, at most; 0 for all.
-        turns: whether the states of FSM are turns of one conversation.
-        passages: how many a look-up gives, whatever its step says; 0 for what that says.
     """
 
     setups: Mapping[str, PlanningSetup]
-    passes: tuple[str, ...] = DEFAULT_PASSES
     search: HopSearch | None = None
-    retriever: Retriever | None = None
-    limits: Limits = DEFAULT_LIMITS
     tools: ToolFile | None = None
     embed: Embed = field(default_factory=TfIdf)
     examples: int = 0
-    shown: int = 0
-    turns: bool = False
-    passages: int = 0
 
     def setup_name(self, name: str) -> str:
         """The setup that stands for a name: without one for steps, the library's."""
@@ -213,7 +199,16 @@ class EvaluationContext:
         strategy = next((spec for spec in STRATEGIES if spec.name == method), None)
         uses = strategy.uses if strategy else ()
         reached = [tools if use == "tools" else self.embed.identity for use in uses]
-        decisive = [method, shown, self.passes, searched, retrieved, limits, reached, self.examples]
+        decisive = [
+            method,
+            shown,
+            self.passes,
+            searched,
+            retrieved,
+            limits,
+            reached,
+            self.examples,
+        ]
         if self.shown:
             decisive.append(self.shown)
         if self.turns and method in MACHINES:
@@ -309,7 +304,7 @@ def make_context(
             setups[name] = replace(setups[name], demonstrations=same)
     if stepwise is not None:
         setups[STEPWISE] = setup(load_library("open_domain"), stepwise.refined)
-    return EvaluationContext(setups)
+    return EvaluationContext(setups=setups)
 
 
 def own_actions(library: Library) -> int:

@@ -53,14 +53,10 @@ def compare(answer: str, gold: str) -> Scores:
     count as often as both have them.
     """
     said, wanted = normalise(answer), normalise(gold)
-    exact = float(said == wanted)
-    if not exact and (said in _WHOLE or wanted in _WHOLE):
+    if said != wanted and {said, wanted} & _WHOLE:
         return Scores(0.0, 0.0, 0.0)
-    words, right = said.split(), wanted.split()
-    common = (Counter(words) & Counter(right)).total()
-    if not common:
-        return Scores(exact, 0.0, 0.0)
-    return Scores(exact, common / len(words), common / len(right))
+    found = compare_spans(answer, gold)
+    return found if said and wanted else Scores(found.exact_match, 0.0, 0.0)
 
 
 def compare_spans(answer: str, gold: str) -> Scores:

@@ -20,7 +20,7 @@ from pearl.lang.printer import print_plan
 from pearl.models.routing import planner_of
 from pearl.prompts.calls import MapAnswer
 from pearl.runtime.loop import Finished, Strategy, run_strategy
-from pearl.strategies.registry import MACHINES, Prepared, Settings, prepare
+from pearl.strategies.registry import MACHINES, Prepared, prepare
 
 if TYPE_CHECKING:
     from pearl.tools.toolbox import Tools
@@ -89,15 +89,8 @@ def prepared(name: str, setup: str, shared: EvaluationContext, session: Session)
         InputError: it needs a language model where there is none.
     """
     planning = shared.setup(setup) if setup else None
-    settings = Settings(
-        shared.passes,
-        shared.limits,
-        shared.retriever,
-        shared.embed,
-        shared.shown if name == "pearl" else 0,
-        shared.turns and name in MACHINES,
-        shared.passages,
-    )
+    most, turns = shared.shown if name == "pearl" else 0, shared.turns and name in MACHINES
+    settings = replace(shared, shown=most, turns=turns)
     model, library = planner_of(session.engine.model).name, planning.library if planning else None
     shown = planning.demonstrations if planning else None
     return prepare(name, model, library, shown, settings)
