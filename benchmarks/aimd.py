@@ -19,7 +19,7 @@ from pathlib import Path
 if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from pearl.models.base import Reply, Request
+from pearl.models.base import Reply, Request, Usage
 from pearl.models.middleware.rate_limit import ConcurrencyLimiter, Throttled
 from pearl.models.middleware.retry import Retry
 from pearl.models.middleware.stack import start_engine
@@ -71,7 +71,7 @@ def _simulate(
     limits: list[int] = []
     with Clock() as loop:
         limiter, gate = ConcurrencyLimiter(), asyncio.Semaphore(AT_ONCE)
-        ask = Retry(Throttled(endpoint, limiter, None, None, lambda _: 0), limiter, tries=50)
+        ask = Retry(Throttled(endpoint, limiter, None, None, lambda _: Usage()), limiter, tries=50)
 
         async def one(number: int) -> None:
             async with gate:

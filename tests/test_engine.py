@@ -103,7 +103,7 @@ def scripted(*answers: Reply | ModelError) -> Callable[[Request], Coroutine[Any,
 
 def limited(ask: Any, limiter: ConcurrencyLimiter) -> Throttled:
     """Limited in calls at a time, and neither in requests nor in tokens."""
-    return Throttled(ask, limiter, None, None, lambda _: 0)
+    return Throttled(ask, limiter, None, None, lambda _: Usage())
 
 
 # --- limit ---
@@ -362,7 +362,7 @@ async def test_requests_and_tokens_a_minute_are_held(
     """A call is expected to take 20 tokens, and takes 15: what it did not take is given back."""
     loop = asyncio.get_running_loop()
     paces = [RateLimiter(pace) if pace else None for pace in (rpm, tpm)]
-    throttled = Throttled(Endpoint(0), ConcurrencyLimiter(8), *paces, lambda _: 20)
+    throttled = Throttled(Endpoint(0), ConcurrencyLimiter(8), *paces, lambda _: Usage(20))
 
     # A second's worth goes at once: 1 request, or 10 tokens.
     started = loop.time()

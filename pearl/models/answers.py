@@ -327,13 +327,7 @@ def _words(text: str, redact: Redact) -> str:
 
 
 def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> ModelError:
-    """An error that an endpoint answered with.
-
-    Args:
-        status: HTTP's, 300 or above.
-        headers: of the response.
-        complaint: what it says.
-    """
+    """An error that an endpoint answered with: HTTP's status, 300 or above, and what was said."""
     reason, message = _judged(status, headers, complaint)
     seconds = number(headers.get("retry-after-ms", ""), 1000)
     if seconds is None:

@@ -130,12 +130,7 @@ class BatchClient:
         return name
 
     async def create(self, input_file_id: str, mark: str) -> ProviderBatch:
-        """Begin a batch.
-
-        Args:
-            input_file_id: what was uploaded.
-            mark: words by which a person may know it at the provider.
-        """
+        """Begin a batch of what was uploaded, with a mark that a person may know it by there."""
         asked = {
             "input_file_id": input_file_id,
             "endpoint": self._transport.batch_path,
@@ -171,13 +166,7 @@ class BatchClient:
             query["after"] = last
 
     async def download(self, file_id: str, file: BinaryIO, most: int) -> None:
-        """Write what a file of the provider's holds; nothing where it has no such file any more.
-
-        Args:
-            file_id: the provider's name of it.
-            file: where to.
-            most: bytes beyond which nothing is read.
-        """
+        """Write the bytes of a provider's file, at most so many; nothing where it is gone."""
         clock, limit = asyncio.get_running_loop().time, self._limit
         late, size = clock() + limit, 0
         path = ("files", file_id, "content")

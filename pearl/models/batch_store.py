@@ -83,13 +83,7 @@ class BatchRecord:
 
 
 def request_line(key: str, body: bytes, path: str) -> bytes:
-    """A line of a file of requests.
-
-    Args:
-        key: the request's.
-        body: as it would be sent to the endpoint.
-        path: where the provider is to send it.
-    """
+    """A line of a file of requests: a key, a body as an endpoint takes it, and where it is sent."""
     head = f'{OPENING}{canonical_json(key)},"method":"POST","url":"{path}","body":'
     return b"".join((head.encode(), body, b"}\n"))
 
@@ -175,12 +169,7 @@ class BatchFolder:
         return record
 
     def add(self, identity: str, lines: Sequence[tuple[str, bytes]]) -> int:
-        """Begin a batch, and give its number.
-
-        Args:
-            identity: of the model that is asked.
-            lines: the requests' keys, each with its `request_line`.
-        """
+        """Begin a batch of requests, each a key and its `request_line`, and give its number."""
         number = max((record.number for record in self.records()), default=0) + 1
         with self._disk():
             # Of a batch whose record a person has removed.

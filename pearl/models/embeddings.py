@@ -137,11 +137,7 @@ class OpenAIEmbedding:
 
     @property
     def identity(self) -> str:
-        """As `Embed`.
-
-        Raises:
-            InputError: the settings cannot be used.
-        """
+        """As `Embed`; an `InputError` where the settings cannot be used."""
         return canonical_json([self.name, self._settings.base_url])
 
     @cached_property
@@ -157,12 +153,7 @@ class OpenAIEmbedding:
         return (await self.ask(texts))[0]
 
     async def ask(self, texts: Sequence[str]) -> tuple[list[list[float]], Usage]:
-        """As `Embed`, with the tokens it took, as far as the endpoint says; nothing is tried again.
-
-        Raises:
-            InputError: the settings cannot be used.
-            ModelError: there are no vectors.
-        """
+        """As `Embed`, with the tokens it took; an `InputError` where settings are wrong."""
         settings = self._settings
         body = json.dumps({"model": self.name, "input": list(texts)}).encode()
         # Calls are far apart: a connection kept open would only be one to forget.

@@ -173,7 +173,10 @@ def carry_out(call: ExecuteStep) -> str:
         lines = [texts[at] for at in best]
         text = "\n".join(f"> {line}" for line in lines)
         below = f"\n{text}"
-        true = _borne_out(call, read)
+        # Whether one sentence holds most words of the statement that is to be checked.
+        asked = {stem for _, value in call.arguments for stem in words(as_text(value))}
+        most = max((len(asked & held) for held in read.stems), default=0)
+        true = bool(asked) and most >= HELD * len(asked)
         text = text or NOTHING
     match call.action.returns:
         case "bool":
@@ -231,13 +234,6 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
     best = list(first.values())
     # A few words answer little, but a document may hold nothing longer.
     return ([at for at in best if len(texts[at].split()) >= WHOLE] or best)[:QUOTES]
-
-
-def _borne_out(call: ExecuteStep, read: SentenceIndex) -> bool:
-    """Whether one sentence holds most words of the statement that is to be checked."""
-    asked = {stem for _, value in call.arguments for stem in words(as_text(value))}
-    most = max((len(asked & held) for held in read.stems), default=0)
-    return bool(asked) and most >= HELD * len(asked)
 
 
 def _number(quotes: list[str], call: ExecuteStep) -> str:

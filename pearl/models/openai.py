@@ -133,11 +133,7 @@ class Form:
     greedy: bool = True
 
     def fields(self, document: str) -> dict[str, Any]:
-        """Fields that ask to keep a document.
-
-        Args:
-            document: the hash of its text; empty for none.
-        """
+        """Fields that ask to keep a document, given its text's hash; none for an empty one."""
         if not document or self.caching not in ("key", "breakpoint"):
             return {}
         fields: dict[str, Any] = {"prompt_cache_key": f"pearl-{document[:32]}"}
@@ -157,11 +153,7 @@ class Form:
                 return {}
 
     def without(self, complaint: str) -> Form:
-        """The form without what an endpoint says it does not take; itself where it names nothing.
-
-        Args:
-            complaint: the endpoint's words, with the names of fields.
-        """
+        """The form without what the endpoint's words say it does not take, if they name any."""
         form = self
         if form.caching != "off" and _CACHING.search(complaint):
             form = replace(form, caching="off")
@@ -224,11 +216,7 @@ class Writer:
         return form
 
     def body(self, request: Request, form: Form) -> bytes:
-        """A request's body, in the form that the endpoint takes.
-
-        Raises:
-            ModelError: a message holds half a surrogate pair.
-        """
+        """A request's body in the form that is taken; a `ModelError` for half a character."""
         try:
             return self.written(request, form)
         except UnicodeEncodeError:

@@ -114,9 +114,11 @@ class ClientTransport(Transport):
         self._loop: asyncio.AbstractEventLoop | None = None
         if not iscoroutinefunction(getattr(self._client, "post", None)):
             raise InputError("OpenAIModel needs an asynchronous client of the SDK: AsyncOpenAI.")
-        address = _address(str(self._client.base_url))
+        # An address as it may be shown and kept: without a name, a password or a query.
+        parts = urlsplit(str(self._client.base_url))
+        shown = (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
         settings = settings or make_settings()
-        super().__init__(settings.model_copy(update={"base_url": address}))
+        super().__init__(settings.model_copy(update={"base_url": urlunsplit(shown)}))
         # Whatever it signs in with, as it shows in the headers that are sent.
         self._secrets: dict[str, None] = {}
         key = getattr(self._client, "api_key", None)
@@ -279,10 +281,3 @@ def _fault(cause: BaseException) -> tuple[str, str]:
     if "TimeoutException" in names:
         return "timeout", "The endpoint did not answer in the time that its client allows."
     return "request", f"The client failed before it sent anything ({type(cause).__name__})."
-
-
-def _address(url: str) -> str:
-    """An address as it may be shown and kept: without a name, a password or a query."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))

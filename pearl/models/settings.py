@@ -125,14 +125,7 @@ def _header(text: str, what: str) -> str:
 
 
 def read_settings(name: str) -> Settings:
-    """Where a model of an endpoint is asked, from the environment.
-
-    Args:
-        name: the model's, for messages.
-
-    Raises:
-        InputError: a setting is missing or wrong; the message says which.
-    """
+    """Where the model that messages name is asked, from the environment, or an `InputError`."""
     if not any(os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL")):
         raise InputError(
             f"The model {name} needs an endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL for a "

@@ -205,14 +205,7 @@ class Prices:
         return FREE if model.lower().endswith(".gguf") else None
 
     def cost(self, spent: Mapping[str, Usage]) -> int | None:
-        """What models' tokens cost together, in millionths of a dollar.
-
-        Args:
-            spent: tokens by model.
-
-        Returns:
-            None where the price of one of them is not known.
-        """
+        """What models' tokens cost, in millionths of a dollar; None where a price is not known."""
         costs = [
             price.cost(usage) if (price := self.get(model)) else None
             for model, usage in spent.items()

@@ -57,11 +57,7 @@ class Incoming:
     pieces: AsyncIterator[bytes]
 
     async def read(self) -> bytes:
-        """The body of a success, as far as any answer may go.
-
-        Raises:
-            ModelError: it is longer than `LARGEST`.
-        """
+        """The body of a success; a `ModelError` where it is longer than `LARGEST`."""
         if self.headers.get("Content-Type", "").lower().startswith("text/event-stream"):
             # It may never end; what it is, is known.
             return b"data:"
@@ -116,15 +112,7 @@ class Transport:
         return message
 
     async def post(self, body: bytes, *path: str) -> bytes:
-        """Send JSON once, and read the answer.
-
-        Args:
-            body: JSON.
-            path: below the endpoint's address.
-
-        Raises:
-            ModelError: nothing came back, more than is read, or an error.
-        """
+        """Send JSON once, and read the answer; a `ModelError` where none came, or an error."""
         async with self.request("POST", *path, body=body) as incoming:
             await self.refuse(incoming)
             return await incoming.read()
@@ -239,11 +227,7 @@ class Transport:
 
 @asynccontextmanager
 async def deadline(seconds: float, what: str = "answer") -> AsyncIterator[None]:
-    """What is done within the block may take so many seconds.
-
-    Raises:
-        ModelError: it took longer.
-    """
+    """What is done within the block may take so many seconds; then it is a `ModelError`."""
     try:
         async with asyncio.timeout(seconds):
             yield

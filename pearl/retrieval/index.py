@@ -247,11 +247,7 @@ def _writer(part: Path) -> Iterator[IndexWriter]:
 
 
 def _usable(corpus: Corpus, ids: _Ids) -> Iterator[Row]:
-    """The paragraphs, up to the first line that is none; then the rest is only looked at.
-
-    Raises:
-        InputError: at the end, where there was such a line.
-    """
+    """The paragraphs, up to the first line that is none; then the rest is looked at, and told."""
     wrong: list[str] = []
     count = 0
     for row in corpus.rows():

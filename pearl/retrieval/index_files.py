@@ -150,11 +150,7 @@ def _read_note(path: str) -> IndexInfo:
 
 
 def check_place(path: str) -> None:
-    """Make sure that an index can be put somewhere, before work is done for it.
-
-    Raises:
-        InputError: the folder holds something else, or cannot be written.
-    """
+    """See that an index can be put somewhere, before work is done for it; else an `InputError`."""
     folder = Path(path)
     if not folder.parent.is_dir():
         raise InputError(f"The folder {folder.parent} does not exist: make it, or name another.")
@@ -179,13 +175,9 @@ def _is_part(entry: Path) -> bool:
 
 @contextmanager
 def new_part(path: str) -> Iterator[Path]:
-    """A part to fill; unless `publish` names it by then, it goes at the end.
+    """A part to fill, in a folder that is made where there is none, or an `OSError`.
 
-    Args:
-        path: the index; its folder is made where there is none.
-
-    Raises:
-        OSError: it cannot be made.
+    Unless `publish` names it by then, it goes at the end.
     """
     folder = Path(path)
     made = not folder.exists()
@@ -208,15 +200,7 @@ def new_part(path: str) -> Iterator[Path]:
 
 
 def publish(path: str, info: IndexInfo) -> None:
-    """Put a part in the place of the older one, in one step.
-
-    Args:
-        path: the index.
-        info: what it is from now on.
-
-    Raises:
-        OSError: it cannot be written; the older index is as it was.
-    """
+    """Put a part in the place of the older one, in one step, or leave that with an `OSError`."""
     folder = Path(path)
     note = {
         "pearl_index": FORMAT,

@@ -274,15 +274,7 @@ def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | Non
 
 
 def part(document: Source, name: str) -> Source:
-    """The part of a document that a label names.
-
-    Args:
-        document: the whole document.
-        name: the label, as ``CTX 2/3``.
-
-    Raises:
-        LabelError: there is no such part.
-    """
+    """The part of a document that a label names, as ``CTX 2/3``, or a `LabelError`."""
     at, of = read_label(name) or (0, 0)
     if not 1 <= at <= of <= MOST:
         last = min(max(of, 1), MOST)

@@ -74,23 +74,12 @@ def terms(text: str) -> list[str]:
 
 
 def field_terms(title: str, text: str) -> list[str]:
-    """The terms of a text under a title, whose own count more.
-
-    Args:
-        title: may be empty.
-        text: any text.
-    """
+    """The terms of a text under a title, which may be empty, and whose own terms count more."""
     return terms(title) * TITLE + terms(text)
 
 
 def query_terms(query: str, most: int = 128) -> list[str]:
-    """The different terms of a query, in order.
-
-    Args:
-        query: any text.
-        most: what comes after so many terms is left out; nobody asks for more
-            at once.
-    """
+    """The different terms of a query, in order; not more than anybody asks for at once."""
     return list(dict.fromkeys(terms(query)))[:most]
 
 

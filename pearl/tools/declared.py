@@ -483,12 +483,7 @@ async def _calculate(arguments: Mapping[str, Any]) -> str:
 
 
 def wrong_with(declared: Declared, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What keeps a tool from being called that its file does not show, a line each.
-
-    Args:
-        declared: the tool.
-        environment: where variables are.
-    """
+    """What keeps a tool from being called that its file does not show, a line each."""
     name = declared.tool.name
     wrong = []
     for variable in declared.variables:

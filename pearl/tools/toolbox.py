@@ -378,11 +378,7 @@ class SearchTool:
         return MappingProxyType({self.tool.name: self.tool})
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        """The passages that have these words, best first.
-
-        Raises:
-            ToolError: it is another tool, its input does not fit, or nothing has these words.
-        """
+        """The passages that have these words, best first; a `ToolError` where there are none."""
         from pearl.retrieval.retriever import passage_texts
 
         if name != SEARCH.name:
@@ -435,10 +431,7 @@ def solver(toolbox: Tools, told: Callable[[str, ToolReply], Any] = lambda *_: No
 
 
 def arguments_of(value: Value) -> Mapping[str, Any]:
-    """A call's arguments, as a step gives them.
-
-    Args:
-        value: pairs, a list of lists of two, or a JSON object in a text.
+    """A call's arguments, as a step gives them: pairs, a list of lists of two, or JSON in a text.
 
     Raises:
         ToolError: it is none of these.

@@ -170,22 +170,21 @@ class Web:
                     return await self._read(response)
                 if response.status not in (307, 308):
                     body = None
-            url = self._sent_on(url, place)
+            try:
+                url = url.join(URL(place))
+                origin = origin_of(url.scheme, one_form(url.raw_host or ""), url.port or 0)
+            except ValueError:
+                raise ToolError(
+                    "redirect", "It is sent on to something that is no address."
+                ) from None
+            if url.user is not None or url.password is not None:
+                raise ToolError(
+                    "redirect", "It is sent on with a name and password in the address."
+                )
+            if origin != self._http.origin:
+                only = f"only {self._http.origin} is declared."
+                raise ToolError("host", f"It is sent on to another host: {only}")
         raise ToolError("redirect", f"It is sent on more than {REDIRECTS} times.")
-
-    def _sent_on(self, url: URL, place: str) -> URL:
-        try:
-            target = url.join(URL(place))
-            origin = origin_of(target.scheme, one_form(target.raw_host or ""), target.port or 0)
-        except ValueError:
-            raise ToolError("redirect", "It is sent on to something that is no address.") from None
-        if target.user is not None or target.password is not None:
-            raise ToolError("redirect", "It is sent on with a name and password in the address.")
-        if origin != self._http.origin:
-            raise ToolError(
-                "host", f"It is sent on to another host: only {self._http.origin} is declared."
-            )
-        return target
 
     async def _read(self, response: aiohttp.ClientResponse) -> str:
         status, most = response.status, self._limits.bytes

@@ -141,7 +141,17 @@ class Budget:
         wanted = self._amount(expected)
         while (grant := await self.ledger.reserve(wanted)) is not Grant.GRANTED:
             if grant is Grant.REFUSED:
-                raise await self._refusal(wanted)
+                spent, most = await self.ledger.spent(), self.ceiling
+                over = most.tokens is not None and spent.tokens + wanted.tokens > most.tokens
+                raise HaltError(
+                    "budget",
+                    f"The next call may take {wanted.tokens:,} tokens, and {spent.tokens:,} of "
+                    f"{most.tokens:,} are spent: raise --max-tokens."
+                    if over
+                    else f"The next call may cost ${wanted.cost / 1e6:.4f}, and "
+                    f"${spent.cost / 1e6:.4f} of ${(most.cost or 0) / 1e6:.4f} are spent: raise "
+                    "--max-cost.",
+                )
             await self.sleep(LOOK)
         usage = expected
         try:
@@ -157,19 +167,6 @@ class Budget:
             raise
         finally:
             await self.ledger.settle(wanted, self._amount(usage))
-
-    async def _refusal(self, wanted: Amount) -> HaltError:
-        spent, limit = await self.ledger.spent(), self.ceiling
-        over = limit.tokens is not None and spent.tokens + wanted.tokens > limit.tokens
-        return HaltError(
-            "budget",
-            f"The next call may take {wanted.tokens:,} tokens, and {spent.tokens:,} of "
-            f"{limit.tokens:,} are spent: raise --max-tokens."
-            if over
-            else f"The next call may cost ${wanted.cost / 1e6:.4f}, and "
-            f"${spent.cost / 1e6:.4f} of ${(limit.cost or 0) / 1e6:.4f} are spent: raise "
-            "--max-cost.",
-        )
 
     def _amount(self, usage: Usage) -> Amount:
         return Amount(usage.total, self.price(usage))

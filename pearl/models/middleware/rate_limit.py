@@ -11,11 +11,12 @@ and ISDN Systems 17(1), 1989).
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pearl.models.base import Ask, ModelError, Reply, Request
+from pearl.models.base import Ask, ModelError, Reply, Request, Usage
 
 BURST = 1.0
 """Seconds' worth that may go at once after a quiet time: no minute exceeds its limit by more."""
@@ -94,14 +95,7 @@ class ConcurrencyLimiter:
         return int(self._limit)
 
     async def enter(self) -> float:
-        """Wait for a slot, in the order of asking.
-
-        Returns:
-            When it was given, on the loop's clock, for `leave`.
-
-        Raises:
-            HaltError: no further call is made.
-        """
+        """Wait for a slot in the order of asking; its time for `leave`, or a `HaltError`."""
         loop = asyncio.get_running_loop()
         self._check()
         turn: asyncio.Future[None] = loop.create_future()
@@ -189,14 +183,14 @@ class ConcurrencyLimiter:
                 turn.set_result(None)
 
 
+@dataclass
 class _Round:
     """Watches whether more calls at a time still get more done."""
 
-    def __init__(self) -> None:
-        self._times: list[float] = []
-        self._since = 0.0
-        self._fastest = float("inf")
-        self._best_rate = 0.0
+    _times: list[float] = field(default_factory=list)
+    _since: float = 0.0
+    _fastest: float = math.inf
+    _best_rate: float = 0.0
 
     def add(self, seconds: float, now: float, limit: float) -> bool:
         """Add a call's time; True where a whole round was slow and got no more done."""
@@ -223,14 +217,14 @@ class Throttled:
         limiter: gives the slots.
         requests: requests a minute, or None.
         tokens: tokens a minute, or None.
-        weigh: how many tokens a request is expected to take.
+        expect: the tokens that a request is expected to take.
     """
 
     ask: Ask
     limiter: ConcurrencyLimiter
     requests: RateLimiter | None
     tokens: RateLimiter | None
-    weigh: Callable[[Request], int]
+    expect: Callable[[Request], Usage]
 
     async def __call__(self, request: Request) -> Reply:
         """Answer; a `HaltError` where no further call is made."""
@@ -238,7 +232,7 @@ class Throttled:
         if self.requests is not None:
             await self.requests.take(1)
         if self.tokens is not None:
-            expected = self.weigh(request)
+            expected = self.expect(request).total
             await self.tokens.take(expected)
         entered = await self.limiter.enter()
         try:

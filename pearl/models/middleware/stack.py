@@ -72,12 +72,7 @@ class EngineLimits:
         return Ceiling(self.max_tokens, cost)
 
     def less(self, spent: Mapping[str, Usage], prices: Prices) -> EngineLimits:
-        """What is left of them when so much of the budget is spent.
-
-        Args:
-            spent: tokens by model.
-            prices: what they cost.
-        """
+        """What is left of them when so many tokens of these models are spent, at these prices."""
         cost, tokens = self.max_cost, self.max_tokens
         if cost is not None:
             cost = max(0.0, cost - (prices.cost(spent) or 0) / 1e6)
@@ -161,7 +156,20 @@ def start_engine(
     for one in members(model):
         limiter = ConcurrencyLimiter(limits.concurrency or CEILING, limits.first)
         limiters.append(limiter)
-        layers[id(one)] = _layered(one, limiter, replies, scope, limits, prices, ledger)
+        usual = REASONED if REASONING.search(one.name) else REPLY
+        reply = env_number("PEARL_MAX_TOKENS") or usual
+        expect = partial(upper, model=one.name, reply=reply)
+        ask: Ask = one.answer
+        if ledger is not None:
+            cost = (prices.get(one.name) or FREE).cost
+            ask = Budget(ask, ledger, limits.ceiling, expect, cost, limiter.sleep)
+        requests = RateLimiter(limits.rpm) if limits.rpm else None
+        tokens = RateLimiter(limits.tpm) if limits.tpm else None
+        ask = Throttled(ask, limiter, requests, tokens, expect)
+        ask = PrefixWarmup(Retry(ask, limiter, limits.tries, limits.max_wait))
+        if replies is not None:
+            ask = Cached(ask, replies, scope, one, limiter.sleep)
+        layers[id(one)] = ask
 
     served: set[int] = set()
     unserved: dict[int, int] = {}
@@ -214,28 +222,3 @@ def upper(request: Request, model: str, reply: int = REPLY) -> Usage:
     if held is not None and held.form in ("custom_tool", *SCHEMAS):
         bounded.append(len(json.dumps(request_fields(held))))
     return Usage(OVERHEAD + tokens + sum(int(size / BYTES_A_TOKEN) + 1 for size in bounded), reply)
-
-
-def _layered(
-    model: Model,
-    limiter: ConcurrencyLimiter,
-    replies: ReplyCache | None,
-    scope: str,
-    limits: EngineLimits,
-    prices: Prices,
-    ledger: Ledger | None,
-) -> Ask:
-    """One model in all layers but the breaker."""
-    requests = RateLimiter(limits.rpm) if limits.rpm else None
-    tokens = RateLimiter(limits.tpm) if limits.tpm else None
-    usual = REASONED if REASONING.search(model.name) else REPLY
-    reply = env_number("PEARL_MAX_TOKENS") or usual
-    expect = partial(upper, model=model.name, reply=reply)
-    ask: Ask = model.answer
-    if ledger is not None:
-        cost = (prices.get(model.name) or FREE).cost
-        ask = Budget(ask, ledger, limits.ceiling, expect, cost, limiter.sleep)
-    ask = Throttled(ask, limiter, requests, tokens, lambda request: expect(request).total)
-    ask = Retry(ask, limiter, limits.tries, limits.max_wait)
-    ask = PrefixWarmup(ask)
-    return ask if replies is None else Cached(ask, replies, scope, model, limiter.sleep)
