@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,16 +17,15 @@ from pearl.lang.library import load_library
 RECORDED = Path("pearl_gpt4") / "train.ctx_eval_long.jsonl"
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_what_ships_is_mutated(seed: int):
-    assert list(attack(300, seed, seeds())) == []
+def test_what_ships_is_mutated():
+    assert list(attack(250, 1, seeds())) == []
 
 
 def test_recorded_plans_are_mutated(shared: Path):
-    assert list(attack(600, 1, seeds(str(shared / RECORDED)))) == []
+    assert list(attack(150, 1, seeds(str(shared / RECORDED)))) == []
 
 
-@settings(max_examples=500, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 @given(st.randoms(use_true_random=False), st.binary(max_size=40), st.integers(0, 1 << 20))
 def test_bytes_among_a_plan_do_no_harm(chance: random.Random, data: bytes, at: int):
     text = mutated(seeds(), chance)

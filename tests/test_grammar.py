@@ -53,28 +53,38 @@ def _needs_llguidance():
     pytest.importorskip("llguidance", reason="llguidance is not installed")
 
 
-@pytest.mark.parametrize("name", ["core", "quality", "asking", "fsm", "typed"])
-@pytest.mark.parametrize("own", [0, 3])
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("core", 0), ("quality", 3), ("asking", 0), ("fsm", 3), ("typed", 0), ("typed", 3)],
+)
 def test_a_random_plan_has_no_errors(name: str, own: int, typed: Library):
     library = typed if name == "typed" else load_library(name)
-    sample, dice = sampler(plan_grammar(library, 6, own).lark), random.Random(name)
-    plans = [sample(dice) for _ in range(30)]
+    sample, dice = sampler(plan_grammar(library, 5, own).lark), random.Random(name)
+    plans = [sample(dice) for _ in range(20)]
     assert [(found, plan) for plan in plans if (found := errors(plan, library))] == []
     assert any("#" in plan for plan in plans)
-    assert max(len(parse(plan).plan.steps) for plan in plans) == 6
+    assert max(len(parse(plan).plan.steps) for plan in plans) == 5
 
 
 def test_what_llama_cpp_draws_with_random_weights_has_no_errors(typed: Library):
     pytest.importorskip("xllamacpp", reason="xllamacpp is not installed")
     pytest.importorskip("gguf", reason="gguf is not installed")
-    sample, dice = by_llama("random", plan_grammar(typed, 4, 1)), random.Random(6)
-    plans = [sample(dice) for _ in range(40)]
+    sample, dice = by_llama("random", plan_grammar(typed, 3, 1)), random.Random(6)
+    plans = [sample(dice) for _ in range(12)]
     assert [(found, plan) for plan in plans if (found := errors(plan, typed))] == []
-    assert max(len(parse(plan).plan.steps) for plan in plans) == 4
+    assert max(len(parse(plan).plan.steps) for plan in plans) == 3
 
 
-@pytest.mark.parametrize("name", ["core", "quality", "typed"])
-@pytest.mark.parametrize(("room", "steps"), [(2900, 8), (1050, 5), (450, 2), (210, 1)])
+@pytest.mark.parametrize(
+    ("name", "room", "steps"),
+    [
+        ("core", 2900, 8),
+        ("quality", 1050, 5),
+        ("core", 450, 2),
+        ("quality", 210, 1),
+        ("typed", 450, 2),
+    ],
+)
 def test_a_plan_has_room(name: str, room: int, steps: int, typed: Library):
     library = typed if name == "typed" else load_library(name)
     grammar = plan_grammar(library, room=room)
@@ -235,9 +245,9 @@ def test_a_number_counts_as_it_is_written():
 
 
 def test_grammars_are_values(typed: Library):
-    assert plan_grammar(typed) == plan_grammar(typed)
-    assert hash(plan_grammar(typed)) == hash(plan_grammar(typed))
-    assert plan_grammar(typed) != plan_grammar(typed, 9)
+    one, same, other = (plan_grammar(typed, steps) for steps in (2, 2, 3))
+    assert one == same != other
+    assert hash(one) == hash(same)
     with pytest.raises(InputError, match="at least one step"):
         plan_grammar(typed, 0)
     with pytest.raises(InputError, match="no action"):

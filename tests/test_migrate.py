@@ -174,9 +174,8 @@ class TestCommand:
 
 @pytest.mark.parametrize(
     ("file", "seeds", "target"),
-    [("mined_actions_407.txt", ("core",), 80), ("mined_actions_81.txt", (), 40),
-     ("mined_actions_81.txt", (), 1)],
-)  # fmt: skip
+    [("mined_actions_407.txt", ("core",), 80), ("mined_actions_81.txt", (), 1)],
+)
 def test_recorded_plans_that_check_clean_do_so_after(
     file: str, seeds: tuple[str, ...], target: int, shared: Path, tmp_path: Path
 ) -> None:
@@ -189,7 +188,7 @@ def test_recorded_plans_that_check_clean_do_so_after(
     rows = (data / "train.ctx_eval_long.jsonl").read_text().splitlines()
     assert len(rows) == 733
     clean = changed = 0
-    for row in rows[::3]:
+    for row in rows[::6]:
         text = json.loads(row)["plan"]
         found = check(parse(text), before)
         done = migrate(text, after)
@@ -201,5 +200,5 @@ def test_recorded_plans_that_check_clean_do_so_after(
         if not found:
             clean += 1
             assert not left, done.text
-    assert clean > 50
-    assert changed > 33
+    assert clean > 25
+    assert changed > 16

@@ -314,7 +314,7 @@ TOGETHER = (
 
 
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 @given(plans())
 def test_each_pass_and_all_together_keep_any_plans_answer(plan: Plan):

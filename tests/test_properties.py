@@ -24,6 +24,7 @@ from pearl.lang.ast import (
     Ref,
     Step,
     Template,
+    as_arg,
     step_refs,
 )
 from pearl.lang.diagnostics import has_errors
@@ -35,7 +36,7 @@ from pearl.lint.checker import check, check_library, fix
 from tests.growth import assert_linear
 
 MODEST = settings(
-    max_examples=70, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 
@@ -213,20 +214,7 @@ VALUES = st.recursive(
 REFS = st.builds(Ref, st.one_of(NAMES, st.just("CTX")), st.sampled_from(list(Mode)))
 
 
-def _template(parts: list[str | Ref]) -> Arg:
-    """A template in the one form that parsing gives: no two texts in a row."""
-    joined: list[str | Ref] = []
-    for part in parts:
-        if isinstance(part, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += part
-        elif part != "":
-            joined.append(part)
-    if any(isinstance(part, Ref) for part in joined):
-        return Template(tuple(joined))
-    return Literal("".join(str(part) for part in joined))
-
-
-TEMPLATES = st.lists(st.one_of(AWKWARD, REFS), min_size=1, max_size=4).map(_template)
+TEMPLATES = st.lists(st.one_of(AWKWARD, REFS), min_size=1, max_size=4).map(as_arg)
 ATOMS: st.SearchStrategy[Arg] = st.one_of(REFS, VALUES.map(Literal), TEMPLATES)
 
 
@@ -306,7 +294,7 @@ def errors(text: str) -> int:
     return sum(has_errors([one]) for one in check(parse(text), library()))
 
 
-@settings(MODEST, max_examples=50)
+@MODEST
 @given(planlike(), st.booleans())
 def test_a_fix_brings_in_no_error_and_is_done_at_once(text: str, unsafe: bool) -> None:
     fixed = fix(Source("x", text), library(), unsafe=unsafe)
