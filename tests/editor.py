@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tests.forks import Fork
@@ -64,21 +63,15 @@ class Editor:
         self._numbers = itertools.count(1)
         self._arrived: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self.complaints: list[bytes] = []
-        self._threads = [
-            threading.Thread(target=work, daemon=True) for work in (self._read, self._listen)
-        ]
+        works = (self._read, self._listen)
+        self._threads = [threading.Thread(target=work, daemon=True) for work in works]
         for thread in self._threads:
             thread.start()
 
     def __enter__(self) -> Editor:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(TIMEOUT)
@@ -155,9 +148,8 @@ class Editor:
 
     def open(self, name: str, text: str, language: str = "plaintext") -> list[dict[str, Any]]:
         """Open a text without writing it to the disk; what is found in it."""
-        uri = self.uri(name) if ":" not in name else name
         self.texts[name] = (1, text)
-        item = {"uri": uri, "languageId": language, "version": 1, "text": text}
+        item = {"uri": self.uri(name), "languageId": language, "version": 1, "text": text}
         self.tell("textDocument/didOpen", {"textDocument": item})
         return self.found(name)
 
@@ -165,7 +157,7 @@ class Editor:
         """Send changes; the new version."""
         version = self.texts[name][0] + 1
         self.texts[name] = (version, self.texts[name][1])
-        document = {"uri": self.uri(name) if ":" not in name else name, "version": version}
+        document = {"uri": self.uri(name), "version": version}
         params = {"textDocument": document, "contentChanges": list(changes)}
         self.tell("textDocument/didChange", params)
         return version
@@ -181,15 +173,12 @@ class Editor:
 
     def found(self, name: str) -> list[dict[str, Any]]:
         """What is found in the newest version of a text, waited for."""
-        uri = self.uri(name) if ":" not in name else name
-        version = self.texts[name][0]
-        seen = 0
+        key = self.uri(name), self.texts[name][0]
         while True:
-            for said in self.published[seen:]:
-                if said["uri"] == uri and said.get("version") == version:
+            for said in self.published:
+                if (said["uri"], said.get("version")) == key:
                     self.published.clear()
                     return said["diagnostics"]
-            seen = len(self.published)
             self.next()
 
     def quiet(self, seconds: float) -> None:
@@ -200,19 +189,24 @@ class Editor:
         except queue.Empty:
             return
 
-    def at(self, method: str, name: str, line: int, character: int, **more: Any) -> Any:
-        """The answer to a request about a place."""
-        uri = self.uri(name) if ":" not in name else name
-        position = {"line": line, "character": character}
-        params = {"textDocument": {"uri": uri}, "position": position, **more}
-        return self.ask(f"textDocument/{method}", params)
+    def about(self, method: str, name: str, **more: Any) -> Any:
+        """The answer to a request about a document."""
+        return self.ask(f"textDocument/{method}", {"textDocument": {"uri": self.uri(name)}, **more})
 
     def mark(self, method: str, name: str, mark: str, **more: Any) -> Any:
         """The answer to a request about the place of ``|`` in a piece of the text."""
         text = self.texts[name][1]
         assert text.count(mark.replace("|", "", 1)) == 1, mark
         offset = text.index(mark.replace("|", "", 1)) + mark.index("|")
-        return self.at(method, name, *place(text, offset), **more)
+        return self.about(method, name, position=place(text, offset), **more)
+
+    def hover(self, name: str, mark: str) -> str:
+        """The words of a hover at a mark."""
+        return self.mark("hover", name, mark)["contents"]["value"]
+
+    def format(self, name: str) -> list[dict[str, Any]]:
+        """The edits that format a document."""
+        return self.about("formatting", name, options={"tabSize": 2, "insertSpaces": True})
 
     def _listen(self) -> None:
         # Whoever does not read what a server complains of makes it wait.
@@ -232,11 +226,16 @@ class Editor:
         self._arrived.put(None)
 
 
-def place(text: str, offset: int) -> tuple[int, int]:
+def place(text: str, offset: int) -> dict[str, int]:
     """Line and UTF-16 units in it, of an offset."""
     before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")
-    line = before.rpartition("\n")[2]
-    return before.count("\n"), len(line.encode("utf-16-le", "surrogatepass")) // 2
+    units = len(before.rpartition("\n")[2].encode("utf-16-le", "surrogatepass")) // 2
+    return {"line": before.count("\n"), "character": units}
+
+
+def between(text: str, start: int, end: int) -> dict[str, dict[str, int]]:
+    """The range from one offset to another."""
+    return {"start": place(text, start), "end": place(text, end)}
 
 
 def offset_of(text: str, position: dict[str, int]) -> int:
@@ -252,12 +251,9 @@ def offset_of(text: str, position: dict[str, int]) -> int:
 
 def applied(text: str, edits: list[dict[str, Any]]) -> str:
     """A text after changes, made as an editor makes them."""
-    spans = [
-        (offset_of(text, one["range"]["start"]), offset_of(text, one["range"]["end"]), one)
-        for one in edits
-    ]
-    for start, end, one in sorted(spans, key=lambda span: span[:2], reverse=True):
-        text = text[:start] + one["newText"] + text[end:]
+    ends = [[offset_of(text, one["range"][end]) for end in ("start", "end")] for one in edits]
+    for (start, end), at in sorted(zip(ends, range(len(edits)), strict=True), reverse=True):
+        text = text[:start] + edits[at]["newText"] + text[end:]
     return text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,17 @@ from pearl.lang.printer import format_library, format_plan
 from pearl.lang.source import Source
 from pearl.lint.checker import check
 from tests.conftest import ROOT
-from tests.editor import ABLE, Editor, RefusedError, applied, covered, editor, offset_of, place
+from tests.editor import (
+    ABLE,
+    Editor,
+    RefusedError,
+    applied,
+    between,
+    covered,
+    editor,
+    offset_of,
+    place,
+)
 from tests.shell import call, one_line, process
 from tests.test_cases import FILES, load
 
@@ -48,14 +58,9 @@ FIND_BOTH(CTX, X) : Find both
 
 
 @pytest.fixture(scope="module")
-def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("editor")
-
-
-@pytest.fixture(scope="module")
-def one(shared_folder: Path) -> Iterator[Editor]:
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     """A server that tests share; each opens texts of its own."""
-    with editor(shared_folder) as running:
+    with editor(tmp_path_factory.mktemp("editor")) as running:
         yield running
 
 
@@ -72,34 +77,21 @@ def edits_of(one: Editor, edit: dict[str, Any], name: str) -> list[dict[str, Any
 
 def actions(one: Editor, name: str, start: int = 0, end: int | None = None, **context: Any) -> Any:
     text = one.texts[name][1]
-    ends = [place(text, at) for at in (start, len(text) if end is None else end)]
-    given = [dict(zip(("line", "character"), at, strict=True)) for at in ends]
-    return one.ask(
-        "textDocument/codeAction",
-        {
-            "textDocument": {"uri": one.uri(name)},
-            "range": {"start": given[0], "end": given[1]},
-            "context": {"diagnostics": [], **context},
-        },
-    )
+    given = between(text, start, len(text) if end is None else end)
+    return one.about("codeAction", name, range=given, context={"diagnostics": [], **context})
 
 
 class TestStarting:
     def test_a_session_from_its_beginning_to_its_end(self, tmp_path: Path):
         with Editor(tmp_path) as one:
             can = one.start()
-            for ability in (
-                "completion", "hover", "definition", "references", "documentSymbol",
-                "documentFormatting",
-            ):  # fmt: skip
-                assert can[f"{ability}Provider"]
+            abilities = "completion hover definition references documentSymbol documentFormatting"
+            assert all(can[f"{ability}Provider"] for ability in abilities.split())
             assert can["positionEncoding"] == "utf-16"
             assert can["renameProvider"] == {"prepareProvider": True}
             assert "source.fixAll.pearl" in can["codeActionProvider"]["codeActionKinds"]
-            assert (can["textDocumentSync"]["openClose"], can["textDocumentSync"]["change"]) == (
-                True,
-                2,
-            )
+            assert can["textDocumentSync"]["openClose"] is True
+            assert can["textDocumentSync"]["change"] == 2
             while not one.asked:
                 one.next()
             asked = [one["params"]["registrations"][0]["method"] for one in one.asked]
@@ -109,7 +101,7 @@ class TestStarting:
                 one.mark("rename", "a.plan", "CTX, r|o, ", newName="tie")
             one.ask("shutdown", None)
             with pytest.raises(RefusedError, match="shut down") as error:
-                one.at("hover", "a.plan", 0, 0)
+                one.mark("hover", "a.plan", "|question")
             assert error.value.code == -32600
             assert one.leave() == 0
             # An editor shows what is written there as something that went wrong.
@@ -201,9 +193,7 @@ class TestFindings:
     def test_they_follow_the_text(self, one: Editor):
         assert one.open("follow.plan", PLAN) == []
         at = PLAN.index("FIND_ALL")
-        line, character = place(PLAN, at)
-        start, end = ({"line": line, "character": character + more} for more in (0, 8))
-        one.change("follow.plan", {"range": {"start": start, "end": end}, "text": "FIND_NONE_OF"})
+        one.change("follow.plan", {"range": between(PLAN, at, at + 8), "text": "FIND_NONE_OF"})
         assert codes(one.found("follow.plan")) == ["PRL201"]
         assert one.rewrite("follow.plan", PLAN) == []
 
@@ -277,9 +267,7 @@ class TestPlaces:
             can = one.start({**ABLE, "general": {"positionEncodings": [encoding]}})
             assert can["positionEncoding"] == encoding
             found = one.open("places.plan", self.TEXT)
-            said = next(
-                said for said in found if said["code"] == "PRL207" or "zz" in said["message"]
-            )
+            said = next(said for said in found if "zz" in said["message"])
             start = said["range"]["start"]
             before = self.TEXT[: self.TEXT.index("zz")].encode(units)
             assert said["range"]["start"]["line"] == 0
@@ -298,11 +286,7 @@ class TestPlaces:
             for _ in range(chance.randint(1, 3)):
                 ends = sorted(chance.choices(_places(text), k=2))
                 new = "".join(chance.choices(alphabet, k=chance.randint(0, 6)))
-                positions = [
-                    dict(zip(("line", "character"), place(text, at), strict=True)) for at in ends
-                ]
-                given = {"start": positions[0], "end": positions[1]}
-                changes.append({"range": given, "text": new})
+                changes.append({"range": between(text, *ends), "text": new})
                 text = text[: ends[0]] + new + text[ends[1] :]
             one.change("random.plan", *changes)
             if step % 6 == 5:
@@ -314,7 +298,8 @@ class TestPlaces:
     def test_places_outside_the_text(self, one: Editor):
         one.open("outside.plan", PLAN)
         for line, character in ((0, 10**6), (10**6, 0), (2**31 - 1, 2**31 - 1)):
-            assert one.at("hover", "outside.plan", line, character) is None
+            where = {"line": line, "character": character}
+            assert one.about("hover", "outside.plan", position=where) is None
         start, end = {"line": 10**6, "character": 0}, {"line": 2, "character": 0}
         one.change("outside.plan", {"range": {"start": start, "end": end}, "text": "b = X(CTX)\n"})
         assert "PRL201" in codes(one.found("outside.plan"))
@@ -329,7 +314,7 @@ class TestFixes:
     def test_safe_ones_first_and_unsafe_ones_say_so(self, one: Editor):
         text = '1. a = FIND_EVENT(ctx, "x") : y\n2. b = FIND_EVENT(CTX, mother) : z\n'
         one.open("fixes.plan", text)
-        offered = [action for action in actions(one, "fixes.plan") if action["kind"] == "quickfix"]
+        offered = actions(one, "fixes.plan", only=["quickfix"])
         assert [(action["title"], action.get("isPreferred")) for action in offered] == [
             ("Write CTX", True),
             ("Quote the word (unsafe: it may change the meaning)", None),
@@ -343,9 +328,7 @@ class TestFixes:
             assert mended in after
             line = about["range"]["start"]["line"]
             left = one.rewrite("fixes.plan", after)
-            assert "PRL202" not in [
-                said["code"] for said in left if said["range"]["start"]["line"] == line
-            ]
+            assert "PRL202" not in codes([s for s in left if s["range"]["start"]["line"] == line])
 
     def test_only_what_is_asked_for(self, one: Editor):
         text = '1. a = FIND_EVENT(ctx, "x") : y\n2. b = FIND_EVENT(CTX, mother) : z\n'
@@ -353,9 +336,8 @@ class TestFixes:
         second = text.index("2.")
         titles = [action["title"] for action in actions(one, "asked.plan", second, second + 30)]
         assert titles[0].startswith("Quote the word")
-        assert {action["kind"] for action in actions(one, "asked.plan", only=["quickfix"])} == {
-            "quickfix"
-        }
+        kinds = {action["kind"] for action in actions(one, "asked.plan", only=["quickfix"])}
+        assert kinds == {"quickfix"}
         (whole,) = actions(one, "asked.plan", only=["source"])
         assert whole["kind"] == "source.fixAll.pearl"
         assert actions(one, "asked.plan", only=["refactor"]) == []
@@ -379,9 +361,7 @@ class TestFixes:
     def test_an_unknown_action_may_be_one_of_several(self, one: Editor):
         text = '1. a = FIND_RELATIONSHIPS(CTX, "x", "y") : z\n'
         one.open("several.plan", text)
-        offered = [
-            action for action in actions(one, "several.plan") if action["kind"] == "quickfix"
-        ]
+        offered = actions(one, "several.plan", only=["quickfix"])
         assert len(offered) > 1
         assert all("unsafe" in action["title"] for action in offered)
         after = applied(text, edits_of(one, offered[0]["edit"], "several.plan"))
@@ -414,20 +394,17 @@ class TestHover:
         assert "Also called FIND_RELATIONSHIP." in value
         assert value.endswith("From quality.actions.")
         assert covered(PLAN, told["range"]) == "FIND_RELATION"
-        assert (
-            "Declared by this plan."
-            in one.mark("hover", "hover.plan", "ages = FIND_|TRUST")["contents"]["value"]
-        )
+        assert "Declared by this plan." in one.hover("hover.plan", "ages = FIND_|TRUST")
 
     def test_a_variable(self, one: Editor):
         for mark in ("CTX, r|o, ", "|ro = FIND", "mother of {r|o}", "each al|l"):
-            value = one.mark("hover", "hover.plan", mark)["contents"]["value"]
+            value = one.hover("hover.plan", mark)
             name = "all" if "each" in mark else "ro"
             assert value.startswith(f"```pearl-plan\n{name} = FIND_")
-        value = one.mark("hover", "hover.plan", "CTX, r|o, ")["contents"]["value"]
+        value = one.hover("hover.plan", "CTX, r|o, ")
         assert "Step 1, gives text." in value
         assert "Used by steps 2, 3, 4." in value
-        assert "gives pairs" in one.mark("hover", "hover.plan", "tie, ag|es")["contents"]["value"]
+        assert "gives pairs" in one.hover("hover.plan", "tie, ag|es")
 
     def test_modes_and_the_document(self, one: Editor):
         told = one.mark("hover", "hover.plan", "ea|ch all")
@@ -442,7 +419,7 @@ class TestHover:
 
     def test_a_library(self, one: Editor):
         one.open("hover.actions", LIBRARY)
-        value = one.mark("hover", "hover.actions", "FIND_OD|OUR")["contents"]["value"]
+        value = one.hover("hover.actions", "FIND_OD|OUR")
         assert "FIND_SMELL(CTX, X) -> list" in value
         assert "X is text" in value
         value = one.mark("hover", "hover.actions", "CON|CAT(a")["contents"]["value"]
@@ -452,11 +429,11 @@ class TestHover:
         definition = "<script>x</script> [a](command:b) ![c](d) `e` **f** _g_ ``` h"
         text = f"New actions:\n- F_G(CTX) : {definition}\n\n1. a = F_G(CTX) : ```x <b>\n"
         one.open("marks.plan", text)
-        value = one.mark("hover", "marks.plan", "a = F_|G")["contents"]["value"]
+        value = one.hover("marks.plan", "a = F_|G")
         words = value.split("\n\n")[1]
         assert not re.search(r"(?<!\\)[<>\[\]`*]|(?<![\w\\])_|(?<!\\)_(?!\w)", words)
         assert "\\<script\\>x\\</script\\>" in value
-        value = one.mark("hover", "marks.plan", "1. |a =")["contents"]["value"]
+        value = one.hover("marks.plan", "1. |a =")
         assert value.startswith("````pearl-plan\n")
         assert value.split("\n")[2] == "````"
 
@@ -486,13 +463,10 @@ return ro, l
         return [item["label"] for item in sorted(items, key=lambda item: item["sortText"])]
 
     def test_actions_with_blanks_to_fill_in(self, one: Editor):
-        items = {
-            item["label"]: item for item in one.mark("completion", "completion.plan", "two = FIND|")
-        }
-        library = load_library()
-        listed = [
-            name for name in library.every_name() if "unlisted" not in library.get(name).traits
-        ]  # type: ignore[union-attr]
+        found = one.mark("completion", "completion.plan", "two = FIND|")
+        items = {item["label"]: item for item in found}
+        named = ((name, load_library().get(name)) for name in load_library().every_name())
+        listed = [name for name, action in named if action and "unlisted" not in action.traits]
         assert set(items) == {*listed, "FIND_TRUST"}
         item = items["FIND_RELATION"]
         assert item["textEdit"]["newText"] == "FIND_RELATION(CTX, ${1:X}, ${2:Y})$0"
@@ -526,10 +500,8 @@ return ro, l
         assert "pairs" in self.labels(one, "-> num|ber")
 
     def test_a_library(self, one: Editor):
-        text = (
-            LIBRARY.replace("{A}", "{").replace("CONCAT(a, ", "CONCAT(").replace("-> list", "-> ")
-        )
-        one.open("completion.actions", text)
+        text = LIBRARY.replace("{A}", "{").replace("CONCAT(a, ", "CONCAT(")
+        one.open("completion.actions", text.replace("-> list", "-> "))
 
         def labels(mark: str) -> list[str]:
             return [item["label"] for item in one.mark("completion", "completion.actions", mark)]
@@ -567,20 +539,16 @@ class TestNames:
         assert line.startswith("FIND_RELATION(CTX, X, Y)")
 
     def test_the_uses_of_a_variable(self, one: Editor):
-        def places(**context: bool) -> list[int]:
-            found = one.mark(
-                "references",
-                "names.plan",
-                "CTX, r|o, ",
-                context={"includeDeclaration": True, **context},
-            )
+        def places(declared: bool) -> list[int]:
+            context = {"includeDeclaration": declared}
+            found = one.mark("references", "names.plan", "CTX, r|o, ", context=context)
             assert all(covered(PLAN, one["range"]) == "ro" for one in found)
             return [offset_of(PLAN, one["range"]["start"]) for one in found]
 
-        expected = [PLAN.index(mark) + mark.index("ro") for mark in
-                    ("ro = ", "CTX, ro, ", "of {ro}", "near {ro}", "[ro,")]  # fmt: skip
-        assert places() == expected
-        assert places(includeDeclaration=False) == expected[1:]
+        marks = ("ro = ", "CTX, ro, ", "of {ro}", "near {ro}", "[ro,")
+        expected = [PLAN.index(mark) + mark.index("ro") for mark in marks]
+        assert places(True) == expected
+        assert places(False) == expected[1:]
 
     def test_the_calls_of_an_action(self, one: Editor):
         context = {"includeDeclaration": False}
@@ -592,9 +560,7 @@ class TestNames:
         one.close("caller.plan")
 
     def test_the_outline(self, one: Editor):
-        found = one.ask(
-            "textDocument/documentSymbol", {"textDocument": {"uri": one.uri("names.plan")}}
-        )
+        found = one.about("documentSymbol", "names.plan")
         assert [(symbol["name"], symbol["kind"]) for symbol in found] == [
             ("FIND_TRUST", 12), ("ro", 13), ("tie", 13), ("all", 13), ("ages", 13),
         ]  # fmt: skip
@@ -604,9 +570,7 @@ class TestNames:
 
     def test_the_outline_of_a_library(self, one: Editor):
         one.open("outline.actions", LIBRARY)
-        found = one.ask(
-            "textDocument/documentSymbol", {"textDocument": {"uri": one.uri("outline.actions")}}
-        )
+        found = one.about("documentSymbol", "outline.actions")
         assert [symbol["name"] for symbol in found] == ["FIND_SMELL", "FIND_BOTH"]
         assert covered(LIBRARY, found[0]["range"]).endswith('{A}")')
         assert covered(LIBRARY, found[1]["range"]).endswith('"{X}")')
@@ -707,11 +671,7 @@ class TestRename:
 
 class TestFormatting:
     def formatted(self, one: Editor, name: str) -> str:
-        params = {
-            "textDocument": {"uri": one.uri(name)}, "options": {"tabSize": 2, "insertSpaces": True},
-        }  # fmt: skip
-        edits = one.ask("textDocument/formatting", params)
-        return applied(one.texts[name][1], edits)
+        return applied(one.texts[name][1], one.format(name))
 
     @pytest.mark.parametrize("ending", ["\n", "\r\n"])
     def test_as_pearl_fmt(self, one: Editor, ending: str):
@@ -727,11 +687,7 @@ class TestFormatting:
     def test_only_lines_that_differ_are_changed(self, one: Editor):
         text = PLAN.replace("3. all = ", "3. all=")
         one.open("small.plan", text)
-        params = {
-            "textDocument": {"uri": one.uri("small.plan")},
-            "options": {"tabSize": 2, "insertSpaces": True},
-        }
-        (edit,) = one.ask("textDocument/formatting", params)
+        (edit,) = one.format("small.plan")
         assert covered(text, edit["range"]).startswith("3. all=")
         assert applied(text, [edit]) == PLAN
 
@@ -891,26 +847,21 @@ class TestAnyText:
         answered = 0
         for name, text in self.texts():
             one.open(name, text)
-            document = {"textDocument": {"uri": one.uri(name)}}
-            for method, more in (
-                ("documentSymbol", {}),
-                ("formatting", {"options": {"tabSize": 2, "insertSpaces": True}}),
-            ):
-                answered += self.asked(one, f"textDocument/{method}", {**document, **more})
             actions(one, name)
+            answered += self.asked(one.format, name)
+            answered += self.asked(one.about, "documentSymbol", name)
             for offset in chance.choices(range(len(text) + 1), k=3):
-                line, character = place(text, offset)
-                where = {**document, "position": {"line": line, "character": character}}
                 for method, more in self.REQUESTS:
-                    answered += self.asked(one, f"textDocument/{method}", {**where, **more})
+                    more["position"] = place(text, offset)
+                    answered += self.asked(one.about, method, name, **more)
             one.close(name)
         assert answered > 300
         assert one.process.poll() is None
 
-    def asked(self, one: Editor, method: str, params: dict[str, Any]) -> int:
+    def asked(self, ask: Callable[..., Any], *words: str, **more: Any) -> int:
         """1 for an answer, or for one line that refuses."""
         try:
-            one.ask(method, params)
+            ask(*words, **more)
         except RefusedError as error:
             if error.code != REFUSED:
                 raise
