@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain as chain_of
+from itertools import combinations, pairwise
+from operator import mul
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,12 +24,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def chain(*needs: tuple[str, ...]) -> Plan:
     """A plan of steps s0, s1, …, each using the named ones."""
-    return Plan(
-        tuple(
-            Step(f"s{at}", "COMPARE", (Ref("CTX"), *(Ref(name) for name in names)))
-            for at, names in enumerate(needs)
-        )
-    )
+    args = (tuple(map(Ref, ("CTX", *names))) for names in needs)
+    return Plan(tuple(Step(f"s{at}", "COMPARE", one) for at, one in enumerate(args)))
 
 
 WIDE = chain((), (), (), ("s0", "s1"), ("s3",), ("s0", "s4"), (), ("s2", "s6", "s5"))
@@ -37,34 +35,35 @@ WIDE = chain((), (), (), ("s0", "s1"), ("s3",), ("s0", "s4"), (), ("s2", "s6", "
 def test_every_demonstration_can_be_drawn(path: Path):
     plan = parse(path.read_text(encoding="utf-8")).plan
     text = draw.mermaid(plan)
-    picture = ElementTree.fromstring(draw.svg(plan))
-    words = " ".join(picture.itertext())
-    for step in plan.steps:
-        assert step.name in words
-        assert step.name in text
-    assert len(re.findall(r"s\d+ --> s\d+", text)) == sum(
-        len(inputs) for inputs in dependencies(plan.steps).values()
-    )
+    words = " ".join(drawn(plan).itertext())
+    assert all(step.name in words and step.name in text for step in plan.steps)
+    needed = sum(map(len, dependencies(plan.steps).values()))
+    assert len(re.findall(r"s\d+ --> s\d+", text)) == needed
     assert text.count("==> answer") == len(outputs(plan))
 
 
-def boxes(plan: Plan) -> list[tuple[float, float, float, float]]:
-    root = ElementTree.fromstring(draw.svg(plan))
-    return [
-        (float(box.get("x", 0)), float(box.get("y", 0)), float(box.get("width", 0)),
-         float(box.get("height", 0)))
-        for box in root.iter(f"{SVG}rect")
-        if box.get("width", "").replace(".", "").isdigit()
-    ]  # fmt: skip
+def drawn(plan: Plan) -> ElementTree.Element:
+    return ElementTree.fromstring(draw.svg(plan))
+
+
+def boxes(plan: Plan) -> list[tuple[float, ...]]:
+    """Left and upper end, width and height of each."""
+    sizes = ("x", "y", "width", "height")
+    rects = (box for box in drawn(plan).iter(f"{SVG}rect") if "%" not in box.get("width", ""))
+    return [tuple(float(box.get(size, 0)) for size in sizes) for box in rects]
+
+
+def lines(plan: Plan) -> list[str]:
+    """The paths of the lines between boxes."""
+    paths = drawn(plan).iter(f"{SVG}path")
+    return [path.get("d", "") for path in paths if "line" in path.get("class", "")]
 
 
 def test_boxes_do_not_overlap():
     found = boxes(WIDE)
     assert len(found) >= len(WIDE.steps)
-    for at, (x, y, width, height) in enumerate(found):
-        for left, top, wide, high in found[at + 1 :]:
-            apart = x + width <= left or left + wide <= x or y + height <= top or top + high <= y
-            assert apart
+    for (x, y, width, height), (left, top, wide, high) in combinations(found, 2):
+        assert x + width <= left or left + wide <= x or y + height <= top or top + high <= y
 
 
 def test_levels_are_the_longest_way_down():
@@ -93,10 +92,8 @@ def points(path: str) -> Iterator[tuple[float, float]]:
             for at in range(1, 21):
                 t = at / 20
                 weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
-                yield (
-                    sum(w * p[0] for w, p in zip(weights, (here, a, b, c), strict=True)),
-                    sum(w * p[1] for w, p in zip(weights, (here, a, b, c), strict=True)),
-                )
+                x, y = (sum(map(mul, weights, one)) for one in zip(here, a, b, c, strict=True))
+                yield x, y
         elif letter == "L":
             for at in range(21):
                 yield here[0], here[1] + (ends[0][1] - here[1]) * at / 20
@@ -112,50 +109,35 @@ LONG = Plan(tuple(Step(f"{char * 60}{at}", char * 70, ()) for at, char in enumer
 
 
 @pytest.mark.parametrize("plan", [WIDE, MANY, LOOSE, LONG, chain(())])
-def test_no_line_crosses_a_box(plan: Plan):
-    root = ElementTree.fromstring(draw.svg(plan))
-    found = boxes(plan)
-    lines = [path for path in root.iter(f"{SVG}path") if "line" in path.get("class", "")]
-    needed = sum(map(len, dependencies(plan.steps).values()))
-    assert len(lines) == needed + len(outputs(plan))
-    for path in lines:
-        for x, y in points(path.get("d", "")):
-            for left, top, wide, high in found:
-                assert not (left < x < left + wide and top + 1 < y < top + high - 1)
-
-
-@pytest.mark.parametrize("plan", [WIDE, MANY, LOOSE, LONG, chain(())])
-def test_everything_is_on_the_page(plan: Plan):
-    root = ElementTree.fromstring(draw.svg(plan))
+def test_everything_is_on_the_page_and_no_line_crosses_a_box(plan: Plan):
+    root, found = drawn(plan), boxes(plan)
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
-    for left, top, wide, high in boxes(plan):
-        assert left >= 20
-        assert top >= 20
-        assert left + wide <= width - 20
-        assert top + high <= height - 20
-    for path in root.iter(f"{SVG}path"):
-        if path.get("marker-end"):
-            assert all(0 < x < width for x, _ in points(path.get("d", "")))
+    for left, top, wide, high in found:
+        assert min(left, top) >= 20
+        assert (left + wide <= width - 20, top + high <= height - 20) == (True, True)
+    needed = sum(map(len, dependencies(plan.steps).values()))
+    assert len(lines(plan)) == needed + len(outputs(plan))
+    for x, y in chain_of.from_iterable(map(points, lines(plan))):
+        assert 0 < x < width
+        for left, top, wide, high in found:
+            assert not (left < x < left + wide and top + 1 < y < top + high - 1)
 
 
-def ends(plan: Plan) -> list[tuple[float, float, float, float]]:
+def ends(plan: Plan) -> list[tuple[float, ...]]:
     """Where the stretches of lines between two rows start and end."""
-    root = ElementTree.fromstring(draw.svg(plan))
     found = []
-    for path in root.iter(f"{SVG}path"):
-        if "line" in path.get("class", ""):
-            numbers = re.findall(r"[MLC]([^MLC]*)", path.get("d", ""))
-            corners = [tuple(map(float, one.split()[-2:])) for one in numbers]
-            found += [(*corners[at], *corners[at + 1]) for at in range(0, len(corners) - 1, 2)]
+    for path in lines(plan):
+        numbers = re.findall(r"[MLC]([^MLC]*)", path)
+        corners = [tuple(map(float, one.split()[-2:])) for one in numbers]
+        found += [(*corners[at], *corners[at + 1]) for at in range(0, len(corners) - 1, 2)]
     return found
 
 
 def crossings(plan: Plan) -> int:
-    lines = ends(plan)
+    pairs = combinations(ends(plan), 2)
     return sum(
         y == above and (x - left) * (to - right) < 0
-        for at, (x, y, to, _) in enumerate(lines)
-        for left, above, right, _ in lines[at + 1 :]
+        for (x, y, to, _), (left, above, right, _) in pairs
     )
 
 
@@ -190,10 +172,9 @@ def test_neighbours_stand_a_gap_apart(plan: Plan):
 
 
 def test_a_step_stands_below_the_middle_of_what_it_uses():
-    root = ElementTree.fromstring(draw.svg(chain((), (), ("s0", "s1"))))
-    left, right, below, answer = (
-        float(text.get("x", 0)) for text in root.iter(f"{SVG}text") if text.get("class") == "name"
-    )
+    texts = drawn(chain((), (), ("s0", "s1"))).iter(f"{SVG}text")
+    names = (text for text in texts if text.get("class") == "name")
+    left, right, below, answer = (float(text.get("x", 0)) for text in names)
     assert below == answer == (left + right) / 2
     assert (left, right) == (84, 236)
     # Nodes that would overlap stand where they wish on average, each with the same weight.
@@ -204,8 +185,7 @@ def test_a_step_stands_below_the_middle_of_what_it_uses():
 def test_words_fit_their_boxes():
     """By the widths of DejaVu Sans Bold, which is wider than what most screens have."""
     ems = {"W": 1.11, "M": 1.0, "i": 0.35, "_": 0.5, "名": 1.0, "å": 0.68, "…": 1.0}
-    root = ElementTree.fromstring(draw.svg(LONG))
-    for group in root.iter(f"{SVG}g"):
+    for group in drawn(LONG).iter(f"{SVG}g"):
         box = group.find(f"{SVG}rect")
         for text in group.findall(f"{SVG}text"):
             size = 15 if text.get("class") == "name" else 12
@@ -217,7 +197,7 @@ def test_words_fit_their_boxes():
 
 def test_a_picture_names_itself_and_is_drawn_the_same_each_time():
     plan = parse("question: Who & why?\n1. a = F(CTX)\n2. b = G(a) : note\n").plan
-    root = ElementTree.fromstring(draw.svg(plan))
+    root = drawn(plan)
     assert root.get("aria-label") == "Who & why?"
     assert root.findtext(f"{SVG}title") == "Who & why?"
     assert [group.findtext(f"{SVG}title") for group in root.iter(f"{SVG}g")] == ["F", "note"]

@@ -14,25 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Ref, Step
+from pearl.lang.ast import DOCUMENT, Literal, Ref, Step
 from pearl.lang.library import load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.values import TYPES, Pairs
 from pearl.models.base import call_key
 from pearl.models.offline import Offline
-from pearl.prompts.calls import (
-    Call,
-    CondenseActions,
-    CorrectPlan,
-    Demonstration,
-    ExecuteStep,
-    MapAnswer,
-    MineActions,
-    NextStep,
-    RefinePlan,
-    WritePlan,
-)
+from pearl.prompts import calls
+from pearl.prompts.calls import Call, CorrectPlan, Demonstration, ExecuteStep, MapAnswer, WritePlan
 from pearl.prompts.render import RETURNS, _block, fenced, render
 from pearl.runtime.calls import Caller, Journal
 from pearl.strategies.decomp import as_decomposition
@@ -60,47 +50,12 @@ def text(call: Call) -> str:
 @pytest.mark.parametrize("call", [WRITE, CORRECT, EXECUTE, MAP], ids=lambda one: type(one).__name__)
 def test_every_call_renders_whole(call: Call):
     messages = render(call)
+    assert messages == render(replace(call))
     assert [message["role"] for message in messages][:2] == ["system", "user"]
     for message in messages:
         assert message["content"].strip() == message["content"] != ""
         assert not re.search(r"{{|}}|{%|%}|Undefined|None\b(?!\")", message["content"])
         assert "\n\n\n" not in message["content"]
-
-
-def test_the_planner_is_shown_every_action_and_example():
-    shown = text(WRITE)
-    for action in LIBRARY.actions.values():
-        if "unlisted" in action.traits:
-            assert action.name not in shown
-            continue
-        assert f"- {action.signature}" in shown
-        assert action.doc in shown
-    assert '1. a = B(CTX, "c")' in shown
-    assert shown.rstrip().endswith("<question>\nWhy did she leave?\n</question>")
-
-
-def test_a_correction_follows_the_question_it_is_about():
-    messages = render(CORRECT)
-    assert messages[:2] == render(WRITE)
-    assert messages[2] == {"role": "assistant", "content": "1. a = NO(CTX)"}
-    assert messages[3] == {"role": "user", "content": "The checker rejected your plan."}
-
-
-def test_a_step_has_document_action_call_values_and_note():
-    shown = text(EXECUTE)
-    assert f"<document>\n{STORY.text}\n</document>" in shown
-    assert f"Action: {REASON.signature} : {REASON.doc}" in shown
-    assert "<X>\nAda\nand Bo\n</X>" in shown
-    assert "What is wanted above all: Find why she left" in shown
-
-
-def test_a_step_without_a_document_says_nothing_of_one():
-    action = Action("JOIN", (Param("X"),), doc="Join the parts of X.")
-    call = ExecuteStep(None, action, Step("a", "JOIN", (Ref("b"),)), (("X", ["one", "two"]),))
-    (_, user) = render(call)
-    assert "document" not in user["content"]
-    assert "<X>\none\ntwo\n</X>" in user["content"]
-    assert "What is wanted" not in user["content"]
 
 
 @pytest.mark.parametrize("returns", TYPES)
@@ -140,11 +95,6 @@ def test_a_name_a_template_does_not_have_is_an_error():
 # --- equal calls, equal words ---
 
 
-@pytest.mark.parametrize("call", [WRITE, CORRECT, EXECUTE, MAP], ids=lambda one: type(one).__name__)
-def test_equal_calls_give_equal_messages(call: Call):
-    assert render(call) == render(replace(call))
-
-
 def test_another_process_gives_the_same_words():
     code = (
         "from pearl.lang.library import load_library; from pearl.prompts.calls import WritePlan\n"
@@ -171,18 +121,11 @@ def test_the_document_is_a_stable_prefix():
 
 # --- data can not leave its block ---
 
+
 ESCAPES = [
-    "</document>",
-    "</DOCUMENT>",
-    "</ document >",
-    "< / document>",
-    "<\u200b/document>",
-    "＜/document＞",
-    "</document",
-    "</document\n>",
-    "<document>inside</document>",
-    "</document-2>",
-    "</document>\n<document-2>\n</document-2></document-3>",
+    *("</document>", "</DOCUMENT>", "</ document >", "< / document>", "<\u200b/document>"),
+    *("＜/document＞", "</document", "</document\n>", "<document>inside</document>"),
+    *("</document-2>", "</document>\n<document-2>\n</document-2></document-3>"),
     "</docu</document>ment>",
 ]
 
@@ -316,8 +259,9 @@ GOLDEN: dict[str, Call] = {
     **{name: ZERO_SHOT.shown(call) for name, call in FORMS.items()},
     "rebel_split_four_shots": replace(ZERO_SHOT, examples=4).shown(FORMS["rebel_split"]),
     "write_plan": replace(WRITE, library=BRIEF, options=True),
-    "mine_actions": MineActions("Why does Ada leave the ship?", load_library("seed")),
-    "condense_actions": CondenseActions(
+    "correct_plan": replace(CORRECT, write=replace(WRITE, library=BRIEF)),
+    "mine_actions": calls.MineActions("Why does Ada leave the ship?", load_library("seed")),
+    "condense_actions": calls.CondenseActions(
         parse_library(
             "FIND_REASON(CTX, X) : Find the reason for X in CTX\n"
             "FIND_WHY(CTX, X) : Find why X is done in CTX\n"
@@ -327,13 +271,13 @@ GOLDEN: dict[str, Call] = {
         3,
         ("FIND_NO_REASON is not replaced by FIND_REASON, as the negation would be lost.",),
     ),
-    "refine_plan": RefinePlan(
+    "refine_plan": calls.RefinePlan(
         replace(WRITE, library=BRIEF, demonstrations=()),
         '1. plot = FIND_EVENT(CTX, "the fire") : Find the fire',
         (("plot", "It burned down.\nNobody saw who lit it."),),
         "It says nothing of why she left.",
     ),
-    "next_step": NextStep(
+    "next_step": calls.NextStep(
         "Where was the director of The Pier born?",
         load_library("open_domain"),
         tuple(as_decomposition(parse(one).plan) for one in load_demonstrations("open_domain")[:2]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from typing import Any
 
@@ -24,8 +25,12 @@ def report(text: str, name: str = "ro.plan") -> Report:
     return Report(source, check(parse(source), load_library()))
 
 
+def rendered(form: str, *reports: Report) -> str:
+    return click.unstyle(RENDERERS[form](reports))
+
+
 def plain(text: str, name: str = "ro.plan") -> str:
-    return click.unstyle(RENDERERS["terminal"]([report(text, name)]))
+    return rendered("terminal", report(text, name))
 
 
 def test_long_lines_are_cut_around_the_place():
@@ -53,10 +58,8 @@ def test_every_form_takes_every_finding(form: str):
 
 def test_nothing_found_is_nothing_said():
     good = report('1. a = FIND_CHARACTER(CTX, "Ro") : who\n')
-    assert RENDERERS["terminal"]([good]) == ""
-    assert RENDERERS["prompt"]([good]) == ""
-    assert json.loads(RENDERERS["json"]([good])) == []
-    assert RENDERERS["github"]([good]) == ""
+    said = {form: rendered(form, good) for form in ("terminal", "prompt", "github", "json")}
+    assert said == {"terminal": "", "prompt": "", "github": "", "json": "[]\n"}
 
 
 def test_warnings_are_not_the_models_errors():
@@ -74,7 +77,7 @@ def test_a_rule_that_speaks_twice_adds_its_example():
 
 
 def test_github_escapes_what_would_end_the_command():
-    shown = RENDERERS["github"]([report("1. a = F(CTX, x%)\n", "a,b:c\n.plan")])
+    shown = rendered("github", report("1. a = F(CTX, x%)\n", "a,b:c\n.plan"))
     for line in shown.splitlines():
         assert line.startswith(("::error file=a%2Cb%3Ac%0A.plan,line=", "::warning file="))
         assert "::" in line[2:]
@@ -98,7 +101,7 @@ def finding(text: str, words: str, **more: Any) -> Diagnostic:
 
 
 def shown(text: str, *found: Diagnostic, name: str = "ro.plan") -> str:
-    return click.unstyle(RENDERERS["terminal"]([Report(Source(name, text), found)]))
+    return rendered("terminal", Report(Source(name, text), found))
 
 
 def three() -> Report:
@@ -154,24 +157,19 @@ GITHUB = (
 
 
 def test_the_whole_terminal_form():
-    assert click.unstyle(RENDERERS["terminal"]([three()])).replace("─", "") == TERMINAL.replace(
-        "─", ""
-    )
+    assert re.sub("─+", "─", rendered("terminal", three())) == re.sub("─+", "─", TERMINAL)
     rules = [line for line in shown(PLAN, *three().diagnostics).splitlines() if "─" in line]
     assert {len(line) for line in rules} == {64}
 
 
-def test_the_whole_prompt_form_is_in_step_order_whatever_the_findings_order():
+def test_the_whole_prompt_form_is_in_step_order_and_the_github_form():
     turned = Report(three().source, list(reversed(three().diagnostics)))
-    assert RENDERERS["prompt"]([three()]) == RENDERERS["prompt"]([turned]) == PROMPT
-
-
-def test_the_whole_github_form():
-    assert RENDERERS["github"]([three()]) == GITHUB
+    assert rendered("prompt", three()) == rendered("prompt", turned) == PROMPT
+    assert rendered("github", three()) == GITHUB
 
 
 def test_the_whole_of_a_json_finding():
-    found = json.loads(RENDERERS["json"]([three()]))[1]
+    found = json.loads(rendered("json", three()))[1]
     place = {"line": 2, "column": 37, "end_line": 2, "end_column": 45}
     assert found == {
         "code": "PRL402", "name": "quoted-variable", "severity": "warning",
@@ -189,7 +187,7 @@ def test_the_whole_of_a_json_finding():
 
 
 def test_the_whole_of_a_sarif_result():
-    log = json.loads(RENDERERS["sarif"]([three()]))
+    log = json.loads(rendered("sarif", three()))
     assert set(log) == {"$schema", "version", "runs"}
     assert log["runs"][0]["columnKind"] == "unicodeCodePoints"
     driver = log["runs"][0]["tool"]["driver"]
@@ -239,13 +237,13 @@ def test_the_whole_of_a_sarif_result():
 
 def test_a_row_is_a_place_in_its_file():
     row = Report(Source("plans/rows.jsonl:12", PLAN), three().diagnostics)
-    for result in json.loads(RENDERERS["sarif"]([row]))["runs"][0]["results"]:
+    for result in json.loads(rendered("sarif", row))["runs"][0]["results"]:
         place = result["locations"][0]["physicalLocation"]
         assert (place["artifactLocation"], place["region"]) == (
             {"uri": "plans/rows.jsonl"}, {"startLine": 12},
         )  # fmt: skip
         assert "fixes" not in result
-    assert RENDERERS["github"]([row]).startswith("::error file=plans/rows.jsonl,line=12,title=")
+    assert rendered("github", row).startswith("::error file=plans/rows.jsonl,line=12,title=")
 
 
 def marked(text: str, words: str) -> str:
@@ -315,7 +313,7 @@ def test_a_finding_over_several_lines():
 
 def test_a_broken_step_is_quoted_on_one_line_and_cut():
     text = "1. a = F(CTX)\n" + "2. b FIND(" + "very " * 100 + "\n"
-    told = RENDERERS["prompt"]([Report(Source("x", text), [finding(text, "b FIND(")])])
+    told = rendered("prompt", Report(Source("x", text), [finding(text, "b FIND(")]))
     line = told.splitlines()[1]
     assert line.startswith("[PRL201] step 2 `b FIND(very very")
     assert len(line) < 260
@@ -324,5 +322,5 @@ def test_a_broken_step_is_quoted_on_one_line_and_cut():
 
 def test_what_is_no_step_is_quoted():
     text = "New actions:\n- FIND_X(CTX : x\n\n1. a = FIND_CHARACTER(CTX) : x\n"
-    told = RENDERERS["prompt"]([Report(Source("x", text), [finding(text, "FIND_X(CTX")])])
+    told = rendered("prompt", Report(Source("x", text), [finding(text, "FIND_X(CTX")]))
     assert told.splitlines()[1] == "[PRL201] `- FIND_X(CTX : x`: It does not exist."
