@@ -1,7 +1,5 @@
 """What the actions that need no model give; tests/test_decomp.py has those on texts."""
 
-from __future__ import annotations
-
 import pytest
 
 from pearl.lang.ast import Literal

@@ -5,8 +5,6 @@ and ``Findings`` are written by hand and never regenerated; ``Messages`` is
 wording, and is written anew by ``UPDATE_CASES=1 pytest tests/test_cases.py``.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """Every run's trace is a plan that parses, checks and replays to the same answer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from itertools import islice
@@ -26,15 +24,9 @@ from pearl.runtime.executor import NONE, Frame, Handlers
 from pearl.runtime.loop import Finished, Strategy, run_strategy
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace
+from pearl.strategies import pearl
 from pearl.strategies.baselines import PlanShown, choosing_plan, reasoning_plan
 from pearl.strategies.decomp import Decomp, decompose
-from pearl.strategies.pearl import (
-    GivenPlan,
-    Pearl,
-    choose_demonstrations,
-    direct_plan,
-    load_demonstrations,
-)
 from tests.shell import STORY
 
 QUESTION = "Why does Mara leave?"
@@ -86,14 +78,14 @@ def conforms(finished: Finished, trace: str, library: Library) -> None:
 
 
 def of_documents() -> list[tuple[str, Callable[[Caller, Library], Strategy]]]:
-    shown = choose_demonstrations(load_demonstrations(), load_library())
+    shown = pearl.choose_demonstrations(pearl.load_demonstrations(), load_library())
     options = [["ill", "closed"], ["closed", "ill"]]
     return [
-        ("pearl", lambda caller, library: Pearl(library, caller, shown)),
+        ("pearl", lambda caller, library: pearl.Pearl(library, caller, shown)),
         ("no-execution", lambda caller, library: PlanShown(library, caller, shown)),
-        ("zero-shot", lambda *_: GivenPlan(direct_plan(QUESTION))),
-        ("cot", lambda *_: GivenPlan(reasoning_plan(QUESTION))),
-        ("mcq", lambda *_: GivenPlan(choosing_plan(QUESTION, options))),
+        ("zero-shot", lambda *_: pearl.GivenPlan(pearl.direct_plan(QUESTION))),
+        ("cot", lambda *_: pearl.GivenPlan(reasoning_plan(QUESTION))),
+        ("mcq", lambda *_: pearl.GivenPlan(choosing_plan(QUESTION, options))),
     ]
 
 
@@ -129,7 +121,7 @@ def test_gold_decompositions_run_as_plans(shared: Path):
             for question in world.questions:
                 plan = to_plan(question.hops, question.text)
                 finished, trace = run(
-                    lambda _, plan=plan: GivenPlan(plan), question.text, library,
+                    lambda _, plan=plan: pearl.GivenPlan(plan), question.text, library,
                     handlers(Agents(world)), "-",
                 )  # fmt: skip
                 assert exact_match(finished.values[finished.outputs[0]], question.answer)

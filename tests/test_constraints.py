@@ -1,7 +1,5 @@
 """Constrained decoding: endpoints that take a form, refuse it, or pass over it without a word."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Pictures of plans, as Mermaid text and as SVG."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import chain as chain_of

@@ -1,7 +1,5 @@
 """The extension for VS Code, the hooks for pre-commit, and the workflow of docs/editor.md."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

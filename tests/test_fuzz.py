@@ -3,8 +3,6 @@
 `python -m benchmarks.fuzz 100000` does the same by hand, with other seeds and recorded plans.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Grammars of plans: whatever they admit parses and checks without an error."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 

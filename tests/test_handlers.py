@@ -1,7 +1,5 @@
 """Actions that solvers, plans of their own, or decomposers carry out."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``pearl lsp``, spoken to over its standard input and output as an editor does."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

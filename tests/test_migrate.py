@@ -1,7 +1,5 @@
 """Plans written with older names of actions, for a library that replaces them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -6,8 +6,6 @@ starts with ``Blocked:`` and names the condition. ``UPDATE_DOCS=1`` writes
 ``docs/passes.md`` anew.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

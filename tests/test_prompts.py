@@ -1,7 +1,5 @@
 """The words of every call: whole, the same each time, and with data kept apart from them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

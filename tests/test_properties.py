@@ -1,7 +1,5 @@
 """What holds for every text: nothing crashes, nothing is lost, fixes do no harm."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache
@@ -11,22 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from pearl.lang.ast import (
-    Action,
-    Arg,
-    Items,
-    Kind,
-    Literal,
-    Mode,
-    Param,
-    Parsed,
-    Plan,
-    Ref,
-    Step,
-    Template,
-    as_arg,
-    step_refs,
-)
+from pearl.lang import ast
 from pearl.lang.diagnostics import has_errors
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
@@ -151,11 +134,11 @@ _FURNITURE = re.compile(
     r"[\s>#*+•·–—=\[\]_`().:、．。：|\\xX\d\-]*",
     re.IGNORECASE,
 )
-_WHOLE = (Kind.QUESTION, Kind.COMMENT, Kind.HEADER)
+_WHOLE = (ast.Kind.QUESTION, ast.Kind.COMMENT, ast.Kind.HEADER)
 _BLANK = re.compile(r"[\s\u200b-\u200d\u2060\u00ad\ufeff]")
 
 
-def lost(text: str, parsed: Parsed) -> str:
+def lost(text: str, parsed: ast.Parsed) -> str:
     """The characters of a text that are nowhere in its reading."""
     seen = bytearray(len(text))
 
@@ -173,7 +156,7 @@ def lost(text: str, parsed: Parsed) -> str:
     for line in parsed.lines:
         if line.kind in _WHOLE:
             mark(line.begin, line.end)
-        elif line.kind is Kind.RETURN:
+        elif line.kind is ast.Kind.RETURN:
             mark(line.start, line.end)
         # Tags before a number are set aside already.
         prefix = (" " if seen[at] else text[at] for at in range(line.begin, line.start))
@@ -211,17 +194,17 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3),
     max_leaves=5,
 )
-REFS = st.builds(Ref, st.one_of(NAMES, st.just("CTX")), st.sampled_from(list(Mode)))
+REFS = st.builds(ast.Ref, st.one_of(NAMES, st.just("CTX")), st.sampled_from(list(ast.Mode)))
 
 
-TEMPLATES = st.lists(st.one_of(AWKWARD, REFS), min_size=1, max_size=4).map(as_arg)
-ATOMS: st.SearchStrategy[Arg] = st.one_of(REFS, VALUES.map(Literal), TEMPLATES)
+TEMPLATES = st.lists(st.one_of(AWKWARD, REFS), min_size=1, max_size=4).map(ast.as_arg)
+ATOMS: st.SearchStrategy[ast.Arg] = st.one_of(REFS, VALUES.map(ast.Literal), TEMPLATES)
 
 
-def _items(items: list[Arg]) -> Arg:
-    if all(isinstance(item, Literal) for item in items):
-        return Literal([item.value for item in items if isinstance(item, Literal)])
-    return Items(tuple(items))
+def _items(items: list[ast.Arg]) -> ast.Arg:
+    if all(isinstance(item, ast.Literal) for item in items):
+        return ast.Literal([item.value for item in items if isinstance(item, ast.Literal)])
+    return ast.Items(tuple(items))
 
 
 ARGS = st.one_of(ATOMS, st.lists(ATOMS, max_size=3).map(_items))
@@ -233,7 +216,7 @@ COMMENTS = st.lists(st.sampled_from(["# one", "# 1. a = F(CTX)", "# noqa all"]),
     tuple
 )
 STEPS = st.builds(
-    Step,
+    ast.Step,
     name=NAMES,
     action=ACTIONS,
     args=st.lists(ARGS, max_size=4).map(tuple),
@@ -242,11 +225,11 @@ STEPS = st.builds(
     noqa=st.sampled_from([(), ("",), ("PRL401",), ("PRL401", "PRL402")]),
 )
 DECLARED = st.builds(
-    Action,
+    ast.Action,
     name=st.sampled_from(["FIND_PET", "FIND_HAT"]),
     params=st.lists(
         st.builds(
-            Param, st.sampled_from(["CTX", "X", "Y"]), st.sampled_from(["any", "list", "text"])
+            ast.Param, st.sampled_from(["CTX", "X", "Y"]), st.sampled_from(["any", "list", "text"])
         ),
         max_size=3,
     ).map(tuple),
@@ -254,19 +237,19 @@ DECLARED = st.builds(
     doc=NOTES,
 )
 PLANS = st.builds(
-    Plan,
+    ast.Plan,
     # A name that is given twice is numbered when it is read.
     steps=st.lists(STEPS, max_size=4, unique_by=lambda step: step.name).map(tuple),
     question=st.sampled_from(["", "Why: does Ross sell?"]),
     declares=st.lists(DECLARED, max_size=2).map(tuple),
-    returns=st.lists(st.builds(Ref, NAMES), max_size=2).map(tuple),
+    returns=st.lists(st.builds(ast.Ref, NAMES), max_size=2).map(tuple),
     comments=COMMENTS,
 )
 
 
 @MODEST
 @given(PLANS)
-def test_a_printed_plan_is_read_back(plan: Plan) -> None:
+def test_a_printed_plan_is_read_back(plan: ast.Plan) -> None:
     text = print_plan(plan)
     parsed = parse(text)
     assert not parsed.broken, text
@@ -283,7 +266,7 @@ def test_what_is_read_is_printed_and_read_alike(text: str) -> None:
 
 @MODEST
 @given(st.lists(DECLARED, max_size=3))
-def test_a_printed_library_is_read_back(actions: list[Action]) -> None:
+def test_a_printed_library_is_read_back(actions: list[ast.Action]) -> None:
     assert list(parse_library(print_library(actions)).actions) == actions
 
 
@@ -302,7 +285,7 @@ def test_a_fix_brings_in_no_error_and_is_done_at_once(text: str, unsafe: bool) -
     assert fix(fixed, library(), unsafe=unsafe).text == fixed.text
 
 
-def answer(plan: Plan) -> str:
+def answer(plan: ast.Plan) -> str:
     """What a plan answers when a call's output says what the call was.
 
     The tests' own idea of running a plan: CONCAT joins lines, the answer is
@@ -310,18 +293,18 @@ def answer(plan: Plan) -> str:
     """
     outputs: dict[str, str] = {"CTX": "the document"}
 
-    def value(arg: Arg) -> str:
+    def value(arg: ast.Arg) -> str:
         match arg:
-            case Ref():
+            case ast.Ref():
                 return f"{arg.mode}<{outputs[arg.name]}>" if arg.mode else outputs[arg.name]
-            case Literal():
+            case ast.Literal():
                 return str(arg.value)
-            case Template():
+            case ast.Template():
                 return "".join(part if isinstance(part, str) else value(part) for part in arg.parts)
-            case Items():
+            case ast.Items():
                 return "\n".join(value(item) for item in arg.items)
 
-    used = {ref.name for step in plan.steps for ref in step_refs(step)}
+    used = {ref.name for step in plan.steps for ref in ast.step_refs(step)}
     for step in plan.steps:
         values = [value(arg) for arg in step.args]
         call = f"{step.action}{values!r} : {step.note}"

@@ -1,7 +1,5 @@
 """One diagnostic, many forms: what each of them reads like."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

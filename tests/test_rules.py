@@ -1,7 +1,5 @@
 """Every rule does what its documentation says."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """SARIF is what the published schema says, whatever was checked."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

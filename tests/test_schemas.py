@@ -1,7 +1,5 @@
 """Replies in demanded form, and moves that may fail."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """How alike two actions are: every factor and every pair of opposites counts."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The parser and the printer, form by form; tests/cases hold what models write."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

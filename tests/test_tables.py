@@ -1,7 +1,5 @@
 """The tables beside the grammars are those that lark makes of them; UPDATE_TABLES=1 writes them."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -6,8 +6,6 @@ first wins, and of those the first in the list; the end of an open rule goes
 before the rules inside it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -19,6 +19,9 @@ from pearl.lang.values import Type, Value, as_text
 DOCUMENT = "CTX"
 """The name under which every plan reads its document."""
 
+RESERVED = ("true", "false", "return")
+"""Words that are no step's name."""
+
 
 class Mode(StrEnum):
     """How a reference is taken: the whole value, an item at a time, or what it quotes."""

@@ -30,7 +30,6 @@ _OF_THE_PLAN = (
     ast.Kind.INSIDE,
     ast.Kind.PROSE,
 )
-_RESERVED = ("true", "false", "return")
 
 
 def parse(text: str | Source, name: str = "<plan>", before: Sequence[str] = ()) -> ast.Parsed:
@@ -131,7 +130,7 @@ class _Reader:
             return
         if second := _step_in_note(self.text, found) if "=" in found.note else None:
             self._fail("step", line, Failure(second, "STEP", "NOTE", frozenset()))
-        elif found.name.lower() in _RESERVED:
+        elif found.name.lower() in ast.RESERVED:
             self._fail("step", line, Failure(found.name_span, "RESERVED", "", frozenset()))
         elif braces := _bad_braces(self.text, found):
             self._fail("step", line, braces)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby, product
 from typing import NamedTuple
 
-from pearl.lang.ast import DOCUMENT, Action, Mode, Param, Prompt
+from pearl.lang.ast import DOCUMENT, RESERVED, Action, Mode, Param, Prompt
 from pearl.lang.builtins import types_taken
 from pearl.lang.context_free import Alternative, Chars, Grammar, Item, Repeated, Symbol
 from pearl.lang.library import Library
@@ -29,9 +29,6 @@ _ITEMS, _REFS, _TEXT = 5, 3, 160
 _SHORTEST, _NUMBER, _ITEM = 5, 11, 14
 """Characters of the shortest text, of a number that opens one, and of an item or reference, if a
 text or a list is to have room for it."""
-
-_RESERVED = ("true", "false", "return")
-"""Words that are no step's name, as the language keeps them."""
 
 _INVISIBLE = r"\x00-\x1F\x7F-\x9F\xAD\u200B-\u200F\u2028-\u202E\u2060\uFEFF"
 _WRAPPING = r"<>`\[\]"
@@ -397,8 +394,8 @@ def _number(rules: _Rules) -> Symbol:
 def _name(rules: _Rules) -> Symbol:
     """A step's name: any but the words that the language keeps."""
     rest = Chars("a-z0-9_", 0, rules.sizes.name - 7)
-    found: list[Alternative] = [(Chars(_but("".join(word[0] for word in _RESERVED))), rest)]
-    for word in _RESERVED:
+    found: list[Alternative] = [(Chars(_but("".join(word[0] for word in RESERVED))), rest)]
+    for word in RESERVED:
         for end in range(1, len(word)):
             found += [(word[:end],), (word[:end], Chars(f"{_but(word[end])}0-9_"), rest)]
         found.append((word, Chars("a-z0-9_"), rest))

@@ -44,7 +44,9 @@ def print_plan(plan: ast.Plan) -> str:
 def print_step(step: ast.Step) -> str:
     """``name = ACTION(args) : note``, without a number."""
     note = f" : {step.note}" if step.note else ""
-    return f"{print_call(step)}{note}{_noqa(step.noqa)}"
+    codes = ", ".join(step.noqa)
+    noqa = f"  # noqa{f': {codes}' if codes else ''}" if step.noqa else ""
+    return f"{print_call(step)}{note}{noqa}"
 
 
 def print_call(step: ast.Step) -> str:
@@ -106,7 +108,10 @@ def print_library(actions: Iterable[ast.Action]) -> str:
         if action.traits:
             lines.append(f"  traits: {', '.join(sorted(action.traits))}")
         if action.provenance:
-            lines.append(f"  provenance: {', '.join(map(_id, action.provenance))}")
+            ids = (
+                one if _BARE_ID.fullmatch(one) else f'"{_escape(one)}"' for one in action.provenance
+            )
+            lines.append(f"  provenance: {', '.join(ids)}")
         lines += [f"  replaces: {print_replaced(one)}" for one in action.replaces]
     return "\n".join(lines) + "\n"
 
@@ -114,10 +119,6 @@ def print_library(actions: Iterable[ast.Action]) -> str:
 def print_replaced(replaced: ast.Replaced) -> str:
     """``OLD(CTX, X) = (CTX, "all of {X}")``: an older call, and the arguments it has now."""
     return f"{replaced.name}({', '.join(replaced.params)}) = ({_args(replaced.args)})"
-
-
-def _id(text: str) -> str:
-    return text if _BARE_ID.fullmatch(text) else f'"{_escape(text)}"'
 
 
 def _body(body: ast.Body) -> Iterator[str]:
@@ -166,12 +167,6 @@ def _escape(text: str) -> str:
     return _CONTROL.sub(lambda found: _NAMED.get(found[0], f"\\u{ord(found[0]):04x}"), text)
 
 
-def _noqa(codes: tuple[str, ...]) -> str:
-    if not codes:
-        return ""
-    return "  # noqa" if codes == ("",) else f"  # noqa: {', '.join(codes)}"
-
-
 def commented(text: str, span: Span) -> str:
     """What to put in the place of a span so that its words stand in comments.
 
@@ -184,18 +179,14 @@ def commented(text: str, span: Span) -> str:
     """
     # In a comment, a tag would open its block anew.
     lines = _BREAK.split(_TAG.sub(" ", text[span.start : span.end]))
-    kept = [_comment(line) for line in lines if not _MARK.fullmatch(line)]
+    words = [line.strip() for line in lines if not _MARK.fullmatch(line)]
+    kept = [line if line.startswith("#") else f"# {line}" for line in words]
     start = text.rfind("\n", 0, span.start) + 1
     before = _BREAK.split(text[start : span.start])[-1]
     before = "" if _MARK.fullmatch(before) else before
     following = _BREAK.search(text, span.end)
     after = text[span.end : following.start() if following else len(text)].strip()
     return ("\n" if before else "") + "\n".join(kept) + ("\n" if after and (kept or before) else "")
-
-
-def _comment(line: str) -> str:
-    words = line.strip()
-    return words if words.startswith("#") else f"# {words}"
 
 
 def format_plan(source: Source) -> str:

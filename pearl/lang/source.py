@@ -115,6 +115,10 @@ class Source:
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
+    def place(self, span: Span) -> tuple[int, int, int, int]:
+        """Line and column of a span's start and of its end, all counted from 1."""
+        return (*self.position(span.start), *self.position(span.end))
+
     def line(self, number: int) -> str:
         """The text of a line counted from 1, without its line ending."""
         start = self._starts[number - 1]

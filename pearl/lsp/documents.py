@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
 
+from pearl.lang import splitter
 from pearl.lang.ast import Action, Mode, Parsed, ParsedLibrary, Ref, step_refs
 from pearl.lang.library import parse_library
 from pearl.lang.parser import parse
@@ -25,7 +26,7 @@ from pearl.lang.source import Source, Span
 # The protocol's line endings; Python's splitlines knows more.
 _ENDING = re.compile(r"\r\n|\n|\r")
 
-NAME = re.compile(r"\$?(?:[^\W\d]|\\_)(?:\w|\\_)*")
+NAME = re.compile(splitter.NAME)
 """A name as plans may write it: with a shell's dollar sign, with Markdown's backslashes."""
 
 WORD = re.compile(r"[^\W\d]\w*")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from lsprotocol import types
 
-from pearl.lang.ast import DOCUMENT, Action, Mode, Plan, Step, renamed_plan
+from pearl.lang.ast import DOCUMENT, RESERVED, Action, Mode, Plan, Step, renamed_plan
 from pearl.lang.diagnostics import Edit, Fix, apply_fixes
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_step
@@ -21,7 +21,6 @@ from pearl.lsp.session import LanguageSession, Origin, refused, workspace_edit
 
 # Whatever may begin a mark-up, a link or a tag; an underscore only outside of words.
 _MARKS = re.compile(r"[\\`*\[\]<>&|~#]|(?<!\w)_|_(?!\w)|(?m:^[-+=]|^\d+[.)])")
-_RESERVED = ("true", "false", "return")
 _MODES = {
     Mode.EACH: "Runs the step once for every item of the list; the output is pairs of item and "
     "answer.",
@@ -254,7 +253,7 @@ def _renameable(
 def _check_name(session: LanguageSession, document: Document, mention: Mention, new: str) -> None:
     if not WORD.fullmatch(new):
         raise refused(f"{new} is no name: write letters, digits and underscores.")
-    if new.lower() in _RESERVED or new.upper() == DOCUMENT:
+    if new.lower() in RESERVED or new.upper() == DOCUMENT:
         raise refused(f"{new} is a word of the language: choose another name.")
     if any(_same(other, replace(mention, name=new)) for other in document.mentions):
         raise refused(f"{new} is taken in this plan: choose another name.")

@@ -24,7 +24,7 @@ Safety
 
 from itertools import chain
 
-from pearl.lang.ast import Mode, Plan, Step, step_refs
+from pearl.lang.ast import Mode, Plan, step_refs
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
 from pearl.passes.base import Applied, Pass, without
@@ -32,7 +32,11 @@ from pearl.passes.fold_concat import copied
 
 
 def _rewrite(plan: Plan, library: Library) -> Applied:
-    texts = {step.name for step in plan.steps if _gives_text(step, library)}
+    texts = set()
+    for step in plan.steps:
+        action = library.get(step.action)
+        if action and action.returns == "text" and not any(ref.maps for ref in step_refs(step)):
+            texts.add(step.name)
     used = chain.from_iterable(map(step_refs, plan.steps))
     quoted = {ref.name for ref in used if ref.mode is Mode.EVIDENCE}
     stand_ins: dict[str, str] = {}
@@ -44,12 +48,6 @@ def _rewrite(plan: Plan, library: Library) -> Applied:
         return Applied(plan)
     notes = (f"Took out {name}, and put {text} in its place." for name, text in stand_ins.items())
     return Applied(without(plan, stand_ins, stand_ins), tuple(notes))
-
-
-def _gives_text(step: Step, library: Library) -> bool:
-    action = library.get(step.action)
-    returns = action.returns if action else "any"
-    return returns == "text" and not any(ref.maps for ref in step_refs(step))
 
 
 PASS: Pass = Pass("fold-concat-inside", Safety.UNSAFE, _rewrite, __doc__)

@@ -29,11 +29,10 @@ from pearl.passes.share_calls import share
 
 
 def _rewrite(plan: Plan, library: Library) -> Applied:
-    return share(plan, library, _may)
+    def may(_: Step, action: Action) -> bool:
+        return isinstance(action.body, Prompt) or "pure" in action.traits
 
-
-def _may(_: Step, action: Action) -> bool:
-    return isinstance(action.body, Prompt) or "pure" in action.traits
+    return share(plan, library, may)
 
 
 PASS: Pass = Pass("share-samples", Safety.UNSAFE, _rewrite, __doc__)

@@ -24,8 +24,7 @@ def _place(diagnostic: Diagnostic, source: Source) -> str:
     row = place_of_row(source)
     if row:
         return f"file={_property(row[0])},line={row[1]}"
-    line, column = source.position(diagnostic.span.start)
-    end_line, end_column = source.position(diagnostic.span.end)
+    line, column, end_line, end_column = source.place(diagnostic.span)
     file = _property(source.name)
     return f"file={file},line={line},col={column},endLine={end_line},endColumn={end_column}"
 

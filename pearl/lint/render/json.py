@@ -1,23 +1,15 @@
 """For programs: one object a finding, with places as offsets and as line and column."""
 
-from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.source import Source, Span
-from pearl.lint.render.report import Renderer, Report, array, elements
+from pearl.lint.render.report import Renderer, array, elements
 
-
-def _elements(report: Report) -> str:
-    return elements((as_object(one, report.source) for one in report.diagnostics), 2)
-
-
-def _array(parts: Iterable[str], _: Collection[str]) -> Iterator[str]:
-    """A JSON array of findings."""
-    return array(parts, 2, "", lambda: "\n")
-
-
-render = Renderer(_elements, _array)
+render = Renderer(
+    lambda report: elements((as_object(one, report.source) for one in report.diagnostics), 2),
+    lambda parts, _: array(parts, 2, "", lambda: "\n"),
+)
 
 
 def as_object(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
@@ -46,12 +38,5 @@ def as_object(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
 
 
 def _place(span: Span, source: Source) -> dict[str, Any]:
-    line, column = source.position(span.start)
-    end_line, end_column = source.position(span.end)
-    return {
-        "span": [span.start, span.end],
-        "line": line,
-        "column": column,
-        "end_line": end_line,
-        "end_column": end_column,
-    }
+    ends = ("line", "column", "end_line", "end_column")
+    return {"span": [*span], **dict(zip(ends, source.place(span), strict=True))}

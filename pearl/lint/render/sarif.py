@@ -114,16 +114,9 @@ def _location(span: Span, source: Source) -> dict[str, Any]:
 
 
 def _region(span: Span, source: Source) -> dict[str, Any]:
-    line, column = source.position(span.start)
-    end_line, end_column = source.position(span.end)
-    return {
-        "startLine": line,
-        "startColumn": column,
-        "endLine": end_line,
-        "endColumn": end_column,
-        "charOffset": span.start,
-        "charLength": span.end - span.start,
-    }
+    ends = ("startLine", "startColumn", "endLine", "endColumn")
+    size = {"charOffset": span.start, "charLength": span.end - span.start}
+    return {**dict(zip(ends, source.place(span), strict=True)), **size}
 
 
 def _uri(name: str) -> str:

@@ -21,6 +21,7 @@ Fix
 
 import re
 
+from pearl.lang.ast import RESERVED
 from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Edit, Fix, Rule, Span, pattern, shorten
 
 _LEFT = pattern(
@@ -84,7 +85,7 @@ def _bad(span: Span, broken: Broken) -> Diagnostic:
     typed = _AFTER.fullmatch(name)
     better = typed["name"] if typed else _BEFORE.sub("", name)
     better = re.sub(r"\W+", "_", better).strip("_").lower()
-    if not better or better[0].isdigit() or better in ("return", "true", "false"):
+    if not better or better[0].isdigit() or better in RESERVED:
         better = f"step_{better}".rstrip("_")
     return RULE(
         span,
