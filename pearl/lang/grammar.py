@@ -125,27 +125,20 @@ class _BeyondError(Exception):
 
 
 def _plain(children: list[Any]) -> Step:
-    """A step whose head, ``name = ACTION(``, is one token."""
-    head, *rest = children
+    """A step whose head, ``name = ACTION(``, is one token, as most are; made at once."""
+    head, args, close, note = children
     name, _, action = head.text.partition(" = ")
-    between = head.start + len(name)
-    own = Token("NAME", name, head.start, between)
-    return _step([own, Token("NAME", action[:-1], between + 3, head.end - 1), *rest])
+    words, noqa = _note(note)
+    start, end = head.start, (note or close).end
+    own, called = Span(start, start + len(name)), Span(start + len(name) + 3, head.end - 1)
+    return Step(name, action[:-1], args, words, (), noqa, Span(start, end), own, called)
 
 
 def _step(children: list[Any]) -> Step:
     name, action, args, close, note = children
     words, noqa = _note(note)
-    return Step(
-        name=name.name,
-        action=action.name,
-        args=args,
-        note=words,
-        noqa=noqa,
-        span=Span(name.start, (note or close).end),
-        name_span=name.span,
-        action_span=action.span,
-    )
+    span = Span(name.start, (note or close).end)
+    return Step(name.name, action.name, args, words, (), noqa, span, name.span, action.span)
 
 
 def _returns(children: list[Any]) -> tuple[Ref, ...]:
