@@ -35,29 +35,19 @@ if TYPE_CHECKING:
     from pearl.strategies.pearl import Planned
 
 _HOMES = {
-    "pearl.answer": ("Answer", "Option"),
-    "pearl.api": (
-        "ask",
-        "ask_sync",
-        "check",
-        "fix",
-        "format",
-        "run",
-        "run_sync",
-        "write_plan",
-        "write_plan_sync",
-    ),
-    "pearl.lang.ast": ("Action", "Parsed", "Plan", "Step"),
-    "pearl.lang.diagnostics": ("Diagnostic",),
-    "pearl.lang.library": ("Library", "load_library"),
-    "pearl.lang.parser": ("parse",),
-    "pearl.lang.source": ("InputError", "Source"),
-    "pearl.models.base": ("Model", "ModelError", "choose_model"),
-    "pearl.models.openai_client": ("OpenAIModel",),
-    "pearl.models.routing": ("Models",),
-    "pearl.runtime.evidence": ("Quote",),
-    "pearl.runtime.loop": ("RunError",),
-    "pearl.strategies.pearl": ("Planned",),
+    "answer": "Answer Option",
+    "api": "ask ask_sync check fix format run run_sync write_plan write_plan_sync",
+    "lang.ast": "Action Parsed Plan Step",
+    "lang.diagnostics": "Diagnostic",
+    "lang.library": "Library load_library",
+    "lang.parser": "parse",
+    "lang.source": "InputError Source",
+    "models.base": "Model ModelError choose_model",
+    "models.openai_client": "OpenAIModel",
+    "models.routing": "Models",
+    "runtime.evidence": "Quote",
+    "runtime.loop": "RunError",
+    "strategies.pearl": "Planned",
 }
 
 __all__ = [
@@ -95,8 +85,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any exported name
     for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(home), name)
+        if name in names.split():
+            return getattr(import_module(f"pearl.{home}"), name)
     raise AttributeError(f"module 'pearl' has no attribute {name!r}")
 
 

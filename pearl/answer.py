@@ -64,11 +64,7 @@ class Session:
         return context_for(model.planner) if isinstance(model, Models) else self.context
 
     def caller(self, watch: Watch | None = None) -> Caller:
-        """Asks the model, and keeps the journal.
-
-        Args:
-            watch: told of each call.
-        """
+        """Asks the model, and keeps the journal; ``watch`` is told of each call."""
         engine, journal = self.engine, self.journal
         return Caller(
             learning(engine.ask, self.context, journal),
@@ -177,8 +173,6 @@ class Option:
 
 
 _NONE = re.compile(r"(?i)\W*(?:the (?:answer|option) is\W+)?(?:none\b|no option\b)")
-NONE_FITS = "option/none"
-"""The path of the decision that no option fits what was found."""
 
 
 async def map_answer(call: MapAnswer, caller: Caller) -> Option:
@@ -198,11 +192,10 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     options = call.options
     reply = await caller(call, "map")
     fits = not _NONE.match(reply.text) or any(map(_NONE.match, options))
-    chosen = read_option(reply.text, options) if fits else None
     if not fits:
-        caller.journal.decide(NONE_FITS, True)
+        caller.journal.decide("option/none", True)
         reply = await caller(replace(call, best=True), "map/best")
-        chosen = read_option(reply.text, options)
+    chosen = read_option(reply.text, options)
     caller.journal.decide("option", letter(chosen) if chosen is not None else None)
     if chosen is None:
         said = " ".join(reply.text.split())[:80]
@@ -297,20 +290,9 @@ def start(
     *,
     options: bool = False,
 ) -> Started:
-    """Put a strategy together for one question of a session.
-
-    Args:
-        prepared: the strategy.
-        document: what is asked of.
-        session: the model in its layers, and the journal.
-        watch: told of each call.
-        tools: what may be asked beside the document.
-        options: whether an option is chosen from the answer.
-    """
-    caller = session.caller(watch)
-    replies = session.engine.replies
-    given = (session.context, tools, replies, options, session.planning)
-    return prepared.start(RunInputs(caller, document, *given))
+    """Put a strategy together for one question of a session, of what `RunInputs` names."""
+    given = (session.context, tools, session.engine.replies, options, session.planning)
+    return prepared.start(RunInputs(session.caller(watch), document, *given))
 
 
 def answer_parts(finished: Finished) -> tuple[tuple[str, str], ...]:
@@ -399,14 +381,8 @@ async def answer(
 
 @asynccontextmanager
 async def opened_tools(file: str) -> AsyncIterator[Toolbox | None]:
-    """The tools of a file; what they hold is let go at the end.
-
-    Args:
-        file: as `load_tools` takes it; empty for none.
-
-    Raises:
-        InputError: as `load_tools`.
-    """
+    """The tools of a file, as `load_tools` takes it and raises `InputError`, or of none where it
+    is empty; what they hold is let go at the end."""
     if not file:
         yield None
         return
@@ -444,11 +420,7 @@ def check_options(options: Sequence[str]) -> None:
 
 
 def heading(
-    question: str,
-    document: Source | None,
-    library: Library,
-    model: Model,
-    shown: int | None = None,
+    question: str, document: Source | None, library: Library, model: Model, shown: int | None = None
 ) -> dict[str, Any]:
     """What a journal says first: enough to know later what was run on what.
 

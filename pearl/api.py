@@ -162,23 +162,18 @@ async def ask(
         document: a `Source`, or the path of a text file.
         question: what is asked.
         options: answers to choose from, at least two; the answer is mapped to one.
-        library: the actions a plan may call; by default those Pearl ships for the
-            strategy.
-        demonstrations: example plans for the planner, or the folder they are in; by
-            default those Pearl ships for the strategy that the library can run.
+        library: as `write_plan` takes it; by default those Pearl ships for the strategy.
+        demonstrations: as `write_plan` takes them; by default those Pearl ships for the strategy
+            that the library can run.
         model: who plans and reads, or what `choose_model` takes; by default what the
             environment says. `Models` for several.
         context: how much fits a prompt, and what to do with a longer document;
             by default `context_for` the model.
-        store: where the run and its replies are kept, a file's path or a
-            database's address; None keeps nothing.
-        cache: whether replies of earlier runs in the store count.
-        watch: told the path of each call when it starts and when it ends.
-        began: told the run's name.
+        store, cache, watch, began, constrain: as `write_plan` takes them; single steps and JSON
+            replies are constrained as plans are.
         strategy: how: ``pearl``, ``decomp``, ``fsm1``, ``fsm2``, ``rebel`` or ``react``.
         tools: for ``rebel``, a ``tools.toml`` with what may be asked beside the
             document, or ``none``; empty for a search of the document.
-        constrain: as `write_plan` takes it; single steps and JSON replies are held alike.
         examples: worked examples that each demand for a form shows, at most.
         shown: as `write_plan` takes it; for ``pearl``.
         turns: for ``fsm1`` and ``fsm2``, whether states are turns of one conversation.
@@ -188,33 +183,18 @@ async def ask(
         ModelError: the model gave no usable answer.
         RunError: a step has no output.
     """
-    model = _model(model)
-    prepared = prepare(
-        strategy,
-        planner_of(model).name,
-        _library(library),
-        demonstrations,
-        Settings(shown=shown, turns=turns),
-        tools,
-    )
+    model, settings = _model(model), Settings(shown=shown, turns=turns)
+    planner = planner_of(model).name
+    prepared = prepare(strategy, planner, _library(library), demonstrations, settings, tools)
     model = with_library(model, (prepared.library,))
     question, source = _question(question), _document(document)
     check_options(options)
     head = heading(question, source, prepared.library, model, prepared.demonstrated)
     context = context or context_for(model)
-    async with (
-        opened_tools(tools) as toolbox,
-        open_session(
-            model,
-            head,
-            "ask",
-            store,
-            context=context,
-            cache=cache,
-            began=began,
-            constrain=constrain,
-        ) as here,
-    ):
+    opened = open_session(
+        model, head, "ask", store, context=context, cache=cache, began=began, constrain=constrain
+    )
+    async with opened_tools(tools) as toolbox, opened as here:
         asked = kept(toolbox, here, question) if toolbox else None
         here = replace(here, examples=examples)
         return await answer(prepared, question, source, options, here, watch, asked)
@@ -240,15 +220,8 @@ async def run(
         document: a `Source`, or the path of a text file.
         options: answers to choose from; the plan then needs a question.
         library: the actions it may call; by default those Pearl ships.
-        model: who reads, or what `choose_model` takes; by default what the environment says.
-            `Models` for several.
-        context: how much fits a prompt, and what to do with a longer document;
-            by default `context_for` the model.
-        store: where the run and its replies are kept, a file's path or a
-            database's address; None keeps nothing.
-        cache: whether replies of earlier runs in the store count.
-        watch: told the path of each call when it starts and when it ends.
-        began: told the run's name.
+        model, context: as `ask` takes them.
+        store, cache, watch, began: as `write_plan` takes them.
 
     Raises:
         InputError: an unreadable document, a wrong setting, options without a

@@ -7,7 +7,7 @@ cannot be: `fit_plan` before steps run, `fit_call` and `fit_fill` once a prompt 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from math import ceil
@@ -22,7 +22,6 @@ from pearl.models.base import Ask, ModelError, Reply, Request, env_number
 from pearl.models.tokens import count_tokens
 from pearl.passes.split_context import FINDINGS, reading_place, split_context
 from pearl.prompts.calls import (
-    Call,
     ExecuteStep,
     FillSchema,
     LabelQuestion,
@@ -123,33 +122,18 @@ class LearnedWindow:
 
 @cache
 def learned_window(identity: str) -> LearnedWindow:
-    """What is learned of a model in this process: the same object each time.
-
-    Args:
-        identity: the model's, with its endpoint.
-    """
+    """What is learned in this process of the model of an identity: the same object each time."""
     del identity
     return LearnedWindow()
-
-
-def longest_reply(call: Call, context: Context) -> int:
-    """Tokens that a reply may have where nobody has set a limit; 0 where somebody has.
-
-    In a known window it is what is kept free there, so that a plan is made to fit by sizes that
-    no reply exceeds.
-    """
-    if env_number("PEARL_MAX_TOKENS"):
-        return 0
-    longest = context.free if context.limit else LONGEST
-    return min(longest, CHOICE) if isinstance(call, MapAnswer | LabelQuestion) else longest
 
 
 def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
     """An ask that bounds replies, learns the window from an endpoint's refusals, and writes them
     down.
 
-    Where an endpoint refuses a prompt only for the room its reply would need, it is asked again
-    without a bound.
+    In a known window a reply may have what is kept free there, so that a plan is made to fit by
+    sizes that no reply exceeds; where somebody has set a limit, that is all. Where an endpoint
+    refuses a prompt only for the room its reply would need, it is asked again without a bound.
 
     Args:
         ask: who answers.
@@ -158,9 +142,13 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
     """
 
     async def listening(request: Request) -> Reply:
+        longest = context.free if context.limit else LONGEST
+        if isinstance(request.call, MapAnswer | LabelQuestion):
+            longest = min(longest, CHOICE)
         # A grammar has an end of its own.
         held = request.constraint is not None and request.constraint.grammar is not None
-        longest = 0 if held else longest_reply(request.call, context)
+        if held or env_number("PEARL_MAX_TOKENS"):
+            longest = 0
         try:
             try:
                 return await ask(replace(request, limit=longest))
@@ -185,16 +173,14 @@ class Context:
     """How much a prompt may hold, and what to do with a document that is longer.
 
     Args:
-        policy: ``full`` fails; ``chunk`` runs steps on each part of the
-            document and merges what they find; ``retrieve`` gives a step the
-            passages that bear on it; ``auto`` gives the whole document to the
-            steps it fits and does as ``chunk`` does with the others.
-        window: tokens that a prompt and its reply may have together; None is
-            unknown, and then nothing is checked or rewritten.
+        policy: ``full`` fails; ``chunk`` runs steps on each part of the document and merges what
+            they find; ``retrieve`` gives a step the passages that bear on it; ``auto`` gives the
+            whole document to the steps it fits and does as ``chunk`` does with the others.
+        window: tokens that a prompt and its reply may have together; None is unknown, and then
+            nothing is checked or rewritten.
         reply: tokens of the window kept free for the reply; 0 for an eighth of it, within reason.
-        count: tokens of a text, at most one for each byte of its UTF-8 form.
-            What it says of documents is remembered, for this very function.
-
+        count: tokens of a text, at most one for each byte of its UTF-8 form. What it says of
+            documents is remembered, for this very function.
         learned: what the endpoint has said of its window meanwhile; None where nobody listens.
 
     Raises:
@@ -333,13 +319,9 @@ def _draft(
             unknown += sum(ref.name != DOCUMENT for ref in refs(arg))
     document = _NOTHING if action.params[place].name == DOCUMENT else None
     call = ExecuteStep(document, action, step, tuple(arguments), omitted)
-    return _Draft(call, unknown * _given(context))
-
-
-def _given(context: Context) -> int:
-    """Tokens allowed for an argument that is not known before an earlier step has run: a whole
-    reply, and of a large window more, as a list may come of several."""
-    return max(context.free + _WRAPPED, (context.limit or 0) // (2 * _SHARE))
+    # A whole reply, and of a large window more, as a list may come of several.
+    each = max(context.free + _WRAPPED, (context.limit or 0) // (2 * _SHARE))
+    return _Draft(call, unknown * each)
 
 
 def _known_text(arg: Arg) -> Iterator[str]:
@@ -389,11 +371,8 @@ def fit_plan(
         place = reading_place(step, action)
         if action is not None and place is not None:
             drafts[step.name] = _draft(step, action, place, context)
-    long = [
-        name
-        for name, draft in drafts.items()
-        if not _fits(draft.call, total + draft.given, context)
-    ]
+    fitting = {name: _fits(one.call, total + one.given, context) for name, one in drafts.items()}
+    long = [name for name, fits in fitting.items() if not fits]
     if not long:
         return plan, None
     if context.policy == "full":
@@ -483,8 +462,15 @@ def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision
         return call, None
     chosen = None
     if document is not None and context.policy == "retrieve":
+        # A step looks for its arguments' terms most, for its action's least.
+        query: dict[str, float] = {}
+        asked = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
+        asked += ((0.3 if len(text.split()) > _LONG else 1.0, text) for text in call.texts)
+        asked += ((0.3, as_text(value)) for _, value, _ in call.outputs)
+        for weight, text in asked:
+            query |= {term: max(weight, query.get(term, 0.0)) for term in passage_terms(text)}
         room = context.room - size_without_document(replace(call, omitted=0.5), context)
-        chosen = choose_passages(document.text, query_of(call), room, context.count)
+        chosen = choose_passages(document.text, query, room, context.count)
     if document is None or chosen is None:
         size = size_without_document(call, context)
         raise ContextError(_too_long(total if document else None, size, context))
@@ -528,18 +514,6 @@ def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision |
     raise ContextError(_too_long(total, size, replace(context, policy=policy)))
 
 
-def query_of(call: ExecuteStep) -> Mapping[str, float]:
-    """What a step looks for: its arguments' terms count most, its action's least."""
-    query: dict[str, float] = {}
-    asked = [(0.25, call.action.name.replace("_", " ").lower()), (0.6, call.step.note)]
-    asked += ((0.3 if len(text.split()) > _LONG else 1.0, text) for text in call.texts)
-    asked += ((0.3, as_text(value)) for _, value, _ in call.outputs)
-    for weight, text in asked:
-        for term in passage_terms(text):
-            query[term] = max(weight, query.get(term, 0.0))
-    return query
-
-
 def _left_out(document: Source, chosen: Chosen, omitted: float = 0.0) -> tuple[Source, Decision]:
     """What is read in place of a document of which a share was omitted already."""
     left = (1 - omitted) * chosen.characters / len(document.text)
@@ -564,14 +538,13 @@ def _too_long(total: int | None, size: int, context: Context) -> str:
     policy = policies.get(context.policy, "--context retrieve")
     use = f"Use {policy} or a" if policy else "Use a"
     window, reply = context.limit or 0, context.free
-    if total is None:
-        return (
-            f"Its prompt has {size:,} tokens, and {context.room:,} fit: the window has "
-            f"{window:,}, of which {reply:,} are kept free for the reply. "
-            f"{use} model with a longer window."
-        )
+    told = f"Its prompt has {size:,} tokens, and {context.room:,} fit"
+    itself = ""
+    if total is not None:
+        left = max(context.room - size, 0)
+        told = f"It is to read {total:,} tokens of the document, and {left:,} fit"
+        itself = f" the step itself takes {size:,} and"
     return (
-        f"It is to read {total:,} tokens of the document, and {max(context.room - size, 0):,} fit: "
-        f"the window has {window:,}, of which the step itself takes {size:,} and {reply:,} are "
-        f"kept free for the reply. {use} model with a longer window."
+        f"{told}: the window has {window:,}, of which{itself} {reply:,} are kept free for the "
+        f"reply. {use} model with a longer window."
     )
