@@ -113,11 +113,11 @@ def test_decompositions_whose_handlers_call_themselves(items: str, reversed: str
 
 
 def test_gold_decompositions_run_as_plans(shared: Path):
-    """The first twelve worlds of each file have every kind of its questions."""
+    """The first six worlds of the files have every kind of question."""
     library = load_library("commaqa")
     count = 0
     for file in sorted((shared / "commaqa").glob("*.jsonl")):
-        for number, world in enumerate(islice(read_worlds(str(file)), 12)):
+        for number, world in enumerate(islice(read_worlds(str(file)), 6)):
             for question in world.questions:
                 plan = to_plan(question.hops, question.text)
                 finished, trace = run(
@@ -126,6 +126,6 @@ def test_gold_decompositions_run_as_plans(shared: Path):
                 )  # fmt: skip
                 assert exact_match(finished.values[finished.outputs[0]], question.answer)
                 count += 1
-                if number < 3:
+                if number < 2:
                     conforms(finished, trace, library)
-    assert count == 360
+    assert count == 180

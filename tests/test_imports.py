@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,15 +26,23 @@ HEAVY = (
 PACKAGE = ROOT / "pearl"
 
 
-def imports(file: Path) -> Iterator[str]:
-    """The modules of Pearl that a file imports anywhere in it."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def imports(file: Path) -> frozenset[str]:
+    """The modules that a file imports anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(tree(file)):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            yield node.module
+            found |= {node.module}
             if node.module == "pearl":
-                yield from (f"pearl.{name.name}" for name in node.names)
+                found |= {f"pearl.{name.name}" for name in node.names}
         elif isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            found |= {name.name for name in node.names}
+    return frozenset(found)
 
 
 def room(file: Path) -> str:
@@ -82,9 +90,8 @@ def test_no_module_hides_a_name_that_is_exported():
 def test_public_functions_and_classes_say_what_they_are():
     exempt = {"check", "explain", "check_plan", "check_library"}  # a rule's module says it
     for file in PACKAGE.rglob("*.py"):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        assert ast.get_docstring(tree), file
-        for node in tree.body:
+        assert ast.get_docstring(tree(file)), file
+        for node in tree(file).body:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 continue
             if node.name.startswith("_") or ("rules" in file.parts and node.name in exempt):
