@@ -181,10 +181,6 @@ async def map_answer(call: MapAnswer, caller: Caller) -> Option:
     Where the model says that none fits, the journal is told ``option/none``, and the best is asked
     for.
 
-    Args:
-        call: what is asked.
-        caller: asks the model and keeps the journal.
-
     Raises:
         ModelError: the model gave no usable answer.
         RunError: its reply names no option.
@@ -396,13 +392,8 @@ async def opened_tools(file: str) -> AsyncIterator[Toolbox | None]:
 
 
 def kept(tools: Tools, session: Session, question: str) -> Tools:
-    """Tools whose replies a store keeps, so that a run that goes on asks them nothing again.
-
-    Args:
-        tools: who is asked.
-        session: of the run.
-        question: names the question in the run.
-    """
+    """Tools whose replies a store keeps under a run's question, so that a run that goes on asks
+    them nothing again."""
     from pearl.tools.toolbox import CachedTools
 
     replies, run = session.engine.replies, session.journal.name
@@ -422,15 +413,8 @@ def check_options(options: Sequence[str]) -> None:
 def heading(
     question: str, document: Source | None, library: Library, model: Model, shown: int | None = None
 ) -> dict[str, Any]:
-    """What a journal says first: enough to know later what was run on what.
-
-    Args:
-        question: what is asked.
-        document: of what, if of any.
-        library: the actions that may be called.
-        model: who answers.
-        shown: how many demonstrations are shown; None where none are meant to be.
-    """
+    """What a journal says first: enough to know later what was run on what. ``shown`` is the number
+    of demonstrations, or None where none are meant to be."""
     head: dict[str, Any] = {"question": question}
     if document:
         size = len(document.text)

@@ -134,11 +134,6 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
     In a known window a reply may have what is kept free there, so that a plan is made to fit by
     sizes that no reply exceeds; where somebody has set a limit, that is all. Where an endpoint
     refuses a prompt only for the room its reply would need, it is asked again without a bound.
-
-    Args:
-        ask: who answers.
-        context: learns.
-        journal: is told.
     """
 
     async def listening(request: Request) -> Reply:
@@ -444,12 +439,9 @@ def _parts(
 def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision | None]:
     """Make sure that a step's prompt fits, once its arguments are known.
 
-    Args:
-        call: the step, with the document, or the part of it, that it reads.
-        context: the window, and the policy.
-
     Returns:
-        The call, and, where it was given passages in place of the document, what was left out.
+        The call, and, where it was given passages in place of the document, or of the part of it
+        that it reads, what was left out.
 
     Raises:
         ContextError: it does not fit.
@@ -485,10 +477,6 @@ def fit_fill(call: FillSchema, context: Context) -> tuple[FillSchema, Decision |
     Under every policy but ``full`` a document that is too long is cut to the paragraphs that bear
     on what is given, in its order, each with its headings: parts could not be merged, as the reply
     has to have its form.
-
-    Args:
-        call: what is asked, with the document that it reads.
-        context: the window, and the policy.
 
     Returns:
         The call, and, where it was given paragraphs in place of the document, what was left out.
@@ -527,13 +515,8 @@ def _left_out(document: Source, chosen: Chosen, omitted: float = 0.0) -> tuple[S
 
 
 def _too_long(total: int | None, size: int, context: Context) -> str:
-    """Why a prompt does not fit, and what to do.
-
-    Args:
-        total: tokens of the document that it reads; None where it reads none.
-        size: tokens of the prompt beside it.
-        context: the window; a known one.
-    """
+    """Why a prompt of some tokens beside the document's does not fit, and what to do; the total is
+    the document's, or None where it reads none."""
     policies = {"full": "--context chunk, --context retrieve", "retrieve": ""}
     policy = policies.get(context.policy, "--context retrieve")
     use = f"Use {policy} or a" if policy else "Use a"

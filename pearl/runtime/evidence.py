@@ -118,15 +118,8 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
     A passage is a paragraph of the document that an output has to the letter,
     as what searches it gives them. The last output with such a sentence
     counts: the answer was made from what was seen last. That the sentence is
-    why the model gave the answer is not known.
-
-    Args:
-        entries: the run's journal, its frames within frames too.
-        answer: its words; of several lines each stands by itself.
-        document: where the passages are from.
-
-    Returns:
-        The sentences in document order; none for a yes or a no.
+    why the model gave the answer is not known. Of an answer's several lines each
+    stands by itself; of a yes or a no there are no sentences.
     """
     wanted = [_spaced(line) for line in answer.splitlines()]
     wanted = [one for one in wanted if one.strip() and one.strip() not in _SAYS_NOTHING]

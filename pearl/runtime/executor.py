@@ -292,14 +292,10 @@ _REASONS: Mapping[type[Exception], str] = {
 async def execute(
     frame: Frame, steps: Sequence[Step], values: Mapping[str, Value]
 ) -> tuple[dict[str, Value], list[StepFailure]]:
-    """Run steps, independent ones side by side.
+    """Run checked steps, whose inputs come first, on the outputs of steps that ran before.
 
-    A failed step leaves the others alone; what needs it is skipped.
-
-    Args:
-        frame: where in a run.
-        steps: checked steps, in an order in which inputs come first.
-        values: outputs of steps that ran before.
+    Independent ones run side by side. A failed step leaves the others alone; what needs it is
+    skipped.
 
     Returns:
         All values, old and new, and what failed.

@@ -57,13 +57,8 @@ def _branch(place: tuple[str, ...], plans: Mapping[tuple[str, ...], str]) -> Bra
 
 
 def branch_lines(tree: Branch, step: str, above: str = "") -> Iterator[str]:
-    """What a step's own steps were, a line each, those of its frames' frames below them.
-
-    Args:
-        tree: the step's frame.
-        step: its name.
-        above: the path of the frame.
-    """
+    """What a step's own steps were, a line each, those of its frames' frames below them; ``above``
+    is the path of the step's frame."""
     for call, branch in tree.within.items():
         if _step(call) == step:
             path = f"{above}{call}"

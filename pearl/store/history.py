@@ -98,11 +98,7 @@ class Totals:
         )
 
     def spent_by(self, name: str) -> dict[str, Usage]:
-        """Tokens that were sent, by model.
-
-        Args:
-            name: the run's model, where it has one.
-        """
+        """Tokens that were sent, by model; the name is the run's, where it has one."""
         models = {model or name: one.spent for model, one in self.models.items()}
         return models or {name: self.spent}
 

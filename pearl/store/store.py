@@ -187,11 +187,8 @@ class StoreLedger:
         self._ceiling = ceiling
 
     def open(self, spent: Amount) -> None:
-        """Begin, or begin again, with what earlier goes have spent.
-
-        Args:
-            spent: as their journals say; what they reserved here and never settled counts too.
-        """
+        """Begin, or begin again, with what earlier goes have spent, as their journals say; what
+        they reserved here and never settled counts too."""
         self._store.writer.post(_open, _Bill(self._run, "", spent, Amount()))
 
     async def reserve(self, wanted: Amount) -> Grant:

@@ -204,13 +204,7 @@ def asking_plan(action: str, question: str) -> Plan:
 
 
 def asking(caller: Caller, document: Source | None, context: Context = UNLIMITED) -> Handlers:
-    """What a run is handed so that its step can be asked.
-
-    Args:
-        caller: asks the model and keeps the journal.
-        document: what is read; None where there is nothing to read.
-        context: the model's window, and what to do with a document that is longer.
-    """
+    """What a run is handed so that its step can be asked of a document, or of none."""
 
     async def solve(name: str, path: str, given: Sequence[Given]) -> Value:
         schema = load_schema(*name.split("_with_"))
@@ -256,13 +250,10 @@ def retrieve_read_plan(question: str, passages: int = PASSAGES) -> Plan:
 
 
 def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> Plan:
-    """The plan of rolled-out chain of thought: one step, with the chains as its examples.
+    """The plan of rolled-out chain of thought: one step, with chains as its examples.
 
-    Args:
-        question: what is asked.
-        shown: decompositions of other questions, with what their steps gave; those that do not
-            say what their answer was are no chains.
-        library: the actions that they call.
+    They are made of decompositions of other questions, with what their steps gave; those that do
+    not say what their answer was are no chains.
     """
     chains = ((one.question, chain(one, library)) for one in shown)
     examples = tuple(Shown((Literal(asked),), told) for asked, told in chains if SAID.search(told))
@@ -279,14 +270,10 @@ def rolled_out_plan(question: str, shown: Sequence[Plan], library: Library) -> P
 
 
 def chain(plan: Plan, library: Library) -> str:
-    """A decomposition as a text: what each step asks, what it gave, and the answer.
+    """A decomposition with values in comments as a text: what each step asks and gave, the answer.
 
     Steps that builtins carry out are passed over, as a reader does such things
     without a word, and so are steps of which it is not known what they gave.
-
-    Args:
-        plan: the decomposition, with values in comments.
-        library: the actions it calls.
     """
     example = as_decomposition(plan)
     values: dict[str, Value] = {}

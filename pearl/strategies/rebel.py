@@ -19,7 +19,6 @@ from typing import Literal as OneOf
 from pearl.lang.ast import Action, Arg, Literal, Ref, Step, Template
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
-from pearl.models.base import ModelError
 from pearl.models.embeddings import Embed, choose_embedding, cosine
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
@@ -115,12 +114,6 @@ class Spent:
 
     def count(self) -> None:
         """Count a call of the model, before it is made."""
-        if not self.left:
-            raise ModelError(
-                "calls",
-                f"The question took its {self.limits.calls} calls and has no answer: allow "
-                "more, or ask less at once.",
-            )
         self.calls += 1
 
 

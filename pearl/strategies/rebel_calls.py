@@ -181,11 +181,8 @@ _TEXTS = Schema("embedding", "", ())
 
 
 def embedding(embed: Embed, replies: ReplyCache | None) -> Embedding:
-    """An embedding whose calls are in the journal; one that calls nobody is as it is.
-
-    Args:
-        embed: an endpoint's, or one that is worked out here.
-        replies: where vectors are kept; None keeps none.
+    """An embedding whose calls are in the journal, and whose vectors may be kept among the replies;
+    one that calls nobody is as it is.
 
     Raises:
         InputError: the settings of the environment cannot be used.

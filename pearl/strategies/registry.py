@@ -271,12 +271,8 @@ def prepare_plan(plan: Parsed, library: Library, passes: tuple[str, ...] = ()) -
 
 
 def prepare_own(make: Callable[[Caller], Strategy], library: Library) -> Prepared:
-    """Prepare a strategy that has no name, and whose actions need a model, or a retriever.
-
-    Args:
-        make: puts it together, given what it asks the model with.
-        library: the actions that steps may call.
-    """
+    """Prepare a strategy that has no name, is put together given what it asks the model with, and
+    whose actions need a model, or a retriever."""
 
     def start(prepared: Prepared, inputs: RunInputs) -> Started:
         return make(inputs.caller), _frame(prepared, inputs, _retrieving(prepared, inputs))
