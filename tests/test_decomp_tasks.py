@@ -704,9 +704,7 @@ def bomb(action: str, steps: int) -> str:
     ],
     ids=["texts", "templates", "lists", "depth", "join"],
 )
-def test_a_plan_bomb_fails_before_it_takes_the_memory(
-    plan: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_plan_bomb_fails_before_it_takes_the_memory(plan: str, monkeypatch: pytest.MonkeyPatch):
     if "HALVES" in plan or "SPLIT" in plan:
         # Long lists take their time, up to where outputs are too long.
         monkeypatch.setenv("PEARL_CHARACTERS", "200000")
