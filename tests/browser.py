@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import CHROMIUM
+
 Work = Callable[[Any], Any]
 
 
@@ -25,7 +27,7 @@ def in_chromium() -> Iterator[Callable[[Work], Any]]:
     with ThreadPoolExecutor(1) as thread:
         playwright = thread.submit(lambda: api.sync_playwright().start()).result()
         launch = playwright.chromium.launch
-        browser = thread.submit(launch, executable_path=path, args=["--no-sandbox"]).result()
+        browser = thread.submit(launch, executable_path=path, args=CHROMIUM).result()
         try:
             yield lambda work: thread.submit(work, browser).result()
         finally:

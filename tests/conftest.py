@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "data"
+CHROMIUM = ["--no-sandbox", "--disable-gpu", "--in-process-gpu", "--no-zygote"]
+"""How Chromium is started: with as few processes as it can do with."""
 SETTINGS = (
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",

@@ -11,7 +11,6 @@ from tests.batches import Batch, ended, held, settled, until, write_batch
 
 pytest_plugins = ["tests.postgres"]
 
-QUESTIONS = 24
 LATENCY = 0.03
 
 
@@ -24,7 +23,7 @@ def killed(folder: Path, store: str, kills: int, questions: int, options: tuple[
 
 
 def test_killed_again_and_again(tmp_path: Path):
-    moments, _ = killed(tmp_path, "store.db", 4, 18)
+    moments, _ = killed(tmp_path, "store.db", 4, 8)
     assert moments[-2:] == ["end", "again"]
 
 
@@ -38,9 +37,9 @@ def test_killed_on_postgresql(tmp_path: Path, database: str):
 
 def test_ctrl_c_lets_calls_finish_and_names_the_command_to_go_on(tmp_path: Path):
     with Stub(latency=0.1) as stub:
-        batch = write_batch(tmp_path, QUESTIONS, stub)
+        batch = write_batch(tmp_path, 10, stub)
         process = batch.start()
-        assert until(lambda: stub.stats()["completed"] >= 15, process)
+        assert until(lambda: stub.stats()["completed"] >= 10, process)
         process.send_signal(signal.SIGINT)
         stopped = ended(process)
         stats, store = stub.stats(), held(batch)
@@ -48,10 +47,11 @@ def test_ctrl_c_lets_calls_finish_and_names_the_command_to_go_on(tmp_path: Path)
         assert len(stopped.told) == 1, stopped.err
         assert stopped.told[0].endswith(f"To go on: pearl {' '.join(batch.command)}")
         assert (stats["in_flight"], stats["cut"]) == (0, 0)
-        assert len(store.replies) == stats["completed"] < 150
+        assert len(store.replies) == stats["completed"]
         assert not store.leases
         assert all(row["status"] == "answered" for row in batch.rows())
         goes_on(batch, stub)
+        assert stats["completed"] < stub.stats()["completed"]
 
 
 def test_ctrl_c_twice_ends_at_once_and_keeps_what_was_finished(tmp_path: Path):
@@ -74,7 +74,7 @@ def test_ctrl_c_twice_ends_at_once_and_keeps_what_was_finished(tmp_path: Path):
         assert len(stopped.told) == 1, stopped.err
         assert "Traceback" not in stopped.err
         assert len(held(waiting).replies) == settled(stub)["completed"]
-        goes_on(batch, stub, PEARL_TIMEOUT="4")
+        goes_on(batch, stub, PEARL_TIMEOUT="1.5")
 
 
 def pending(pid: int) -> bool:

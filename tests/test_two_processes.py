@@ -9,7 +9,7 @@ from tests.batches import Batch, ended, held, settled, until, write_batch
 
 pytest_plugins = ["tests.postgres"]
 
-QUESTIONS = 9
+QUESTIONS = 6
 
 
 def together(batch: Batch, *, kill: bool = False, stub: Stub) -> tuple[Batch, Batch]:
@@ -44,7 +44,7 @@ def test_each_call_is_made_once(tmp_path: Path, place: str):
 
 def test_runs_that_keep_apart_make_their_own_calls(tmp_path: Path):
     with Stub(latency=0.03) as stub:
-        batch = write_batch(tmp_path, 6, stub).to(options=("--no-cache",))
+        batch = write_batch(tmp_path, 3, stub).to(options=("--no-cache",))
         first, second = together(batch, stub=stub)
         stats = stub.stats()
     assert stats["repeats"] == stats["distinct"] == stats["repeated"]
@@ -69,7 +69,7 @@ def test_one_takes_over_what_a_killed_one_had_begun(tmp_path: Path, place: str):
 
 def test_a_call_that_fails_in_one_is_tried_in_the_other(tmp_path: Path):
     with Stub(latency=0.02, faults=0.2, faults_of=("server_500", "refusal"), seed=4) as stub:
-        batch = write_batch(tmp_path, 6, stub)
+        batch = write_batch(tmp_path, 3, stub)
         first, second = (batch.to(output=f"{name}.jsonl") for name in ("one", "two"))
         for process in [one.start() for one in (first, second)]:
             done = ended(process)
@@ -79,4 +79,5 @@ def test_a_call_that_fails_in_one_is_tried_in_the_other(tmp_path: Path):
             until(lambda one=one: one.run().code == 0)
         stats = stub.stats()
     assert first.lines() == second.lines()
+    assert stats["faults"].keys() == {"server_500", "refusal"}
     assert (stats["again"], stats["repeats"]) == (0, 0)
