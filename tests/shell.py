@@ -74,12 +74,33 @@ def process(*args: str | Path, stdin: bytes = b"", **settings: str) -> Result:
     return Result(child.returncode, out.decode(), err.decode())
 
 
+ONE_AFTER_ANOTHER = """
+import json, sys
+from pearl.cli import main
+for at, words in enumerate(json.loads(sys.argv[1])):
+    sys.argv = ["pearl", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        print(f"<{at} ended>", flush=True)
+"""
+
+
 def on_terminal(*args: str | Path, stdin: bytes | None = None, **settings: str) -> tuple[int, str]:
     """Run a command that writes to a terminal; what that terminal was sent."""
+    return _on_terminal(command(*args), stdin, **settings)
+
+
+def all_on_terminal(*commands: tuple[str, ...]) -> str:
+    """What a terminal was sent by commands that one process runs; ``<3 ended>`` after the third."""
+    return _on_terminal([sys.executable, "-c", ONE_AFTER_ANOTHER, json.dumps(commands)])[1]
+
+
+def _on_terminal(words: list[str], stdin: bytes | None = None, **settings: str) -> tuple[int, str]:
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **settings}
     given = theirs if stdin is None else subprocess.PIPE
-    child = Fork(command(*args), stdin=given, stdout=theirs, stderr=theirs, env=env)
+    child = Fork(words, stdin=given, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
     if child.stdin is not None:
         child.stdin.write(stdin or b"")

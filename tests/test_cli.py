@@ -13,7 +13,7 @@ from pearl.cli import COMMANDS
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from tests.runs import runs
-from tests.shell import BAD, GOOD, STORY, call, on_terminal, process
+from tests.shell import BAD, GOOD, STORY, all_on_terminal, call, on_terminal, process
 
 ROOT = Path(__file__).parent.parent
 ANSWER = {
@@ -129,10 +129,8 @@ class TestAsk:
         assert "\nOption\nNone fits what was found. If any:\nA. A red lorry.\n" in result.out
         assert call("runs", "show", "last").out.count("option/none") == 1
 
-    def test_the_document_from_standard_input(self) -> None:
+    def test_either_of_the_two_from_standard_input(self, story: str) -> None:
         assert call("ask", "-", "Why does Mara leave?", "--json", stdin=STORY).json["evidence"]
-
-    def test_the_question_from_standard_input(self, story: str) -> None:
         result = call("ask", story, "-", "--json", stdin="Why does\nMara leave?\n")
         assert result.json["question"] == "Why does Mara leave?"
 
@@ -158,20 +156,10 @@ class TestPlan:
         assert not parsed.broken
         assert not parsed.aside
 
-    def test_json(self) -> None:
-        result = call("plan", "Why does Mara leave?", "--json")
-        assert set(result.json) == {
-            "plan",
-            "attempts",
-            "findings",
-            "model",
-            "notice",
-            "demonstrations",
-        }
-        assert result.err == ""
-
     def test_output_and_json_together(self, tmp_path: Path) -> None:
         result = call("plan", "Why does Mara leave?", "-o", "mara.plan", "--json")
+        keys = "plan attempts findings model notice demonstrations"
+        assert (set(result.json), result.err) == (set(keys.split()), "")
         assert (tmp_path / "mara.plan").read_text() == result.json["plan"]
 
     def test_output_replaces_a_file_as_a_whole(self, tmp_path: Path) -> None:
@@ -334,12 +322,8 @@ class TestLint:
         codes = {one["code"] for one in call("lint", bad, "--json").json}
         assert codes
         assert not any(code.startswith(("PRL201", "PRL1")) for code in codes)
-        said = (
-            {one["code"] for one in call("lint", bad, "--json", "--ignore", "PRL9").json}
-            if (False)
-            else {one["code"] for one in call("lint", bad, "--json", "--ignore", "PRL202").json}
-        )
-        assert "PRL201" in said
+        said = call("lint", bad, "--json", "--ignore", "PRL202").json
+        assert "PRL201" in {one["code"] for one in said}
 
     def test_statistics(self, bad: str, plan: str) -> None:
         result = call("lint", bad, plan, "--statistics", "--json")
@@ -412,8 +396,7 @@ class TestFmt:
     def test_in_place(self, loose: Path) -> None:
         assert call("fmt", loose.name) == (0, "", "")
         assert loose.read_text() == self.TIGHT
-
-    def test_standard_input(self) -> None:
+        assert call("fmt", "--check", loose.name).code == 0
         assert call("fmt", "-", stdin=self.LOOSE) == (0, self.TIGHT, "")
 
     def test_check(self, loose: Path, plan: str) -> None:
@@ -436,10 +419,6 @@ class TestFmt:
         assert data["diff"].startswith("--- loose.plan")
         assert len(data["unreadable"]) == 1
         assert call("fmt", "--json", "-", stdin=self.LOOSE).json["text"] == self.TIGHT
-
-    def test_twice_changes_nothing(self, loose: Path) -> None:
-        call("fmt", loose.name)
-        assert call("fmt", "--check", loose.name).code == 0
 
     def test_a_line_that_cannot_be_read_leaves_the_file_alone(self, bad: str, loose: Path) -> None:
         result = call("fmt", bad, loose.name)
@@ -634,29 +613,7 @@ class TestScreens:
         assert "━" in shown or "calls" in shown
         assert "calls" not in process("ask", story, "Why does Mara leave?").err
 
-    @pytest.mark.parametrize(
-        "args",
-        [
-            ("run", "evil.plan", "evil.txt"),
-            ("lint", "evil.plan", "--select", "PRL4"),
-            ("fmt", "--diff", "evil.plan"),
-            ("lint", "\x1b[31mname.plan"),
-            ("lint", "\udc9b31m.plan"),
-            ("graph", "evil.plan"),
-            ("graph", "evil.plan", "--format", "svg"),
-            ("trace", "last"),
-            ("ask", "evil.txt", "\x1b]0;title\x07 why?"),
-            ("rule", "\x1b[2J"),
-            ("lint", "--format", "\x1b[2J", "x"),
-            ("\x1b[2J",),
-            ("lint", "evil.plan", "--json"),
-            ("lint", "evil.plan", "--format", "prompt"),
-        ],
-        ids=ascii,
-    )
-    def test_no_escape_of_anybodys_reaches_a_terminal(
-        self, args: tuple[str, ...], tmp_path: Path
-    ) -> None:
+    def test_no_escape_of_anybodys_reaches_a_terminal(self, tmp_path: Path) -> None:
         escape = "\x1b[31mred\x1b]0;title\x07 \x9b31m \u202egnp"
         (tmp_path / "evil.txt").write_text(f"Mara {escape} left because of the Fund.\n")
         (tmp_path / "evil.plan").write_text(
@@ -664,11 +621,26 @@ class TestScreens:
             f'1. a  =  FIND_REASON(CTX, "Mara {escape} left") : find {escape}\n'
             f"2. b = CONCAT(a) : {escape}\n"
         )
-        if args[0] == "trace":
-            call("run", "evil.plan", "evil.txt")
-        _, shown = on_terminal(*args)
+        every = [
+            ("run", "evil.plan", "evil.txt"),
+            ("trace", "last"),
+            ("lint", "evil.plan", "--select", "PRL4"),
+            ("fmt", "--diff", "evil.plan"),
+            ("lint", "\x1b[31mname.plan"),
+            ("lint", "\udc9b31m.plan"),
+            ("graph", "evil.plan"),
+            ("graph", "evil.plan", "--format", "svg"),
+            ("ask", "evil.txt", "\x1b]0;title\x07 why?"),
+            ("rule", "\x1b[2J"),
+            ("lint", "--format", "\x1b[2J", "x"),
+            ("\x1b[2J",),
+            ("lint", "evil.plan", "--json"),
+            ("lint", "evil.plan", "--format", "prompt"),
+        ]
+        shown = all_on_terminal(*every)
         for stealer in ("\x1b[31mred", "\x1b]0;", "\x07", "\x9b", "\u202e", "\x1b[2J"):
             assert stealer not in shown, ascii(shown)
+        assert all(f"<{at} ended>" in shown for at in range(len(every)))
 
     def test_a_pipe_gets_every_character(self, tmp_path: Path) -> None:
         text = '1. a = FIND_REASON(CTX, "\x1b[31m \u202e") : x\n'

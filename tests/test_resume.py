@@ -219,7 +219,7 @@ def test_a_run_that_was_cut_off_goes_on(name: str, empty: Path, tmp_path: Path):
     assert not expected.text.startswith("no answer"), expected.text
     calls = len(whole.asked)
     assert calls == len(set(whole.asked)) > 0
-    for most in sorted({0, calls // 2, calls - 1}):
+    for most in sorted({calls // 2, calls - 1}):
         store = shutil.copy(empty, tmp_path / f"{most}.db")
         first, second = Counted(most), Counted()
         assert asyncio.run(start(name, store, first)) is None
