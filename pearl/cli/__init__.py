@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from pearl.lang.source import InputError, LinesError
+from pearl.lang.text import printable
 
 
 class Failure(click.ClickException):
@@ -51,7 +52,7 @@ COMMANDS = {
     "mine": ("mine", "Learn a library of actions from example questions."),
     "condense": ("condense", "Make an action library smaller."),
     "migrate": ("migrate", "Rewrite plans for a library that replaces their actions."),
-    "refine": ("refine", "Make example plans that were executed and led to the right answer."),
+    "refine": ("mine", "Make example plans that were executed and led to the right answer."),
     "learn": ("commaqa", "Learn to decompose questions, from decompositions or answers."),
     "eval": ("eval", "Evaluate methods on a data set, side by side."),
     "generate": ("commaqa", "Make questions, with worlds, answers and decompositions."),
@@ -67,7 +68,7 @@ COMMANDS = {
     "review": ("review", "A page on which several people judge plans."),
     "actions": ("lint", "List the action library, or search it."),
     "grammar": ("lint", "Print the grammar of the plans that lint passes."),
-    "lsp": ("lsp", "Serve an editor, by the Language Server Protocol."),
+    "lsp": ("lint", "Serve an editor, by the Language Server Protocol."),
 }
 """Each command by name: the file here that has it as ``NAME_command``, and what it does."""
 
@@ -168,6 +169,5 @@ def _failed(error: click.ClickException | InputError) -> int:
 
 
 def _say(message: str) -> None:
-    from pearl.lang.text import printable
 
     click.echo(f"pearl: {printable(message)}", err=True)

@@ -11,11 +11,11 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, choose, library_for, load, load_for, shared
 from pearl.cli.output import check_output, emit, emit_json
-from pearl.lang.text import counted
+from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.text import counted, printable, printable_lines
 
 if TYPE_CHECKING:
     from pearl.answer import Answer
-    from pearl.lang.source import Source
     from pearl.models.base import Model
 
 _T = TypeVar("_T")
@@ -35,7 +35,6 @@ def ask_command(document: str, question: str, given: Options) -> None:
     """
     from pearl.answer import context_for
     from pearl.api import ask
-    from pearl.lang.source import InputError, read_source
 
     if document == question == "-":
         raise InputError("Only one of the document and the question can be standard input.")
@@ -75,7 +74,6 @@ def plan_command(question: str, given: Options) -> None:
     to the planner."""
     from pearl.api import write_plan
     from pearl.lang.printer import print_plan
-    from pearl.lang.source import read_source
     from pearl.lint.render import terminal
     from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
@@ -131,7 +129,6 @@ def run_command(plan: str, document: str, given: Options) -> None:
     from pearl.api import run
     from pearl.lang.diagnostics import Severity
     from pearl.lang.parser import parse
-    from pearl.lang.source import InputError, read_source
     from pearl.lint.checker import check
     from pearl.lint.render import terminal
     from pearl.lint.render.json import as_object
@@ -175,7 +172,6 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
 
         emit_json(as_object(answer, document))
         return
-    from pearl.lang.text import printable, printable_lines
 
     if answer.notice:
         click.echo(answer.notice, err=True)

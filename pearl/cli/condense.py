@@ -14,6 +14,7 @@ import click
 from pearl.cli import Stopped
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_output, emit, emit_json, on_terminal, write
+from pearl.lang.source import InputError, read_source
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -65,7 +66,6 @@ def condense_command(
     rewrite plans that use the older names."""
     from pearl.lang.library import library_source, load_library, parse_library
     from pearl.lang.printer import print_library
-    from pearl.lang.source import InputError, read_source
     from pearl.lint.checker import Selection, check_library
     from pearl.lint.render import terminal
     from pearl.lint.render.report import Report

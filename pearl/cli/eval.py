@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.jobs import complain, do, job_settings
+from pearl.cli.batch import complain, do, job_settings
 from pearl.cli.options import Options, equipped, load, shared
 from pearl.cli.output import check_output, emit_json, write
+from pearl.lang.source import InputError
 from pearl.lang.text import counted
 
 if TYPE_CHECKING:
@@ -117,7 +118,6 @@ def eval_command(
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import side_by_side, write_lines
     from pearl.jobs.job import spent_in
-    from pearl.lang.source import InputError
     from pearl.models.routing import with_library
     from pearl.report.document import as_object
     from pearl.strategies.pearl import shipped_folder
@@ -210,7 +210,6 @@ def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demo
     """Those of a folder, and as they were before refinement where a method asks for it."""
     from pearl.evaluate.context import EXECUTE, Demonstrations
     from pearl.evaluate.methods.pearl import NO_REFINEMENT
-    from pearl.lang.source import InputError
     from pearl.mining.refine import UNREFINED
     from pearl.strategies.pearl import load_demonstrations, seed_demonstrations
 

@@ -11,6 +11,8 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_output, emit, emit_json
+from pearl.lang.source import read_source
+from pearl.lang.text import printable
 
 if TYPE_CHECKING:
     from pearl.lang.ast import Plan
@@ -49,8 +51,6 @@ def graph_command(plan: str, form: str, given: Options) -> None:
             return
     from pearl.lang.ast import DOCUMENT, step_refs
     from pearl.lang.parser import parse
-    from pearl.lang.source import read_source
-    from pearl.lang.text import printable
 
     parsed = parse(read_source(plan, "plan"))
     if parsed.broken or not parsed.plan.steps:

@@ -1,4 +1,4 @@
-"""``pearl lint``, ``fmt``, ``rule``, ``actions`` and ``grammar``: the language's own tools."""
+"""Tools of the language: ``pearl lint``, ``fmt``, ``rule``, ``actions``, ``grammar``, ``lsp``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, load, load_for, shared
 from pearl.cli.output import counting, emit, emit_json, on_terminal, show, write
+from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -60,7 +61,6 @@ def lint_command(
     found in them is kept below ~/.cache for the next time."""
     from pearl.cli.corpus import FEW, Checks, check_all
     from pearl.cli.inputs import each_input, selection_for
-    from pearl.lang.source import InputError
     from pearl.lint.render import RENDERERS
 
     form = "json" if given.as_json else form
@@ -102,7 +102,6 @@ def _fixed(
 ) -> Iterator[Input]:
     """Texts after their fixes, which are written; what cannot be fixed is refused before."""
     from pearl.cli.inputs import Kind, folder_of
-    from pearl.lang.source import InputError
     from pearl.lint.checker import fix
 
     for given in inputs:
@@ -217,7 +216,6 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given
 
     from pearl.cli.inputs import Kind, read_inputs
     from pearl.lang.printer import format_library, format_plan
-    from pearl.lang.source import InputError
 
     changed: list[str] = []
     unreadable: list[str] = []
@@ -277,7 +275,6 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given
 @shared("json")
 def rule_command(code: str, given: Options) -> None:
     """Explain the rule CODE (PRL201, or its name); without CODE, list all rules."""
-    from pearl.lang.source import InputError
     from pearl.lint.rules import RULES
 
     def summary(rule: Rule) -> dict[str, object]:
@@ -372,3 +369,40 @@ def grammar_command(steps: int, new_actions: int, form: str, given: Options) -> 
         emit_json({"form": form, "steps": steps, "new_actions": new_actions, "grammar": text})
     else:
         emit(text)
+
+
+@click.command("lsp", epilog="Example:  pearl lsp --library my.actions")
+@shared("library")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Only print what the server answers, for machines."
+)
+def lsp_command(as_json: bool, given: Options) -> None:
+    """Answer an editor on standard input and output: findings, fixes, completion, renaming.
+
+    Editors start it themselves (docs/editor.md). What a plan is checked with is what pearl lint
+    in its folder would take.
+    """
+    from pearl.cli.inputs import read_config, selection_for
+
+    try:
+        from pearl.lsp.server import ANSWERS, serve
+        from pearl.lsp.session import Settings
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        raise InputError("pearl lsp needs pygls: install it with pip install pygls.") from None
+    if as_json:
+        emit_json({"answers": sorted(ANSWERS)})
+        return
+    if sys.stdin is None or sys.stdout is None:
+        raise InputError("pearl lsp has no standard input: have an editor start it.")
+    if sys.stdin.isatty():
+        click.echo("pearl lsp waits for an editor on standard input; Ctrl-C ends it.", err=True)
+
+    def settings(folder: Path) -> Settings:
+        """As ``pearl lint`` has them in a folder."""
+        chosen = given.libraries or read_config(folder).library
+        return Settings(chosen, selection_for((), (), folder))
+
+    left = serve(settings)
+    raise click.exceptions.Exit(0 if left else 1)

@@ -11,6 +11,7 @@ import click
 
 from pearl.cli.options import Options, load, shared
 from pearl.cli.output import check_output, emit, emit_json, write
+from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, given: Options) -> N
     from pearl.lang.diagnostics import Severity
     from pearl.lang.migrate import migrate
     from pearl.lang.parser import parse
-    from pearl.lang.source import InputError, Source
     from pearl.lint.checker import check
     from pearl.lint.render.json import as_object
 
@@ -128,7 +128,6 @@ def _text(file: str, done: Sequence[_Rewritten]) -> str:
     """The file with its plans rewritten."""
     if not done[0].plan.row:
         return done[0].migrated.text
-    from pearl.lang.source import read_source
 
     lines = read_source(file, "plan").text.split("\n")
     for one in (one for one in done if one.migrated.changes):

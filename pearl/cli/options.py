@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pearl.lang.text import pattern
+from pearl.lang.source import Source, shipped_actions
+from pearl.lang.text import counted, pattern, printable
 
 if TYPE_CHECKING:
     from pearl.commaqa.search import SearchMode
     from pearl.evaluate.context import EvaluationContext
     from pearl.lang.library import Library
-    from pearl.lang.source import Source
     from pearl.models.base import Model
     from pearl.models.constraints import Mode
     from pearl.runtime.context import Policy
@@ -370,7 +370,6 @@ def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
         folder: whose project counts; by default the working folder's.
     """
     from pearl.lang.library import library_source, parse_library
-    from pearl.lang.text import counted, printable
 
     library = load_quietly(libraries, folder)
     for name in library.names:
@@ -398,7 +397,6 @@ def load_quietly(libraries: tuple[str, ...], folder: Path | None = None) -> Libr
 
 def own_libraries(source: Source, libraries: tuple[str, ...]) -> tuple[str, ...]:
     """The libraries that were named; where none was, a plan's own, if they ship."""
-    from pearl.lang.source import shipped_actions
 
     said = None if libraries else _OF_PLAN.match(source.text)
     names = tuple(one.strip() for one in said[1].split(",")) if said else ()

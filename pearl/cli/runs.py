@@ -14,7 +14,7 @@ import click
 from pearl.cli.inputs import open_existing, open_run
 from pearl.cli.options import Options, load_for, shared
 from pearl.cli.output import check_output, emit, emit_json, write
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -383,7 +383,6 @@ def trace_command(run: str, given: Options) -> None:
     The text is a plan: pearl lint checks it, pearl replay runs it again on its values.
     """
     from pearl.lang.printer import print_plan
-    from pearl.lang.source import Source
     from pearl.runtime.trace import read_trace
 
     if not run.strip():
@@ -435,7 +434,6 @@ def replay_command(recorded: str, given: Options) -> None:
     """Replay RECORDED: JSON lines with "plan", and with "step_outputs" and "open_answer" where
     there are any; a trace; or a run of the store (RUN, RUN/ID or last). Exits 1 if an answer
     differs."""
-    from pearl.lang.source import Source, read_source
     from pearl.runtime.replay import as_object, read_records, replay
 
     if _RUN.fullmatch(recorded) and not Path(recorded).exists():
