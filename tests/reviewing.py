@@ -21,10 +21,9 @@ from sqlalchemy import Engine
 from pearl.lang.library import load_library
 from pearl.review.folders import Folders, read_folders
 from pearl.review.pages import application
-from pearl.review.people import Admitted
+from pearl.review.people import Admitted, ReviewSession, Wanted, lay_out
 from pearl.review.queue import read_queue
 from pearl.review.serve import configured, listen
-from pearl.review.session import ReviewSession, Wanted, lay_out
 from pearl.store.database import open_database
 from tests.forks import Fork
 from tests.shell import command

@@ -21,8 +21,10 @@ from pearl.review.folders import create, demo_name, is_version, read_folders
 from pearl.review.pages import check_plan
 from pearl.review.people import (
     Person,
+    Wanted,
     admit,
     by_token,
+    deal,
     enter,
     everybody,
     hashed,
@@ -33,7 +35,6 @@ from pearl.review.people import (
 )
 from pearl.review.queue import Item, read_queue
 from pearl.review.runs import read_run, shorten_pieces
-from pearl.review.session import Wanted, deal
 from pearl.review.verdicts import (
     RecordedVerdict,
     Verdict,

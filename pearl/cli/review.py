@@ -19,8 +19,7 @@ from pearl.lang.text import counted, printable
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from pearl.review.people import Admitted
-    from pearl.review.session import ReviewSession
+    from pearl.review.people import Admitted, ReviewSession
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -104,10 +103,9 @@ def review_command(
         )
     from pearl.review.folders import read_folders
     from pearl.review.pages import application
-    from pearl.review.people import read_wanted
+    from pearl.review.people import ReviewSession, Wanted, lay_out, read_wanted
     from pearl.review.queue import read_queue
     from pearl.review.serve import address_of, is_loopback, listen, serve
-    from pearl.review.session import ReviewSession, Wanted, lay_out
     from pearl.store.database import address, open_database
 
     if no_tokens and not is_loopback(host):

@@ -24,9 +24,8 @@ from pearl.lang.source import InputError
 from pearl.lang.text import counted
 from pearl.lang.values import as_text
 from pearl.review import verdicts
-from pearl.review.people import Person, everybody, form_token, who_is
+from pearl.review.people import Person, ReviewSession, everybody, form_token, who_is
 from pearl.review.serve import RefusedError, check_form, read_form
-from pearl.review.session import ReviewSession
 from pearl.viewer.page import make_templates
 
 LONGEST_OUTPUT = 50_000

@@ -18,15 +18,16 @@ from pearl.lint.checker import check
 from pearl.review import people, verdicts
 from pearl.review.agreement import review_report
 from pearl.review.app import Page, Visit, back_to, make_app
+from pearl.review.people import ReviewSession
 from pearl.review.queue import LONGEST, Item
 from pearl.review.runs import read_run
-from pearl.review.serve import Guard, RefusedError, guarded, set_cookie
-from pearl.review.session import ReviewSession
+from pearl.review.serve import RefusedError, guarded, set_cookie
 from pearl.review.verdicts import Verdict, Version
 from pearl.viewer.plans import Line, picture, plain, plan_lines
 
 if TYPE_CHECKING:
     from starlette.responses import Response
+    from starlette.types import ASGIApp
 
 VISIT = 3600.0
 """Seconds for which the page of the entry is good."""
@@ -342,7 +343,7 @@ def _versions(visit: Visit, item: Item) -> dict[str, Any]:
     return {"item": item, "versions": versions, "demos": visit.session.folders.demos is not None}
 
 
-def application(session: ReviewSession, host: str, names: Sequence[str]) -> Guard:
+def application(session: ReviewSession, host: str, names: Sequence[str]) -> ASGIApp:
     """What answers, for a server on that address.
 
     Args:

@@ -8,7 +8,7 @@ import hmac
 import ipaddress
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -63,49 +63,6 @@ class RefusedError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
-
-
-@dataclass(frozen=True)
-class Guard:
-    """Lets requests through that were meant for this server, and adds `HEADERS` to every answer.
-
-    A page of another site may have its own name lead to this machine; what
-    its browser sends then names that site as the host, and is refused.
-
-    Args:
-        app: what answers.
-        names: names under which this server is reached, in lower case.
-        addresses: whether any address, which nobody else can own, will do.
-    """
-
-    app: ASGIApp
-    names: frozenset[str]
-    addresses: bool
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                ours = {name.encode(): value.encode() for name, value in HEADERS}
-                given = {name.lower(): value for name, value in message["headers"]}
-                added = [(name, value) for name, value in ours.items() if name not in given]
-                message["headers"] = [*message["headers"], *added]
-            await send(message)
-
-        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-        name = _name(hosts[0]) if len(hosts) == 1 else None
-        if name in self.names or (name and self.addresses and is_address(name)):
-            await self.app(scope, receive, with_headers)
-        else:
-            refusal = PlainTextResponse(
-                "This server is not reached under that name: start pearl review with --name.\n",
-                421,
-            )
-            await refusal(scope, receive, with_headers)
 
 
 def is_address(name: str) -> bool:
@@ -179,13 +136,6 @@ def set_cookie(response: Response, request: Request, name: str, key: str, life: 
     )
 
 
-def _name(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
-
-
 def listen(host: str, port: int) -> socket.socket:
     """Take a port.
 
@@ -231,8 +181,11 @@ def address_of(taken: socket.socket, host: str, names: Sequence[str]) -> str:
     return f"http://{shown}:{port}"
 
 
-def guarded(app: ASGIApp, host: str, names: Sequence[str]) -> Guard:
-    """What answers, behind its guard.
+def guarded(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
+    """Lets requests through that were meant for this server, and adds `HEADERS` to every answer.
+
+    A page of another site may have its own name lead to this machine; what
+    its browser sends then names that site as the host, and is refused.
 
     Args:
         app: what answers.
@@ -243,8 +196,35 @@ def guarded(app: ASGIApp, host: str, names: Sequence[str]) -> Guard:
     own = is_loopback(host)
     if not own:
         known |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-    # An address in numbers cannot be another site's name that leads here.
-    return Guard(app, frozenset(known), addresses=not own)
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                ours = {name.encode(): value.encode() for name, value in HEADERS}
+                given = {name.lower(): value for name, value in message["headers"]}
+                added = [(name, value) for name, value in ours.items() if name not in given]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        name = ""
+        with suppress(ValueError):
+            name = (urlsplit(f"//{hosts[0]}").hostname or "").lower() if len(hosts) == 1 else ""
+        # An address in numbers cannot be another site's name that leads here.
+        if name in known or (not own and is_address(name)):
+            await app(scope, receive, with_headers)
+        else:
+            refusal = PlainTextResponse(
+                "This server is not reached under that name: start pearl review with --name.\n",
+                421,
+            )
+            await refusal(scope, receive, with_headers)
+
+    return guard
 
 
 def configured(app: ASGIApp) -> uvicorn.Config:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -131,16 +131,8 @@ def save(connection: Connection, plan: str, person: int, verdict: Verdict) -> No
     if own and own[-1].verdict == verdict:
         return
     seen = bool(own) and len(own) < len(given)
-    row = {
-        "plan": plan,
-        "person": person,
-        "correct": verdict.correct,
-        "confidence": verdict.confidence,
-        "categories": json.dumps(verdict.categories),
-        "words": verdict.words,
-        "seen": seen,
-        "given": time.time(),
-    }
+    row = {"plan": plan, "person": person, **asdict(verdict), "seen": seen, "given": time.time()}
+    row["categories"] = json.dumps(verdict.categories)
     connection.execute(insert(review_verdicts), row)
 
 
@@ -219,11 +211,9 @@ def read_mappings(engine: Engine) -> list[MappedAnswer]:
     """What each person said last of each answer."""
     query = select(review_mappings).order_by(review_mappings.c.id)
     with reading(engine) as connection:
-        found = {
-            (row.plan, row.person): MappedAnswer(row.plan, row.person, row.option, row.chosen)
-            for row in connection.execute(query)
-        }
-    return list(found.values())
+        rows = connection.execute(query).all()
+    found = (MappedAnswer(row.plan, row.person, row.option, row.chosen) for row in rows)
+    return list({(one.plan, one.person): one for one in found}.values())
 
 
 _AT_ONCE = 400
@@ -261,7 +251,7 @@ class Version:
             store has it.
         demo: the name of the file it was sent to the demonstrations as;
             empty where it was not.
-        time: when it was made, in seconds since 1970.
+        made: when it was, in seconds since 1970.
     """
 
     plan: str
@@ -270,7 +260,7 @@ class Version:
     text: str
     file: str = ""
     demo: str = ""
-    time: float = 0.0
+    made: float = 0.0
 
 
 def edited(text: str) -> str:
@@ -318,10 +308,8 @@ def add_version(engine: Engine, item: Item, person: int, text: str, folders: Fol
             file = version_file(item.place, number) if item.place else None
             name = str(Path(item.name).with_name(file.name)) if file else ""
             version = Version(item.id, number, person, text, name, "", time.time())
-            row = {"plan": item.id, "number": number, "person": person, "text": text}
-            row |= {"file": name, "demo": "", "made": version.time}
             try:
-                connection.execute(insert(review_versions), row)
+                connection.execute(insert(review_versions), asdict(version))
             except IntegrityError:
                 # On a server another transaction may have taken the number since it was looked up.
                 continue
@@ -345,10 +333,7 @@ def read_versions(engine: Engine, plan: str | None = None) -> list[Version]:
     if plan is not None:
         query = query.where(table.c.plan == plan)
     with reading(engine) as connection:
-        return [
-            Version(row.plan, row.number, row.person, row.text, row.file, row.demo, row.made)
-            for row in connection.execute(query)
-        ]
+        return [Version(**row) for row in connection.execute(query).mappings()]
 
 
 def send_to_demos(engine: Engine, item: Item, version: Version, demos: Path) -> Version:
