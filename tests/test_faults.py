@@ -13,10 +13,10 @@ from tests.batches import Batch, held, write_batch
 
 def test_a_fifth_of_all_calls_goes_wrong(tmp_path: Path):
     with Stub(latency=0.01, faults=0.2, seed=3, stall=600, drip=1, prefix_cache=True) as stub:
-        books = Books(write_batch(tmp_path, 27, stub).to(options=("--max-wait", "2")), stub)
+        books = Books(write_batch(tmp_path, 18, stub).to(options=("--max-wait", "2")), stub)
         first, second = books.go(), books.go()
-    assert first.tried == 27
-    assert 0 < second.tried == sum(first.failed.values()) < 27
+    assert first.tried == 18
+    assert 0 < second.tried == sum(first.failed.values()) < 18
     assert second.answered > first.answered
     assert first.skipped
     assert first.vain
@@ -34,8 +34,8 @@ def test_an_endpoint_that_never_gives_a_usable_answer(tmp_path: Path):
 @pytest.mark.parametrize("kind", ["key", "quota"])
 def test_what_ends_everything_fails_nothing(tmp_path: Path, kind: str):
     """A quota that is used up is no question's fault: the rest waits for the next go."""
-    with Stub(latency=0.01, faults=0.06, faults_of=(kind,), seed=5) as stub:
-        batch = write_batch(tmp_path, 15, stub)
+    with Stub(latency=0.01, faults=0.1, faults_of=(kind,), seed=5) as stub:
+        batch = write_batch(tmp_path, 8, stub)
         done = batch.run()
         assert done.code == 1
         while done.code:
@@ -47,12 +47,12 @@ def test_what_ends_everything_fails_nothing(tmp_path: Path, kind: str):
 
 
 def test_a_bad_request_fails_its_question_only(tmp_path: Path):
-    with Stub(latency=0.01, faults=0.05, faults_of=("bad_request",), seed=5) as stub:
-        batch = write_batch(tmp_path, 15, stub)
+    with Stub(latency=0.01, faults=0.1, faults_of=("bad_request",), seed=5) as stub:
+        batch = write_batch(tmp_path, 12, stub)
         books = Books(batch, stub)
         first = books.go()
-        assert 0 < first.failed["request"] < 15
         assert first.failed.keys() == {"request"}
+        assert first.failed["request"] < 12
         while books.go().failed:
             pass
         finished(batch, stub)
