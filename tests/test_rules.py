@@ -202,6 +202,15 @@ def test_a_nested_call_gets_its_own_step() -> None:
     assert len(parse(fixed).plan.steps) == 2
 
 
+def test_a_line_is_mended_whatever_it_is_then_found_to_have() -> None:
+    line = "2. why = FIND_RESON(CTX, who, nonsense : Find why"
+    text = f'1. who = FIND_CHARACTER(CTX, "Mara")\n{line}\n'
+    assert said(text) == ["PRL103"]
+    fixed = fix(Source("x", text), library()).text
+    assert fixed == text.replace(" : Find", ") : Find")
+    assert {*said(fixed)} == {"PRL201", "PRL202"}
+
+
 def test_a_fix_that_would_do_harm_is_left_out() -> None:
     text = "1. a = FIND_CHARACTER(CTX, Brown) : x\n"
     assert fix(Source("x", text), library()).text == text

@@ -106,7 +106,8 @@ def fix(
 ) -> Source:
     """Apply the fixes of a plan's findings until none is left.
 
-    Fixes that would bring in an error, or leave more findings than there were, are not taken.
+    Fixes that would bring in an error, or leave more findings than there were, are not taken. What
+    a line that could not be read is found to have, once it can be, was there before.
 
     Args:
         source: the plan's text.
@@ -114,7 +115,8 @@ def fix(
         selection: which rules' fixes count.
         unsafe: also take fixes that guess at the meaning.
     """
-    found = check(parse(source), library, selection)
+    parsed = parse(source)
+    found = check(parsed, library, selection)
     for _ in range(_ROUNDS):
         fixes = [one.fix for one in found if one.fix and (unsafe or one.fix.safety is Safety.SAFE)]
         # All of them together, or else the first half that does no harm, down to a single one.
@@ -126,9 +128,11 @@ def fix(
             text, applied = apply_fixes(source.text, chosen)
             fixed = Source(source.name, text)
             if applied and text != source.text:
-                after = check(parse(fixed), library, selection)
-                if _errors(after) <= _errors(found) and len(after) <= len(found):
-                    source, found = fixed, after
+                mended = parse(fixed)
+                after = check(mended, library, selection)
+                none_new = _errors(after) <= _errors(found) and len(after) <= len(found)
+                if none_new or len(mended.broken) < len(parsed.broken):
+                    source, parsed, found = fixed, mended, after
                     break
             if len(chosen) > 1:
                 middle = len(chosen) // 2
