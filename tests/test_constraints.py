@@ -472,6 +472,15 @@ def test_strict_schemas_lose_keywords_and_no_fields():
     assert '"required": ["hop", "score"]' in text
 
 
+@pytest.mark.parametrize("form", SCHEMAS)
+def test_a_pattern_of_a_part_is_not_taken_for_the_whole(form: str):
+    """Replies are checked against it all the same."""
+    part, whole = {"pattern": r"\S"}, {"pattern": "^a+$"}
+    schema = json.dumps({"properties": {"pattern": part, "b": whole}})
+    sent = request_fields(Constraint(schema=schema, form=form))["response_format"]
+    assert sent["json_schema"]["schema"] == {"properties": {"pattern": {}, "b": whole}}
+
+
 SMALL = "FIND_PLACE(CTX, X) -> text : Find where X is\n"
 """A library with a grammar that fits few tokens."""
 

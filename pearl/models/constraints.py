@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -191,7 +192,7 @@ def request_fields(constraint: Constraint) -> dict[str, Any]:
     grammar, form = constraint.grammar, constraint.form
     if grammar is None:
         schema = json.loads(constraint.schema)
-        schema = _without(schema, _LOOSE) if form == "json_schema_strict" else schema
+        schema = _without(schema, _LOOSE if form == "json_schema_strict" else frozenset())
         named = {"name": "reply", "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": named}}
     match form:
@@ -213,12 +214,18 @@ def request_fields(constraint: Constraint) -> dict[str, Any]:
 
 
 def _without(schema: Any, keywords: frozenset[str]) -> Any:  # noqa: ANN401 - any JSON
+    """A schema without some keywords, and without patterns that match a part of a text.
+
+    Decoders take a pattern for the whole text (xgrammar), or do not take such a one (llama.cpp).
+    """
     if isinstance(schema, list):
         return [_without(one, keywords) for one in schema]
     if not isinstance(schema, dict):
         return schema
     named = schema.get("properties")
     kept = {name: _without(one, keywords) for name, one in schema.items() if name not in keywords}
+    if not re.fullmatch(r"\^.*\$", str(kept.get("pattern", "^$")), re.DOTALL):
+        del kept["pattern"]
     if isinstance(named, dict):
         # A field may have the name of a keyword.
         kept["properties"] = {name: _without(one, keywords) for name, one in named.items()}

@@ -63,7 +63,9 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
             answers = any(one.name == "ANSWER_FROM" for one in actions)
             return _messages("write_plan", call=call, actions=actions, answers=answers)
         case calls.NextStep():
-            return _messages("next_step", call=call, actions=_listing(call.library))
+            actions = _listing(call.library)
+            reads = any(param.name == DOCUMENT for one in actions for param in one.params)
+            return _messages("next_step", call=call, actions=actions, reads=reads)
         case calls.CorrectPlan():
             return _follow_up(call.write, call.reply, "correct_plan", call)
         case calls.ContinuePlan():
