@@ -281,7 +281,7 @@ GOLDEN: dict[str, Call] = {
         tuple(as_decomposition(parse(one).plan) for one in load_demonstrations("open_domain")[:2]),
         (('one = RETRIEVE("Who directed The Pier?", 3)', '["The Pier is by Ann Ash."]'),),
     ),
-    "next_step_on_a_document": NextStep("Why did she leave?", BRIEF),
+    "next_step_on_a_document": calls.NextStep("Why did she leave?", BRIEF),
     "execute_step_by_example": ExecuteStep(
         None,
         load_library("letters_by_example").actions["ITEM"],
