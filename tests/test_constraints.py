@@ -477,7 +477,7 @@ def test_a_pattern_of_a_part_is_not_taken_for_the_whole(form: str):
     """Replies are checked against it all the same."""
     part, whole = {"pattern": r"\S"}, {"pattern": "^a+$"}
     schema = json.dumps({"properties": {"pattern": part, "b": whole}})
-    sent = request_fields(Constraint(schema=schema, form=form))["response_format"]
+    sent = constraints.request_fields(Constraint(schema=schema, form=form))["response_format"]
     assert sent["json_schema"]["schema"] == {"properties": {"pattern": {}, "b": whole}}
 
 
