@@ -552,26 +552,20 @@ def claims(folder: Path, server: Server, *options: str) -> Result:
     )  # fmt: skip
 
 
-def test_failed_questions_count_in_the_form_and_are_timed(tmp_path: Path):
+def test_failed_questions_count_in_the_form_and_the_seconds_of_a_run_are_its_own(tmp_path: Path):
     def script(body: dict[str, Any]) -> str:
         asked = str(body["messages"])
         return "I refuse" if "Claim 1." in asked else json.dumps({"answer": "SUPPORTS"})
 
     with Server(script) as server:
-        told = claims(tmp_path, server, "--json").json
+        told = claims(tmp_path, server, "--json", "--concurrency", "1").json
     found = {one.id: one.measures for one in results(tmp_path)["normal"]}
     assert {name: one["format"] for name, one in found.items()} == {"0": 1, "1": 0, "2": 1, "3": 1}
-    assert all("seconds" in one for one in found.values())
     assert "exact_match" not in found["1"]
     assert (told["exact_match"], told["format"]) == (0.75, 0.75)
-
-
-def test_the_seconds_of_a_run_are_its_own(tmp_path: Path):
-    with Server([json.dumps({"answer": "SUPPORTS"})]) as server:
-        told = claims(tmp_path, server, "--json", "--concurrency", "1").json
-    measured = [one.measures["seconds"] for one in results(tmp_path)["normal"]]
-    assert told["seconds"] >= sum(measured) > 0
-    assert told["seconds_a_question"] == pytest.approx(sum(measured) / 4)
+    seconds = [one["seconds"] for one in found.values()]
+    assert told["seconds"] >= sum(seconds) > 0
+    assert told["seconds_a_question"] == pytest.approx(sum(seconds) / 4)
 
 
 def shipped() -> list[str]:

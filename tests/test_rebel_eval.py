@@ -17,13 +17,10 @@ from aiohttp import web
 from pearl.evaluate.context import Demonstrations, ToolFile, load_tool_file, make_context
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.job import trial_tasks
-from pearl.evaluate.report import spending_blocks, spending_rows
-from pearl.evaluate.results import Evaluation, Result, read_evaluation
+from pearl.evaluate.results import read_evaluation
 from pearl.lang.library import load_library
 from pearl.lang.source import InputError, Source
-from pearl.models.base import Usage
 from pearl.models.embeddings import TfIdf
-from pearl.report.document import Table
 from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.calls import Caller, Entry, Journal
 from pearl.runtime.executor import Frame
@@ -224,25 +221,6 @@ def test_tools_and_embedding_decide_what_is_kept_of_rebel_alone():
 
     assert len(set(keys(["rebel"]))) == 3
     assert len(set(keys(["zero-shot"]))) == 1
-
-
-def test_a_report_has_the_seconds_of_a_question_where_an_endpoint_was_asked():
-    def results(*seconds: float | None) -> Evaluation:
-        found = tuple(
-            Result("rebel", str(at), calls=1, usage=Usage(10, 2),
-                   measures={} if one is None else {"seconds": one})
-            for at, one in enumerate(seconds)
-        )  # fmt: skip
-        return Evaluation("t", (), ("rebel",), {"": len(found)}, found)
-
-    assert spending_rows(results(1.0, 3.0, None))[0]["seconds"] == 2.0
-    assert spending_rows(results(None))[0]["seconds"] is None
-    [table, _] = spending_blocks(results(1.0, 3.0))
-    assert isinstance(table, Table)
-    assert "Seconds: from a question's beginning" in table.note
-    [table, _] = spending_blocks(results(None))
-    assert isinstance(table, Table)
-    assert "Seconds" not in table.note
 
 
 # --- trees of frames ---

@@ -316,8 +316,10 @@ class TestSummary:
         assert any("No tokens were reported" in one for one in said)
         assert "Calls against accuracy" in titles(report)
         timed = [replace(row, measures={"seconds": 3.0}) for row in rows]
-        table = titled(summarise(evaluation(*timed)), "Calls, tokens")
+        table = titled(summarise(evaluation(*timed, result("direct", 1, calls=1))), "Calls, tokens")
         assert (table.columns[-1].title, table.rows[0][-1]) == ("seconds", "3.0 s")
+        assert "Seconds: from a question's beginning" in table.note
+        assert "Seconds" not in titled(report, "Calls, tokens").note
 
     def test_accuracy_by_size_of_the_library(self):
         rows = [result(f"pearl@{size}", 0) for size in (140, 1, 20)]

@@ -98,9 +98,7 @@ class _Asking:
         return reason
 
     def _about(self, theory: Theory, things: Sequence[str]) -> _Row | str:
-        """The row of a theory asked about some things, one a leaf, without its id; or why there is
-        none.
-        """
+        """The row of a theory asked about some things, but for its id; or why there is none."""
         answers: list[Value] = []
         facts: dict[str, None] = {}
         for call in theory.calls:

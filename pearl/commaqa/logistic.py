@@ -163,11 +163,7 @@ _START, _END = ("start",), ("end",)
 
 
 class LogisticScorer:
-    """Proposes hops by the words that tell of them (a `Scorer`).
-
-    Args:
-        model: what was learned; nothing is proposed where it has no classifiers.
-    """
+    """Proposes hops by the words that tell of them (a `Scorer`); none without classifiers."""
 
     def __init__(self, model: Model) -> None:
         self.model = model

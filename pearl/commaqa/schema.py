@@ -283,9 +283,7 @@ _FORMS: Mapping[str, tuple[Callable[[Any], object], str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table of a schema that is read a key at a time: its file, its place as
-    ``relations.composed``.
-    """
+    """A table of a schema, read a key at a time; its place is as ``relations.composed``."""
 
     path: str
     place: str
@@ -412,11 +410,9 @@ _SYLLABLES = (
 
 
 def invented(seed: str, taken: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Words in small letters that are no two the same.
+    """Words in small letters, no two the same and none of those ``taken``.
 
-    Args:
-        seed: the same gives the same words, on any machine.
-        taken: words that must not come, in small letters.
+    The same seed gives the same words, on any machine.
     """
     random = Random(seed)  # noqa: S311 - names, not secrets
     seen = set(taken)

@@ -199,8 +199,8 @@ def divided(
     """Which theories training and development questions are made of, and which test questions.
 
     In a split that holds pairs out, a test question has at least one of them and no training
-    question has any, while every ask and every piece of a test question also comes in training.
-    In one that names kinds, training has those alone, and so has the test, but for its own.
+    question has any, while every ask and every piece of a test question also comes in training. In
+    one that names kinds, training has those alone, and so has the test, but for its own.
 
     Raises:
         InputError: there is no such split, or it does not hold what it says.

@@ -140,20 +140,12 @@ class LanguageModelScorer:
                 self.caller,
                 FillSchema(schema, inputs, grammar=_replies(self.library, hops, self.width)),
                 path,
-                lambda data: _problems(data, hops),
+                lambda data: _read(data, hops)[1],
             )
         except SchemaError:
             # What was tried so far is a dead end; the search goes on elsewhere.
             return ()
-        candidates: list[Candidate] = []
-        for one in reply["candidates"]:
-            try:
-                hop = _next_hop(one["hop"], hops)
-            except HopError:
-                continue
-            if one["score"] > 0:
-                candidates.append(Candidate(math.log(one["score"]), hop))
-        return candidates
+        return _read(reply, hops)[0]
 
 
 def _questions(language: Language) -> Iterator[str]:
@@ -219,15 +211,19 @@ def _steps_so_far(hops: Sequence[Hop], answers: Sequence[Value]) -> str:
     return "\n".join(lines) or "none yet"
 
 
-def _problems(reply: dict[str, Any], hops: tuple[Hop, ...]) -> Sequence[str]:
-    """What is wrong with every candidate; nothing where one can be used."""
+def _read(reply: dict[str, Any], hops: tuple[Hop, ...]) -> tuple[list[Candidate], Sequence[str]]:
+    """The candidates that can be used; and what is wrong with every one, where none can."""
+    candidates: list[Candidate] = []
     problems: list[str] = []
     for at, one in enumerate(reply["candidates"]):
         try:
-            _next_hop(one["hop"], hops)
+            hop = _next_hop(one["hop"], hops)
         except HopError as error:
             problems.append(f"candidates.{at}: {error}")
-    return problems if len(problems) == len(reply["candidates"]) else ()
+            continue
+        if one["score"] > 0:
+            candidates.append(Candidate(math.log(one["score"]), hop))
+    return candidates, problems if len(problems) == len(reply["candidates"]) else ()
 
 
 def _next_hop(text: str, hops: tuple[Hop, ...]) -> Hop | None:

@@ -157,6 +157,24 @@ class PlanningSetup:
     library: Library
     demonstrations: tuple[Demonstration, ...] = ()
 
+    @property
+    def about(self) -> tuple[str, str, str, str]:
+        """As a table of a report says it.
+
+        The library, how many actions it has beside the builtins, how many demonstrations are
+        shown, and who carries out its actions: ``builtin``, ``by example``, both, or the model.
+        """
+        common, actions = builtins(), self.library.actions.values()
+        kinds = {
+            "builtin": any(one.is_builtin and one.name not in common for one in actions),
+            "by example": any(
+                isinstance(one.body, Prompt) and one.body.examples for one in actions
+            ),
+        }
+        handled_by = " and ".join(kind for kind, there in kinds.items() if there) or "model"
+        own, shown = own_actions(self.library), len(self.demonstrations)
+        return ", ".join(self.library.names), f"{own:,}", f"{shown:,}", handled_by
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationContext(Settings):
@@ -326,29 +344,9 @@ def setups_in_use(methods: Sequence[Method], shared: EvaluationContext) -> dict[
 
 def planned_with(
     methods: Sequence[Method], shared: EvaluationContext
-) -> dict[str, tuple[str, ...]]:
-    """What each method that is shown a library works with, as a table of a report says it.
-
-    By method: its library, how many actions it has beside the builtins, how many demonstrations are
-    shown, and who carries out its handlers.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for name, names in setups_in_use(methods, shared).items():
-        setup = shared.setups[name]
-        own, shown = own_actions(setup.library), len(setup.demonstrations)
-        row = (", ".join(setup.library.names), f"{own:,}", f"{shown:,}", handled_by(setup.library))
-        found |= dict.fromkeys(names, row)
-    return {method.name: found[method.name] for method in methods if method.name in found}
-
-
-def handled_by(library: Library) -> str:
-    """Who carries out a library's actions: ``builtin``, ``by example``, both, or the model."""
-    common, actions = builtins(), library.actions.values()
-    kinds = {
-        "builtin": any(one.is_builtin and one.name not in common for one in actions),
-        "by example": any(isinstance(one.body, Prompt) and one.body.examples for one in actions),
-    }
-    return " and ".join(kind for kind, there in kinds.items() if there) or "model"
+) -> dict[str, tuple[str, str, str, str]]:
+    """What each method that is shown a library works with (`PlanningSetup.about`), by method."""
+    return {one.name: shared.setup(one.setup).about for one in methods if one.setup}
 
 
 def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[list[str]]:
@@ -357,11 +355,10 @@ def describe(methods: Sequence[Method], shared: EvaluationContext) -> Iterator[l
     users = setups_in_use(methods, shared)
     for name, names in users.items():
         of = "" if name == LIBRARY or len(users) == 1 else f" of {', '.join(names)}"
-        setup = shared.setups[name]
-        own = own_actions(setup.library)
-        libraries = ", ".join(setup.library.names)
-        yield [f"library{of}", f"{libraries}, {counted(own, 'action')}"]
-        yield [f"demonstrations{of}", f"{len(setup.demonstrations):,}"]
+        libraries, _, shown, _ = shared.setups[name].about
+        own = counted(own_actions(shared.setups[name].library), "action")
+        yield [f"library{of}", f"{libraries}, {own}"]
+        yield [f"demonstrations{of}", shown]
     search = shared.search if any(name.startswith("tmn") for name in names_of) else None
     retriever = shared.retriever
     facts = {

@@ -191,15 +191,9 @@ def trial_tasks(
 ) -> Iterator[Task[Trial]]:
     """A task for each method and question, those of one document together.
 
-    Its key has what decides the row, and so the gold in all its forms: a
-    question that was mended is asked and scored anew.
-
-    Args:
-        examples: the questions.
-        methods: names; `REASON_LABELS` is one of them where questions are to
-            be labelled.
-        shared: what the methods share.
-        dataset: the data set's name, by whose rules answers are scored.
+    Its key has what decides the row, and so the gold in all its forms and the data set, by whose
+    rules answers are scored: a question that was mended is asked and scored anew. Where questions
+    are to be labelled, `REASON_LABELS` is one of the methods.
     """
     digests = {name: shared.digest(name) for name in methods}
     position = 0

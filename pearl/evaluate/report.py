@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -95,8 +96,7 @@ def summarise(evaluation: Evaluation) -> Report:
     return Report(evaluation.title, evaluation.about, shown)
 
 
-def _two_digits(value: float | None) -> str:
-    return number(value, 2)
+_two_digits = partial(number, digits=2)
 
 
 def _money(dollars: float | None) -> str:
@@ -343,17 +343,15 @@ def plan_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
         for at in range(max(map(len, tops.values())))
     ]
     fields = counts(rank="rank")
-    fields += method_fields(evaluation, tops, _used, "left")
+    fields += method_fields(
+        evaluation, tops, lambda action: f"{action['action']} {action['steps']:,}", "left"
+    )
     yield build("Most used actions, with the steps that call them", fields, ranks)
     # Of the method with most plans; of several such, the first.
     method = max(rows, key=lambda row: row["plans"])["method"]
     bars = tuple(Point(action, float(count)) for action, count in tops[method])
     title = f"Most used actions of {evaluation.name_of(method)}"
     yield Chart("bars", title, (Series("", bars),), "steps that call them", digits=0)
-
-
-def _used(action: Row) -> str:
-    return f"{action['action']} {action['steps']:,}"
 
 
 NO_TOKENS = (

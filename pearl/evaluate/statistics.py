@@ -119,12 +119,11 @@ def _bootstrap(scores: Sequence[float]) -> Interval:
 
 
 def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> Paired | None:
-    """Compare two methods, by their scores, on the questions that both have; None where they have
-    none.
+    """Compare two methods, by their scores, on the questions that both have.
 
     Where all scores are 0 or 1, by McNemar's test in its exact form: a binomial test on the
     questions that one of the two alone has right. Else by a permutation test that flips the signs
-    of the differences at random.
+    of the differences at random. None where they have no question in common.
     """
     pairs = [(score, second[key]) for key, score in first.items() if key in second]
     if not pairs:

@@ -15,8 +15,7 @@ from itertools import pairwise, takewhile
 
 from pearl.evaluate.accuracy import method_rows, method_table
 from pearl.evaluate.datasets.base import Example, one_line
-from pearl.evaluate.datasets.multihop import Fact, MultiHop, best
-from pearl.evaluate.metrics import bare, compare_sets
+from pearl.evaluate.datasets.multihop import Fact, MultiHop, bare, best, compare_sets
 from pearl.evaluate.results import Evaluation, Result
 from pearl.report.document import Table, counts, figure, percent
 from pearl.runtime.calls import FITTED, Entry

@@ -33,11 +33,7 @@ _MARKS = "abcdefghijklmnopqrstuvwxyz"
 Style = Callable[[str], str]
 
 
-def _plain(text: str) -> str:
-    return text
-
-
-def render(report: Report, width: int = WIDTH, bold: Style = _plain, dim: Style = _plain) -> str:
+def render(report: Report, width: int = WIDTH, bold: Style = str, dim: Style = str) -> str:
     """The report as text.
 
     Args:

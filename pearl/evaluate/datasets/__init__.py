@@ -86,13 +86,9 @@ def choose_examples(
 def drawn(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
     """Questions drawn at random, in their order; the same ones for the same seed.
 
-    Each split has its share of them, and in it each kind that the data set tells apart first, as
-    Celebrities' categories: rounded down, and the questions that are left go to the largest rests.
-
-    Args:
-        examples: those there are.
-        count: how many; all of them where there are no more.
-        seed: of the draw.
+    All of them where there are no more. Each split has its share of them, and in it each kind that
+    the data set tells apart first, as Celebrities' categories: rounded down, and the questions that
+    are left go to the largest rests.
     """
     strata: dict[object, list[int]] = {}
     for at, one in enumerate(examples):

@@ -51,8 +51,8 @@ class Dataset:
         name: as on the command line.
         title: as in a report.
         read: every example of a file, given a folder of documents, which is
-            empty where they are the file's own. Raises `InputError` where it
-            cannot be used.
+            empty where they are the file's own, and which most files have no use for. Raises
+            `InputError` where the file cannot be used.
         score: of an answer, from 0 to 1; an example without an answer has
             none to score, and counts as 0.
         where: where the data come from, for whoever has none.

@@ -23,8 +23,7 @@ from pearl.evaluate.datasets.base import (
     reader,
     text_of,
 )
-from pearl.evaluate.datasets.multihop import MultiHop, contains, measures
-from pearl.evaluate.metrics import normalise
+from pearl.evaluate.datasets.multihop import MultiHop, contains, measures, normalise
 from pearl.lang.source import InputError
 
 LABELS = ("SUPPORTS", "REFUTES")
@@ -85,19 +84,27 @@ FEVER = Dataset(
 def read_celebrities(path: str, folder: str = "") -> Iterator[Example]:
     """Every question of a file. There is no document.
 
-    Args:
-        path: an object whose ``data`` is a list, that list, or one object a
-            line, with ``Question``, ``Answer`` (a list: any of them is right)
-            and ``category``.
-        folder: not used.
-
-    Raises:
-        InputError: the file cannot be used.
+    The file is an object whose ``data`` is a list, that list, or one object a line, with
+    ``Question``, ``Answer`` (a list: any of them is right) and ``category``.
     """
     rows = read_objects(path, "file as Compositional Celebrities is published", "data")
     # The published rows have no ids.
     for number, (where, row) in enumerate(rows, 1):
-        yield _celebrity(row, str(number), where)
+        value = row.get("Answer", [])
+        answers = value if isinstance(value, list) else [value]
+        if not all(isinstance(gold, str | int | float) and str(gold).strip() for gold in answers):
+            raise InputError(
+                f"{where}: Answer is to be a list of texts or numbers, none of them empty."
+            )
+        gold, *aliases = [one_line(str(answer)) for answer in answers] or [""]
+        yield Example(
+            str(number),
+            text_of(row, "Question", where),
+            NO_DOCUMENT,
+            gold=gold,
+            labels=label("category", row.get("category")),
+            data=MultiHop(aliases=tuple(aliases)),
+        )
 
 
 def score_celebrity(example: Example, answer: str) -> float:
@@ -107,24 +114,6 @@ def score_celebrity(example: Example, answer: str) -> float:
     and F1, beside it, do not count what an answer holds by the way.
     """
     return contains(example, answer)
-
-
-def _celebrity(row: dict[str, Any], name: str, where: str) -> Example:
-    value = row.get("Answer", [])
-    answers = value if isinstance(value, list) else [value]
-    if not all(isinstance(gold, str | int | float) and str(gold).strip() for gold in answers):
-        raise InputError(
-            f"{where}: Answer is to be a list of texts or numbers, none of them empty."
-        )
-    gold, *aliases = [one_line(str(answer)) for answer in answers] or [""]
-    return Example(
-        name,
-        text_of(row, "Question", where),
-        NO_DOCUMENT,
-        gold=gold,
-        labels=label("category", row.get("category")),
-        data=MultiHop(aliases=tuple(aliases)),
-    )
 
 
 CELEBRITIES = Dataset(

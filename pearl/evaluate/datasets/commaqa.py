@@ -18,17 +18,10 @@ from pearl.lang.values import Value, canonical_json, from_json, to_json
 
 
 def read(path: str, folder: str = "") -> Iterator[Example]:
-    """Every question of a file of worlds; what is known of its world goes with it.
+    """Every question of a file of worlds, a world a line; what is known of its world goes with it.
 
     Gold decompositions are left out: a method has the agents, and not the way. The facts that an
     answer rests on stay, for the baseline that reads them.
-
-    Args:
-        path: JSON lines, a world each, as CommaQA publishes them.
-        folder: not used.
-
-    Raises:
-        InputError: the file cannot be used.
     """
     for number, world in enumerate(read_worlds(path), 1):
         questions = (replace(one, hops=(), answers=()) for one in world.questions)

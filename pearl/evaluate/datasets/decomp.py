@@ -30,14 +30,8 @@ _PUBLISHED = "give a file as DecomP publishes it."
 def read(path: str, folder: str = "") -> Iterator[Example]:
     """Every question of a file in DecomP's form.
 
-    Args:
-        path: a JSON object whose values have ``qa_pairs``, each with
-            ``question``, ``query_id`` and ``answer``, whose ``spans`` are the
-            right answer.
-        folder: not used.
-
-    Raises:
-        InputError: the file cannot be used.
+    The file is a JSON object whose values have ``qa_pairs``, each with ``question``, ``query_id``
+    and ``answer``, whose ``spans`` are the right answer.
     """
     pairs = [pair for _, group in _read_groups(path) for pair in group["qa_pairs"]]
     seen: set[str] = set()
@@ -57,13 +51,8 @@ def read(path: str, folder: str = "") -> Iterator[Example]:
 def read_passages(path: str, folder: str = "") -> Iterator[Example]:
     """Every question of a file, those of one passage together.
 
-    Args:
-        path: as `read` takes it; the values have a ``passage`` too, and the
-            ``spans`` are in no order.
-        folder: not used.
-
-    Raises:
-        InputError: the file cannot be used.
+    The file is as `read` takes it; the values have a ``passage`` too, and the ``spans`` are in no
+    order.
     """
     seen: set[str] = set()
     for group_name, group in _read_groups(path):

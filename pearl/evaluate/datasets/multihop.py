@@ -15,7 +15,9 @@ stands among the paragraphs is told by their spans.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import string
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -30,13 +32,16 @@ from pearl.evaluate.datasets.base import (
     text_of,
     texts_of,
 )
-from pearl.evaluate.metrics import Scores, compare, compare_spans
 from pearl.lang.source import InputError, Source, Span
 from pearl.retrieval.terms import sentences as split_sentences
 
 METHODS = ("normal", "cot", "sp-cot", "react", "fsm1", "fsm2", "rebel")
 """The methods that such questions are tried with where none is named."""
 
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_WHOLE = frozenset(("yes", "no", "noanswer"))
+"""Answers that are right or wrong as a whole."""
 _UNTITLED = "–"
 _LIKE_A_HEADING = re.compile(r"#{1,6}(?!\S)")
 
@@ -134,6 +139,71 @@ def compose(
         text += "" if text.endswith("\n") else "\n\n"
         composed.append(Paragraph(one_line(title), tuple(placed), number))
     return Source(name, text), tuple(composed)
+
+
+# Short answers compared with the right ones, as the data sets' own scripts do it. HotpotQA's is the
+# one that 2WikiMultihopQA and MuSiQue took over; where theirs differ, the functions say so.
+
+
+class Scores(NamedTuple):
+    """How near something found is to what is right; each from 0 to 1."""
+
+    exact_match: float
+    precision: float
+    recall: float
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall; 0 where both are 0."""
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+    def jointly(self, other: Scores) -> Scores:
+        """Both at once: the products (HotpotQA, section 5.2)."""
+        return Scores(*(own * others for own, others in zip(self, other, strict=True)))
+
+
+def bare(text: str) -> str:
+    """A text in lower case, without ASCII punctuation, with one space for white space."""
+    return " ".join(text.lower().translate(_PUNCTUATION).split())
+
+
+def normalise(answer: str) -> str:
+    """An answer as it is compared: `bare`, and without articles."""
+    return " ".join(_ARTICLES.sub(" ", bare(answer)).split())
+
+
+def compare(answer: str, gold: str) -> Scores:
+    """An answer's words beside those of the right one (HotpotQA's ``f1_score``).
+
+    Yes, no and noanswer share nothing with any other answer. Repeated words
+    count as often as both have them.
+    """
+    said, wanted = normalise(answer), normalise(gold)
+    if said != wanted and {said, wanted} & _WHOLE:
+        return Scores(0.0, 0.0, 0.0)
+    found = compare_spans(answer, gold)
+    return found if said and wanted else Scores(found.exact_match, 0.0, 0.0)
+
+
+def compare_spans(answer: str, gold: str) -> Scores:
+    """`compare` as MuSiQue's script does it (SQuAD's).
+
+    Yes and no are words like others, and two answers without words are equal.
+    """
+    said, wanted = normalise(answer).split(), normalise(gold).split()
+    exact = float(said == wanted)
+    if not said or not wanted:
+        return Scores(exact, exact, exact)
+    common = (Counter(said) & Counter(wanted)).total()
+    return Scores(exact, common / len(said), common / len(wanted))
+
+
+def compare_sets(found: Set[Any], gold: Set[Any]) -> Scores:
+    """Supporting facts, or triples, beside the right ones (HotpotQA's ``update_sp``)."""
+    right = len(found & gold)
+    precision = right / len(found) if found else 0.0
+    return Scores(float(found == gold), precision, right / len(gold) if gold else 0.0)
 
 
 def golds(example: Example) -> tuple[str, ...]:

@@ -13,14 +13,8 @@ from pearl.lang.source import InputError, Source
 def read(path: str, folder: str = "") -> Iterator[Example]:
     """Every question of a file, those of one document together.
 
-    Args:
-        path: JSON lines with ``id``, ``question``, ``document``, ``gold`` and,
-            for multiple choice, ``options``.
-        folder: where documents are; empty for the file's own.
-
-    Raises:
-        InputError: a question or its document cannot be used, or it has no
-            gold answer.
+    A row has ``id``, ``question``, ``document``, ``gold`` and, for multiple choice, ``options``.
+    One without a question or a gold answer cannot be used.
     """
     index = read_index(path, folder)
     document: tuple[str, Source] | None = None

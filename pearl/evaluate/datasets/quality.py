@@ -22,19 +22,11 @@ LONG = 3.0
 
 
 def read(path: str, folder: str = "") -> Iterator[Example]:
-    """Every question of a file, one article a line.
+    """Every question of a file of JSON lines, an article each with its ``questions``.
 
-    A question's split is what its row says (``pearl_subset``). Else it
-    follows from its context score, the mean of what the annotators said
-    (``untimed_eval2_context``: 1 for a sentence or two, 4 for most or all of
-    the article): long from 3, short below. Without either it is ``other``.
-
-    Args:
-        path: JSON lines, an article each with its ``questions``.
-        folder: not used.
-
-    Raises:
-        InputError: a line cannot be used.
+    A question's split is what its row says (``pearl_subset``). Else it follows from its context
+    score, the mean of what the annotators said (``untimed_eval2_context``: 1 for a sentence or two,
+    4 for most or all of the article): long from 3, short below. Without either it is ``other``.
     """
 
     def placed() -> Iterator[tuple[str, Example]]:

@@ -92,18 +92,11 @@ def _evidence(example: Example, finished: Finished, session: Session) -> Mapping
     found = [finished.values[step.name] for step in steps if step.action == "SEARCH"]
     told = field_of(reviews[-1], "triples") if reviews else None
     triples = [_texts(triple) for triple in told] if isinstance(told, list) else []
-    quotes = (
-        [field_of(reviews[-1], "supporting_facts")]
-        if reviews
-        else [field_of(record, "evidence") for record in found]
-    )
-    return supported(
-        example,
-        finished.text,
-        [sentence for each in quotes for sentence in sentences(each)],
-        triples if reviews else None,
-        session.journal.entries,
-    )
+    quotes = [field_of(one, "supporting_facts") for one in reviews[-1:]]
+    quotes = quotes or [field_of(record, "evidence") for record in found]
+    said = [sentence for each in quotes for sentence in sentences(each)]
+    known = triples if reviews else None
+    return supported(example, finished.text, said, known, session.journal.entries)
 
 
 def recall(example: Example, titles: Sequence[str]) -> Mapping[str, float]:

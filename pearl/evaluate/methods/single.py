@@ -83,18 +83,17 @@ PAPER = ((0, 1, 2, 3), (3, 2, 1, 0), (2, 3, 0, 1), (1, 0, 3, 2))
 """The orders of four options (PEARL, appendix)."""
 
 
-def orders_of(options: Sequence[str], count: int = 4) -> tuple[tuple[int, ...], ...]:
-    """Orders in which every option stands at each place once, as far as the count goes.
+def orders_of(options: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """Four orders at most in which every option stands at each place once.
 
     Returns:
         For each order the options' places in the first one.
     """
     size = len(options)
     if size == len(PAPER):
-        return PAPER[:count]
-    return tuple(
-        tuple((at + turn) % size for at in range(size)) for turn in range(min(count, size))
-    )
+        return PAPER
+    turns = range(min(len(PAPER), size))
+    return tuple(tuple((at + turn) % size for at in range(size)) for turn in turns)
 
 
 async def _chosen(reply: str, options: Sequence[str], question: str, caller: Caller) -> int | None:

@@ -93,8 +93,10 @@ def lacks_facts(_: EvaluationContext, example: Example) -> str:
 
 
 def searched(entries: Iterable[Entry]) -> Mapping[str, float]:
-    """What a search took, whether it came to an answer or not: ``agent_calls``, how many of them no
-    agent could read, and ``hops_tried``; nothing where the run's journal has no search.
+    """What a search took, by a run's journal, whether it came to an answer or not.
+
+    ``agent_calls``, how many of them no agent could read, and ``hops_tried``; nothing where nothing
+    was searched.
     """
     found: Mapping[str, int] = next((one.value for one in entries if one.path == SEARCH), {})
     return {name: float(count) for name, count in found.items() if name != "hops"}
