@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -196,9 +197,8 @@ def from_row(row: Mapping[str, Any]) -> Result:
     for key in ("method", "id"):
         if key not in row:
             raise InputError(f"{key} is missing: give it.")
-    known = [one.name for one in fields(Result)]
     for key in row:
-        if key not in known:
+        if key not in _TYPES[Result]:
             raise InputError(f"{_quoted(key)} is no key of a result: leave it out.")
     result = Result(**_arguments(Result, row))
     if not 0 <= result.score <= 1:
@@ -212,17 +212,20 @@ def write_lines(evaluation: Evaluation) -> Iterator[str]:
     A stray row stands after the results, as ``{"stray": {…}}``.
     """
     yield _line({"evaluation": {key: getattr(evaluation, key) for key in _HEAD}})
-    yield from (_line(asdict(result)) for result in evaluation.results)
-    yield from (_line({"stray": asdict(stray)}) for stray in evaluation.strays)
+    keys = _TYPES[Result]
+    for result in evaluation.results:
+        yield _line({key: getattr(result, key) for key in keys})
+    for stray in evaluation.strays:
+        yield _line({"stray": stray})
 
 
 def _line(row: dict[str, Any]) -> str:
-    text = json.dumps(row, ensure_ascii=False)
+    text = json.dumps(row, ensure_ascii=False, default=asdict)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
         # Half a surrogate pair cannot be written as UTF-8, and is to come back as it was.
-        text = json.dumps(row)
+        text = json.dumps(row, default=asdict)
     return text + "\n"
 
 
@@ -316,13 +319,23 @@ _WORDS: Mapping[str, str] = {
 """What a field is to be, by its type as it is declared."""
 
 
-def _arguments(kind: type[Result | Evaluation], data: Mapping[str, Any]) -> dict[str, Any]:
+_TYPES: Mapping[type, Mapping[str, Any]] = {
+    kind: get_type_hints(kind) for kind in (Result, Evaluation)
+}
+
+
+@cache
+def _parts(kind: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401 - any type
+    return get_origin(kind), get_args(kind)
+
+
+def _arguments(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """JSON data by field, as the types of the fields have it.
 
     Raises:
         InputError: the data of a field are of another type; the message begins with its name.
     """
-    types, found = get_type_hints(kind), {}
+    types, found = _TYPES[kind], {}
     for key, value in data.items():
         try:
             found[key] = _read(types[key], value)
@@ -337,15 +350,20 @@ def _read(kind: Any, data: Any) -> Any:  # noqa: ANN401 - any type, and any JSON
     Raises:
         TypeError, ValueError: they are of another.
     """
-    origin, of = get_origin(kind), get_args(kind)
+    if type(data) is kind and kind in (str, bool):
+        return data
+    origin, of = _parts(kind)
     if origin is UnionType:
         return None if data is None else _read(of[0], data)
     if origin is tuple:
-        items = list(data) if isinstance(data, tuple) else _read(list, data)
-        kinds = of[:1] * len(items) if of[-1] is ... else of
-        return tuple(_read(*pair) for pair in zip(kinds, items, strict=True))
+        if not isinstance(data, list | tuple):
+            raise TypeError
+        kinds = of[:1] * len(data) if of[-1] is ... else of
+        return tuple(_read(*pair) for pair in zip(kinds, data, strict=True))
     if origin is Mapping:
-        return {name: _read(of[1], value) for name, value in _read(dict, data).items()}
+        if not isinstance(data, dict):
+            raise TypeError
+        return {name: _read(of[1], value) for name, value in data.items()}
     if kind is Usage:
         return Usage(**_read(Mapping[str, int], data))
     known = type(data) is kind or (kind is float and type(data) is int)
