@@ -81,7 +81,7 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
             raise kind(f"{error} What was done is kept. To go on: {_again()}") from None
 
 
-def tell(progress: JobProgress, settings: JobSettings) -> None:
+def report(progress: JobProgress, settings: JobSettings) -> None:
     """Say what a job came to."""
     from pearl.runtime.context import learned_window
 
@@ -174,7 +174,7 @@ def batch_command(questions: str, output: str, passes: tuple[str, ...], given: O
     if given.as_json:
         emit_json({**progress.as_object(), "output": output})
     else:
-        tell(progress, settings)
+        report(progress, settings)
     complain(progress, output)
 
 

@@ -11,7 +11,7 @@ import click
 
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
-from pearl.cli.output import check_output, emit, emit_json, watched, write
+from pearl.cli.output import check_output, emit, emit_json, tell, watched, write
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
 
@@ -62,42 +62,33 @@ def commaqa(worlds: str, source: str, output: str, given: Options) -> None:
         raise NoAnswer(f"{worlds} has no {lacking}: nothing was learned.")
     write(output, write_model(learned.model))
     left = [kind for kind in learned.kinds if kind.left]
-    if given.as_json:
-        patterns = [
+    data = {
+        "model": output,
+        "questions": learned.questions,
+        "explained": learned.explained,
+        "agent_calls": learned.calls,
+        "seconds": seconds,
+        "patterns": [
             {"question": one.question, "seen": one.seen, "strategies": len(one.strategies)}
             for one in learned.model.patterns
-        ]
-        unexplained = [
-            {
-                "question": one.pattern,
-                "left": len(one.left),
-                "of": one.questions,
-                "stopped": one.stopped,
-            }
+        ],
+        "left": [
+            {"question": one.pattern, "left": len(one.left), "of": one.questions}
+            | {"stopped": one.stopped}
             for one in left
-        ]
-        emit_json(
-            {
-                "model": output,
-                "questions": learned.questions,
-                "explained": learned.explained,
-                "agent_calls": learned.calls,
-                "seconds": seconds,
-                "patterns": patterns,
-                "left": unexplained,
-            }
-        )
-        return
-    click.echo(
+        ],
+    }
+    line = (
         f"{printable(output)}: {counted(len(learned.model.patterns), 'kind')} of question, from "
         f"{learned.explained:,} of {learned.questions:,} questions, {learned.calls:,} calls of "
         f"agents, {seconds:.1f} s"
     )
-    for kind in left:
-        click.echo(
-            f"  {printable(kind.pattern)}: {len(kind.left)} of {kind.questions} not explained; "
-            f"{kind.stopped or 'too few to go on'}"
-        )
+    more = (
+        f"  {printable(kind.pattern)}: {len(kind.left)} of {kind.questions} not explained; "
+        f"{kind.stopped or 'too few to go on'}"
+        for kind in left
+    )
+    tell(data, given.as_json, [line, *more])
 
 
 @click.command(
@@ -214,18 +205,16 @@ def _describe(path: str, as_json: bool) -> None:
     from pearl.commaqa.world import read_worlds
 
     found = figures(read_worlds(path))
-    if as_json:
-        emit_json({"file": path, **found})
-        return
-    click.echo(
+    lines = [
         f"{printable(path)}: {counted(found['questions'], 'question')} of "
-        f"{counted(found['kinds'], 'kind')} in {counted(found['worlds'], 'world')}\n"
-    )
-    click.echo(f"{'':18}{'mean':>9}{'least':>7}{'most':>7}")
+        f"{counted(found['kinds'], 'kind')} in {counted(found['worlds'], 'world')}\n",
+        f"{'':18}{'mean':>9}{'least':>7}{'most':>7}",
+    ]
     for name, one in found.items():
         if isinstance(one, dict):
             title = name.replace("_", " ")
-            click.echo(f"{title:18}{one['mean']:9,.2f}{one['least']:7,}{one['most']:7,}")
+            lines.append(f"{title:18}{one['mean']:9,.2f}{one['least']:7,}{one['most']:7,}")
+    tell({"file": path, **found}, as_json, lines)
 
 
 def _export_agents(path: str, output: str, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import click
 
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
-from pearl.cli.output import bar, emit_json, watched
+from pearl.cli.output import bar, tell, watched
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable, printable_lines
 
@@ -54,15 +54,13 @@ def index_command(path: str, output: str, search: str | None, most: int, given: 
     else:
         _search(path, search, most, as_json=given.as_json)
         return
-    if given.as_json:
-        corpus = {"name": info.corpus, "bytes": info.size, "sha256": info.digest}
-        size = {"passages": info.passages, "bytes": info.bytes}
-        emit_json({"index": output or path, **size, "corpus": corpus, **more})
-    else:
-        click.echo(
-            f"{printable(output or path)}: {counted(info.passages, 'passage')} of "
-            f"{printable(info.corpus)}, {info.bytes / 1e6:,.1f} MB{ending}"
-        )
+    corpus = {"name": info.corpus, "bytes": info.size, "sha256": info.digest}
+    size = {"passages": info.passages, "bytes": info.bytes}
+    line = (
+        f"{printable(output or path)}: {counted(info.passages, 'passage')} of "
+        f"{printable(info.corpus)}, {info.bytes / 1e6:,.1f} MB{ending}"
+    )
+    tell({"index": output or path, **size, "corpus": corpus, **more}, given.as_json, [line])
 
 
 def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
@@ -71,18 +69,13 @@ def _search(path: str, query: str, most: int, *, as_json: bool) -> None:
     found = open_index(path).search(query, most)
     if not found and not as_json:
         raise NoAnswer(f"No passage matches {query[:80]}: try other words.")
-    if as_json:
-        emit_json(
-            [
-                {"id": one.id, "title": one.title, "text": one.text, "score": one.score}
-                for one in found
-            ]
-        )
-    else:
-        for one in found:
-            title = f" {one.title}" if one.title else ""
-            click.echo(click.style(printable(f"{one.id}{title}"), bold=True))
-            click.echo("    " + printable_lines(one.text).replace("\n", "\n    "))
+    data, lines = [], []
+    for one in found:
+        data.append({"id": one.id, "title": one.title, "text": one.text, "score": one.score})
+        title = f" {one.title}" if one.title else ""
+        lines.append(click.style(printable(f"{one.id}{title}"), bold=True))
+        lines.append("    " + printable_lines(one.text).replace("\n", "\n    "))
+    tell(data, as_json, lines)
     raise click.exceptions.Exit(0 if found else 1)
 
 

@@ -14,7 +14,7 @@ import click
 
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, load, load_for, shared
-from pearl.cli.output import counting, emit, emit_json, on_terminal, show, write
+from pearl.cli.output import counting, emit, emit_json, on_terminal, show, tell, write
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
 
@@ -140,7 +140,6 @@ class _Counts:
     Args:
         checked: how many texts.
         sources: those in which anything was found.
-        findings: how many findings.
         errors: those that are errors.
         flagged: texts, by the rules that flag them.
         times: findings, by rule.
@@ -148,7 +147,6 @@ class _Counts:
 
     checked: int = 0
     sources: int = 0
-    findings: int = 0
     errors: int = 0
     flagged: Counter[str] = field(default_factory=Counter)
     times: Counter[str] = field(default_factory=Counter)
@@ -159,7 +157,6 @@ class _Counts:
             self.checked += 1
             if one.codes:
                 self.sources += 1
-                self.findings += len(one.codes)
                 self.errors += one.errors
                 self.flagged.update(set(one.codes))
                 self.times.update(one.codes)
@@ -175,28 +172,24 @@ def _statistics(counts: _Counts, *, as_json: bool) -> None:
     flagged, times = counts.flagged, counts.times
     rows = [(rule, flagged[rule.code], times[rule.code]) for rule in RULES if flagged[rule.code]]
     rows.sort(key=lambda row: (-row[1], row[0].code))
-    if as_json:
-        emit_json(
-            {
-                "checked": counts.checked,
-                "rules": [
-                    {"code": rule.code, "name": rule.name, "flagged": files, "findings": count}
-                    for rule, files, count in rows
-                ],
-            }
-        )
-        return
-    for rule, files, count in rows:
-        click.echo(f"{rule.code} {rule.name:24} {files:6} flagged {count:6} findings")
-    click.echo(f"{counts.checked} checked")
+    told = [
+        {"code": rule.code, "name": rule.name, "flagged": files, "findings": count}
+        for rule, files, count in rows
+    ]
+    lines = [
+        f"{rule.code} {rule.name:24} {files:6} flagged {count:6} findings"
+        for rule, files, count in rows
+    ]
+    lines.append(f"{counts.checked} checked")
+    tell({"checked": counts.checked, "rules": told}, as_json, lines)
 
 
 def _summary(counts: _Counts, noun: str) -> None:
     checked = f"{counted(counts.checked, noun)} checked"
-    if not counts.findings:
+    if not counts.times:
         click.echo(f"{checked}, no findings.", err=True)
         return
-    warnings = counted(counts.findings - counts.errors, "warning")
+    warnings = counted(counts.times.total() - counts.errors, "warning")
     click.echo(
         f"\n{checked}: {counted(counts.errors, 'error')} and {warnings} "
         f"in {counted(counts.sources, noun)}. pearl rule CODE says more.", err=True,
@@ -288,13 +281,13 @@ def rule_command(code: str, given: Options) -> None:
 
     if not code:
         ordered = sorted(RULES, key=lambda rule: rule.code)
-        if given.as_json:
-            emit_json([summary(rule) for rule in ordered])
-            return
-        for rule in ordered:
-            off = "" if rule.enabled else "  (off unless selected)"
-            first = summary(rule)["summary"]
-            click.echo(f"{rule.code}  {rule.name:22} {rule.severity:8} {first}{off}")
+        offs = {True: "", False: "  (off unless selected)"}
+        lines = (
+            f"{rule.code}  {rule.name:22} {rule.severity:8} {summary(rule)['summary']}"
+            f"{offs[rule.enabled]}"
+            for rule in ordered
+        )
+        tell([summary(rule) for rule in ordered], given.as_json, lines)
         return
     named = [rule for rule in RULES if code.upper() == rule.code or code.lower() == rule.name]
     if not named:
@@ -319,26 +312,22 @@ def actions_command(search: str, given: Options) -> None:
     found = search_actions(library, search) if search.strip() else list(library.actions.values())
     if not found and not given.as_json:
         raise NoAnswer(f"No action matches {search}: try another word, or fewer.")
-    if given.as_json:
-        emit_json(
-            [
-                {
-                    "name": action.name,
-                    "signature": action.signature,
-                    "returns": action.returns,
-                    "definition": action.doc,
-                    "aliases": list(action.aliases),
-                    "builtin": action.is_builtin,
-                }
-                for action in found
-            ]
+    data, lines = [], []
+    for action in found:
+        data.append(
+            {
+                "name": action.name,
+                "signature": action.signature,
+                "returns": action.returns,
+                "definition": action.doc,
+                "aliases": list(action.aliases),
+                "builtin": action.is_builtin,
+            }
         )
-    else:
-        for action in found:
-            builtin = " (builtin)" if action.is_builtin else ""
-            head = click.style(printable(action.signature), bold=True)
-            doc = printable(action.doc)
-            click.echo(f"{head} -> {action.returns}{builtin}\n    {doc}".rstrip())
+        builtin = " (builtin)" if action.is_builtin else ""
+        head = click.style(printable(action.signature), bold=True)
+        lines.append(f"{head} -> {action.returns}{builtin}\n    {printable(action.doc)}".rstrip())
+    tell(data, given.as_json, lines)
     raise click.exceptions.Exit(0 if found else 1)
 
 

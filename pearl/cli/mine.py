@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pearl.cli.batch import complain, do, job_settings, tell
+from pearl.cli.batch import complain, do, job_settings, report
 from pearl.cli.options import Options, load, shared
 from pearl.cli.output import check_output, emit_json, write
 from pearl.lang.source import InputError, refuse_same
@@ -94,7 +94,7 @@ def mine_command(
     if given.as_json:
         emit_json({**progress.as_object(), **_as_object(mined), "output": output})
     else:
-        tell(progress, settings)
+        report(progress, settings)
         _show(mined, progress.done, output, notes)
     complain(progress, f"pearl runs show {progress.run}")
 
@@ -204,6 +204,6 @@ def refine_command(questions: str, output: str, rounds: int, given: Options) -> 
         files = [str(one) for one in written]
         emit_json({**progress.as_object(), "plans": files, "refined": refined, "rows": rows})
     else:
-        tell(progress, settings)
+        report(progress, settings)
         click.echo(f"{counted(len(written), 'plan')} in {output}, {refined:,} of them refined")
     complain(progress, f"pearl runs show {progress.run}")

@@ -55,6 +55,15 @@ def emit_json(data: Any) -> None:  # noqa: ANN401 - any JSON
     click.echo(json_text(data), nl=False, color=True)
 
 
+def tell(data: Any, as_json: bool, lines: Iterable[str]) -> None:  # noqa: ANN401 - any JSON
+    """Print data as JSON, or lines that say the same to a person."""
+    if as_json:
+        emit_json(data)
+        return
+    for line in lines:
+        click.echo(line)
+
+
 def check_output(path: str, *more: str) -> None:
     """Make sure that a file can be written, before work is done for it.
 

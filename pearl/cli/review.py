@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pearl.review.people import Admitted, ReviewSession
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the beginning of a formula."""
 
 
 class Review(click.Command):
@@ -262,17 +263,15 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     heads = ["plan", "plan_id", "question", "annotator", "correct", "confidence", *names,
              "words", "after_others", "versions", "given"]  # fmt: skip
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heads)
+    writer = csv.DictWriter(text, heads, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
     for row in rows:
-        flat = {
-            **row,
-            **{name: int(name in row["categories"]) for name in names},
-            "after_others": int(row["after_others"]),
-            "versions": "; ".join(row["versions"]),
-        }
+        flat = row | {name: int(name in row["categories"]) for name in names}
+        flat |= {"after_others": int(row["after_others"]), "versions": "; ".join(row["versions"])}
         writer.writerow(
-            f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
-            for cell in map(flat.__getitem__, heads)
+            {
+                head: f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+                for head, cell in flat.items()
+            }
         )
     return text.getvalue()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import click
 
 from pearl.cli.inputs import open_existing, open_run
 from pearl.cli.options import Options, load_for, shared
-from pearl.cli.output import check_output, emit, emit_json, write
+from pearl.cli.output import check_output, emit, emit_json, tell, write
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, printable
 
@@ -40,16 +39,16 @@ def runs_command(ctx: click.Context, limit: int, given: Options) -> None:
 
     with open_existing(given.store) as engine:
         found = [(run, totals(engine, run.name)) for run in list_runs(engine, time.time(), limit)]
-    if given.as_json:
-        emit_json([_as_object(run, total) for run, total in found])
-        return
-    if not found:
-        click.echo("There are no runs yet: make one with pearl ask, run or batch.")
+    lines = [] if found else ["There are no runs yet: make one with pearl ask, run or batch."]
     for run, total in found:
-        click.echo(
+        about = " ".join(str(run.head.get("question", "")).split())
+        if run.has_rows:
+            about = f"{run.head.get('count', '?')} questions of {run.head.get('questions', '')}"
+        lines.append(
             f"{run.name}  {run.kind:6} {_state(run):8} {counted(total.made, 'call'):>12}  "
-            f"{printable(_about(run))[:60]}"
+            f"{printable(about)[:60]}"
         )
+    tell([_as_object(*pair) for pair in found], given.as_json, lines)
 
 
 @runs_command.command("show", epilog="Example:  pearl runs show last")
@@ -292,12 +291,6 @@ def _state(run: RunRow) -> str:
     return "running" if run.alive else "stopped"
 
 
-def _about(run: RunRow) -> str:
-    if run.has_rows:
-        return f"{run.head.get('count', '?')} questions of {run.head.get('questions', '')}"
-    return " ".join(str(run.head.get("question", "")).split())
-
-
 @click.group("cache", epilog="Example:  pearl cache stats")
 def cache_command() -> None:
     """The replies that a store keeps. --json is an option of each command below."""
@@ -311,17 +304,14 @@ def stats(given: Options) -> None:
 
     with open_existing(given.store) as engine:
         found = cache.stats(engine)
-    if given.as_json:
-        emit_json(asdict(found))
-        return
-    for model in found.models:
-        click.echo(
-            f"{printable(model.model)}: {model.replies:,} replies, "
-            f"{model.prompt_tokens:,} tokens read, {model.completion_tokens:,} written"
-        )
-    click.echo(f"{counted(found.runs, 'run')}, {found.entries:,} journal entries")
-    click.echo(f"{found.saved:,} calls were answered from what is kept")
-    click.echo(f"{found.size / 1e6:,.1f} MB")
+    lines = [
+        f"{printable(model.model)}: {model.replies:,} replies, "
+        f"{model.prompt_tokens:,} tokens read, {model.completion_tokens:,} written"
+        for model in found.models
+    ]
+    lines.append(f"{counted(found.runs, 'run')}, {found.entries:,} journal entries")
+    lines.append(f"{found.saved:,} calls were answered from what is kept")
+    tell(asdict(found), given.as_json, [*lines, f"{found.size / 1e6:,.1f} MB"])
 
 
 @cache_command.command("prune", epilog="Example:  pearl cache prune --older-than 30d")
@@ -341,10 +331,8 @@ def prune(age: str, given: Options) -> None:
     seconds = float(parts[1]) * units[parts[2].lower()]
     with open_existing(given.store) as engine:
         gone = cache.prune(engine, time.time() - seconds)
-    if given.as_json:
-        emit_json({"runs": gone.runs, "replies": gone.replies})
-        return
-    click.echo(f"Let go of {counted(gone.runs, 'run')} and {gone.replies:,} replies.")
+    line = f"Let go of {counted(gone.runs, 'run')} and {gone.replies:,} replies."
+    tell({"runs": gone.runs, "replies": gone.replies}, given.as_json, [line])
 
 
 @cache_command.command("export", epilog="Example:  pearl cache export last -o replies.jsonl")
@@ -359,17 +347,15 @@ def export(run: str, given: Options) -> None:
     from pearl.store import history as cache
 
     check_output(given.output)
-    with ExitStack() as stack:
-        if run:
-            engine, found = stack.enter_context(open_run(run, given.store, given.output))
-        else:
-            engine, found = stack.enter_context(open_existing(given.store)), None
-        lines: list[Any] = [
-            line_of(row) for row in cache.export(engine, found.name if found else "")
-        ]
-    if not lines:
+    name = ""
+    if run:
+        with open_run(run, given.store, given.output) as (_, found):
+            name = found.name
+    with open_existing(given.store) as engine:
+        text = "".join(map(line_of, cache.export(engine, name)))
+    if not text:
         raise InputError("There are no replies to export.")
-    emit("".join(lines), given.output)
+    emit(text, given.output)
 
 
 @click.command("trace", epilog="Example:  pearl trace last -o mara.trace.plan")
@@ -445,17 +431,13 @@ def replay_command(recorded: str, given: Options) -> None:
     started = time.monotonic()
     result = replay(records, library)
     seconds = round(time.monotonic() - started, 3)
-    if given.as_json:
-        emit_json({**as_object(result), "seconds": seconds})
-    else:
-        click.echo(
-            f"{counted(result.plans, 'plan')}: {result.syntax_errors} with syntax errors, "
-            f"{result.check_errors} with errors.\n"
-            f"{result.executed} run on recorded outputs: {result.exact} with exactly the "
-            f"recorded answer."
-        )
-        for name in result.differ:
-            click.echo(f"differs: {printable(name)}")
-        for name, cause in result.failed.items():
-            click.echo(f"failed: {printable(name)}: {printable(cause)}")
+    lines = (
+        f"{counted(result.plans, 'plan')}: {result.syntax_errors} with syntax errors, "
+        f"{result.check_errors} with errors.",
+        f"{result.executed} run on recorded outputs: {result.exact} with exactly the recorded "
+        "answer.",
+        *(f"differs: {printable(name)}" for name in result.differ),
+        *(f"failed: {printable(name)}: {printable(why)}" for name, why in result.failed.items()),
+    )
+    tell({**as_object(result), "seconds": seconds}, given.as_json, lines)
     raise click.exceptions.Exit(0 if result.exact == result.executed else 1)
