@@ -8,7 +8,8 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,12 @@ def plans(folder: Path, count: int = 10) -> Path:
         text = GOOD.format(who=f"Mara {number}")
         (folder / f"plan{number}.plan").write_text(text, encoding="utf-8")
     return folder
+
+
+def at_once(work: Callable[[int], None], count: int) -> None:
+    """Do something as many times in threads of its own; what one of them raises is raised."""
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(work, range(count)))
 
 
 @dataclass

@@ -96,7 +96,18 @@ def all_on_terminal(*commands: tuple[str, ...]) -> str:
     return _on_terminal([sys.executable, "-c", ONE_AFTER_ANOTHER, json.dumps(commands)])[1]
 
 
-def _on_terminal(words: list[str], stdin: bytes | None = None, **settings: str) -> tuple[int, str]:
+def at_terminal(*args: str | Path, prompt: bytes, keys: str) -> tuple[int, str]:
+    """Run a command at a terminal, where a key is typed, and Enter, whenever it prompts."""
+    return _on_terminal(command(*args), prompt=prompt, keys=keys, TERM="dumb")
+
+
+def _on_terminal(
+    words: list[str],
+    stdin: bytes | None = None,
+    prompt: bytes = b"",
+    keys: str = "",
+    **settings: str,
+) -> tuple[int, str]:
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **settings}
     given = theirs if stdin is None else subprocess.PIPE
@@ -105,10 +116,13 @@ def _on_terminal(words: list[str], stdin: bytes | None = None, **settings: str) 
     if child.stdin is not None:
         child.stdin.write(stdin or b"")
         child.stdin.close()
-    shown = b""
+    shown, typed = b"", 0
     try:
         while part := os.read(ours, 4096):
             shown += part
+            if typed < min(len(keys), shown.count(prompt)):
+                os.write(ours, f"{keys[typed]}\n".encode())
+                typed += 1
     except OSError:
         pass  # Linux ends a terminal whose last writer has gone with EIO.
     finally:

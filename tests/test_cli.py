@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -646,13 +645,6 @@ class TestScreens:
         text = '1. a = FIND_REASON(CTX, "\x1b[31m \u202e") : x\n'
         (tmp_path / "e.plan").write_text(text, encoding="utf-8")
         assert "\u202e" in process("fmt", "-", stdin=text.encode()).out
-
-
-def test_the_installed_command_is_the_same() -> None:
-    script = shutil.which("pearl", path=str(Path(__import__("sys").executable).parent))
-    if script is None:
-        pytest.skip("pearl is not installed beside this Python")
-    assert Path(script).is_file()
 
 
 def test_what_a_newcomer_mistypes_and_what_is_left_behind(tmp_path: Path):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import pty
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -24,9 +22,8 @@ from pearl.models.base import ModelError, Reply, Request
 from pearl.prompts.calls import CondenseActions
 from pearl.prompts.render import render
 from pearl.runtime.context import Context
-from tests.forks import Fork
 from tests.runs import runs
-from tests.shell import call, command, one_line
+from tests.shell import at_terminal, call, one_line
 
 CTX = Ref("CTX")
 
@@ -598,25 +595,8 @@ class TestReview:
 
     def answer(self, keys: str) -> tuple[int, str]:
         """Run the review on a real terminal and type the answers."""
-        ours, theirs = pty.openpty()
-        child = Fork(
-            command("condense", "f.actions", "-o", "s.actions", "--target", "3", "--review"),
-            stdin=theirs, stdout=theirs, stderr=theirs,
-            env={**os.environ, "TERM": "dumb", "COLUMNS": "100"},
-        )  # fmt: skip
-        os.close(theirs)
-        shown, typed = b"", 0
-        try:
-            while part := os.read(ours, 4096):
-                shown += part
-                if shown.count(b"q quit: ") > typed and typed < len(keys):
-                    os.write(ours, f"{keys[typed]}\n".encode())
-                    typed += 1
-        except OSError:
-            pass  # Linux ends a terminal whose last writer has gone with EIO.
-        finally:
-            os.close(ours)
-        return child.wait(timeout=60), shown.decode()
+        words = ("condense", "f.actions", "-o", "s.actions", "--target", "3", "--review")
+        return at_terminal(*words, prompt=b"q quit: ", keys=keys)
 
     def test_each_merge_is_asked_about(self) -> None:
         code, shown = self.answer("ny")

@@ -20,7 +20,7 @@ from pearl.prompts.render import render
 from tests.batch_server import Provider
 from tests.batches import killed_once
 from tests.server import Server, failing
-from tests.shell import Result, call
+from tests.shell import Result, call, one_line
 
 ACTION = "- FIND_TRUST(CTX, X, Y) : Find how far X trusts Y in CTX"
 
@@ -57,13 +57,9 @@ def test_no_action_is_an_answer(reply: str):
 def test_a_line_that_cannot_be_read_is_told_and_the_others_are_kept():
     found = read_proposals(f"{ACTION}\n- FIND_FATE(CTX X) : Find the fate of X in CTX\nGood luck!")
     assert len(found["actions"]) == 1
-    assert [(one["code"], "FIND_FATE" in one["message"]) for one in found["findings"]] == [
-        ("PRL118", True),
-        ("PRL118", False),
-    ]
-
-
-def test_what_rules_say_of_a_proposal_is_told():
+    told = [(one["code"], "FIND_FATE" in one["message"]) for one in found["findings"]]
+    assert told == [("PRL118", True), ("PRL118", False)]
+    # So is what other rules say of a proposal.
     found = read_proposals("- FIND_FATE(CTX, X) : Find out what happens in CTX")
     assert [one["code"] for one in found["findings"]] == ["PRL503"]
     assert len(found["actions"]) == 1
@@ -312,17 +308,13 @@ def test_mining_through_the_batch_api(tmp_path: Path):
     assert "sk-secretsecret" not in kept + done.err + done.out
 
 
-def test_the_batch_api_needs_an_endpoint(tmp_path: Path):
-    write_questions(tmp_path, "Does Ann trust Bo?")
-    words = ("mine", "q.jsonl", "-o", "m.actions", "--model", "offline", "--mode", "batch-api")
-    done = call(*words)
-    assert done.code == 2
-    assert "needs a model of an endpoint" in done.err
-
-
 def test_offline_says_that_there_is_no_model(tmp_path: Path):
     write_questions(tmp_path, "What is the purpose of the flood?", "Why does Ann leave?")
-    done = call("mine", "q.jsonl", "-o", "m.actions", "--model", "")
+    words = ("mine", "q.jsonl", "-o", "m.actions", "--model")
+    assert "needs a model of an endpoint" in one_line(
+        call(*words, "offline", "--mode", "batch-api"), 2
+    )
+    done = call(*words, "")
     assert done.code == 0
     assert "No language model" in done.err
     names = [one.name for one in parse_library((tmp_path / "m.actions").read_text()).actions]

@@ -141,51 +141,42 @@ def test_a_model_that_repeats_its_plan_is_asked_anew_each_time(tmp_path: Path):
     """The same prompt again would be answered from the cache for ever."""
     _, server = refined(tmp_path, scripted(FIRST))
     assert server.kinds.count("refine") == 3
-    prompts = {asked.text for asked in server.asked if asked.kind == "refine"}
-    assert len(prompts) == 1
+    assert len({asked.text for asked in server.asked if asked.kind == "refine"}) == 1
 
 
-def test_a_refined_plan_goes_through_the_checker(tmp_path: Path):
+def test_plans_go_through_the_checker(tmp_path: Path):
     done, server = refined(tmp_path, scripted(FIRST, UNKNOWN, SECOND, right="FIND_REASON"))
     assert server.kinds == ["plan", "step", "map", "refine", "correct", "step", "map"]
     assert "[PRL201]" in server.asked[4].text
     assert done.json["right"] == 1
-
-
-def test_a_plan_that_never_passes_the_checker_ends_it(tmp_path: Path):
-    done, server = refined(tmp_path, scripted(UNKNOWN))
+    # One that never passes ends it.
+    done, server = refined(tmp_path, scripted(UNKNOWN), "--restart", "--no-cache")
     assert server.kinds == ["plan"] + ["correct"] * 7
     [row] = done.json["rows"]
     assert [one["judgement"] for one in row["tries"]] == ["No plan passed the checker."]
-    assert plans_in(tmp_path / "demos") == {}
+    assert done.json["plans"] == []
 
 
-def test_a_step_without_an_output_is_told_to_the_refining_model(tmp_path: Path):
-    plan = scripted(FIRST, SECOND, right="FIND_REASON")
-
-    def script(body: dict[str, Any]) -> Any:
-        if "Action: FIND_EVENT" in body["messages"][-1]["content"]:
-            return failing(400, "this step is refused")
-        return plan(body)
-
-    done, server = refined(tmp_path, script)
-    later = next(asked for asked in server.asked if asked.kind == "refine")
-    assert "It led to no answer: Step a has no output" in later.text
-    assert done.json["right"] == 1
-
-
-def test_an_option_that_cannot_be_told_is_no_right_answer(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("words", "instead", "told"),
+    [
+        ("Action: FIND_EVENT", failing(400, "refused"), "no answer: Step a has no output"),
+        ("Reply with the option's letter", "I would not like to say.", "It led to no answer"),
+    ],
+    ids=["a step without an output", "an option that cannot be told"],
+)
+def test_why_a_plan_led_to_no_answer_is_told_to_the_refining_model(
+    tmp_path: Path, words: str, instead: Any, told: str
+):
     plan = scripted(FIRST, SECOND, right="FIND_REASON")
 
     def script(body: dict[str, Any]) -> Any:
         last = body["messages"][-1]["content"]
-        if "FIND_EVENT" in last and "Reply with the option's letter" in last:
-            return "I would not like to say."
-        return plan(body)
+        return instead if words in last and "FIND_EVENT" in last else plan(body)
 
     done, server = refined(tmp_path, script)
     later = next(asked for asked in server.asked if asked.kind == "refine")
-    assert "It led to no answer" in later.text
+    assert told in later.text
     assert done.json["right"] == 1
 
 

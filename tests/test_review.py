@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
@@ -52,7 +51,7 @@ from pearl.review.verdicts import (
 from pearl.store.database import open_database
 from pearl.store.tables import review_people, review_sessions
 from pearl.viewer.documents import Piece
-from tests.reviewing import GOOD, laid_out, plans
+from tests.reviewing import GOOD, at_once, laid_out, plans
 from tests.shell import BAD, STORY, call, one_line
 
 pytest_plugins = ["tests.postgres"]
@@ -213,11 +212,7 @@ class TestVerdicts:
                 with engine.begin() as connection:
                     save(connection, plan, person, Verdict("yes", 1, (), f"{person}"))
 
-        threads = [threading.Thread(target=work, args=(person,)) for person in range(6)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        at_once(work, 6)
         assert {(one.plan, one.person) for one in read_verdicts(engine)} == {
             (plan, person) for plan in PLANS for person in range(6)
         }
@@ -387,11 +382,7 @@ class TestVersions:
                 add_version(engine, one, person, f"{person} {number}\n", folders)
                 add_version(engine, stored, person, f"{person} {number}\n", folders)
 
-        threads = [threading.Thread(target=work, args=(person,)) for person in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(work, 4)
         said = {f"{person} {number}\n" for person in range(4) for number in range(4)}
         for plan in (one, stored):
             found = read_versions(engine, plan.id)

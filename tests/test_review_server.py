@@ -7,7 +7,6 @@ import json
 import re
 import signal
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 from pearl.review.people import form_token
 from pearl.review.serve import HEADERS, LARGEST, address_of, is_loopback, listen
 from pearl.review.verdicts import read_verdicts, read_versions
-from tests.reviewing import GOOD, Answer, Browser, Review, plans, process, reviewing
+from tests.reviewing import GOOD, Answer, Browser, Review, at_once, plans, process, reviewing
 from tests.shell import STORY, call
 
 pytest_plugins = ["tests.postgres"]
@@ -203,16 +202,8 @@ class TestPages:
     def test_every_answer_has_the_headers(self, review: Review):
         browser = review.browser(0)
         plan = f"/plan/{review.ids[0]}"
-        paths = (
-            "/",
-            plan,
-            f"{plan}/run",
-            "/agreement",
-            "/x",
-            "/static/htmx.min.js",
-            "/static/../app.py",
-        )
-        answers = [browser.get(path) for path in paths]
+        more = ("/x", "/static/htmx.min.js", "/static/../app.py")
+        answers = [browser.get(path) for path in ("/", plan, f"{plan}/run", "/agreement", *more)]
         answers.append(browser.get("/", Host="evil.example"))
         answers.append(browser.judge(review.ids[0]))
         for answer in answers:
@@ -395,11 +386,7 @@ class TestSafe:
                     if browser.judge(plan, words=f"{number}").status == 303
                 )
 
-            threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-            for one in threads:
-                one.start()
-            for one in threads:
-                one.join()
+            at_once(work, 6)
             kept = [(one.plan, one.person) for one in read_verdicts(found.session.engine)]
             assert len(acknowledged) == 48
             assert sorted(kept) == sorted(acknowledged)

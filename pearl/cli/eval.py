@@ -80,9 +80,7 @@ class Sizes(click.ParamType[tuple[int, ...]]):
     "--sample", type=click.IntRange(1), metavar="N",
     help="Only N questions, drawn at random: of each split and category its share.",
 )  # fmt: skip
-@click.option(
-    "--seed", type=int, default=1, show_default=True, metavar="S", help="Of that draw.",
-)  # fmt: skip
+@click.option("--seed", type=int, default=1, show_default=True, metavar="S", help="Of that draw.")
 @click.option(
     "--reasoning", is_flag=True, help="Have the model label each question's kind of reasoning."
 )

@@ -77,10 +77,7 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
         "--option", "options", multiple=True, metavar="TEXT",
         help="An answer to choose from; give at least two.",
     ),
-    "json": _option(
-        "--json", "as_json", is_flag=True,
-        help="Print JSON, for machines.",
-    ),
+    "json": _option("--json", "as_json", is_flag=True, help="Print JSON, for machines."),
     "model": _option(
         "--model", default="", metavar="NAME",
         help="A model of the endpoint, local, a GGUF file, offline, or recorded:FILE. Default: "
@@ -171,8 +168,7 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
         help="Make every call anew, and keep its reply for this run only.",
     ),
     "output": _option(
-        "-o", "--output", default="", metavar="FILE",
-        help="Write to a file, not the screen.",
+        "-o", "--output", default="", metavar="FILE", help="Write to a file, not the screen.",
     ),
     "form": _option(
         "--format", "form", type=click.Choice(["terminal", "markdown", "latex", "html"]),
@@ -195,14 +191,8 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
         "--concurrency", type=Concurrency(), default="auto", show_default=True, metavar="auto|N",
         help="Calls under way at a time, at most; fewer while the endpoint turns calls away.",
     ),
-    "rpm": _option(
-        "--rpm", type=Amount(), metavar="N",
-        help="Requests a minute, at most.",
-    ),
-    "tpm": _option(
-        "--tpm", type=Amount(), metavar="N",
-        help="Tokens a minute, at most.",
-    ),
+    "rpm": _option("--rpm", type=Amount(), metavar="N", help="Requests a minute, at most."),
+    "tpm": _option("--tpm", type=Amount(), metavar="N", help="Tokens a minute, at most."),
     "max-wait": _option(
         "--max-wait", type=click.FloatRange(0), default=120.0, show_default=True, metavar="SECONDS",
         help="The longest pause that an endpoint may ask for; a call that is asked to wait longer "
@@ -251,8 +241,7 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
         help="Run on a Dask cluster: tcp://host:8786, or local for one on this machine.",
     ),
     "restart": _option(
-        "--restart", is_flag=True,
-        help="Begin a new run, and leave the last one as it is.",
+        "--restart", is_flag=True, help="Begin a new run, and leave the last one as it is.",
     ),
 })
 # fmt: on
