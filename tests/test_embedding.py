@@ -158,7 +158,7 @@ def test_a_call_is_tried_again_kept_and_in_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     store = str(tmp_path / "store.db")
-    with Services({"v1": crowded(2, Retry_After="0")}) as services:
+    with Services({"v1": crowded(2, retry_after_ms="1")}) as services:
         found, entries = journaled(services, monkeypatch, store)
         assert found == STRIPPED
         assert [one.status for one in entries] == ["failed", "failed", "done"]
@@ -175,7 +175,7 @@ def test_a_call_is_tried_again_kept_and_in_the_journal(
 
 def test_a_call_is_not_tried_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PEARL_TRIES", "3")
-    for headers, tries in (({"Retry_After": "0"}, 3), ({"Retry_After": "999"}, 1)):
+    for headers, tries in (({"retry_after_ms": "1"}, 3), ({"Retry_After": "999"}, 1)):
         with Services({"v1": crowded(9, **headers)}) as services:
             with pytest.raises(ModelError) as caught:
                 journaled(services, monkeypatch, str(tmp_path / "store.db"))

@@ -662,7 +662,7 @@ def test_the_deadline_is_the_whole_calls(serve: Serve, way: str, handler: Any):
 
 
 def test_an_error_whose_words_stall_is_told_by_its_status(serve: Serve):
-    serve([stalling(429, b'{"error": {', Retry_After="9")], PEARL_TIMEOUT="3")
+    serve([stalling(429, b'{"error": {', Retry_After="9")], PEARL_TIMEOUT="2")
     error = failed()
     assert (error.reason, error.retry_after) == ("rate", 9)
 

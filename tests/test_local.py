@@ -36,7 +36,7 @@ from pearl.prompts.render import render, stable_part
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.loop import RunError
 from pearl.strategies.pearl import Planned, write_plan
-from pearl.strategies.registry import Limits, prepare
+from pearl.strategies.registry import Limits, Settings, prepare
 from tests.conftest import ROOT
 from tests.shell import STORY, call, command, one_line
 
@@ -94,17 +94,6 @@ def ask(model: Local, *requests: Request) -> list[Reply]:
         return await asyncio.gather(*map(model.answer, requests))
 
     return asyncio.run(both())
-
-
-@pytest.mark.usefixtures("folder")
-def test_a_plan_runs_on_a_document(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PEARL_MAX_TOKENS", "600")
-    words = ("run", "one.plan", "story.txt", "--library", "small.actions", "--model", "local")
-    done = call(*words, "--json")
-    assert done.code == 0, done
-    assert not done.err
-    assert done.json["answer"].strip()
-    assert done.json["usage"]["prompt_tokens"] > 60
 
 
 def test_a_step_is_held_to_its_grammar(folder: Path, monkeypatch: pytest.MonkeyPatch):
@@ -169,16 +158,12 @@ def test_over_http_it_says_what_it_says_in_process(monkeypatch: pytest.MonkeyPat
     assert there.usage.cached_tokens > 60
 
 
-@pytest.mark.parametrize("strategy", ["pearl", "decomp", "fsm1", "fsm2", "rebel", "react"])
-def test_every_strategy_reaches_it_and_ends(
-    strategy: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+@pytest.mark.parametrize("strategy", ["fsm1", "react"])
+def test_a_strategy_reaches_it_and_ends(strategy: str, monkeypatch: pytest.MonkeyPatch):
     """This model writes few valid plans and hardly any JSON: a refusal of one line is an end."""
     monkeypatch.setenv("PEARL_MAX_TOKENS", "8")
     model, limits = Local("local", FILE), Limits(steps=1, calls=3)
-    library = load_library(str(folder / "small.actions")) if strategy == "pearl" else None
-    shown = () if strategy in ("pearl", "decomp") else None
-    prepared = prepare(strategy, model.name, library, shown, limits=limits)
+    prepared = prepare(strategy, model.name, settings=Settings(limits=limits))
 
     async def work() -> tuple[list[str], str]:
         async with open_session(model, {}, "ask", context=context_for(model)) as session:
@@ -197,10 +182,10 @@ def test_every_strategy_reaches_it_and_ends(
 
 def test_a_document_is_read_once_for_all_steps():
     model = Local("local", FILE)
-    text = f"{random.Random(7).random()}\n{LINES}"
+    text = f"{random.Random(7).random()}\n{LINES[:600]}"
     size = model.count(text)
     first, second = (ask(model, step(text, about))[0].usage for about in ("Mara", "the lamp"))
-    assert first.prompt_tokens > size > 500
+    assert first.prompt_tokens > size > 150
     assert first.prompt_tokens - first.cached_tokens > size
     assert second.prompt_tokens > size
     assert second.prompt_tokens - second.cached_tokens < 120
@@ -241,8 +226,8 @@ def test_a_cancelled_call_stops(monkeypatch: pytest.MonkeyPatch):
     assert ask(Local("local", FILE), step(STORY, "Tom"))[0].text
 
 
-def test_two_at_a_time_say_what_each_says_alone(folder: Path):
-    one, two = step(STORY, "Mara"), step(LINES[:900], "the lamp")
+def test_two_at_a_time_say_what_each_says_alone():
+    one, two = step(STORY, "Mara"), step(LINES[:300], "the lamp")
     model, other = Local("local", FILE), Local("local", FILE)
     alone = [ask(model, one)[0].text, ask(model, two)[0].text]
     assert [reply.text for reply in ask(model, one, two)] == alone
@@ -251,18 +236,22 @@ def test_two_at_a_time_say_what_each_says_alone(folder: Path):
         return await asyncio.gather(model.answer(one), other.answer(two))
 
     assert [reply.text for reply in asyncio.run(both())] == alone
-    words = command("run", "one.plan", "story.txt", "--library", "small.actions", "--json")
-    words += ["--model", "local"]
-    env = {**os.environ, "PEARL_MAX_TOKENS": "600"}
+
+
+def test_a_plan_runs_alike_in_two_processes_at_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PEARL_MAX_TOKENS", "600")
+    words = ("run", "one.plan", "story.txt", "--library", "small.actions", "--json")
+    words += ("--model", "local")
     pipe = subprocess.PIPE
-    children = [
-        subprocess.Popen(words, cwd=folder, env=env, stdout=pipe, stderr=pipe) for _ in range(2)
-    ]
-    said = [child.communicate(timeout=110) for child in children]
+    child = subprocess.Popen(command(*words), cwd=folder, stdout=pipe, stderr=pipe)
+    here = call(*words)
+    out, err = child.communicate(timeout=110)
     # What llama.cpp logs stays with it.
-    assert [err for _, err in said] == [b"", b""]
-    answers = [json.loads(out)["answer"] for out, _ in said]
-    assert answers[0] == answers[1]
+    assert (err, here.err) == (b"", "")
+    assert json.loads(out)["answer"] == here.json["answer"] != ""
+    assert here.json["usage"]["prompt_tokens"] > 60
 
 
 def test_a_prompt_over_the_window_is_told_with_its_sizes(monkeypatch: pytest.MonkeyPatch):
@@ -334,7 +323,7 @@ def test_what_does_not_count_is_an_error_of_the_model():
 
 def test_no_bytes_are_read_as_a_model_or_break_the_reading(tmp_path: Path):
     head, file = FILE.read_bytes()[:1000], tmp_path / "some.gguf"
-    for seed in range(300):
+    for seed in range(100):
         chance = random.Random(seed)
         data = bytearray(head)
         for _ in range(chance.randint(1, 20)):

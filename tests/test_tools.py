@@ -21,7 +21,7 @@ from urllib.parse import quote, quote_plus, urlencode
 
 import pytest
 from aiohttp import web
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pearl.lang.ast import Literal
@@ -601,7 +601,6 @@ def test_a_long_reply_is_cut_and_says_so_after_secrets_are_masked(here: Services
     st.text("abc:= é", max_size=5),
     st.text("abc:= é", max_size=5),
 )
-@settings(max_examples=60, deadline=None)
 def test_a_secret_is_found_in_every_form(secret: str, before: str, after: str):
     hidden = redaction([secret])
     for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1], html.escape(secret)):
@@ -924,7 +923,6 @@ NUMBERS = st.one_of(
     ),
     max_leaves=8,
 ))  # fmt: skip
-@settings(max_examples=150, deadline=None)
 def test_sums_are_those_of_fractions(made: tuple[str, Fraction | None]):
     text, value = made
     if value is None:

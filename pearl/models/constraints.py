@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, cast, get_args, runtime_checkable
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from pearl.lang.ast import by_number
 from pearl.lang.context_free import Grammar
@@ -243,17 +243,10 @@ Room: TypeAlias = Callable[[Sequence[Message]], int | None]
 """Tells how many tokens the reply to a prompt may have; None where nothing bounds it."""
 
 
-@runtime_checkable
-class TakesForms(Protocol):
-    """A model that may take constraints."""
-
-    @property
-    def forms(self) -> Forms: ...
-
-
 def forms_taken(model: object) -> Forms:
     """In which forms a model takes constraints; none where it says nothing of it."""
-    return model.forms if isinstance(model, TakesForms) else Forms("", (), ())
+    forms = getattr(model, "forms", None)
+    return forms if isinstance(forms, Forms) else Forms("", (), ())
 
 
 class Forms:

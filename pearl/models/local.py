@@ -14,7 +14,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -24,7 +24,9 @@ from urllib.parse import urlsplit
 
 from pearl.lang.source import InputError, replacing
 from pearl.lang.values import canonical_json
+from pearl.models.answers import error_of, reply_of
 from pearl.models.base import Kind, ModelError, Reply, Request, env_number
+from pearl.models.constraints import Forms, request_fields
 from pearl.models.tokens import REPLY, cache_folder, room_for
 
 if TYPE_CHECKING:
@@ -56,7 +58,6 @@ class Local:
     """
 
     def __init__(self, name: str, path: Path) -> None:
-        from pearl.models.constraints import Forms
         from pearl.models.settings import make_settings
 
         self.name = name
@@ -75,7 +76,9 @@ class Local:
                 f"PEARL_CONTEXT is {self.window:,}, and {name} takes {head.window:,} tokens: set "
                 "it lower, or not at all."
             )
-        self._threads = env_number("PEARL_THREADS") or _processors()
+        # More threads than the processors that this process may use would wait for each other.
+        able = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
+        self._threads = env_number("PEARL_THREADS") or len(able)
         if (self._path, self.window, self._threads) not in _LOADED:
             _check_memory(name, self._path, self.window, head)
         settings = make_settings()
@@ -122,8 +125,6 @@ class Local:
 
     def _complete(self, weights: Weights, request: Request, stop: threading.Event) -> Reply:
         """Make a call, in the thread of the queue."""
-        from pearl.models.answers import error_of, reply_of
-
         until = time.monotonic() + self._timeout
         pieces: list[str] = []
         read: dict[str, int] = {}
@@ -170,8 +171,6 @@ class Local:
 
     def _body(self, request: Request) -> dict[str, Any]:
         """A request in the words of llama.cpp's server."""
-        from pearl.models.constraints import request_fields
-
         try:
             "".join(message["content"] for message in request.messages).encode()
         except UnicodeEncodeError:
@@ -216,13 +215,6 @@ def repeated(text: str) -> int:
     while first and text[first - 1] == text[first - 1 + period]:
         first -= 1
     return len(text) - period - first
-
-
-def _processors() -> int:
-    """Processors that this process may use; more threads than these would wait for each other."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 # --- weights as they are loaded ---
@@ -371,48 +363,40 @@ def read_head(path: Path) -> Head:
         raise InputError(f"{path} is no GGUF file of a language model: name one.") from None
 
 
-def _said(file: BinaryIO) -> list[tuple[str, Any]]:
-    """Keys with their values; numbers and texts only."""
-    magic, _, _, count = _unpack(file, "4sIQQ")
-    if magic != b"GGUF":
-        raise ValueError
-    pairs = []
-    for _ in range(count):
-        (length,) = _unpack(file, "Q")
-        if length > _LONGEST:
-            raise ValueError
-        name = file.read(length).decode()
-        (kind,) = _unpack(file, "I")
-        value = _value(file, kind)
-        if value is not None:
-            pairs.append((name, value))
-    return pairs
+def _said(file: BinaryIO) -> Iterator[tuple[str, Any]]:
+    """Keys with their values: numbers and short texts; None stands for what is passed over."""
 
+    def unpack(form: str) -> tuple[Any, ...]:
+        return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))
 
-def _value(file: BinaryIO, kind: int) -> Any:  # noqa: ANN401 - a number or a text
-    """A number, or a short text; None for what is passed over."""
-    if kind == _TEXT:
-        (length,) = _unpack(file, "Q")
+    def text() -> str | None:
+        (length,) = unpack("Q")
         if length < _LONGEST:
             return file.read(length).decode("utf-8", "replace")
         file.seek(length, os.SEEK_CUR)
         return None
-    if kind != _LIST:
-        return _unpack(file, _SIZES[kind])[0]
-    inner, count = _unpack(file, "IQ")
-    if inner in _SIZES:
-        file.seek(count * struct.calcsize(_SIZES[inner]), os.SEEK_CUR)
-        return None
-    if inner != _TEXT:
+
+    magic, _, _, count = unpack("4sIQQ")
+    if magic != b"GGUF":
         raise ValueError
     for _ in range(count):
-        file.seek(_unpack(file, "Q")[0], os.SEEK_CUR)
-    return None
-
-
-def _unpack(file: BinaryIO, form: str) -> tuple[Any, ...]:
-    form = f"<{form}"
-    return struct.unpack(form, file.read(struct.calcsize(form)))
+        name = text()
+        (kind,) = unpack("I")
+        if name is None:
+            raise ValueError
+        if kind == _TEXT:
+            yield name, text()
+        elif kind != _LIST:
+            yield name, unpack(_SIZES[kind])[0]
+        else:
+            inner, items = unpack("IQ")
+            if inner in _SIZES:
+                file.seek(items * struct.calcsize(_SIZES[inner]), os.SEEK_CUR)
+            elif inner != _TEXT:
+                raise ValueError
+            else:
+                for _ in range(items):
+                    file.seek(unpack("Q")[0], os.SEEK_CUR)
 
 
 def _check_memory(name: str, path: Path, window: int, head: Head) -> None:
