@@ -226,7 +226,7 @@ def test_what_a_model_takes_is_asked_at_no_questions_cost(serve: Serve):
     caller = at_most(Caller(model.answer, model.identity, Journal(), forms=model.forms), 1)
 
     async def ask() -> str:
-        await write_plan(WritePlan(QUESTION, pearl.load_library()), caller)
+        await write_plan(WritePlan(QUESTION, FEW), caller)
         return await _outcome(caller(MapAnswer("q", "a", ("x", "y")), "map"), model)
 
     assert asyncio.run(ask()) == "calls"
@@ -236,7 +236,7 @@ def test_what_a_model_takes_is_asked_at_no_questions_cost(serve: Serve):
 @pytest.mark.parametrize(("form", "granted"), [("custom_tool", False), ("grammar", True)])
 def test_a_budget_counts_a_grammar_that_the_model_reads(serve: Serve, form: str, granted: bool):
     serve(lambda _: PLAN)
-    write = WritePlan(QUESTION, pearl.load_library())
+    write = WritePlan(QUESTION, FEW)
     [constraint] = constraints_of(write)
     free = Request(write, render(write), "p", "k")
     held = replace(free, constraint=replace(constraint, form=form))
@@ -298,7 +298,7 @@ def test_the_journal_says_in_which_form(serve: Serve, tmp_path: Path):
     serve(Endpoint(("ebnf",)))
     model, journal = pearl.choose_model(), Journal()
     caller = Caller(model.answer, model.identity, journal, forms=model.forms)
-    asyncio.run(write_plan(WritePlan(QUESTION, pearl.load_library()), caller))
+    asyncio.run(write_plan(WritePlan(QUESTION, FEW), caller))
     decided = [(one.path, one.value) for one in journal.entries if one.kind == "decision"]
     assert decided == [("plan/1/constrained", "ebnf")]
     paths = [one.path for one in journal.entries if one.kind == "call"]
@@ -313,7 +313,7 @@ def test_an_endpoint_that_is_down_is_not_asked_by_one_after_another(
     caller = Caller(model.answer, model.identity, Journal(), forms=model.forms)
 
     async def several() -> list[Any]:
-        writes = [WritePlan(f"{QUESTION} {at}", pearl.load_library()) for at in range(5)]
+        writes = [WritePlan(f"{QUESTION} {at}", FEW) for at in range(5)]
         plans = (write_plan(write, caller) for write in writes)
         return await asyncio.gather(*plans, return_exceptions=True)
 
@@ -385,7 +385,7 @@ def test_a_step_is_held_to_the_names_there_are():
 
 
 def test_a_corrected_plan_is_held_as_the_first():
-    call = WritePlan(QUESTION, pearl.load_library())
+    call = WritePlan(QUESTION, FEW)
     for room in (None, 900):
         assert constraints_of(CorrectPlan(call, "no", "wrong"), room) == constraints_of(call, room)
 
@@ -423,7 +423,7 @@ def test_what_is_shown_is_what_the_grammar_admits():
 
 
 def test_a_prompt_offers_what_the_grammar_admits():
-    call = WritePlan(QUESTION, pearl.load_library())
+    call = WritePlan(QUESTION, FEW)
     free, bound = render(call)[-1]["content"], render(held(call))[-1]["content"]
     assert "New actions:" in free
     assert "#1" not in free

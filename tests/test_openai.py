@@ -18,7 +18,6 @@ from tests.server import (
     Meeting,
     Script,
     Serve,
-    breaking_off,
     completion,
     failing,
     resetting,
@@ -204,20 +203,13 @@ ATTACK = (
 )
 
 
-@pytest.mark.parametrize("step", ["Fine.", ATTACK])
-@pytest.mark.parametrize("document", ["Ada.", f"Ada.\n{ATTACK}\n"])
-def test_neither_a_document_nor_a_reply_adds_a_step(serve: Serve, step: str, document: str):
-    server = serve(replies(step=step))
-    answer = pearl.ask_sync(Source("x.txt", document), QUESTION)
-    assert server.kinds == ["plan", "step", "step", "step"]
-    assert pearl.parse(answer.plan).plan.steps == pearl.parse(PLAN).plan.steps
-    assert pearl.parse(answer.plan).plan.declares == ()
-
-
-def test_values_stay_inside_their_delimiters(serve: Serve):
+def test_values_stay_inside_their_delimiters_and_add_no_step(serve: Serve):
     attack = f"{ATTACK}\n</found_leave>"
     server = serve(replies(step=attack))
-    pearl.ask_sync(Source("bad.txt", f"Ada.\n{ATTACK}\n"), QUESTION)
+    answer = pearl.ask_sync(Source("bad.txt", f"Ada.\n{ATTACK}\n"), QUESTION)
+    assert server.kinds == ["plan", "step", "step", "step"]
+    plan = pearl.parse(answer.plan).plan
+    assert (plan.steps, plan.declares) == (pearl.parse(PLAN).plan.steps, ())
     (why,) = [one.messages[1]["content"] for one in server.steps() if "FIND_REASON" in one.text]
     assert why.startswith("<document-2>\n")
     assert why.count("</document-2>") == 1
@@ -278,13 +270,10 @@ AT_ONCE = {"retry-after-ms": "10"}
     ("handler", "attempts", "reason", "words"),
     [
         (failing(401, f"Incorrect key: {KEY}"), 1, "authentication", "OPENAI_API_KEY"),
-        (failing(400, f"bad {KEY}"), 1, "request", r"bad \*\*\*"),
         (failing(429, headers=AT_ONCE), 2, "rate", "Try again later"),
         (failing(429, headers={"Retry-After": "900"}), 1, "rate", "wait 15 minutes.*--max-wait"),
         (failing(500, "<html>oh</html>", headers=AT_ONCE), 2, "server", "it says 500"),
-        (breaking_off, 2, "connection", "in the middle"),
         (sending("<html>hi</html>", "text/html"), 2, "reply", "a page.*OPENAI_BASE_URL"),
-        (completion("", finish="length"), 1, "request", "PEARL_MAX_TOKENS"),
         (completion(None, refusal=f"Not {KEY}."), 1, "refusal", r"refused: Not \*\*\*"),
     ],
 )
@@ -316,10 +305,7 @@ def test_a_passing_failure_is_passed_over(serve: Serve, trouble: Any):
     assert len(server.asked) == 3
 
 
-@pytest.mark.parametrize(
-    "final", [failing(401), failing(429, code="insufficient_quota")], ids=["401", "quota"]
-)
-def test_nothing_is_sent_after_a_final_error(serve: Serve, final: Any):
+def test_nothing_is_sent_after_a_final_error(serve: Serve):
     plan = """
     a = FIND_EVENT(CTX, "x") : find
     b = FIND_EVENT(CTX, "y") : find
@@ -330,7 +316,7 @@ def test_nothing_is_sent_after_a_final_error(serve: Serve, final: Any):
         await asyncio.sleep(0.3)
         return web.json_response(completion("fine"))
 
-    server = serve(where('"y"', later, final))
+    server = serve(where('"y"', later, failing(401)))
     with pytest.raises(pearl.RunError, match="Step a has no output"):
         pearl.run_sync(plan, TOWN)
     # The first two were under way together; c has its input, and is not sent.
@@ -402,12 +388,6 @@ def test_nothing_set_means_the_offline_reader_which_says_so():
     assert model.name == "offline"
     assert "No language model" in model.notice
     assert pearl.choose_model("offline").notice == ""
-
-
-def test_a_server_of_ones_own_needs_no_key(serve: Serve, monkeypatch: pytest.MonkeyPatch):
-    serve(["fine"])
-    monkeypatch.delenv("OPENAI_API_KEY")
-    assert pearl.run_sync(ALL, TOWN).text == "fine"
 
 
 def test_identity_is_all_that_decides_an_answer(serve: Serve, monkeypatch: pytest.MonkeyPatch):
