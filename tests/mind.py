@@ -31,13 +31,14 @@ Said: TypeAlias = dict[str, Any] | str | ModelError
 
 
 class Scripted:
-    """Says what a function of the call has, or a list in its order; keeps what it was asked."""
+    """Says what a function of the call has, a list in its order, or a mapping by the call's path;
+    keeps what it was asked."""
 
     name = identity = "reader"
     notice = ""
 
-    def __init__(self, script: Callable[[Any], Said] | Iterable[Said]) -> None:
-        self.script = script if callable(script) else list(script)
+    def __init__(self, script: Callable[[Any], Said] | Mapping[str, Said] | Iterable[Said]) -> None:
+        self.script = script if callable(script) or isinstance(script, Mapping) else list(script)
 
     @cached_property
     def asked(self) -> list[Request]:
@@ -45,6 +46,8 @@ class Scripted:
 
     def says(self, call: Call) -> Said:
         """The reply to a call."""
+        if isinstance(self.script, Mapping):
+            return self.script[self.asked[-1].path]
         return self.script.pop(0) if isinstance(self.script, list) else self.script(call)
 
     async def answer(self, request: Request) -> Reply:

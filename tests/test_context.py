@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -37,6 +38,7 @@ from pearl.runtime.loop import Finished, Return, Run, RunError, Steps, run_strat
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace
 from pearl.strategies.pearl import GivenPlan, Pearl
+from tests.mind import Scripted
 
 LIBRARY = load_library()
 
@@ -111,8 +113,8 @@ def run(
     plan: str,
     context: Context,
     document: Source | None = None,
-    ask: Reader | Offline | None = None,
-) -> tuple[Finished, Reader | Offline, Journal]:
+    ask: Any = None,
+) -> tuple[Finished, Any, Journal]:
     model, journal = ask or Reader(context.window), Journal()
     parsed = parse(plan)
     assert not parsed.broken
@@ -399,13 +401,9 @@ def test_a_strategy_that_goes_on_reads_the_same_parts():
 
 
 def test_arguments_that_turn_out_too_long_fail_their_step_with_the_sizes():
-    class Talker(Reader):
-        async def answer(self, request: Request) -> Reply:
-            return Reply("word " * 900)
-
     plan = 'a = FIND_CHARACTER(CTX, "x") : one\nb = FIND_RELATION(CTX, a, "y") : two'
     with pytest.raises(RunError, match="Step a has no output: Its prompt has") as caught:
-        run(plan, window(2000), ask=Talker())
+        run(plan, window(2000), ask=Scripted(lambda _: "word " * 900))
     first = caught.value.failures[0]
     assert (first.step, first.reason) == ("a", "context")
 
@@ -457,12 +455,7 @@ def test_a_label_in_an_output_is_a_text():
     back = FIND_CHARACTER(each said, "watch") : who
     """
 
-    class Quoting(Reader):
-        async def answer(self, request: Request) -> Reply:
-            self.asked.append(request)
-            return Reply('["CTX 1/2"]' if request.path == "step/said" else "nobody")
-
-    model = Quoting()
+    model = Scripted({"step/said": '["CTX 1/2"]', "step/back[0]": "nobody"})
     run(plan, window(None), document, model)
     call = model.asked[-1].call
     assert call.document is None
@@ -473,12 +466,7 @@ def test_a_label_in_an_output_is_a_text():
 
 
 def test_a_text_in_the_documents_place_is_given_and_a_label_there_is_read():
-    class Echo(Reader):
-        async def answer(self, request: Request) -> Reply:
-            self.asked.append(request)
-            return Reply("somebody")
-
-    model = Echo()
+    model = Scripted(lambda _: "somebody")
     plan = 'a = FIND_CHARACTER("Ada.", "Ada")\nb = FIND_CHARACTER("CTX 1/2", a)'
     run(plan, window(None), ask=model)
     own, part_of = (request.call for request in model.asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from itertools import chain, repeat
 from types import MappingProxyType
 
 import pytest
@@ -15,13 +15,14 @@ from pearl.lang.library import Library, builtins, load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from pearl.lang.values import Value
-from pearl.models.base import ModelError, Reply, Request
+from pearl.models.base import ModelError
 from pearl.prompts.calls import CorrectPlan, Decomposition, NextStep
 from pearl.prompts.render import render
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.executor import Frame, Handlers
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.strategies.decomp import Decomp, as_decomposition, decompose
+from tests.mind import Scripted
 
 LISTS = load_library("lists")
 LOOPING = """\
@@ -40,25 +41,16 @@ DEEPER(Q) -> any : Answer Q.
 """
 
 
-@dataclass
-class Decomposer:
+def decomposer(replies: Sequence[str]) -> Scripted:
     """Gives replies in order, the last of which repeats."""
-
-    replies: Sequence[str]
-    asked: list[Request] = field(default_factory=list)
-    name: str = "scripted"
-    identity: str = "scripted"
-    notice: str = ""
-
-    async def answer(self, request: Request) -> Reply:
-        self.asked.append(request)
-        if not isinstance(request.call, NextStep | CorrectPlan):
-            raise ModelError("request", "Only steps are written here.")
-        return Reply(self.replies[min(len(self.asked), len(self.replies)) - 1])
+    said = chain(replies, repeat(replies[-1]))
+    wrong = ModelError("request", "Only steps are written here.")
+    steps = NextStep | CorrectPlan
+    return Scripted(lambda call: next(said) if isinstance(call, steps) else wrong)
 
 
-def run(*replies: str, **limits: int) -> tuple[Finished, Decomposer, Journal]:
-    model, journal = Decomposer(replies), Journal()
+def run(*replies: str, **limits: int) -> tuple[Finished, Scripted, Journal]:
+    model, journal = decomposer(replies), Journal()
     caller = Caller(model.answer, model.identity, journal)
     strategy, frame = Decomp(LISTS, caller, (), **limits), Frame(Source("d", "-"), LISTS, caller)
     finished = asyncio.run(run_strategy(strategy, "What is it?", frame))
@@ -139,7 +131,7 @@ def test_a_wrong_step_is_corrected_with_what_is_wrong_with_it(wrong: str, code: 
     ],
 )
 def test_a_decomposer_that_never_learns_is_given_up(replies: list[str], words: str):
-    model = Decomposer(replies)
+    model = decomposer(replies)
     caller = Caller(model.answer, "scripted", Journal())
     strategy = Decomp(LISTS, caller)
     with pytest.raises(RunError, match=words):
@@ -149,7 +141,7 @@ def test_a_decomposer_that_never_learns_is_given_up(replies: list[str], words: s
 
 def test_a_decomposer_that_never_returns_is_given_up():
     replies = [f'a{at} = SPLIT("{at}", ",")' for at in range(40)]
-    model = Decomposer(replies)
+    model = decomposer(replies)
     caller = Caller(model.answer, "scripted", Journal())
     frame = Frame(Source("d", "-"), LISTS, caller)
     with pytest.raises(RunError, match="has 24 steps and no answer"):
@@ -166,12 +158,9 @@ def test_recursion_that_never_ends_is_cut(action: str, step: str, words: str):
     own = {one.name: one for one in parse_library(LOOPING).actions}
     library = Library(("loop",), MappingProxyType({**builtins(), **own}))
 
-    async def answer(request: Request) -> Reply:
-        assert isinstance(request.call, NextStep)
-        more = " more" if action == "DEEPER" else ""
-        return Reply(step.format(f'"{request.call.question}{more}"'))
-
-    caller = Caller(answer, "scripted", Journal())
+    more = " more" if action == "DEEPER" else ""
+    model = Scripted(lambda call: step.format(f'"{call.question}{more}"'))
+    caller = Caller(model.answer, "scripted", Journal())
     handlers = Handlers(decompose=decompose, depth=4)
     frame = Frame(Source("d", "-"), library, caller, handlers=handlers)
     with pytest.raises(RunError, match=words):

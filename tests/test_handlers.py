@@ -1,6 +1,5 @@
 """Actions that solvers, plans of their own, or decomposers carry out."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -16,13 +15,15 @@ from pearl.lang.printer import print_library
 from pearl.lang.source import Source
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import check_library
-from pearl.models.base import Reply, Request
-from pearl.runtime.calls import Caller, Journal
+from pearl.prompts.calls import ExecuteStep
+from pearl.prompts.render import render
+from pearl.runtime.calls import Journal
 from pearl.runtime.executor import Frame, Handlers, Output, SolverError
-from pearl.runtime.loop import RunError, run_strategy
+from pearl.runtime.loop import RunError
 from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace
 from pearl.strategies.pearl import GivenPlan
+from tests.mind import Scripted, carry_out
 from tests.shell import call
 
 ACTIONS = """\
@@ -55,27 +56,16 @@ def library(text: str = ACTIONS) -> Library:
     return Library(("test",), MappingProxyType({**builtins(), **own}))
 
 
-class Model:
-    """Says which examples its prompt has."""
-
-    name = identity = "scripted"
-    notice = ""
-
-    async def answer(self, request: Request) -> Reply:
-        shown = request.messages[-1]["content"].split("Arguments:")[0]
-        return Reply(f"{shown.count('the answer was:')} example: {shown.splitlines()[-4:]}")
+def told(call: ExecuteStep) -> str:
+    """Which examples its prompt has."""
+    shown = render(call)[-1]["content"].split("Arguments:")[0]
+    return f"{shown.count('the answer was:')} example: {shown.splitlines()[-4:]}"
 
 
 def run(plan: str, actions: Library | None = None, **handed: Any) -> tuple[str, Journal]:
-    journal = Journal()
-    caller = Caller(Model().answer, "scripted", journal)
-    parsed = parse(plan).plan
-    finished = asyncio.run(
-        run_strategy(
-            GivenPlan(parsed), "q",
-            Frame(Source("d", "text"), actions or library(), caller,
-                  handlers=Handlers({"shout": shout}, **handed)),
-        )
+    finished, journal, _ = carry_out(
+        Scripted(told), lambda _: GivenPlan(parse(plan).plan), "q", actions or library(),
+        Source("d", "text"), Handlers({"shout": shout}, **handed),
     )  # fmt: skip
     return finished.text, journal
 

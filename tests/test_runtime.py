@@ -29,31 +29,10 @@ from pearl.runtime.replay import read_records, replay
 from pearl.runtime.trace import export_trace, read_trace
 from pearl.store.store import open_store
 from pearl.strategies.pearl import GivenPlan, with_one_answer
+from tests.mind import Scripted
 from tests.runs import entries, runs
 
 DOCUMENT = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel. Nobody lives in Rest.")
-
-
-class Scripted:
-    """Answers by the call's path; a `ModelError` in the script is raised."""
-
-    name = "scripted"
-    identity = "scripted"
-    notice = ""
-
-    def __init__(self, replies: Mapping[str, str | ModelError]) -> None:
-        self.replies = replies
-        self.asked: list[Request] = []
-
-    async def answer(self, request: Request) -> Reply:
-        self.asked.append(request)
-        reply = self.replies[request.path]
-        if isinstance(reply, ModelError):
-            raise reply
-        return Reply(reply)
-
-    async def close(self) -> None:
-        return
 
 
 def run(
