@@ -114,9 +114,8 @@ def _step(call: str) -> str:
 _ITEM = re.compile(r"step/([^/]+)\[(\d+)\]")
 """The path of one call of a mapped step, which is not within a frame."""
 _TRY = re.compile(r"try/\d+/")
-_VALUE = re.compile(r"#\s*value\s+(\S+)\s*=\s*(.*)$", re.DOTALL)
-_EVIDENCE = re.compile(r"#\s*evidence\s+(\S+)\s*=\s*(.*)$", re.DOTALL)
-_ANSWER = re.compile(r"#\s*answer\s*=\s*(.*)$", re.DOTALL)
+_TOLD = re.compile(r"#\s*(?:(value|evidence)\s+(\S+)|answer)\s*=\s*(.*)$", re.DOTALL)
+"""A comment that says what a step gave or quoted, or what the answer is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +209,8 @@ def json_as_text(value: Any) -> str:  # noqa: ANN401 - any JSON
 
 def is_trace(source: Source) -> bool:
     """Whether a plan's text carries values."""
-    return any(_VALUE.match(line) for line in source.text.split("\n"))
+    found = map(_TOLD.match, source.text.split("\n"))
+    return any(one and one[1] == "value" for one in found)
 
 
 def read_trace(source: Source) -> Trace:
@@ -224,19 +224,19 @@ def read_trace(source: Source) -> Trace:
     evidence: dict[str, list[str]] = {}
     answer: str | None = None
     for number, line in enumerate(source.text.split("\n"), 1):
-        found = _VALUE.match(line) or _EVIDENCE.match(line) or _ANSWER.match(line)
+        found = _TOLD.match(line)
         if not found:
             continue
+        kind, name, told = found.groups()
         try:
-            value = json.loads(found[found.re.groups])
+            value = json.loads(told)
         except ValueError:
             raise InputError(f"{source.name}:{number}: the value is not JSON.") from None
-        text = json_as_text(value)
-        if found.re is _ANSWER:
-            answer = text
-        elif found.re is _EVIDENCE:
-            evidence[found[1]] = [str(quote) for quote in value] if isinstance(value, list) else []
+        if kind == "value":
+            values[f"step/{name}"] = value
+            replies[f"step/{name}"] = json_as_text(value)
+        elif kind == "evidence":
+            evidence[name] = [str(quote) for quote in value] if isinstance(value, list) else []
         else:
-            values[f"step/{found[1]}"] = value
-            replies[f"step/{found[1]}"] = text
+            answer = json_as_text(value)
     return Trace(source, replies, answer, values, evidence)

@@ -234,9 +234,8 @@ def rewritten(plan: Plan, library: Library, passes: tuple[str, ...], journal: Jo
 
 def direct_plan(question: str) -> Plan:
     """The plan that only asks the question."""
-    step = Step(
-        "answer", ANSWER.name, (Ref(DOCUMENT), Literal(question)), "Answer the question directly"
-    )
+    args = (Ref(DOCUMENT), Literal(question))
+    step = Step("answer", ANSWER.name, args, "Answer the question directly")
     return Plan((step,), question, (ANSWER,))
 
 
@@ -381,9 +380,8 @@ def load_demonstrations(folder: str = "", shipped: str = SHIPPED) -> tuple[Sourc
     if folder and not Path(folder).is_dir() and folder in plan_folders():
         folder, shipped = "", folder
     if not folder:
-        return tuple(
-            Source(file.name, file.read_text(encoding="utf-8")) for file in shipped_plans(shipped)
-        )
+        files = shipped_plans(shipped)
+        return tuple(Source(file.name, file.read_text(encoding="utf-8")) for file in files)
     if not Path(folder).is_dir():
         raise InputError(
             f"{folder} is no folder: name one with demonstrations, make one with pearl refine, or "
@@ -434,6 +432,11 @@ def choose_demonstrations(
 
 def _runnable(sources: Iterable[Source], library: Library) -> list[Demonstration]:
     """The demonstrations that a library can run as they are, or migrated."""
+
+    def values(one: Plan | Step) -> tuple[str, ...]:
+        # What a step gave; other comments, as a file's head, are for people.
+        return tuple(line for line in one.comments if line.startswith("# value "))
+
     found: list[Demonstration] = []
     for source in sources:
         parsed = parse(source)
@@ -443,14 +446,7 @@ def _runnable(sources: Iterable[Source], library: Library) -> list[Demonstration
                 continue
         if not parsed.plan.question:
             continue
-        steps = tuple(replace(one, comments=_values(one.comments)) for one in parsed.plan.steps)
-        plan = replace(
-            parsed.plan, steps=steps, question="", comments=_values(parsed.plan.comments)
-        )
+        steps = tuple(replace(one, comments=values(one)) for one in parsed.plan.steps)
+        plan = replace(parsed.plan, steps=steps, question="", comments=values(parsed.plan))
         found.append(Demonstration(parsed.plan.question, print_plan(plan).strip()))
     return found
-
-
-def _values(comments: Iterable[str]) -> tuple[str, ...]:
-    """The comments that say what a step gave; the others, as a file's head, are for people."""
-    return tuple(line for line in comments if line.startswith("# value "))
