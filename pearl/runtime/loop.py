@@ -74,12 +74,14 @@ class Steps:
         returns: the answer, where the plan is to say what it is.
         aside: names of earlier steps that led nowhere: they stay in the journal, and go out of
             the plan.
+        last: whether what the plan gives then is the answer.
     """
 
     steps: tuple[Step, ...]
     declares: tuple[Action, ...] = ()
     returns: tuple[Ref, ...] = ()
     aside: frozenset[str] = frozenset()
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +150,7 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
     journal = frame.caller.journal
     while True:
         move = await strategy.next(run)
-        if isinstance(move, Steps):
-            run = await _append(run, move, frame)
-        elif isinstance(move, Attempt):
+        if isinstance(move, Attempt):
             try:
                 run = await _append(run, Steps(move.steps), frame)
             except RunError as error:
@@ -159,15 +159,20 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
                 # A trace has the last plan that was written down.
                 journal.decide("plan", print_plan(run.plan))
                 run = replace(run, failed=error)
-        else:
-            plan = run.plan
-            if outputs(plan) != move.outputs:
-                # Its unused steps alone would not say what is returned.
-                plan = replace(plan, returns=tuple(map(Ref, move.outputs)))
-                journal.decide("plan", print_plan(plan))
-            text = "\n\n".join(as_text(run.values[name]) for name in move.outputs)
-            journal.decide("answer", {"outputs": list(move.outputs), "text": text})
-            return Finished(plan, run.values, move.outputs, text)
+            continue
+        if isinstance(move, Steps):
+            run = await _append(run, move, frame)
+            if not move.last:
+                continue
+        plan, ends = run.plan, outputs(run.plan)
+        if isinstance(move, Return) and ends != move.outputs:
+            # Its unused steps alone would not say what is returned.
+            ends = move.outputs
+            plan = replace(plan, returns=tuple(map(Ref, ends)))
+            journal.decide("plan", print_plan(plan))
+        text = "\n\n".join(as_text(run.values[name]) for name in ends)
+        journal.decide("answer", {"outputs": list(ends), "text": text})
+        return Finished(plan, run.values, ends, text)
 
 
 async def _append(run: Run, move: Steps, frame: Frame) -> Run:

@@ -47,9 +47,9 @@ from pearl.runtime.binding import mapped
 from pearl.runtime.calls import Caller, fill
 from pearl.runtime.context import UNLIMITED, Context, fit_fill
 from pearl.runtime.executor import Handlers
-from pearl.runtime.loop import Return, Run, Steps
+from pearl.runtime.loop import Run, Steps
 from pearl.strategies.decomp import as_decomposition
-from pearl.strategies.pearl import ANSWER, GivenPlan, direct_plan, narrowed, write_plan
+from pearl.strategies.pearl import ANSWER, direct_plan, narrowed, whole, write_plan
 
 REASON = Action(
     "REASON_STEP_BY_STEP",
@@ -116,19 +116,16 @@ class PlanShown:
     shown: int = 0
     planning: Context = UNLIMITED
 
-    async def next(self, run: Run) -> Steps | Return:
-        if run.plan.steps:
-            return await GivenPlan(run.plan).next(run)
+    async def next(self, run: Run) -> Steps:
         decide = self.caller.journal.decide
         write = WritePlan(run.question, self.library, self.demonstrations)
         shown = narrowed(write, self.shown)
         planned = await write_plan(shown, self.caller, context=self.planning)
         if planned.plan is None:
             decide("plan/fallback", planned.source.text)
-            return await GivenPlan(direct_plan(run.question)).next(run)
+            return whole(direct_plan(run.question))
         decide("plan/shown", print_plan(planned.plan))
-        plan = _plan(run.question, FOLLOW, print_plan(planned.plan))
-        return await GivenPlan(plan).next(run)
+        return whole(_plan(run.question, FOLLOW, print_plan(planned.plan)))
 
 
 _ALONE = {

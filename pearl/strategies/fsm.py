@@ -29,7 +29,7 @@ from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, counting,
 from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_fill
 from pearl.runtime.evidence import Quote, evidence
 from pearl.runtime.executor import Handlers, SolverError
-from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps
+from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
 from pearl.strategies.fsm_states import END, Machine, State
 
 WORDS = 5
@@ -130,8 +130,6 @@ class Fsm:
             ModelError: the model gave no usable answer.
             RunError: a limit was met before anything was found, or a step cannot run.
         """
-        if run.plan.returns:
-            return Return(tuple(ref.name for ref in run.plan.returns))
         self._run = run
         return await anext(self._moves)
 
@@ -157,7 +155,7 @@ class Fsm:
             ending = (Step(answer, "ANSWER", (Ref(self._review),)),)
         whole = (*self._run.plan.steps, *ending)
         aside = {step.name for step in whole} - needed((answer,), whole)
-        yield Steps(ending, returns=(Ref(answer),), aside=frozenset(aside))
+        yield Steps(ending, returns=(Ref(answer),), aside=frozenset(aside), last=True)
 
     async def _decide(self) -> None:
         """Take a decision; where no reply fits, the machine has gone back."""

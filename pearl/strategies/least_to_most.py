@@ -13,8 +13,8 @@ from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Plan, Ref, Step, Te
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
 from pearl.runtime.calls import Caller, SchemaError, fill
-from pearl.runtime.loop import Return, Run, RunError, Steps
-from pearl.strategies.pearl import GivenPlan
+from pearl.runtime.loop import Run, RunError, Steps
+from pearl.strategies.pearl import whole
 
 ANSWER_NEXT = Action(
     "ANSWER_NEXT",
@@ -32,21 +32,19 @@ class LeastToMost:
 
     caller: Caller
 
-    async def next(self, run: Run) -> Steps | Return:
-        """All steps at once, then the last one's answer.
+    async def next(self, run: Run) -> Steps:
+        """All steps at once; the last one's answer is the answer.
 
         Raises:
             ModelError: the model gave no usable answer.
             RunError: it would not list sub-questions in the form that is wanted.
         """
-        if run.plan.steps:
-            return await GivenPlan(run.plan).next(run)
         call = FillSchema(load_schema("least_to_most"), (("question", run.question),))
         try:
             reply = await fill(self.caller, call, "reduce")
         except SchemaError as error:
             raise RunError(str(error)) from None
-        return await GivenPlan(in_turn(run.question, reply["sub_questions"])).next(run)
+        return whole(in_turn(run.question, reply["sub_questions"]))
 
 
 def in_turn(question: str, parts: Sequence[str]) -> Plan:

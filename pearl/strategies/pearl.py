@@ -31,7 +31,7 @@ from pearl.prompts.render import render
 from pearl.runtime.calls import Caller, Journal
 from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
 from pearl.runtime.executor import StepFailure
-from pearl.runtime.loop import Return, Run, RunError, Steps
+from pearl.runtime.loop import Run, RunError, Steps
 
 CORRECTIONS = 7
 """How often a model may correct a plan, as in the paper's experiments."""
@@ -148,14 +148,18 @@ async def write_plan(
 
 @dataclass(frozen=True, slots=True)
 class GivenPlan:
-    """All steps at once, then PEARL's answer rule."""
+    """All steps of a plan at once, then PEARL's answer rule."""
 
     plan: Plan
 
-    async def next(self, run: Run) -> Steps | Return:
-        if run.plan.steps:
-            return Return(outputs(run.plan))
-        return Steps(self.plan.steps, self.plan.declares, self.plan.returns)
+    async def next(self, run: Run) -> Steps:
+        del run
+        return whole(self.plan)
+
+
+def whole(plan: Plan) -> Steps:
+    """The move that runs a plan, and answers with what it gives."""
+    return Steps(plan.steps, plan.declares, plan.returns, last=True)
 
 
 def shown_plans(demonstrations: Iterable[Demonstration]) -> tuple[Plan, ...]:
@@ -201,9 +205,7 @@ class Pearl:
     context: Context = UNLIMITED
     planning: Context = UNLIMITED
 
-    async def next(self, run: Run) -> Steps | Return:
-        if run.plan.steps:
-            return await GivenPlan(run.plan).next(run)
+    async def next(self, run: Run) -> Steps:
         if self.document is not None:
             plan = direct_plan(run.question)
             try:
@@ -221,7 +223,7 @@ class Pearl:
         elif not self.options:
             written = with_one_answer(written)
         written = rewritten(written, self.library, self.passes, self.caller.journal)
-        return await GivenPlan(written).next(run)
+        return whole(written)
 
 
 def rewritten(plan: Plan, library: Library, passes: tuple[str, ...], journal: Journal) -> Plan:

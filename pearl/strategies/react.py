@@ -25,7 +25,7 @@ from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_text
 from pearl.retrieval.terms import sentences
 from pearl.runtime.calls import Caller, SchemaError, fill
 from pearl.runtime.executor import Handlers, SolverError
-from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps
+from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
 
 STEPS = 8
 """Steps of a question, at most; the last one can only be Finish."""
@@ -97,8 +97,7 @@ class React:
             elif action == "Finish":
                 shown = [reply["supporting_facts"], reply["triples"]] if self.evidence else []
                 step = Step("answer", "FINISH", tuple(map(Literal, [words, *shown])), "Give it")
-                yield Steps((step,), returns=(Ref(step.name),))
-                yield Return((step.name,))
+                yield Steps((step,), returns=(Ref(step.name),), last=True)
             else:
                 yield Attempt((_step(action, words, self._run.plan),))
                 if error := self._run.failed:

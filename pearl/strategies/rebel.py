@@ -24,7 +24,7 @@ from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
 from pearl.runtime.calls import Caller, Check, SchemaError, counting, fill
 from pearl.runtime.executor import Frame, Handlers, Output, SolverError
-from pearl.runtime.loop import Attempt, Move, Return, Run, RunError, Steps, run_strategy
+from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps, run_strategy
 from pearl.strategies.rebel_calls import (
     NO_TOOL,
     Embedding,
@@ -218,8 +218,8 @@ class Rebel:
                 raise run.failed
             self._why = str(run.failed)
         if ANSWER in run.values:
-            # The plan is to say what it returns before that is returned.
-            return Return((ANSWER,)) if run.plan.returns else Steps((), (), (Ref(ANSWER),))
+            # The plan is to say what it returns.
+            return Steps((), returns=(Ref(ANSWER),), last=True)
         self._run = run
         return await anext(self._moves)
 
