@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import format_library, format_plan
-from pearl.lang.source import Source
+from pearl.lang.source import Source, Span
 from pearl.lint.checker import check
+from pearl.lsp.documents import Lines
 from tests.conftest import ROOT
 from tests.editor import (
     ABLE,
@@ -306,6 +309,21 @@ class TestPlaces:
 def _places(text: str) -> list[int]:
     """Where an editor can put its cursor: not inside a line ending."""
     return [at for at in range(len(text) + 1) if text[at - 1 : at + 1] != "\r\n"]
+
+
+@settings(max_examples=300, derandomize=True)
+@given(
+    st.text("a\r\n"), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.text("b\r\n")))
+)
+def test_an_edit_leaves_every_line_where_it_is(text: str, edits: list[tuple[int, int, str]]):
+    lines = Lines(text)
+    for one, other, new in edits:
+        start, end = sorted(min(at, len(lines.text)) for at in (one, other))
+        lines = lines.edited(Span(start, end), new)
+    anew = Lines(lines.text)
+    for at in range(len(anew.text) + 1):
+        assert (lines.position(at), lines.line_span(at)) == (anew.position(at), anew.line_span(at))
+        assert lines.offset(anew.position(at)) == anew.offset(anew.position(at))
 
 
 class TestFixes:

@@ -6,7 +6,7 @@ a line the units of an encoding that was agreed on: UTF-16 where nothing was.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
@@ -39,23 +39,41 @@ class Lines:
     Args:
         text: the characters.
         encoding: what an editor counts in: ``utf-8``, ``utf-16`` or ``utf-32``.
+        known: where each line starts, if that is known; it is looked for otherwise.
     """
 
     text: str
     encoding: str = "utf-16"
+    known: Sequence[int] = ()
 
     @cached_property
-    def _bounds(self) -> tuple[list[int], list[int]]:
-        """Where each line starts, and where it ends before its line ending."""
-        endings = list(_ENDING.finditer(self.text))
-        starts = [0, *(ending.end() for ending in endings)]
-        return starts, [*(ending.start() for ending in endings), len(self.text)]
+    def _starts(self) -> Sequence[int]:
+        """Where each line starts."""
+        return self.known or [0, *(ending.end() for ending in _ENDING.finditer(self.text))]
+
+    def _end(self, line: int) -> int:
+        """Where a line ends, before its line ending."""
+        if line + 1 == len(self._starts):
+            return len(self.text)
+        end = self._starts[line + 1] - 1
+        return end - (end > self._starts[line] and self.text[end - 1 : end + 1] == "\r\n")
+
+    def edited(self, span: Span, text: str) -> "Lines":
+        """The text with another in place of a span; only lines beside it are looked for anew."""
+        starts, whole = self._starts, self.text[: span.start] + text + self.text[span.end :]
+        grown = len(whole) - len(self.text)
+        first = max(0, bisect_right(starts, span.start) - 2)
+        behind = [start + grown for start in starts[bisect_right(starts, span.end) + 1 :]]
+        until = behind[0] if behind else len(whole)
+        found = _ENDING.finditer(whole, starts[first], until)
+        between = [ending.end() for ending in found if ending.end() < until or not behind]
+        return Lines(whole, self.encoding, (*starts[: first + 1], *between, *behind))
 
     def position(self, offset: int) -> types.Position:
         """The editor's place of a character offset; inside a line ending, the line's end."""
-        starts, ends = self._bounds
-        line = bisect_right(starts, offset) - 1
-        return types.Position(line, self._units(self.text[starts[line] : min(offset, ends[line])]))
+        line = bisect_right(self._starts, offset) - 1
+        before = self.text[self._starts[line] : min(offset, self._end(line))]
+        return types.Position(line, self._units(before))
 
     def offset(self, position: types.Position) -> int:
         """The character offset of an editor's place.
@@ -63,10 +81,9 @@ class Lines:
         Past a line's end it is the line's end, past the text's end that one;
         inside a character it is where the character starts.
         """
-        starts, ends = self._bounds
-        if position.line >= len(starts):
+        if position.line >= len(self._starts):
             return len(self.text)
-        start, end = starts[position.line], ends[position.line]
+        start, end = self._starts[position.line], self._end(position.line)
         part = self.text[start:end]
         if self.encoding == "utf-32" or part.isascii():
             return min(start + position.character, end)
@@ -88,9 +105,8 @@ class Lines:
 
     def line_span(self, offset: int) -> Span:
         """The line that an offset is in, without its line ending."""
-        starts, ends = self._bounds
-        line = bisect_right(starts, offset) - 1
-        return Span(starts[line], ends[line])
+        line = bisect_right(self._starts, offset) - 1
+        return Span(self._starts[line], self._end(line))
 
     def name_span(self, action: Action) -> Span:
         """The name of an action where it is declared."""
@@ -153,15 +169,18 @@ class Document:
         uri: its name, as the editor writes it.
         version: the editor's number of this version.
         kind: what it holds.
-        text: the characters.
-        encoding: what the editor counts a line's characters in.
+        lines: the text as the editor counts it.
     """
 
     uri: str
     version: int | None
     kind: Kind
-    text: str
-    encoding: str = "utf-16"
+    lines: Lines
+
+    @property
+    def text(self) -> str:
+        """The characters."""
+        return self.lines.text
 
     @cached_property
     def path(self) -> Path | None:
@@ -172,11 +191,6 @@ class Document:
     def source(self) -> Source:
         """The text under the name that messages use."""
         return Source(self.path.name if self.path else self.uri, self.text)
-
-    @cached_property
-    def lines(self) -> Lines:
-        """The text as the editor counts it."""
-        return Lines(self.text, self.encoding)
 
     @cached_property
     def plan(self) -> Parsed:
@@ -246,7 +260,7 @@ def opened(item: types.TextDocumentItem, encoding: str) -> Document | None:
     ending = item.uri.rpartition(".")[2].lower()
     for name, kind in (("plan", Kind.PLAN), ("actions", Kind.LIBRARY)):
         if ending == name or item.language_id == f"pearl-{name}":
-            return Document(item.uri, item.version, kind, item.text, encoding)
+            return Document(item.uri, item.version, kind, Lines(item.text, encoding))
     return None
 
 
@@ -254,14 +268,13 @@ def changed(
     document: Document, version: int | None, changes: Iterable[types.TextDocumentContentChangeEvent]
 ) -> Document:
     """The next version of a document."""
-    text = document.text
+    lines = document.lines
     for change in changes:
         if isinstance(change, types.TextDocumentContentChangePartial):
-            span = Lines(text, document.encoding).span(change.range)
-            text = text[: span.start] + change.text + text[span.end :]
+            lines = lines.edited(lines.span(change.range), change.text)
         else:
-            text = change.text
-    return replace(document, version=version, text=text)
+            lines = Lines(change.text, lines.encoding)
+    return replace(document, version=version, lines=lines)
 
 
 def path_of(uri: str) -> Path | None:

@@ -1,6 +1,7 @@
 """What the rules say about a document: shown while it is typed, mended on request, formatted."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
@@ -88,8 +89,9 @@ def _diagnostic(document: Document, finding: Diagnostic) -> types.Diagnostic:
 class Checks:
     """The checks that are due, one a document.
 
-    A check starts when nothing was typed for `DELAY` seconds, on a thread of its own, so that the
-    server goes on reading. What is found of a version that is no longer the newest is dropped.
+    A check starts when nothing was typed for `DELAY` seconds, or a quarter of what the last one
+    took, on a thread of its own, so that the server goes on reading. What is found of a version
+    that is no longer the newest is dropped.
 
     Args:
         session: the documents.
@@ -102,6 +104,7 @@ class Checks:
         self._session = session
         self._publish = publish
         self._due: dict[str, asyncio.Task[None]] = {}
+        self._took = 0.0
         self._pool = ThreadPoolExecutor(1, "pearl-check")
 
     def soon(self, document: Document, delay: float = DELAY) -> None:
@@ -140,11 +143,17 @@ class Checks:
         )
 
     async def _check(self, document: Document, delay: float) -> None:
-        await asyncio.sleep(delay)
+        # What would be outdated before it is done is not begun.
+        await asyncio.sleep(max(delay, self._took / 4))
         libraries = self._session.libraries(document)
 
         def work() -> list[types.Diagnostic] | None:
-            return diagnostics(document, libraries) if self._is_newest(document) else None
+            if not self._is_newest(document):
+                return None
+            began = time.perf_counter()
+            found = diagnostics(document, libraries)
+            self._took = time.perf_counter() - began
+            return found
 
         found = await asyncio.get_running_loop().run_in_executor(self._pool, work)
         if found is not None and self._is_newest(document):
