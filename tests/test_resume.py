@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import shutil
-import sqlite3
 import subprocess
-import sys
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +14,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from benchmarks.stub import Stub
 from pearl.answer import open_session
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import parse_hops, to_plan
@@ -27,7 +24,7 @@ from pearl.evaluate.context import HopSearch
 from pearl.lang.library import load_library
 from pearl.lang.source import Source
 from pearl.models.base import Reply, Request
-from pearl.prompts.calls import Demonstration, NextStep
+from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Caller
 from pearl.runtime.executor import Frame
 from pearl.runtime.loop import RunError, run_strategy
@@ -41,10 +38,10 @@ from pearl.strategies.pearl import (
     load_demonstrations,
 )
 from pearl.strategies.registry import STRATEGIES, RunInputs, Started, prepare
+from tests.batches import settled, until
 from tests.forks import Fork
-from tests.mind import FILM, FILM_TEXT, Reader, next_step
-from tests.server import Server, completion
-from tests.shell import STORY, call
+from tests.mind import FILM, FILM_TEXT, Reader
+from tests.shell import STORY, call, command
 
 QUESTION = "Why does Mara leave?"
 LETTERS = (
@@ -228,87 +225,37 @@ def test_a_run_that_was_cut_off_goes_on(name: str, empty: Path, tmp_path: Path):
         assert sorted(first.asked + second.asked) == sorted(whole.asked)
 
 
-# -- a process that is killed ---------------------------------------------------------------------
-
-_QUESTION = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
-_STEP = re.compile(r"^(\w+ = .*)\n<output>\n(.*?)\n</output>", re.MULTILINE)
-
-
-class Decomposer:
-    """Writes the next step over HTTP, after a moment, and counts what it has answered."""
-
-    def __init__(self) -> None:
-        self.answered = 0
-        self.reached = threading.Event()
-        self.wanted = 0
-
-    def __call__(self, body: dict[str, Any]) -> Any:
-        prompt = body["messages"][1]["content"].rsplit("Now the question.", 1)[1]
-        asked = _QUESTION.search(prompt)
-        assert asked
-        steps = tuple(_STEP.findall(prompt))
-        written = next_step(NextStep(asked[1], load_library("letters"), (), steps))
-
-        async def after(_: Any) -> Any:
-            from aiohttp import web
-
-            await asyncio.sleep(0.03)
-            self.answered += 1
-            if self.answered == self.wanted:
-                self.reached.set()
-            return web.json_response(completion(written))
-
-        return after
-
-
 def test_a_killed_evaluation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pairs = [
-        {"query_id": str(at), "question": LETTERS.replace("Cy", f"Cy{at}"),
-         "answer": {"spans": ["n-o-y"]}}
+    (tmp_path / "story.txt").write_text(STORY, "utf-8")
+    rows = [
+        {"id": f"q{at}", "question": f"Why does person {at} leave?", "document": "story.txt",
+         "options": ["for the letter", "for the sea"], "gold": "A"}
         for at in range(6)
     ]  # fmt: skip
-    (tmp_path / "letters.json").write_text(json.dumps({"1": {"qa_pairs": pairs}}), "utf-8")
-    script = Decomposer()
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
 
-    def command(store: str) -> list[str]:
-        return [
-            "eval", "letters", "--data", "letters.json", "--json", "--store", store,
-            "-o", f"{store}.jsonl", "--concurrency", "2",
-        ]  # fmt: skip
+    def words(store: str) -> tuple[str, ...]:
+        own = ("--store", f"{store}.db", "-o", f"{store}.jsonl")
+        return ("eval", "questions", "--data", "q.jsonl", "--methods", "zero-shot,pearl", *own)
 
-    with Server(script) as server:
-        settings = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": server.url, "PEARL_MODEL": "some"}
-        for name, value in settings.items():
-            monkeypatch.setenv(name, value)
+    def results(store: str) -> list[dict[str, Any]]:
+        # The first line is on the run: its name, and when it began.
+        lines = (tmp_path / f"{store}.jsonl").read_text("utf-8").splitlines()[1:]
+        found = list(map(json.loads, lines))
+        return [row | {"measures": row["measures"] | {"seconds": 0}} for row in found]
 
-        def process(store: str) -> subprocess.Popen[bytes]:
-            return Fork(
-                [sys.executable, "-m", "pearl", *command(store)],
-                cwd=tmp_path, stdout=subprocess.PIPE,
-            )  # fmt: skip
-
-        assert call(*command("whole.db")).json["right"] == 6
-        whole = len(server.asked)
-        script.wanted = script.answered + whole // 2
-        killed = process("store.db")
-        assert script.reached.wait(30)
-        killed.kill()
-        killed.communicate(timeout=60)
-        with sqlite3.connect(tmp_path / "store.db") as store:
-            [kept] = store.execute("select count(*) from replies").fetchone()
-        assert 0 < kept < whole
-        before = len(server.asked)
-        assert call(*command("store.db")).json["right"] == 6
-    assert len(server.asked) - before == whole - kept
-    told = [(tmp_path / f"{name}.db.jsonl").read_text("utf-8") for name in ("whole", "store")]
-    # The first line is on the run: its name, and when it began.
-    whole_rows, rows = ([_bare(line) for line in one.splitlines()[1:]] for one in told)
-    assert rows == whole_rows
-    assert len(rows) == 6
-
-
-def _bare(line: str) -> dict[str, Any]:
-    """A result without how long it took."""
-    row: dict[str, Any] = json.loads(line)
-    del row["measures"]["seconds"]
-    return row
+    with Stub(latency=0.03) as stub:
+        monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
+        monkeypatch.setenv("PEARL_MODEL", "stub")
+        process = Fork(command(*words("killed"), "--concurrency", "4"), stdout=subprocess.DEVNULL)
+        assert until(lambda: stub.stats()["completed"] >= 8, process)
+        process.kill()
+        process.wait()
+        before = settled(stub)["completed"]
+        assert call(*words("killed")).code == 0
+        # What was under way at the kill is asked again, and nothing else.
+        assert before < stub.stats()["distinct"]
+        assert stub.stats()["repeats"] <= 4
+        assert call(*words("whole")).code == 0
+    assert results("killed") == results("whole")
+    assert len(results("whole")) == 12

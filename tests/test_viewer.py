@@ -7,7 +7,7 @@ import base64
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise, product
@@ -31,7 +31,7 @@ from pearl.viewer.page import Item, sum_up
 from pearl.viewer.plans import plan_lines
 from pearl.viewer.timeline import timeline
 from tests.runs import back_to_first_version, entries
-from tests.server import Server, completion
+from tests.server import Serve, Server, completion
 from tests.shell import STORY, call, one_line
 
 pytest_plugins = ["tests.browser", "tests.postgres"]
@@ -75,7 +75,7 @@ def text_of(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def endpoint(serve: Serve) -> Server:
     """An endpoint that plans, with a mistake at first, and answers each step after a while."""
 
     def script(body: dict[str, Any]) -> Any:
@@ -89,12 +89,8 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         return busy if len(tries) == 1 else later(QUOTING, 0.05)
 
     tries: list[int] = []
-    with Server(script) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-        monkeypatch.setenv("PEARL_STORE", "store.db")
-        monkeypatch.setenv("PEARL_MODEL", "gpt-4o-mini")
-        yield server
+    key, model = "sk-very-secret", "gpt-4o-mini"
+    return serve(script, OPENAI_API_KEY=key, PEARL_STORE="store.db", PEARL_MODEL=model)
 
 
 @pytest.fixture
@@ -225,10 +221,8 @@ def test_calls_that_follow_one_another_share_a_lane_and_are_all_critical():
 
 
 def test_without_times_there_is_no_timeline():
-    assert timeline([]) is None
-    assert (
-        timeline([Stage("a", "a", (made("step/a", 1.0, 1.0), made("step/a", None, 1.0)))]) is None
-    )
+    calls = (made("step/a", 1.0, 1.0), made("step/a", None, 1.0))
+    assert timeline([]) is timeline([Stage("a", "a", calls)]) is None
 
 
 def test_a_call_is_known_with_the_tries_before_it():
@@ -533,7 +527,7 @@ def test_the_trap_is_live(in_chromium: Callable[..., Any]):
 
 
 @pytest.fixture
-def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def hostile(serve: Serve) -> None:
     """An endpoint that answers with markup, in plans, outputs and options."""
     plan = (
         f"New actions:\n- SAY(CTX, X) : {IMAGE} {BAD}\n\n"
@@ -548,12 +542,7 @@ def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             return f"{BAD}{IMAGE}</mark></div>\n> {BAD} said Tom.\n> {IMAGE}"
         return "A"
 
-    with Server(script) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
-        monkeypatch.setenv("PEARL_STORE", "store.db")
-        monkeypatch.setenv("PEARL_MODEL", f"{BAD}{IMAGE}")
-        yield
+    serve(script, PEARL_STORE="store.db", PEARL_MODEL=f"{BAD}{IMAGE}")
 
 
 def test_nothing_that_anybody_wrote_runs(hostile: None, in_chromium: Callable[..., Any]):

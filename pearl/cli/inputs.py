@@ -48,14 +48,17 @@ class Input:
     row: bool = False
 
 
-def read_inputs(paths: Sequence[str]) -> tuple[list[Input], list[InputError]]:
-    """Every plan and library below some paths, in order, each once; and what cannot be read.
+def read_inputs(paths: Sequence[str]) -> list[Input]:
+    """Every plan and library below some paths, in order, each once.
 
     Raises:
-        InputError: nothing can be read: the first reason why.
+        InputError: one of them cannot be read.
     """
-    problems: list[InputError] = []
-    return list(each_input(paths, problems.append)), problems
+
+    def refuse(problem: InputError) -> None:
+        raise problem
+
+    return list(each_input(paths, refuse))
 
 
 def each_input(paths: Sequence[str], refused: Callable[[InputError], object]) -> Iterator[Input]:

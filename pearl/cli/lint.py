@@ -215,11 +215,8 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given
     diff = ""
     printed: str | None = None
     dry = only_check or only_diff
-    inputs, problems = read_inputs(paths)
-    if problems:
-        # Nothing is written where something cannot be read.
-        raise problems[0]
-    for one in inputs:
+    # Nothing is written where something cannot be read.
+    for one in read_inputs(paths):
         name, text = one.source.name, one.source.text
         try:
             if one.row:

@@ -39,10 +39,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, given: Options) -> N
 
     check_output(given.output)
     library = load(given.libraries)
-    inputs, unreadable = read_inputs(paths)
-    if unreadable:
-        raise unreadable[0]
-    plans = [one for one in inputs if one.kind is Kind.PLAN]
+    plans = [one for one in read_inputs(paths) if one.kind is Kind.PLAN]
     files = list(dict.fromkeys(map(_file, plans)))
     if not files:
         raise InputError(f"{paths[0]} holds no plan: name a .plan file.")

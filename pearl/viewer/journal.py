@@ -22,6 +22,10 @@ PLANNING = "planning"
 MAPPING = "option"
 """The stage of the call that maps the answer to an option."""
 
+_CAUSES = {
+    "failed": "Its reply held no value of the kind that was wanted.",
+    "not run": "The run ended before it.",
+}
 _TITLES = {PLANNING: "Planning", MAPPING: "Choice of an option"}
 _TRY = re.compile(r"(try/\d+)/(.+)", re.DOTALL)
 _REPLY = re.compile(r"plan/(\d+)")
@@ -358,23 +362,18 @@ def _read_frame(name: str, entries: Sequence[Entry]) -> Frame:
         elif step.name in skipped:
             state, cause = "skipped", skipped[step.name]
         else:
-            state, cause = _failure(step.name, own, str(decisions.get("failed", "")))
+            cause = next((call.entry.cause for call in own if not call.done), "")
+            failed = str(decisions.get("failed", ""))
+            if not cause and failed.startswith(f"Step {step.name} has no output: "):
+                cause = failed
+            state = "failed" if cause or own else "not run"
+            cause = cause or _CAUSES[state]
         under = (f"step/{step.name}/", f"step/{step.name}[")
         within = tuple(entry for entry in inner if entry.path.startswith(under))
         steps.append(StepRecord(number, step, state, cause, values.get(step.name), own, within))
     return Frame(
         name, text, plan, calls, drafts, tuple(steps), values, decided, passages, decisions
     )
-
-
-def _failure(step: str, calls: Sequence[Call], failed: str) -> tuple[str, str]:
-    """How a step without an output ended, and why."""
-    cause = next((call.entry.cause for call in calls if not call.done), "")
-    if not cause and failed.startswith(f"Step {step} has no output: "):
-        cause = failed
-    if cause or calls:
-        return "failed", cause or "Its reply held no value of the kind that was wanted."
-    return "not run", "The run ended before it."
 
 
 def _drafts(calls: Iterable[Call], decisions: dict[str, Any]) -> list[Draft]:
