@@ -70,10 +70,8 @@ class TestHelp:
         assert (result.code, result.out) == (2, "")
         assert result.err.startswith("Usage: pearl")
 
-    def test_version(self) -> None:
+    def test_version_and_short_help(self) -> None:
         assert re.fullmatch(r"pearl, version \S+\n", call("--version").out)
-
-    def test_short_help(self) -> None:
         assert call("lint", "-h").out == call("lint", "--help").out
 
 
@@ -154,6 +152,7 @@ class TestPlan:
         assert parsed.plan.steps
         assert not parsed.broken
         assert not parsed.aside
+        assert call("plan", "-", stdin="Who is Tom?").out.startswith("question: Who is Tom?")
 
     def test_output_and_json_together(self, tmp_path: Path) -> None:
         result = call("plan", "Why does Mara leave?", "-o", "mara.plan", "--json")
@@ -161,27 +160,23 @@ class TestPlan:
         assert (set(result.json), result.err) == (set(keys.split()), "")
         assert (tmp_path / "mara.plan").read_text() == result.json["plan"]
 
-    def test_output_replaces_a_file_as_a_whole(self, tmp_path: Path) -> None:
-        (tmp_path / "mara.plan").write_text("x" * 9999)
-        (tmp_path / "mara.plan").chmod(0o600)
-        assert call("plan", "Why does Mara leave?", "-o", "mara.plan").out == ""
-        assert (tmp_path / "mara.plan").read_text().startswith("question: Why")
-        assert (tmp_path / "mara.plan").stat().st_mode & 0o777 == 0o600
-        assert sorted(path.name for path in tmp_path.iterdir()) == [".pearl", "mara.plan"]
-
-    def test_output_goes_through_a_link(self, tmp_path: Path) -> None:
-        (tmp_path / "link.plan").symlink_to("real.plan")
-        call("plan", "Why does Mara leave?", "-o", "link.plan")
-        assert (tmp_path / "link.plan").is_symlink()
-        assert (tmp_path / "real.plan").read_text().startswith("question: Why")
+    def test_output_replaces_a_file_as_a_whole_and_goes_through_a_link(
+        self, tmp_path: Path
+    ) -> None:
+        real, link = tmp_path / "real.plan", tmp_path / "link.plan"
+        real.write_text("x" * 9999)
+        real.chmod(0o600)
+        link.symlink_to("real.plan")
+        assert call("plan", "Why does Mara leave?", "-o", "link.plan").out == ""
+        assert real.read_text().startswith("question: Why")
+        assert real.stat().st_mode & 0o777 == 0o600
+        assert link.is_symlink()
+        assert {path.name for path in tmp_path.iterdir()} == {".pearl", "real.plan", "link.plan"}
 
     def test_a_device_is_written_to_and_not_replaced(self) -> None:
         result = process("plan", "Why does Mara leave?", "-o", "/dev/stdout")
         assert result.out.startswith("question: Why")
         assert Path("/dev/stdout").is_symlink()
-
-    def test_the_question_from_standard_input(self) -> None:
-        assert call("plan", "-", stdin="Who is Tom?").out.startswith("question: Who is Tom?")
 
 
 class TestRun:
@@ -191,11 +186,8 @@ class TestRun:
         assert result.json["plan"] == GOOD
         assert result.json["calls"] == 1
 
-    @pytest.mark.parametrize("which", ["plan", "document"])
-    def test_standard_input(self, story: str, plan: str, which: str) -> None:
-        args = ("-", story) if which == "plan" else (plan, "-")
-        result = call("run", *args, "--json", stdin=GOOD if which == "plan" else STORY)
-        assert result.json["evidence"]
+        assert call("run", "-", story, "--json", stdin=GOOD).json["evidence"]
+        assert call("run", plan, "-", "--json", stdin=STORY).json["evidence"]
 
     def test_builtins_need_no_model(self, story: str, tmp_path: Path) -> None:
         (tmp_path / "b.plan").write_text('1. a = CONCAT("x", "y")\n2. n = COUNT(["a", "b"])\n')
@@ -217,15 +209,10 @@ class TestLibraries:
         assert {"CONCAT", "FIND_CHARACTER"} <= set(self.names())
         assert len(self.names()) > len(self.names("--library", "core"))
 
-    def test_a_file_replaces_the_default_and_keeps_the_builtins(self) -> None:
-        names = self.names("--library", "own.actions")
-        assert "FIND_OWN" in names
-        assert "CONCAT" in names
+    def test_files_replace_the_default_and_keep_the_builtins(self) -> None:
+        names = set(self.names("--library", "own.actions", "--library", "paper.txt"))
+        assert {"FIND_OWN", "FIND_PAPER", "CONCAT"} <= names
         assert "FIND_CHARACTER" not in names
-
-    def test_repeated(self) -> None:
-        names = self.names("--library", "own.actions", "--library", "paper.txt")
-        assert {"FIND_OWN", "FIND_PAPER"} <= set(names)
 
     def test_the_papers_text_works_wherever_a_library_is_used(self, story: str) -> None:
         text = '1. a = FIND_PAPER(CTX, "Mara") : x\n'
@@ -249,17 +236,14 @@ class TestLibraries:
 
 
 class TestLint:
-    def test_terminal(self, bad: str) -> None:
+    def test_terminal(self, bad: str, plan: str) -> None:
         result = call("lint", bad)
         assert result.code == 1
         assert "PRL201 unknown-action" in result.out
         assert "bad.plan:1:10" in result.out
         assert re.search(r"1 file checked: \d+ errors and \d+ warnings? in 1 file\.", result.err)
 
-    def test_nothing_found(self, plan: str) -> None:
-        result = call("lint", plan)
-        assert (result.code, result.out) == (0, "")
-        assert result.err == "1 file checked, no findings.\n"
+        assert call("lint", plan) == (0, "", "1 file checked, no findings.\n")
 
     def test_json(self, bad: str, plan: str) -> None:
         result = call("lint", bad, "--json")
@@ -440,10 +424,12 @@ class TestFmt:
         "path", sorted((ROOT / "tests" / "cases").glob("*.md")), ids=lambda path: path.stem
     )
     def test_no_word_is_lost(self, path: Path) -> None:
+        from test_cases import load
+
         from pearl.lang.printer import format_plan
         from pearl.lang.source import InputError
 
-        text = _text_of_case(path)
+        text = load(path).text
         try:
             formatted = format_plan(Source("x", text))
         except InputError:
@@ -461,12 +447,6 @@ class TestFmt:
         assert lost == [], formatted
 
 
-def _text_of_case(path: Path) -> str:
-    from test_cases import load
-
-    return load(path).text
-
-
 class TestRules:
     def test_one(self) -> None:
         result = call("rule", "PRL201")
@@ -478,19 +458,15 @@ class TestRules:
         lines = call("rule").out.splitlines()
         assert len(lines) == len(call("rule", "--json").json)
         assert lines == sorted(lines)
-
-    def test_json(self) -> None:
         assert set(call("rule", "PRL201", "--json").json) == RULE | {"documentation"}
         assert all(set(rule) == RULE for rule in call("rule", "--json").json)
 
 
 class TestGraph:
-    def test_mermaid(self, plan: str) -> None:
+    def test_mermaid_and_svg_to_a_file(self, plan: str, tmp_path: Path) -> None:
         result = call("graph", plan)
         assert result.out.startswith("flowchart TD\n")
         assert "FIND_REASON" in result.out
-
-    def test_svg_to_a_file(self, plan: str, tmp_path: Path) -> None:
         assert call("graph", plan, "--format", "svg", "-o", "g.svg") == (0, "", "")
         assert (tmp_path / "g.svg").read_text().startswith("<svg ")
 
@@ -503,14 +479,6 @@ class TestGraph:
             "name": "b", "action": "G", "uses": ["a"], "document": False, "level": 1,
         }  # fmt: skip
 
-    def test_names_that_could_steer_a_page(self) -> None:
-        text = (
-            'question: <script>alert("x")</script> & more\n1. a = F(CTX, "]]><b>")  : "</title>\n'
-        )
-        svg = call("graph", "-", "--format", "svg", stdin=text).out
-        assert "<script" not in svg
-        assert "&lt;script&gt;" in svg
-
 
 class TestActions:
     def test_search_puts_the_best_first(self) -> None:
@@ -520,12 +488,10 @@ class TestActions:
             "name", "signature", "returns", "definition", "aliases", "builtin",
         }  # fmt: skip
 
-    def test_text(self) -> None:
+    def test_text_and_nothing_found(self) -> None:
         result = call("actions", "--library", "core")
         assert "CONCAT(S1, ...) -> " in result.out
         assert "(builtin)" in result.out
-
-    def test_nothing_found(self) -> None:
         result = call("actions", "--search", "xqzzyw")
         assert (result.code, result.out) == (1, "")
         assert call("actions", "--search", "xqzzyw", "--json") == (1, "[]\n", "")

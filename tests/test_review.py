@@ -205,18 +205,6 @@ class TestVerdicts:
         assert unswayed(found)["a", 1].verdict.correct == "no"
         assert last(found)["a", 1].verdict.correct == "unclear"
 
-    def test_many_who_save_at_once_lose_nothing(self, engine: Engine):
-
-        def work(person: int) -> None:
-            for plan in PLANS:
-                with engine.begin() as connection:
-                    save(connection, plan, person, Verdict("yes", 1, (), f"{person}"))
-
-        at_once(work, 6)
-        assert {(one.plan, one.person) for one in read_verdicts(engine)} == {
-            (plan, person) for plan in PLANS for person in range(6)
-        }
-
     @pytest.mark.parametrize(
         ("change", "says"),
         [
