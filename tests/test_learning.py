@@ -198,13 +198,13 @@ def test_hops_that_were_never_seen_together(shared: Path, name: str):
 
 
 def test_generated_worlds_that_hold_pairs_of_hops_out():
-    learned = learn_from_gold(made("explicit", "compgen", "train", 7, 80)).model
-    assert score(learned, made("explicit", "compgen", "test", 7, 25)) >= 95
+    learned = learn_from_gold(made("explicit", "compgen", "train", 7, 60)).model
+    assert score(learned, made("explicit", "compgen", "test", 7, 10)) >= 95
 
 
 def test_answers_alone_teach_where_few_questions_are_of_a_kind():
-    learned = learn_from_answers(made("explicit", "compgen", "train", 7, 100))
-    assert learned.explained >= 90
+    learned = learn_from_answers(made("explicit", "compgen", "train", 7, 60))
+    assert learned.explained >= 54
     assert score(learned.model, made("explicit", "compgen", "test", 7, 10)) >= 90
 
 
@@ -214,7 +214,7 @@ def test_the_words_of_a_question_decide_over_hops_seen_together(name: str, few: 
     learned = learn_from_gold(train).model
     seen = {one.question for one in learned.patterns}
     assert not seen & {one.question for one in learn_from_gold(test).model.patterns}
-    assert score(learned, test[:3]) == 100
+    assert score(learned, test[:2]) == 100
 
 
 def test_a_new_word_may_be_an_entity_or_none():
@@ -445,7 +445,7 @@ def test_what_is_learned_from_chains_answers_other_worlds():
     assert unguided.explained < learned.explained <= learned.questions == 30 < learned.calls
     same = learn_from_chains(map(World.without_gold, train), find(Random(1)), keep=2)
     assert write_model(same.model) == write_model(learned.model)
-    assert score(learned.model, made("explicit", "iid", "dev", 3, 10)) > 0
+    assert score(learned.model, made("explicit", "iid", "dev", 3, 5)) > 0
 
 
 # -- models and the command -----------------------------------------------------------------------

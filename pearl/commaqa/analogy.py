@@ -72,20 +72,20 @@ class Analogy:
     Args:
         moves: what is done.
         entities: the question's.
+        cost: of the comparison.
         extra: the question's words that the known question does not have.
         words: those that hops are to take up: the extra ones, and those that the way takes up.
         lacking: the known question's words that this one does not have.
-        cost: of the comparison.
         question: all of the question's words; nothing where its kind is known.
         options: what may be asked at each hop; nothing before they are looked for.
     """
 
     moves: _Moves
     entities: tuple[str, ...]
-    extra: tuple[str, ...]
-    words: tuple[str, ...]
-    lacking: tuple[str, ...]
     cost: float
+    extra: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
     question: tuple[str, ...] = ()
     options: tuple[tuple[_Option, ...], ...] = ()
 
@@ -237,16 +237,12 @@ class _KnownQuestions:
         if match is not None:
             pattern, entities = self._patterns[match[0]], match[1]
             doubts = sum(word in self._frequency for one in entities for word in words_of(one))
-            analogies = [
-                Analogy(one.moves, entities, (), (), (), _DOUBTFUL * doubts + cost)
-                for one, cost in _costs(pattern)
-            ]
+            ways = [(one.moves, _DOUBTFUL * doubts + cost) for one, cost in _costs(pattern)]
+            # In a world where none of its ways is answered, other ends may be.
+            ways += [] if doubts else self._other_ends(pattern)
+            analogies = [Analogy(moves, entities, cost) for moves, cost in ways]
             if not doubts:
-                # In a world where none of its ways is answered, other ends may be.
-                ends = self._other_ends(pattern)
-                return analogies + [
-                    Analogy(moves, entities, (), (), (), cost) for moves, cost in ends
-                ]
+                return analogies
         if self.model.classifiers:
             return analogies
         for text, entities in self.model.openings(question, self._most_entities):
@@ -268,7 +264,7 @@ class _KnownQuestions:
                     left_out = _LEFT_OUT * (len(one.moves) - len(moves))
                     taken_up = (*extra, *self._taken_up(words, moves))
                     total = cost + distance + left_out
-                    made = Analogy(moves, entities, extra, taken_up, lacking, total, words)
+                    made = Analogy(moves, entities, total, extra, taken_up, lacking, words)
                     (shorter if left_out else whole).append(made)
         spliced = self._spliced(words, entities)
         changed = (sorted(those, key=lambda one: one.cost) for those in (shorter, spliced))
@@ -406,7 +402,7 @@ class _KnownQuestions:
                 word for word in dict.fromkeys((*associated, *usual)) if not _has(own, word)
             )
             cost = _DIFFERENT * self.information((*extra, *lacking)) + _SPLICED
-            yield Analogy(moves, entities, own, own, lacking, cost, words)
+            yield Analogy(moves, entities, cost, own, own, lacking, words)
 
     @cached_property
     def _chains(self) -> list[_Moves]:
