@@ -30,7 +30,9 @@ from tests.shell import call
 
 SHIPPED = ("explicit", "implicit", "movies", "numeric", "throws")
 FILES = [(name, split, part) for name in SHIPPED for split in ("iid", "compgen") for part in PARTS]
-MANY = 400
+MANY = {"explicit": 400, "implicit": 300, "movies": 200, "numeric": 250, "throws": 200}
+"""Questions that use all words of a schema."""
+
 FLEET = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/generating.md").read_text("utf-8"), re.S)[0]
 
 
@@ -50,7 +52,7 @@ class Watched(Agents):
 @cache
 def rows(name: str, split: str = "iid", part: str = "train", questions: int = 0) -> Any:
     """Rows of a shipped schema; those of its first file use all of its words."""
-    questions = questions or (MANY if (split, part) == ("iid", "train") else 60)
+    questions = questions or (MANY[name] if (split, part) == ("iid", "train") else 60)
     return tuple(generate(read_schema(name), split, part, 11, questions))
 
 
@@ -141,7 +143,7 @@ def test_a_question_is_what_its_config_says_and_its_answer_is_some_of_all(name: 
         len({one["question"] for one in asked(row)}) == len(asked(row)) for row in rows(name)
     )
     questions = [question for row in rows(name) for question in asked(row)]
-    assert len({question["id"] for question in questions}) == MANY
+    assert len({question["id"] for question in questions}) == MANY[name]
     for question in questions:
         pattern = question["config"]["questions"][0]
         for slot in question["config"]["init"]:
@@ -155,7 +157,8 @@ def test_a_question_is_what_its_config_says_and_its_answer_is_some_of_all(name: 
     lists = [answer for answer in answers if isinstance(answer, list)]
     assert {len(answer) for answer in lists} == set(range(fewest, most + 1))
     assert all(len(set(answer)) == len(answer) for answer in lists)
-    assert all(type(one) in (int, float) and one > 0 for one in answers if one not in lists)
+    others = (answer for answer in answers if not isinstance(answer, list))
+    assert all(type(one) in (int, float) and one > 0 for one in others)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -272,7 +275,7 @@ def test_another_way_than_the_worlds_has_no_answer():
             if relation and not any(one.endswith(f"_{relation}") for one in world.facts):
                 tried += 1
                 assert len(run_hops(others, agents)) < len(others)
-    assert tried > 100
+    assert tried > 50
 
 
 def test_an_explicit_relation_is_known_to_one_agent_of_several():
