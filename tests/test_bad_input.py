@@ -252,6 +252,17 @@ def test_what_a_run_has_read_is_never_written_over(line: str, kind: str):
         assert Path(output).read_bytes() == before
 
 
+def test_the_questions_of_an_evaluation_are_not_written_over_by_its_report():
+    question = {"id": "a", "question": ASK, "document": "story.txt", "gold": "x"}
+    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    words = "eval questions --data q.jsonl --methods pearl --model offline --store s.db"
+    assert call(*words.split()).code == 0
+    for name in ("q.jsonl", "./q.jsonl"):
+        shown = call("report", "last", "-o", name, "--format", "markdown", "--store", "s.db")
+        assert one_line(shown, 2) == f"{name} is what is read: name another file to write."
+    assert json.loads(Path("q.jsonl").read_text(encoding="utf-8")) == question
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -62,6 +62,10 @@ def report_command(
     if method and not errors:
         raise InputError("--method says whose wrong answers to draw: give --errors N with it.")
     loaded = [load(name, given.store, given.prices) for name in evaluations]
+    # A fact on the data names its file, and how many questions and documents there are.
+    check_output(
+        given.output, *(dict(one.about).get("data", "").rsplit(",", 2)[0] for one in loaded)
+    )
     if errors:
         _draw(side_by_side(loaded), errors, method, given.output, as_json=given.as_json)
         return
