@@ -830,7 +830,7 @@ def test_the_environment_names_the_endpoint(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(InputError, match="PEARL_TEMPERATURE is wrong"):
             open_batches("m", tmp_path)
         monkeypatch.delenv("PEARL_TEMPERATURE")
-        assert texts(ask(open_batches("m", tmp_path, 0.05, 0.05), ["w"])) == said("w")
+        assert texts(ask(open_batches("m", tmp_path, Options(0.05, 0.05)), ["w"])) == said("w")
     for name in ("", "offline", "recorded:x"):
         with pytest.raises(InputError, match="needs a model of an endpoint"):
             open_batches(name, tmp_path)

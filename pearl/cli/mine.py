@@ -103,7 +103,7 @@ def _in_batches(
     settings: JobSettings, folder: Path, questions: int, poll: float, *, quiet: bool
 ) -> JobSettings:
     """The same, through the provider's Batch API: everything is asked at once."""
-    from pearl.models.batch_api import open_batches
+    from pearl.models.batch_api import Options, open_batches
 
     if settings.scheduler:
         raise InputError("The Batch API needs no cluster: leave out --scheduler, or --mode.")
@@ -117,7 +117,7 @@ def _in_batches(
             printed[status.batch] = line
             click.echo(line, err=True)
 
-    model = open_batches(settings.model.name, folder, interval=poll, progress=show)
+    model = open_batches(settings.model.name, folder, Options(interval=poll, progress=show))
     limits = replace(settings.limits, concurrency=questions, first=questions)
     return replace(settings, model=model, limits=limits)
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from pearl.lang.source import InputError
 from pearl.models.answers import check_read
 from pearl.models.base import FINAL, ModelError, Reply, Request
-from pearl.models.batch_client import ENDS, BatchClient, Outcome, read_outcomes, reread
+from pearl.models.batch_client import BatchClient, Outcome, read_outcomes, reread
 from pearl.models.batch_store import BatchFolder, BatchStatus, Lifecycle, request_line
 from pearl.models.openai import CHAT, Endpoint, Form, find_endpoint
 
@@ -92,21 +92,13 @@ class Batches:
             await session.close()
 
 
-def open_batches(
-    name: str,
-    folder: Path,
-    quiet: float = Options.quiet,
-    interval: float = Options.interval,
-    progress: Callable[[BatchStatus], None] | None = None,
-) -> Batches:
+def open_batches(name: str, folder: Path, options: Options | None = None) -> Batches:
     """A model of the endpoint that the environment names, asked through its Batch API.
 
     Args:
         name: the model's.
         folder: where batches are kept.
-        quiet: seconds without a new request after which a batch goes.
-        interval: seconds between two looks at a batch, to begin with.
-        progress: is told how batches stand.
+        options: when batches go, and who is told of them.
 
     Raises:
         InputError: a setting is missing or wrong, or the model is none of an endpoint.
@@ -119,9 +111,10 @@ def open_batches(
     endpoint = find_endpoint(name)
     if endpoint.api is not CHAT:
         raise InputError("Batches are asked over chat completions: name the model alone.")
-    return Batches(endpoint, folder, Options(quiet, interval, progress), name)
+    return Batches(endpoint, folder, options, name)
 
 
+@dataclass
 class Gathering:
     """Hands requests on when nobody new has come for a while, or when a file is full.
 
@@ -130,14 +123,11 @@ class Gathering:
         options: how long to wait, and how many go together.
     """
 
-    def __init__(
-        self, send: Callable[[Sequence[tuple[str, bytes]]], None], options: Options
-    ) -> None:
-        self._send = send
-        self._options = options
-        self._lines: list[tuple[str, bytes]] = []
-        self._size = 0
-        self._timer: asyncio.TimerHandle | None = None
+    send: Callable[[Sequence[tuple[str, bytes]]], None]
+    options: Options
+    _lines: list[tuple[str, bytes]] = field(default_factory=list, init=False)
+    _size: int = field(default=0, init=False)
+    _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def add(self, key: str, line: bytes) -> None:
         """Take a request; one larger than a file may be goes alone.
@@ -146,17 +136,17 @@ class Gathering:
             key: the request's.
             line: of the file, with its end.
         """
-        if self._lines and self._size + len(line) > self._options.most_bytes:
+        if self._lines and self._size + len(line) > self.options.most_bytes:
             self._flush()
         self._lines.append((key, line))
         self._size += len(line)
         if self._timer is not None:
             self._timer.cancel()
-        if len(self._lines) >= self._options.most:
+        if len(self._lines) >= self.options.most:
             self._flush()
         else:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._options.quiet, self._flush)
+            self._timer = loop.call_later(self.options.quiet, self._flush)
 
     def drop(self) -> None:
         """Forget what is here: none of it was sent."""
@@ -167,7 +157,7 @@ class Gathering:
     def _flush(self) -> None:
         lines = self._lines
         self.drop()
-        self._send(lines)
+        self.send(lines)
 
 
 @dataclass(slots=True)
@@ -198,18 +188,13 @@ class _Session:
         self._first_form = self._form = writer.first_form
         self._client = BatchClient(self.transport)
         self._folder = BatchFolder(folder)
-        self._progress = options.progress
         self._gathering = Gathering(self._send, options)
-        self._lifecycle = Lifecycle(
-            self._client, self._folder, options.interval, self._note, self._room
-        )
+        self._lifecycle = Lifecycle(self._client, self._folder, options.interval, options.progress)
         self._waiting: dict[str, _Waiting] = {}
         # Batches that are not over: their requests' keys, and who takes them on.
         self._keys: dict[int, Sequence[str]] = {}
         self._batch_of: dict[str, int] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._at_provider: set[int] = set()
-        self._left = asyncio.Event()
         # Where the replies of batches that are over stand, and whose cost is in somebody's books.
         self._answered: dict[str, tuple[Path, int, int]] = {}
         self._booked: set[str] = set()
@@ -334,30 +319,6 @@ class _Session:
             # The batch stays: who asks again takes it on from where it stands.
             for key in self._keys[number]:
                 self._tell(key, _again(error))
-        finally:
-            self._leave(number)
-
-    def _note(self, status: BatchStatus) -> None:
-        if status.status in ENDS:
-            self._leave(status.batch)
-        else:
-            self._at_provider.add(status.batch)
-        if self._progress is not None:
-            self._progress(status)
-
-    def _leave(self, number: int) -> None:
-        """A batch is not at the provider any more, so there is room for another."""
-        if number in self._at_provider:
-            self._at_provider.remove(number)
-            self._left.set()
-            self._left = asyncio.Event()
-
-    async def _room(self, number: int) -> bool:
-        """Wait until another batch leaves the provider; False where there is no other."""
-        others = bool(self._at_provider - {number})
-        if others:
-            await self._left.wait()
-        return others
 
     async def _deliver(self, number: int, missing: ModelError) -> None:
         """Tell everybody who waits for a request of a batch what came of it, or what is missing."""

@@ -243,7 +243,7 @@ class BatchStatus:
     status: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Lifecycle:
     """Takes batches to their ends.
 
@@ -251,16 +251,16 @@ class Lifecycle:
         client: speaks to the provider.
         folder: what is known of them.
         interval: seconds between two looks.
-        tell: is told of every look.
-        room: waits until another batch ends; False where no other is under way.
+        progress: is told of every look.
     """
 
     client: BatchClient
     folder: BatchFolder
     interval: float
-    tell: Callable[[BatchStatus], None]
-    room: Callable[[int], Awaitable[bool]]
+    progress: Callable[[BatchStatus], None] | None = None
     _random: random.Random = field(default_factory=random.Random, init=False)
+    _at_provider: set[int] = field(default_factory=set, init=False)
+    _left: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def run(self, number: int) -> ProviderBatch:
         """Go on from wherever a batch stands until its answers are in the folder.
@@ -271,30 +271,51 @@ class Lifecycle:
         Raises:
             ModelError: it cannot go on; it stands as far as it came.
         """
-        record = self.folder.record(number)
-        while True:
-            if record.stage != "submitted":
-                record = await self._submit(record)
-            record, batch, status = await self._watch(record)
-            if not batch.crowded_out or not await self.room(number):
-                break
-            past = (*record.past, record.batch_id)
-            record = self.folder.save(replace(record, stage="uploaded", batch_id="", past=past))
-        most = min(LARGEST, (record.requests + 1) * LARGEST_LINE)
+        try:
+            record = self.folder.record(number)
+            while True:
+                if record.stage != "submitted":
+                    record = await self._submit(record)
+                record, batch, status = await self._watch(record)
+                if not batch.crowded_out or not self._at_provider:
+                    break
+                # There is room for it once another batch leaves the provider.
+                await self._left.wait()
+                past = (*record.past, record.batch_id)
+                record = replace(record, stage="uploaded", batch_id="", past=past)
+                self.folder.save(record)
+            most = min(LARGEST, (record.requests + 1) * LARGEST_LINE)
 
-        async def download(name: str, path: Path) -> None:
-            with self.folder.writing(path) as file:
-                await self.client.download(name, file, most)
+            async def download(name: str, path: Path) -> None:
+                with self.folder.writing(path) as file:
+                    await self.client.download(name, file, most)
 
-        output, error = batch.output_file_id, batch.error_file_id
-        for name, path in zip((output, error), self.folder.results(number), strict=True):
-            if name:
-                await self._lasting(partial(download, name, path), status)
-        self.folder.save(replace(record, stage="ended", output_file_id=output, error_file_id=error))
-        return batch
+            output, error = batch.output_file_id, batch.error_file_id
+            for name, path in zip((output, error), self.folder.results(number), strict=True):
+                if name:
+                    await self._lasting(partial(download, name, path), status)
+            ended = replace(record, stage="ended", output_file_id=output, error_file_id=error)
+            self.folder.save(ended)
+            return batch
+        finally:
+            self._leave(number)
+
+    def _tell(self, status: BatchStatus) -> None:
+        if status.status in ENDS:
+            self._leave(status.batch)
+        else:
+            self._at_provider.add(status.batch)
+        if self.progress is not None:
+            self.progress(status)
+
+    def _leave(self, number: int) -> None:
+        if number in self._at_provider:
+            self._at_provider.remove(number)
+            self._left.set()
+            self._left = asyncio.Event()
 
     async def _submit(self, record: BatchRecord) -> BatchRecord:
-        self.tell(BatchStatus(record.number, record.requests, 0, 0, "submitting"))
+        self._tell(BatchStatus(record.number, record.requests, 0, 0, "submitting"))
         if record.stage == "written":
             name = await self.client.upload(self.folder.requests(record.number))
             record = self.folder.save(replace(record, stage="uploaded", input_file_id=name))
@@ -335,7 +356,7 @@ class Lifecycle:
             status = replace(
                 status, completed=batch.completed, failed=batch.failed, status=batch.status
             )
-            self.tell(status)
+            self._tell(status)
             if batch.status in ENDS:
                 return record, batch, status
             await asyncio.sleep(self._pause(looks))
@@ -351,7 +372,7 @@ class Lifecycle:
                 if error.reason not in PASSING:
                     raise
                 asked = min(error.retry_after or 0.0, LONGEST_ASKED)
-            self.tell(replace(status, status="unreachable"))
+            self._tell(replace(status, status="unreachable"))
             await asyncio.sleep(max(asked, self._pause(tries)))
             tries += 1
 
