@@ -245,10 +245,7 @@ def test_names_are_seen(text: str, found: list[str]):
             'SUMMARIZE_TOPIC(CTX, "Bo had stayed"); PREDICT_HYPOTHETICAL(CTX, topic)',
         ),
         ("Which of these is NOT true of Bo?", 'SUMMARIZE_TOPIC(CTX, "NOT true of Bo")'),
-        (
-            "How many boats are there?",
-            'SUMMARIZE_TOPIC(CTX, "boats there")',
-        ),
+        ("How many boats are there?", 'SUMMARIZE_TOPIC(CTX, "boats there")'),
     ],
 )
 def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):

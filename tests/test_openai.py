@@ -13,16 +13,7 @@ import pearl
 from pearl.lang.source import Source
 from pearl.models.base import Usage
 from tests.runs import entries
-from tests.server import (
-    KEY,
-    Meeting,
-    Script,
-    Serve,
-    completion,
-    failing,
-    resetting,
-    sending,
-)
+from tests.server import KEY, Meeting, Script, Serve, completion, failing, resetting, sending
 
 QUESTION = "Why does Mara leave the lighthouse?"
 PLAN = """\
@@ -203,7 +194,7 @@ ATTACK = (
 )
 
 
-def test_values_stay_inside_their_delimiters_and_add_no_step(serve: Serve):
+def test_values_stay_inside_their_delimiters(serve: Serve):
     attack = f"{ATTACK}\n</found_leave>"
     server = serve(replies(step=attack))
     answer = pearl.ask_sync(Source("bad.txt", f"Ada.\n{ATTACK}\n"), QUESTION)

@@ -511,7 +511,7 @@ def test_addresses_of_the_internet_and_others(address: str):
         ((), "network", "not known"),
     ],
 )
-def test_a_name_that_leads_nowhere_or_to_a_private_address(
+def test_a_name_that_leads_to_a_private_address(
     here: Services, addresses: tuple[str, ...], reason: str, told: str
 ):
     before = len(here.came)

@@ -88,6 +88,7 @@ def request_line(key: str, body: bytes, path: str) -> bytes:
     return b"".join((head.encode(), body, b"}\n"))
 
 
+@dataclass
 class BatchFolder:
     """Where the batches of one or several models are kept, for one process at a time.
 
@@ -97,15 +98,14 @@ class BatchFolder:
         path: of the folder; it is made where it is missing.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock: BinaryIO | None = None
+    path: Path
+    _lock: BinaryIO | None = field(default=None, init=False)
 
     def open(self) -> None:
         """Take the folder for this process, as far as the system knows locks."""
         with self._disk():
-            self._path.mkdir(parents=True, exist_ok=True)
-            lock = (self._path / "lock").open("ab")
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / "lock").open("ab")
         with suppress(ImportError, OSError):
             import fcntl
 
@@ -115,13 +115,13 @@ class BatchFolder:
                 lock.close()
                 raise ModelError(
                     "store",
-                    f"Another process works in {self._path}: wait for its end, or name another "
+                    f"Another process works in {self.path}: wait for its end, or name another "
                     "folder.",
                 ) from None
         self._lock = lock
         with self._disk():
             # What a process that was killed left half written.
-            for part in self._path.glob(".*.part"):
+            for part in self.path.glob(".*.part"):
                 part.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -132,16 +132,16 @@ class BatchFolder:
 
     def requests(self, number: int) -> Path:
         """The file of a batch's requests."""
-        return self._path / f"{number:04}.jsonl"
+        return self.path / f"{number:04}.jsonl"
 
     def results(self, number: int) -> tuple[Path, Path]:
         """The files of a batch's answers and of its failures."""
-        return self._path / f"{number:04}.output.jsonl", self._path / f"{number:04}.error.jsonl"
+        return self.path / f"{number:04}.output.jsonl", self.path / f"{number:04}.error.jsonl"
 
     def records(self) -> list[BatchRecord]:
         """Every batch that is known, by number."""
         with self._disk():
-            names = [path.stem for path in self._path.glob("*.json")]
+            names = [path.stem for path in self.path.glob("*.json")]
         return [self.record(number) for number in sorted(map(int, filter(str.isdecimal, names)))]
 
     def record(self, number: int) -> BatchRecord:
@@ -205,7 +205,7 @@ class BatchFolder:
             yield file
 
     def _record(self, number: int) -> Path:
-        return self._path / f"{number:04}.json"
+        return self.path / f"{number:04}.json"
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
@@ -214,7 +214,7 @@ class BatchFolder:
         except OSError as error:
             raise ModelError(
                 "store",
-                f"The folder {self._path} cannot be used ({error.strerror}): make room, or name "
+                f"The folder {self.path} cannot be used ({error.strerror}): make room, or name "
                 "another.",
             ) from None
 

@@ -229,10 +229,7 @@ CUES = (
     Cue(r"\bresults?\b|\beffects?\b|\bconsequence|\bled to\b|\boutcome", "effect result follow"),
     Cue(r"\bcaused?\b|\bexplanation\b|\bexplain", "cause explain explanation"),
     Cue(r"\blie[ds]?\b|\bdeceiv|\bpretend|\bhid(?:e|es|ing)?\b", "deception lie trick deceive"),
-    Cue(
-        r"\bchang(?:e|ed|es|ing)\b|\bbecome|\btransform|\bevolv",
-        "change changes transformation",
-    ),
+    Cue(r"\bchang(?:e|ed|es|ing)\b|\bbecome|\btransform|\bevolv", "change changes transformation"),
     Cue(r"\btraits?\b|\bpersonalit|\bkind of (?:person|man|woman)\b", "traits character qualities"),
     Cue(r"^(?:by |with |to )?who(?:m|se)?\b", PERSON),
     Cue(r"^when (?:do|does|did|is|was|were|will)\b|\bwhat (?:time|year|day)\b", "time when date"),

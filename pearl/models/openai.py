@@ -15,7 +15,7 @@ import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
@@ -180,6 +180,7 @@ MOST_BYTES = 16 << 20
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+@dataclass(frozen=True)
 class Writer:
     """Writes requests to one model as the bytes that are sent.
 
@@ -192,25 +193,26 @@ class Writer:
         settings: how replies are sampled, and how long they may be.
     """
 
-    def __init__(self, name: str, settings: Settings) -> None:
-        self._name = name
-        self._settings = settings
-        # By document and length: the opening of its prompts, as text and as JSON without the
-        # last quote.
-        self._openings: OrderedDict[tuple[str, int], tuple[str, bytes]] = OrderedDict()
+    name: str
+    settings: Settings
+    _openings: OrderedDict[tuple[str, int], tuple[str, bytes]] = field(
+        default_factory=OrderedDict, init=False
+    )
+    """By document and length: the opening of its prompts, as text and as JSON without the last
+    quote."""
 
     @property
     def first_form(self) -> Form:
         """The form to begin with."""
-        own, caching = _is_openai(self._settings), self._settings.prompt_cache
+        own, caching = _is_openai(self.settings), self.settings.prompt_cache
         # Reasoning models refuse every temperature but their own; a batch of many is not sent
         # twice.
-        greedy = not (own and REASONING.search(self._name))
+        greedy = not (own and REASONING.search(self.name))
         form = Form("off", NEW_LIMIT if own else OLD_LIMIT, greedy=greedy)
         if caching == "anthropic":
             return replace(form, caching="anthropic")
         if caching == "openai" or (caching == "auto" and own):
-            version = _VERSION.search(self._name)
+            version = _VERSION.search(self.name)
             explicit = version and (int(version[1]), int(version[2] or 0)) >= FIRST_EXPLICIT
             return replace(form, caching="breakpoint" if explicit else "key")
         return form
@@ -231,9 +233,9 @@ class Writer:
 
     def fields(self, request: Request, form: Form) -> dict[str, Any]:
         """A request's fields beside its messages."""
-        settings, document = self._settings, request.document if request.stable else ""
+        settings, document = self.settings, request.document if request.stable else ""
         sampling = settings.sampling_fields(request.sample, greedy=form.greedy)
-        fields = {"model": self._name, **sampling, **form.fields(document)}
+        fields = {"model": self.name, **sampling, **form.fields(document)}
         if limit := settings.max_tokens or request.limit:
             fields[form.limit] = limit
         if request.constraint is not None:

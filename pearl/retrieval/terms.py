@@ -78,9 +78,9 @@ def field_terms(title: str, text: str) -> list[str]:
     return terms(title) * TITLE + terms(text)
 
 
-def query_terms(query: str, most: int = 128) -> list[str]:
+def query_terms(query: str) -> list[str]:
     """The different terms of a query, in order; not more than anybody asks for at once."""
-    return list(dict.fromkeys(terms(query)))[:most]
+    return list(dict.fromkeys(terms(query)))[:128]
 
 
 # A corpus has few words, each of them often.

@@ -30,15 +30,7 @@ from pearl.tools.safety import (
     one_form,
     redaction,
 )
-from pearl.tools.toolbox import (
-    Limits,
-    Parameter,
-    Service,
-    Tool,
-    Toolbox,
-    ToolError,
-    checked,
-)
+from pearl.tools.toolbox import Limits, Parameter, Service, Tool, Toolbox, ToolError, checked
 
 if TYPE_CHECKING:
     from pearl.retrieval.retriever import Retriever

@@ -10,6 +10,7 @@ import socket
 import ssl
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from html import unescape
 from http import HTTPStatus
 from importlib.metadata import version
@@ -223,7 +224,7 @@ class Web:
             # The connector asks no resolver for a host that is an address already.
             _private()
         trusted = ssl.create_default_context(cafile=self._http.ca or None)
-        resolver = _Checked(self._resolve, private=self._limits.private)
+        resolver = _Checked(self._resolve, self._limits.private)
         self._sessions[loop] = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=trusted, resolver=resolver, use_dns_cache=False),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -240,18 +241,18 @@ class Web:
         return self._sessions[loop]
 
 
+@dataclass(frozen=True)
 class _Checked(AbstractResolver):
     """Looks a host up when a connection is made; the addresses it has seen are those used."""
 
-    def __init__(self, resolve: Resolve, *, private: bool) -> None:
-        self._addresses = resolve
-        self._private = private
+    addresses: Resolve
+    private: bool
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        addresses = list(dict.fromkeys(await self._addresses(host, port)))
-        if not self._private and not all(map(is_public, addresses)):
+        addresses = list(dict.fromkeys(await self.addresses(host, port)))
+        if not self.private and not all(map(is_public, addresses)):
             _private()
         if not addresses:
             raise OSError(f"{host} has no address")
