@@ -16,7 +16,7 @@ from pearl.evaluate.context import LIBRARY, EvaluationContext, describe, planned
 from pearl.evaluate.datasets import find_dataset
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.evaluate.methods import find_method
-from pearl.evaluate.methods.base import Outcome
+from pearl.evaluate.methods.base import Method, Outcome
 from pearl.evaluate.methods.tmn import searched
 from pearl.evaluate.results import PROMPT_SET, Evaluation, Result, from_row, read_head
 from pearl.evaluate.supporting_facts import form
@@ -102,7 +102,7 @@ class Trials:
     shared: EvaluationContext
 
     async def __call__(self, task: Task[Trial], session: Session) -> dict[str, Any]:
-        """Try one method on one question."""
+        """Try one method on one question, or have the question labelled."""
         session = replace(session, examples=self.shared.examples)
         example, journal, model = task.what.example, session.journal, session.engine.model
         is_label = task.what.method == REASON_LABELS
@@ -112,23 +112,17 @@ class Trials:
         head = heading(example.question, example.document, working.library, model, shown)
         journal.decide("run", {**head, "method": task.what.method})
         row: dict[str, Any] = {"id": task.id, "example": example.id, "status": "answered"}
-        dataset, started = find_dataset(self.dataset), time.monotonic()
+        started, message = time.monotonic(), ""
+        # Every question counts: one without an answer is wrong.
+        outcome, score = Outcome(None), 0.0
         measures: dict[str, float] = {}
-        score, message = 0.0, ""
         try:
             if method is None:
                 question = LabelQuestion(example.question, REASONING)
                 labels = list(read_labels((await session.caller()(question, "label")).text))
                 journal.decide("labels", labels)
                 return {**row, "labels": labels}
-            outcome = await method.answer(example, self.shared, session)
-            told = outcome.answer if dataset.short and method.prose else None
-            if told is not None and not re.fullmatch(SHORT, told.strip()):
-                outcome = await _shortened(outcome, told, example.question, session)
-            if outcome.answer is not None:
-                score = dataset.score(example, outcome.answer)
-                measures |= dataset.measures(example, outcome.answer)
-            measures |= outcome.measures
+            outcome, score, measures = await self._tried(method, example, session)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the question counts
             foreseen = isinstance(raised, RunError | ModelError | InputError)
             error = raised if foreseen else unforeseen(raised)
@@ -139,10 +133,8 @@ class Trials:
             row |= {"status": "failed", "error": failure}
             if method is None:
                 return row
-            # Every question counts: one without an answer is wrong.
-            outcome, score, measures = Outcome(None), 0.0, {}
         # What the journal and the clock say, whether there is an answer or not.
-        measures |= form(journal.entries) if dataset.short else {}
+        measures |= form(journal.entries) if find_dataset(self.dataset).short else {}
         measures |= searched(journal.entries)
         calls = calls_made(journal.entries)
         spent = spent_by_model(calls, model.name)
@@ -169,18 +161,31 @@ class Trials:
         correct = score == 1.0 if example.gold else None
         return {**row, "correct": correct, "result": asdict(result)}
 
+    async def _tried(
+        self, method: Method, example: Example, session: Session
+    ) -> tuple[Outcome, float, dict[str, float]]:
+        """What a method came to, its score, and its measures.
 
-async def _shortened(outcome: Outcome, answer: str, question: str, session: Session) -> Outcome:
-    """An outcome with the short answer that a long one gives; its words stay as they are."""
-    given = (("question", question), ("answer", answer))
-    try:
-        reply = await fill(
-            session.caller(), FillSchema(load_schema("short_answer"), given), "short"
-        )
-    except SchemaError as error:
-        raise RunError(str(error)) from None
-    session.journal.decide("short", reply["answer"])
-    return replace(outcome, answer=reply["answer"])
+        Where the data set's answers are short, one in sentences is brought to a short one; its
+        words stay as they are.
+        """
+        dataset = find_dataset(self.dataset)
+        outcome = await method.answer(example, self.shared, session)
+        told = outcome.answer if dataset.short and method.prose else None
+        if told is not None and not re.fullmatch(SHORT, told.strip()):
+            given = (("question", example.question), ("answer", told))
+            call = FillSchema(load_schema("short_answer"), given)
+            try:
+                reply = await fill(session.caller(), call, "short")
+            except SchemaError as error:
+                raise RunError(str(error)) from None
+            session.journal.decide("short", reply["answer"])
+            outcome = replace(outcome, answer=reply["answer"])
+        if outcome.answer is None:
+            return outcome, 0.0, {**outcome.measures}
+        measures = dataset.measures(example, outcome.answer)
+        score = dataset.score(example, outcome.answer)
+        return outcome, score, {**measures, **outcome.measures}
 
 
 def trial_tasks(
