@@ -18,7 +18,7 @@ from pearl.evaluate.context import EvaluationContext
 from pearl.evaluate.datasets.base import Example
 from pearl.evaluate.datasets.multihop import Fact, MultiHop, compose
 from pearl.evaluate.methods import METHODS
-from pearl.evaluate.methods.multihop import recall
+from pearl.evaluate.methods.strategies import recall
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan

@@ -201,7 +201,7 @@ def _emit(lines: Sequence[str], output: str, told: str | dict[str, Any]) -> None
 
 def _describe(path: str, as_json: bool) -> None:
     """Print the figures of a file of worlds."""
-    from pearl.commaqa.describe import figures
+    from pearl.commaqa.generator import figures
     from pearl.commaqa.world import read_worlds
 
     found = figures(read_worlds(path))
@@ -219,7 +219,7 @@ def _describe(path: str, as_json: bool) -> None:
 
 def _export_agents(path: str, output: str, as_json: bool) -> None:
     """Write the question-answer pairs of the agents of a file of worlds."""
-    from pearl.commaqa.describe import agent_pairs
+    from pearl.commaqa.generator import agent_pairs
     from pearl.commaqa.world import read_worlds
 
     _check(output, as_json)

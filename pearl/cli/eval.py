@@ -112,7 +112,7 @@ def eval_command(
     from pearl.evaluate.context import make_context, without_evaluated
     from pearl.evaluate.datasets import choose_examples, find_dataset
     from pearl.evaluate.job import evaluation_job, load_run
-    from pearl.evaluate.methods.pearl import with_sizes
+    from pearl.evaluate.methods.strategies import with_sizes
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import side_by_side, write_lines
     from pearl.jobs.job import spent_in
@@ -207,7 +207,7 @@ def _told(progress: JobProgress, evaluation: Evaluation) -> dict[str, Any]:
 def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:
     """Those of a folder, and as they were before refinement where a method asks for it."""
     from pearl.evaluate.context import EXECUTE, Demonstrations
-    from pearl.evaluate.methods.pearl import NO_REFINEMENT
+    from pearl.evaluate.methods.strategies import NO_REFINEMENT
     from pearl.mining.refine import UNREFINED
     from pearl.strategies.pearl import load_demonstrations, seed_demonstrations
 
@@ -233,7 +233,7 @@ def _notes(
 ) -> Iterator[str]:
     from pearl.evaluate.context import LIBRARY, STEPWISE, UNREFINED, setups_in_use
     from pearl.evaluate.methods import find_method
-    from pearl.evaluate.methods.pearl import NO_REFINEMENT
+    from pearl.evaluate.methods.strategies import NO_REFINEMENT
 
     if notice:
         yield notice

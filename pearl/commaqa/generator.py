@@ -1,4 +1,4 @@
-"""Rows of the published format, made from a schema and a seed (docs/generating.md).
+"""Rows of the published format, made from a schema and a seed, or described (docs/generating.md).
 
 A theory is asked of a world: words, decomposition, answer, and the facts it rests on. Answers come
 from the facts and not from the agents' words; then the same decomposition is put to the agents,
@@ -7,10 +7,12 @@ and a question of which the two disagree is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import chain, count
+from itertools import chain, count, product
 from random import Random
+from statistics import fmean
 from typing import Any, TypeAlias
 
 from pearl.commaqa.agents import Agents, run_hops
@@ -28,7 +30,7 @@ from pearl.commaqa.theories import (
     predicate_of,
     theories_of,
 )
-from pearl.commaqa.world import calculate, read_world
+from pearl.commaqa.world import Fact, World, calculate, read_world
 from pearl.lang.ast import Mode
 from pearl.lang.source import InputError
 from pearl.lang.values import Pairs, Value, as_text, canonical_json, to_json
@@ -308,3 +310,89 @@ def _recorded(value: Value) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(value, Pairs):
         return [[_recorded(key), _recorded(item)] for key, item in value]
     return [_recorded(item) for item in value] if isinstance(value, list) else value
+
+
+# What a file of worlds holds: its figures (CommaQA, Table 7), and what its agents can be asked.
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def figures(worlds: Iterable[World]) -> dict[str, Any]:
+    """The figures of all worlds of a file, as the paper's table of data sets has them.
+
+    Returns:
+        ``questions``, ``worlds`` and ``kinds`` as numbers; and each as mean, least and most:
+        ``questions_a_world``, ``steps`` (of the questions with a decomposition), ``answers``
+        (spans of an answer), ``facts_used``, ``facts`` and ``tokens`` (words and marks) of a
+        world's context. What no question or world tells is left out.
+    """
+    known = list(worlds)
+    asked = [question for world in known for question in world.questions]
+    spans = [len(one.answer) if isinstance(one.answer, list) else 1 for one in asked]
+    counted = {
+        "questions_a_world": [len(world.questions) for world in known],
+        "steps": [len(one.hops) for one in asked if one.hops],
+        "answers": spans,
+        "facts_used": [len(one.facts) for one in asked if one.facts],
+        "facts": [sum(map(len, world.facts.values())) for world in known],
+        "tokens": [len(_TOKEN.findall(world.context)) for world in known if world.context],
+    }
+    return {
+        "questions": len(asked),
+        "worlds": len(known),
+        "kinds": len({one.theory for one in asked if one.theory}),
+        **{
+            name: {"mean": fmean(counts), "least": min(counts), "most": max(counts)}
+            for name, counts in counted.items()
+            if counts
+        },
+    }
+
+
+class _Watching(Agents):
+    """Agents of whom it is known what they were asked, and which facts they looked up."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.asked: dict[tuple[str, str], None] = {}
+        self.found: dict[str, None] = {}
+
+    def ask(self, agent: str, question: str) -> Value | None:
+        self.asked[agent, question] = None
+        return super().ask(agent, question)
+
+    def facts(self, predicate: str, places: Sequence[str]) -> list[Fact]:
+        found = super().facts(predicate, places)
+        self.found |= dict.fromkeys(f"{predicate}({', '.join(fact)})" for fact in found)
+        return found
+
+
+def agent_pairs(world: World) -> Iterator[dict[str, Any]]:
+    """Every question that a world's agents answer, with its answer: what models of them learn.
+
+    A look-up is asked in all its phrasings of every valid input. Arithmetic takes any numbers, so
+    it is asked what the decompositions of the world's questions ask.
+
+    Args:
+        world: with gold decompositions, where arithmetic is wanted.
+
+    Yields:
+        ``world``, ``agent``, ``question``, ``answer``, and ``facts``, in words, that it rests on.
+    """
+    agents = _Watching(world)
+    for template in world.language.templates:
+        valid = [sorted(world.entities.get(kind, ())) for _, kind in template.inputs]
+        slots = [slot for slot, _ in template.inputs]
+        for phrasing, things in product(template.phrasings, product(*valid)):
+            if template.lookups:
+                text = phrasing.filled(dict(zip(slots, things, strict=True)))
+                agents.asked[template.agent, text] = None
+    for question in world.questions:
+        run_hops(question.hops, agents)
+    for agent, text in [*agents.asked]:
+        agents.found.clear()
+        answer = agents.ask(agent, text)
+        if answer is not None:
+            facts = [world.sentences.get(fact, fact) for fact in agents.found]
+            told = {"question": text, "answer": to_json(answer), "facts": facts}
+            yield {"world": world.name, "agent": agent, **told}

@@ -3,7 +3,7 @@
 from functools import partial
 
 from pearl.evaluate.context import EXECUTE, LIBRARY, STEPWISE, UNREFINED
-from pearl.evaluate.methods import multihop, pearl, single, tmn
+from pearl.evaluate.methods import single, strategies, tmn
 from pearl.evaluate.methods.base import Method, Outcome
 from pearl.lang.source import InputError
 from pearl.strategies.baselines import blind_plan, reasoning_plan
@@ -33,28 +33,30 @@ METHODS = (
         setup="",
         lacks=single.lacks_options,
     ),
-    _PROSE("pearl", "A plan is written, checked and executed.", partial(pearl.planned, LIBRARY)),
+    _PROSE(
+        "pearl", "A plan is written, checked and executed.", partial(strategies.planned, LIBRARY)
+    ),
     _PROSE(
         "pearl-no-execution",
         "The plan is shown with the question, and not executed.",
-        pearl.plan_shown,
+        strategies.plan_shown,
     ),
     _PROSE(
-        pearl.NO_REFINEMENT,
+        strategies.NO_REFINEMENT,
         "PEARL with its demonstrations as they were before refinement.",
-        partial(pearl.planned, UNREFINED),
+        partial(strategies.planned, UNREFINED),
         UNREFINED,
     ),
     _PROSE(
         "pearl-execute-only",
         "PEARL with no actions but EXECUTE and CONCAT.",
-        partial(pearl.planned, EXECUTE),
+        partial(strategies.planned, EXECUTE),
         EXECUTE,
     ),
     _PROSE(
         "decomp",
         "Steps are written one at a time, after seeing what the last gave.",
-        partial(multihop.by_name, "decomp", STEPWISE),
+        partial(strategies.by_name, "decomp", STEPWISE),
         STEPWISE,
         needs_model=True,
     ),
@@ -68,7 +70,7 @@ METHODS = (
     _ONE_STEP(
         "least-to-most",
         "Sub-questions are listed first, then answered one after another.",
-        multihop.least_to_most,
+        strategies.least_to_most,
         needs_model=True,
     ),
     _ONE_STEP(
@@ -101,30 +103,30 @@ METHODS = (
     _BY_MODEL(
         "react",
         "Paragraphs are searched and read a sentence at a time, as the model chooses.",
-        partial(multihop.by_name, "react", ""),
+        partial(strategies.by_name, "react", ""),
     ),
     _BY_MODEL(
         "react-evidence",
         "As react, and the answer comes with its sentences and its triples.",
-        multihop.react_with_evidence,
+        strategies.react_with_evidence,
     ),
     _BY_MODEL(
         "fsm1",
         "A state machine decomposes, searches, revises and judges.",
-        partial(multihop.machine, "fsm1"),
-        lacks=multihop.no_document,
+        partial(strategies.machine, "fsm1"),
+        lacks=strategies.no_document,
     ),
     _BY_MODEL(
         "fsm2",
         "As fsm1, and then a review gives facts, triples and an explanation.",
-        partial(multihop.machine, "fsm2"),
-        lacks=multihop.no_document,
+        partial(strategies.machine, "fsm2"),
+        lacks=strategies.no_document,
     ),
     _BY_MODEL(
         "rebel",
         "Questions are split until a tool, or what is known, answers each part.",
-        multihop.rebel,
-        lacks=multihop.nothing_to_search,
+        strategies.rebel,
+        lacks=strategies.nothing_to_search,
     ),
     Method(
         "tmn",
@@ -160,8 +162,8 @@ def find_method(name: str) -> Method:
     Raises:
         InputError: there is none.
     """
-    if size := pearl.size_of(name):
-        return pearl.with_size(size)
+    if size := strategies.size_of(name):
+        return strategies.with_size(size)
     for method in METHODS:
         if method.name == name:
             return method

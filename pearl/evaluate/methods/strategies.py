@@ -1,31 +1,105 @@
-"""Strategies that write one step at a time, as ``pearl ask`` puts them together.
+"""Strategies as methods, as ``pearl ask`` puts them together.
 
-Decomposed prompting (Khot et al., ICLR 2023), least-to-most (Zhou et al., ICLR
-2023), ReAct (Yao et al., ICLR 2023), FSM prompting (Wang et al., 2024) and REBEL
-(Sodani et al., 2023).
+PEARL, its ablations, and PEARL with libraries of several sizes (PEARL, sections 2 and 4), and
+those that write one step at a time: decomposed prompting (Khot et al., ICLR 2023), least-to-most
+(Zhou et al., ICLR 2023), ReAct (Yao et al., ICLR 2023), FSM prompting (Wang et al., 2024) and
+REBEL (Sodani et al., 2023).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from pearl.answer import Session, kept, start
-from pearl.evaluate.context import LIBRARY, EvaluationContext
+from pearl.evaluate.context import LIBRARY, EvaluationContext, own_actions
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.datasets.multihop import MultiHop
-from pearl.evaluate.methods.base import Outcome, mapped, prepared, run, whole_text
+from pearl.evaluate.methods.base import Method, Outcome, mapped, prepared, run, whole_text
 from pearl.evaluate.supporting_facts import supported
 from pearl.lang.ast import Literal
+from pearl.lang.library import Library
 from pearl.lang.values import as_text
 from pearl.runtime.loop import Finished, run_strategy
+from pearl.strategies.baselines import PlanShown
 from pearl.strategies.fsm import Fsm, field_of, one_line, sentences
 from pearl.strategies.least_to_most import LeastToMost
 from pearl.strategies.react import React
 from pearl.strategies.rebel import Rebel
 from pearl.strategies.registry import prepare_own
 
+NO_REFINEMENT = "pearl-no-refinement"
+"""The name of the ablation that needs demonstrations as they were before refinement."""
+
+_SIZED = "pearl@"
+
 DEPTHS = (2, 5)
 """How many of the paragraphs that searches named are looked at for recall."""
+
+
+async def planned(
+    setup: str, example: Example, shared: EvaluationContext, session: Session
+) -> Outcome:
+    """Plan with a setup, execute, map."""
+    return await mapped(prepared("pearl", setup, shared, session), example, session)
+
+
+async def plan_shown(example: Example, shared: EvaluationContext, session: Session) -> Outcome:
+    """Plan, show the plan with the question in place of executing it, map."""
+    setup = shared.setups[LIBRARY]
+    ready = prepare_own(
+        lambda caller: PlanShown(
+            setup.library, caller, setup.demonstrations, shared.shown, session.planning
+        ),
+        setup.library,
+    )
+    outcome = await mapped(ready, example, session)
+    plans = [entry.value for entry in session.journal.entries if entry.path == "plan/shown"]
+    return replace(outcome, plan="".join(plans), fallback=not plans)
+
+
+def with_size(size: int) -> Method:
+    """PEARL with a library that was condensed to so many actions."""
+    name, about, setup = f"{_SIZED}{size}", f"PEARL with {size:,} actions.", f"@{size}"
+    return Method(name, about, partial(planned, setup), setup, prose=True)
+
+
+def size_of(name: str) -> int:
+    """The size that a method's name has, as ``pearl@20``; 0 for none."""
+    number = name.removeprefix(_SIZED)
+    return int(number) if name != number and number.isdecimal() else 0
+
+
+def with_sizes(
+    methods: Sequence[str], sizes: Sequence[int], library: Library
+) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
+    """The methods and the sizes of an evaluation.
+
+    A size that the library does not have is taken as the library's own, since
+    a report that says 140 is to mean 140.
+
+    Args:
+        methods: names, as a person gave them.
+        sizes: more numbers of actions.
+        library: what is condensed.
+
+    Returns:
+        Names, each once, ``pearl@N`` among them for each size; numbers of actions beside the
+        builtins, each once; what was changed, in whole sentences.
+    """
+    most = own_actions(library)
+    names: dict[str, str] = {}
+    for name in (*methods, *(f"{_SIZED}{size}" for size in sizes)):
+        size = size_of(name)
+        names[name] = f"{_SIZED}{min(size, most)}" if size else name
+    notes = tuple(
+        f"The library has {most:,} actions beside the builtins, so {name} is {new}."
+        for name, new in names.items()
+        if name != new
+    )
+    unique = tuple(dict.fromkeys(names.values()))
+    return unique, tuple(size for name in unique if (size := size_of(name))), notes
 
 
 async def by_name(
