@@ -20,7 +20,7 @@ from pearl.lang.text import shorten
 from pearl.lang.values import TYPES
 from pearl.lsp.documents import Document, Kind
 from pearl.lsp.names import describe_action, signature
-from pearl.lsp.session import LanguageSession, Libraries, Origin, origin_of
+from pearl.lsp.session import LanguageSession, Libraries
 
 _PAIRS = dict(zip("“„«»「『＂‘‚", "””»«」』＂’’", strict=True))
 _HEAD = re.compile(rf"\s*{splitter.NAME}\s*(?::=|=(?!=)|←|<-(?!-)|＝)\s*")
@@ -60,7 +60,7 @@ class Cursor:
     where: Where
     word: Span
     moded: bool
-    actions: Sequence[tuple[Action, Origin]] = ()
+    actions: Sequence[tuple[Action, Document]] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -168,9 +168,8 @@ def _in_plan(document: Document, libraries: Libraries, offset: int) -> Cursor | 
     for broken in parsed.broken:
         if broken.kind == "step" and broken.name and broken.span.end <= above:
             variables[broken.name] = "its line cannot be read yet"
-    own = origin_of(document)
     actions = [(one, libraries.origins[one.name]) for one in libraries.library.actions.values()]
-    actions += ((one, own) for one in own.actions)
+    actions += ((one, document) for one in document.declares)
     return replace(cursor, actions=actions, variables=variables)
 
 
@@ -191,9 +190,9 @@ def _in_library(document: Document, libraries: Libraries, offset: int) -> Cursor
         for written in text[block.end : line.start].splitlines():
             if step := _STEP.match(written):
                 variables[step[1]] = "a step above"
-        own, others = origin_of(document), libraries.library.actions
-        named = {name: (one, libraries.origins[name]) for name, one in others.items()}
-        named |= {one.name: (one, own) for one in own.actions}
+        others = libraries.library.actions.items()
+        named = {name: (one, libraries.origins[name]) for name, one in others}
+        named |= {one.name: (one, document) for one in document.declares}
         return replace(cursor, actions=tuple(named.values()), variables=variables)
     if text[line.start : line.start + 1] not in (" ", "\t", "#"):
         return cursor_at(text, line.start, offset, in_declaration)
@@ -245,7 +244,7 @@ def _calls(
     item: Callable[..., types.CompletionItem],
     called: bool,
     action: Action,
-    origin: Origin,
+    origin: Document,
 ) -> Iterator[types.CompletionItem]:
     """An action under each of its names; the parameters are blanks to be filled in."""
     snippets = session.editor.snippets and not called

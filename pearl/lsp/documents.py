@@ -202,6 +202,15 @@ class Document:
         """The text read as a library."""
         return parse_library(self.source)
 
+    @property
+    def declares(self) -> tuple[Action, ...]:
+        """The actions of a library, or of a plan's own."""
+        return self.plan.plan.declares if self.kind is Kind.PLAN else self.library.actions
+
+    def location(self, span: Span) -> types.Location:
+        """Where a span stands."""
+        return types.Location(self.uri, self.lines.range(span))
+
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
         """Every name that a plan's readable lines write, or every word of a library, in order."""

@@ -70,9 +70,7 @@ def _diagnostic(document: Document, finding: Diagnostic) -> types.Diagnostic:
         severity = types.DiagnosticSeverity.Error
     message = f"{finding.message}\n{finding.help}" if finding.help else finding.message
     labels = [
-        types.DiagnosticRelatedInformation(
-            types.Location(document.uri, document.lines.range(label.span)), printable(label.text)
-        )
+        types.DiagnosticRelatedInformation(document.location(label.span), printable(label.text))
         for label in finding.labels
     ]
     return types.Diagnostic(

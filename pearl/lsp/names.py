@@ -17,7 +17,7 @@ from pearl.lang.source import Span
 from pearl.lang.text import printable, shorten
 from pearl.lint.rules.base import PlanView
 from pearl.lsp.documents import WORD, Document, Kind, Mention, Role
-from pearl.lsp.session import LanguageSession, Origin, refused, workspace_edit
+from pearl.lsp.session import LanguageSession, refused, workspace_edit
 
 # Whatever may begin a mark-up, a link or a tag; an underscore only outside of words.
 _MARKS = re.compile(r"[\\`*\[\]<>&|~#]|(?<!\w)_|_(?!\w)|(?m:^[-+=]|^\d+[.)])")
@@ -57,7 +57,7 @@ def signature(action: Action) -> str:
 
 
 def describe_action(
-    session: LanguageSession, action: Action, origin: Origin
+    session: LanguageSession, action: Action, origin: Document
 ) -> types.MarkupContent:
     """An action's signature, its definition, its other names, and where it is from."""
     typed = [f"{param.name} is {param.type}" for param in action.params if param.type != "any"]
@@ -66,7 +66,7 @@ def describe_action(
         f"Takes: {', '.join(typed)}." if typed else "",
         f"Also called {', '.join(action.aliases)}." if action.aliases else "",
         "It runs without a model." if action.is_builtin else "",
-        origin.words,
+        "Declared by this plan." if origin.kind is Kind.PLAN else f"From {origin.source.name}.",
     ]
     return describe(session, signature(action), paragraphs)
 
@@ -113,10 +113,6 @@ def _describe_variable(
     return describe(session, shorten(print_step(view.plan.steps[index]), 300), paragraphs)
 
 
-def _location(document: Document, mention: Mention) -> types.Location:
-    return types.Location(document.uri, document.lines.range(mention.span))
-
-
 def definition(
     session: LanguageSession, document: Document, params: types.DefinitionParams
 ) -> list[types.Location] | types.Location | None:
@@ -124,9 +120,13 @@ def definition(
     mention = document.at(document.lines.offset(params.position))
     if mention and mention.is_variable:
         same = [one for one in document.mentions if one.name == mention.name]
-        return [_location(document, one) for one in same if one.role is Role.DEFINES]
+        return [document.location(one.span) for one in same if one.role is Role.DEFINES]
     target = session.resolve(document, mention.name) if mention else None
-    return target[1].location(target[0]) if target else None
+    return _declared(*target) if target else None
+
+
+def _declared(action: Action, origin: Document) -> types.Location:
+    return origin.location(origin.lines.name_span(action))
 
 
 def references(
@@ -137,13 +137,12 @@ def references(
     declared = params.context.include_declaration
     if mention and mention.is_variable:
         same = [one for one in document.mentions if _same(one, mention)]
-        return [_location(document, one) for one in same if declared or one.role is Role.USES]
+        return [document.location(one.span) for one in same if declared or one.role is Role.USES]
     target = session.resolve(document, mention.name) if mention else None
     if not target:
         return None
     action, origin = target
-    own = origin.location(action) if declared else None
-    places = [own] if own else []
+    places = [_declared(action, origin)] if declared else []
     names = {action.name, *action.aliases}
     for plan in session.plans():
         calls = [one for one in plan.mentions if one.role is Role.CALLS and one.name in names]
@@ -151,7 +150,7 @@ def references(
             meant = session.resolve(plan, name)
             if not meant or meant[0] != action or meant[1].uri != origin.uri:
                 calls = [call for call in calls if call.name != name]
-        places += (_location(plan, call) for call in calls)
+        places += (plan.location(call.span) for call in calls)
     return places
 
 
@@ -245,8 +244,8 @@ def _renameable(
     if mention.name == DOCUMENT:
         raise refused(f"{DOCUMENT} is the document: it has no other name.")
     target = None if mention.is_variable else session.resolve(document, mention.name)
-    if target and target[1].name:
-        raise refused(f"{mention.name} is an action of {target[1].name}, not of this plan.")
+    if target and target[1].kind is Kind.LIBRARY:
+        raise refused(f"{mention.name} is an action of {target[1].source.name}, not of this plan.")
     return mention
 
 

@@ -1,6 +1,7 @@
 """What the server knows: the open documents, their projects' libraries, the editor's abilities."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -11,11 +12,11 @@ from pygls.exceptions import JsonRpcException
 
 from pearl.lang.ast import Action
 from pearl.lang.library import DEFAULT as SHIPPED
-from pearl.lang.library import Library, builtins, library_source, parse_library
+from pearl.lang.library import Library, builtins, library_source
 from pearl.lang.source import InputError, shipped_actions
 from pearl.lang.text import printable
 from pearl.lint.checker import DEFAULT, Selection
-from pearl.lsp.documents import Document, Kind, Lines
+from pearl.lsp.documents import Document, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,53 +37,18 @@ SettingsOf = Callable[[Path], Settings]
 
 
 @dataclass(frozen=True)
-class Origin:
-    """The text that declares actions: a library's, or a plan's with actions of its own.
-
-    Args:
-        name: as messages call the library; empty for a plan.
-        uri: where an editor finds it; empty where it is no file.
-        lines: the text.
-        actions: what it declares, in order.
-    """
-
-    name: str
-    uri: str
-    lines: Lines
-    actions: tuple[Action, ...]
-
-    @property
-    def words(self) -> str:
-        """Where its actions are from, in a sentence."""
-        return f"From {self.name}." if self.name else "Declared by this plan."
-
-    def location(self, action: Action) -> types.Location | None:
-        """The name of one of its actions; None where it is no file."""
-        if not self.uri:
-            return None
-        return types.Location(self.uri, self.lines.range(self.lines.name_span(action)))
-
-
-def origin_of(document: Document) -> Origin:
-    """An open document as what declares actions."""
-    if document.kind is Kind.PLAN:
-        return Origin("", document.uri, document.lines, document.plan.plan.declares)
-    return Origin(document.source.name, document.uri, document.lines, document.library.actions)
-
-
-@dataclass(frozen=True)
 class Libraries:
     """The libraries of a plan, put together.
 
     Args:
         library: the actions by name.
-        origins: where each action is from, by the action's own name.
+        origins: the libraries that declare them, by the action's own name.
         selection: which rules speak.
         trouble: what cannot be read of the project's settings and libraries.
     """
 
     library: Library
-    origins: Mapping[str, Origin]
+    origins: Mapping[str, Document]
     selection: Selection = DEFAULT
     trouble: tuple[str, ...] = ()
 
@@ -119,8 +85,8 @@ class LanguageSession:
         self.editor = Editor()
         self.documents: dict[str, Document] = {}
         self._settings_of = settings_of
-        # What was read of a library, beside what tells whether it has changed.
-        self._read: dict[str, tuple[object, Origin]] = {}
+        # Libraries on the disk, beside what tells whether they have changed.
+        self._read: dict[str, tuple[object, Document]] = {}
 
     def plans(self) -> Iterator[Document]:
         """Every open plan."""
@@ -140,67 +106,55 @@ class LanguageSession:
             trouble.append(str(error))
         own = builtins()
         actions = dict(own)
-        origins = dict.fromkeys(own, self._origin("core"))
+        origins = dict.fromkeys(own, self._library("core"))
         names = settings.libraries or SHIPPED
         for name in names:
             try:
-                origin = self._origin(name)
+                origin = self._library(name)
             except InputError as error:
                 trouble.append(str(error))
                 continue
-            if not origin.actions:
-                trouble.append(
-                    f"{origin.name} holds no action: write lines such as F(CTX) : Find it."
-                )
-            added = {action.name: action for action in origin.actions if action.name not in own}
+            if not origin.declares:
+                said = "holds no action: write lines such as F(CTX) : Find it."
+                trouble.append(f"{origin.source.name} {said}")
+            added = {action.name: action for action in origin.declares if action.name not in own}
             actions |= added
             origins |= dict.fromkeys(added, origin)
         library = Library(tuple(names), MappingProxyType(actions))
         return Libraries(library, MappingProxyType(origins), settings.selection, tuple(trouble))
 
-    def resolve(self, document: Document, name: str) -> tuple[Action, Origin] | None:
-        """The action that a document means by a name, and what declares it.
+    def resolve(self, document: Document, name: str) -> tuple[Action, Document] | None:
+        """The action that a document means by a name, and the document that declares it.
 
         In a plan the libraries' actions come before its own; in a library its own come first,
         which may be meant by their other names too.
         """
-        own = origin_of(document)
         if document.kind is Kind.LIBRARY:
-            for action in own.actions:
+            for action in document.declares:
                 if name in (action.name, *action.aliases):
-                    return action, own
+                    return action, document
         libraries = self.libraries(document)
         found = libraries.library.get(name)
         if found:
             return found, libraries.origins[found.name]
-        return next(((action, own) for action in own.actions if action.name == name), None)
+        return next(((one, document) for one in document.declares if one.name == name), None)
 
-    def _origin(self, name: str) -> Origin:
+    def _library(self, name: str) -> Document:
         """A library as it stands in the editor, or else on the disk."""
         path = shipped_actions().get(name, Path(name)).resolve()
-        edited = next((one for one in self.documents.values() if one.path == path), None)
-        stamp: object = edited or _stamp(path)
+        for edited in self.documents.values():
+            if edited.path == path and edited.kind is Kind.LIBRARY:
+                return edited
+        stamp = None
+        with suppress(OSError, ValueError):
+            stat = path.stat()
+            stamp = stat.st_mtime_ns, stat.st_size
         known = self._read.get(name)
-        if known and known[0] == stamp:
-            return known[1]
-        if edited:
-            actions = edited.library.actions
-            origin = Origin(edited.source.name, edited.uri, edited.lines, actions)
-        else:
-            source = library_source(name)
-            lines = Lines(source.text, self.editor.encoding)
-            origin = Origin(path.name, path.as_uri(), lines, parse_library(source).actions)
-        self._read[name] = (stamp, origin)
-        return origin
-
-
-def _stamp(path: Path) -> object:
-    """What changes when a file does."""
-    try:
-        stat = path.stat()
-    except (OSError, ValueError):
-        return None
-    return stat.st_mtime_ns, stat.st_size
+        if not known or known[0] != stamp:
+            text, encoding = library_source(name).text, self.editor.encoding
+            known = stamp, Document(path.as_uri(), None, Kind.LIBRARY, text, encoding)
+            self._read[name] = known
+        return known[1]
 
 
 def workspace_edit(
