@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -54,9 +53,7 @@ SAFE = tuple(one for one in PASSES if one.safety is Safety.SAFE)
 EVERY = (*PASSES, split_context((), 2))
 
 
-@cache
-def library() -> Library:
-    return load_library()
+LIBRARY = load_library()
 
 
 # -- fixtures
@@ -75,7 +72,7 @@ class Case:
     @property
     def library(self) -> Library:
         own = {action.name: action for action in parse_library(self.actions).actions}
-        return Library(("test",), MappingProxyType({**library().actions, **own}))
+        return Library(("test",), MappingProxyType({**LIBRARY.actions, **own}))
 
 
 def cases(name: str) -> Iterator[Case]:
@@ -317,10 +314,10 @@ TOGETHER = (
 @given(plans())
 def test_each_pass_and_all_together_keep_any_plans_answer(plan: Plan):
     plan = parse(print_plan(plan)).plan
-    assume(not errors(plan, library()))
+    assume(not errors(plan, LIBRARY))
     for one in (*PASSES, *TOGETHER):
-        conforms(one, plan, library())
-        keeps_its_answer(one, plan, library())
+        conforms(one, plan, LIBRARY)
+        keeps_its_answer(one, plan, LIBRARY)
 
 
 # -- plans that GPT-4 wrote
@@ -372,28 +369,28 @@ def test_passes_make_room_for_each_other():
         '3. view = FIND_OPINION(CTX, who, "the sale") : His opinion\n'
         "return who\n"
     )
-    done = rewrite(plan, library(), ("fold-concat", "drop-unreachable"))
+    done = rewrite(plan, LIBRARY, ("fold-concat", "drop-unreachable"))
     assert print_plan(done.plan) == '1. ross = FIND_CHARACTER(CTX, "Ross") : Look\nreturn ross\n'
     assert done.notes == (
         "Took out view, which nothing returned needs.",
         "Took out who, whose only input ross is the same text.",
     )
-    assert rewrite(plan, library(), ()).plan is plan
+    assert rewrite(plan, LIBRARY, ()).plan is plan
 
 
 def test_a_pass_that_is_made_for_a_document_runs_among_the_others():
     plan = plan_of(
         '1. ross = FIND_CHARACTER(CTX, "Ross") : Look\n2. ans = CONCAT(ross) : The answer\n'
     )
-    done = rewrite(plan, library(), ("fold-concat", split_context({"ross"}, 2)))
+    done = rewrite(plan, LIBRARY, ("fold-concat", split_context({"ross"}, 2)))
     assert [step.name for step in done.plan.steps][-1] == "ross"
     assert len(done.notes) == 2
-    assert not errors(done.plan, library())
+    assert not errors(done.plan, LIBRARY)
 
 
 def test_an_unknown_pass_is_named_with_those_there_are():
     with pytest.raises(InputError, match="no pass is named fold: use drop-unreachable, "):
-        rewrite(Plan(), library(), ("fold",))
+        rewrite(Plan(), LIBRARY, ("fold",))
     assert find_pass("fold-concat").safety is Safety.SAFE
 
 
@@ -411,7 +408,7 @@ def test_an_unknown_pass_is_named_with_those_there_are():
 def test_a_plan_that_is_not_sound_is_left_alone(one: Pass, text: str):
     plan = parse(text).plan
     assert not sound(plan)
-    assert one.apply(plan, library()).plan is plan
+    assert one.apply(plan, LIBRARY).plan is plan
 
 
 @BY_PASS
@@ -419,7 +416,7 @@ def test_a_plan_that_is_not_sound_is_left_alone(one: Pass, text: str):
     "text", ["a = COUNT()\nb = CONCAT()\nc = F(a, b)\n", "a = F()\nb = F()\nc = CONCAT(a)\n", ""]
 )
 def test_nothing_is_raised_on_a_plan_with_errors(one: Pass, text: str):
-    one.apply(parse(text).plan, library())
+    one.apply(parse(text).plan, LIBRARY)
 
 
 # -- calls that plans share
@@ -436,10 +433,10 @@ def test_calls_are_the_same_whatever_plans_call_them():
         "2. y = CONCAT(x) : In other words\n"
         '3. z = FIND_OPINION(CTX, y, "the {x}") : Their view\n'
     )
-    found = shared_calls([first, second], library())
+    found = shared_calls([first, second], LIBRARY)
     assert (found.total, found.saved, found.saved_noted, found.saved_prompted) == (4, 2, 1, 0)
     assert found.groups == (((0, "people"), (1, "x")), ((0, "view"), (1, "z")))
-    again = shared_calls([first, first], library())
+    again = shared_calls([first, first], LIBRARY)
     assert (again.saved, again.saved_noted, again.saved_prompted) == (2, 2, 2)
 
 
@@ -463,12 +460,12 @@ def test_calls_are_the_same_whatever_plans_call_them():
     ],
 )
 def test_what_is_not_the_same_call(one: str, other: str):
-    assert shared_calls([parse(one).plan, parse(other).plan], library()).saved == 0
+    assert shared_calls([parse(one).plan, parse(other).plan], LIBRARY).saved == 0
 
 
 def test_aliases_are_the_same_action():
     two = [f'a = {name}(CTX, "x", "y") : Look' for name in ("FIND_RELATION", "FIND_RELATIONSHIP")]
-    found = shared_calls([plan_of(text) for text in two], library())
+    found = shared_calls([plan_of(text) for text in two], LIBRARY)
     assert (found.saved, found.saved_noted, found.saved_prompted) == (1, 1, 0)
 
 
@@ -476,7 +473,7 @@ def test_a_long_chain_of_steps_is_hashed_in_linear_time():
     steps = ["a0 = FIND_ALL(CTX, 1)", *(f"a{n} = FIND_RELATION(CTX, a{n - 1}, a{n - 1})"
                                         for n in range(1, 200))]  # fmt: skip
     plan = parse("\n".join(steps)).plan
-    assert shared_calls([plan, plan], library()).saved == 200
+    assert shared_calls([plan, plan], LIBRARY).saved == 200
 
 
 def test_questions_planned_twice_share_calls(recorded: tuple[list[Trace], Library]):
@@ -501,8 +498,8 @@ def test_the_documentation_is_whole_and_its_example_true(one: Pass):
     safety = one.section("Safety")
     assert safety.startswith("Safe" if one.safety is Safety.SAFE else "Unsafe")
     before = plan_of(one.section("Before"))
-    assert not errors(before, library())
-    assert print_plan(one.apply(before, library()).plan) == one.section("After") + "\n"
+    assert not errors(before, LIBRARY)
+    assert print_plan(one.apply(before, LIBRARY).plan) == one.section("After") + "\n"
 
 
 def documented(one: Pass) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pearl.lang import ast
 from pearl.lang.diagnostics import has_errors
-from pearl.lang.library import Library, load_library, parse_library
+from pearl.lang.library import load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
 from pearl.lang.source import Source
@@ -23,9 +23,7 @@ MODEST = settings(
 )
 
 
-@cache
-def library() -> Library:
-    return load_library()
+LIBRARY = load_library()
 
 
 @cache
@@ -56,16 +54,16 @@ def planlike() -> st.SearchStrategy[str]:
 @example("a = F(" * 200)
 @example("\x00\x1c\x85\ud800 = F(")
 def test_any_text_is_read(text: str) -> None:
-    check(parse(text), library())
+    check(parse(text), LIBRARY)
     check_library(Source("x", text))
 
 
 def checked(text: str) -> None:
-    check(parse(text), library())
+    check(parse(text), LIBRARY)
 
 
 def fixed(text: str) -> None:
-    fix(Source("x", text), library(), unsafe=True)
+    fix(Source("x", text), LIBRARY, unsafe=True)
 
 
 def as_library(text: str) -> None:
@@ -274,16 +272,16 @@ def test_a_printed_library_is_read_back(actions: list[ast.Action]) -> None:
 
 
 def errors(text: str) -> int:
-    return sum(has_errors([one]) for one in check(parse(text), library()))
+    return sum(has_errors([one]) for one in check(parse(text), LIBRARY))
 
 
 @MODEST
 @given(planlike(), st.booleans())
 def test_a_fix_brings_in_no_error_and_is_done_at_once(text: str, unsafe: bool) -> None:
-    fixed = fix(Source("x", text), library(), unsafe=unsafe)
+    fixed = fix(Source("x", text), LIBRARY, unsafe=unsafe)
     unread = [len(parse(one).broken) for one in (text, fixed.text)]
     assert errors(fixed.text) <= errors(text) or unread[1] < unread[0]
-    assert fix(fixed, library(), unsafe=unsafe).text == fixed.text
+    assert fix(fixed, LIBRARY, unsafe=unsafe).text == fixed.text
 
 
 def answer(plan: ast.Plan) -> str:
@@ -350,6 +348,6 @@ def sound_plans(draw: st.DrawFn) -> str:
 @given(sound_plans())
 def test_a_safe_fix_never_changes_the_answer(text: str) -> None:
     before = parse(text)
-    assume(before.plan.steps and not has_errors(check(before, library())))
-    fixed = fix(Source("x", text), library())
+    assume(before.plan.steps and not has_errors(check(before, LIBRARY)))
+    fixed = fix(Source("x", text), LIBRARY)
     assert answer(parse(fixed.text).plan) == answer(before.plan)

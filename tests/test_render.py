@@ -191,55 +191,32 @@ def test_the_whole_of_a_sarif_result():
     driver = log["runs"][0]["tool"]["driver"]
     assert driver["name"] == "pearl"
     assert [rule["id"] for rule in driver["rules"]] == ["PRL113", "PRL201", "PRL402"]
-    start = PLAN.index('"mother"')
-    region = {"startLine": 2, "startColumn": 37, "endLine": 2, "endColumn": 45,
-              "charOffset": start, "charLength": 8}  # fmt: skip
+    file = {"artifactLocation": {"uri": "ro.plan"}}
+
+    def region(line: int, start: int, end: int, offset: int) -> dict[str, int]:
+        return {"startLine": line, "startColumn": start, "endLine": line, "endColumn": end,
+                "charOffset": offset, "charLength": end - start}  # fmt: skip
+
+    def place(*numbers: int) -> dict[str, Any]:
+        return {"physicalLocation": {**file, "region": region(*numbers)}}
+
+    new = {"deletedRegion": region(2, 1, 4, 46), "insertedContent": {"text": '"ro"'}}
+    change = {**file, "replacements": [new]}
     assert log["runs"][0]["results"][1] == {
         "ruleId": "PRL402",
         "level": "warning",
         "message": {"text": "It names no step."},
-        "locations": [
-            {"physicalLocation": {"artifactLocation": {"uri": "ro.plan"}, "region": region}}
-        ],
-        "relatedLocations": [
-            {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": "ro.plan"},
-                    "region": {"startLine": 1, "startColumn": 4, "endLine": 1, "endColumn": 6,
-                               "charOffset": 3, "charLength": 2},
-                },
-                "message": {"text": "ro is here"},
-            }
-        ],
-        "fixes": [
-            {
-                "description": {"text": "quote the word"},
-                "artifactChanges": [
-                    {
-                        "artifactLocation": {"uri": "ro.plan"},
-                        "replacements": [
-                            {
-                                "deletedRegion": {
-                                    "startLine": 2, "startColumn": 1, "endLine": 2,
-                                    "endColumn": 4, "charOffset": 46, "charLength": 3,
-                                },
-                                "insertedContent": {"text": '"ro"'},
-                            }
-                        ],
-                    }
-                ],
-            }
-        ],
-    }  # fmt: skip
+        "locations": [place(2, 37, 45, PLAN.index('"mother"'))],
+        "relatedLocations": [{**place(1, 4, 6, 3), "message": {"text": "ro is here"}}],
+        "fixes": [{"description": {"text": "quote the word"}, "artifactChanges": [change]}],
+    }
 
 
 def test_a_row_is_a_place_in_its_file():
     row = Report(Source("plans/rows.jsonl:12", PLAN), three().diagnostics)
+    place = {"artifactLocation": {"uri": "plans/rows.jsonl"}, "region": {"startLine": 12}}
     for result in json.loads(rendered("sarif", row))["runs"][0]["results"]:
-        place = result["locations"][0]["physicalLocation"]
-        assert (place["artifactLocation"], place["region"]) == (
-            {"uri": "plans/rows.jsonl"}, {"startLine": 12},
-        )  # fmt: skip
+        assert result["locations"][0]["physicalLocation"] == place
         assert "fixes" not in result
     assert rendered("github", row).startswith("::error file=plans/rows.jsonl,line=12,title=")
 

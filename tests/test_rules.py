@@ -1,7 +1,5 @@
 """Every rule does what its documentation says."""
 
-from functools import cache
-
 import pytest
 
 from pearl.lang.diagnostics import Diagnostic, Safety, has_errors
@@ -23,9 +21,7 @@ UNSAFE_FIX = frozenset(
 BY_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 
 
-@cache
-def library() -> Library:
-    return load_library()
+LIBRARY = load_library()
 
 
 def findings(rule: Rule, text: str) -> list[Diagnostic]:
@@ -34,7 +30,7 @@ def findings(rule: Rule, text: str) -> list[Diagnostic]:
     if rule.library:
         return check_library(source)
     everything = Selection(select=("PRL",))
-    return check(parse(source), library(), everything)
+    return check(parse(source), LIBRARY, everything)
 
 
 def codes(found: list[Diagnostic]) -> set[str]:
@@ -79,7 +75,7 @@ def test_the_fix_is_as_documented(rule: Rule) -> None:
 )
 def test_a_safe_fix_mends_the_example(rule: Rule) -> None:
     text = rule.section("Example")
-    fixed = fix(Source("x", text), library())
+    fixed = fix(Source("x", text), LIBRARY)
     assert rule.code not in codes(findings(rule, fixed.text))
 
 
@@ -92,12 +88,12 @@ def test_codes_and_names_are_unique() -> None:
 
 
 def said(text: str, selection: Selection = DEFAULT) -> list[str]:
-    return [one.code for one in check(parse(text), library(), selection)]
+    return [one.code for one in check(parse(text), LIBRARY, selection)]
 
 
 TWO = '1. a = FIND_CHARACTER(CTX, "Ross") : x{}\n2. b = FIND_CHARACTER(CTX, "Mara") : y\n'
 DECLARED = 'New actions:\n- {} : {}\n\n1. a = FIND_EVENT(CTX, "the fire") : Find it\n'
-KNOWN = library().actions["FIND_EVENT"]
+KNOWN = LIBRARY.actions["FIND_EVENT"]
 
 
 @pytest.mark.parametrize(
@@ -127,18 +123,18 @@ def test_what_is_found(text: str, codes: list[str]) -> None:
 
 
 def test_a_text_that_is_cut_is_told_so() -> None:
-    (cut,) = check(parse('1. a = FIND_CHARACTER(CTX, "Ross and'), library())
+    (cut,) = check(parse('1. a = FIND_CHARACTER(CTX, "Ross and'), LIBRARY)
     assert (cut.code, cut.message) == ("PRL106", "The last line stops in the middle of a text.")
     assert cut.help.startswith("Close the text")
 
 
 def test_a_slip_of_the_pen_is_told_the_name_first() -> None:
     text = '1. clear = FIND_CHARACTER(CTX, "Ross")\n2. b = FIND_REASON(CTX, {})\n'
-    (slip,) = check(parse(text.format("celar")), library(), Selection(("PRL202",)))
+    (slip,) = check(parse(text.format("celar")), LIBRARY, Selection(("PRL202",)))
     assert slip.help.startswith("Closest: clear. Defined: CTX, clear. If you mean the word")
     assert slip.fix
     assert slip.fix.edits[0].text == "clear"
-    (other,) = check(parse(text.format("cellar")), library(), Selection(("PRL202",)))
+    (other,) = check(parse(text.format("cellar")), LIBRARY, Selection(("PRL202",)))
     assert other.help.startswith("Closest: ") is False
     assert other.fix
     assert other.fix.edits[0].text == '"cellar"'
@@ -163,8 +159,8 @@ def test_a_rule_that_is_off_speaks_when_selected() -> None:
     rule = next(rule for rule in RULES if rule.code == "PRL407")
     assert not rule.enabled
     parsed = parse(rule.section("Example"))
-    assert "PRL407" not in codes(check(parsed, library()))
-    assert "PRL407" in codes(check(parsed, library(), Selection(select=("PRL407",))))
+    assert "PRL407" not in codes(check(parsed, LIBRARY))
+    assert "PRL407" in codes(check(parsed, LIBRARY, Selection(select=("PRL407",))))
 
 
 @pytest.mark.parametrize(
@@ -192,12 +188,12 @@ def test_a_rule_that_is_off_speaks_when_selected() -> None:
     ],
 )
 def test_a_safe_fix(text: str, fixed: str) -> None:
-    assert fix(Source("x", text), library()).text == fixed
+    assert fix(Source("x", text), LIBRARY).text == fixed
 
 
 def test_a_nested_call_gets_its_own_step() -> None:
     text = '1. a = FIND_OPINION(CTX, FIND_CHARACTER(CTX, "Ross"), "y") : z\n'
-    fixed = fix(Source("x", text), library(), unsafe=True)
+    fixed = fix(Source("x", text), LIBRARY, unsafe=True)
     assert said(fixed.text) == []
     assert len(parse(fixed).plan.steps) == 2
 
@@ -213,19 +209,19 @@ def test_a_line_is_mended_whatever_it_is_then_found_to_have() -> None:
 
 def test_a_fix_that_would_do_harm_is_left_out() -> None:
     text = "1. a = FIND_CHARACTER(CTX, Brown) : x\n"
-    assert fix(Source("x", text), library()).text == text
-    assert '"Brown"' in fix(Source("x", text), library(), unsafe=True).text
+    assert fix(Source("x", text), LIBRARY).text == text
+    assert '"Brown"' in fix(Source("x", text), LIBRARY, unsafe=True).text
 
 
 def test_a_long_list_of_names_is_cut() -> None:
     steps = "".join(f'{n}. a{n} = FIND_EVENT(CTX, "{n}")\n' for n in range(100))
-    found = check(parse(steps + "last = FIND_EVENT(CTX, b)\n"), library())
+    found = check(parse(steps + "last = FIND_EVENT(CTX, b)\n"), LIBRARY)
     undefined = next(one for one in found if one.code == "PRL202")
     assert len(undefined.help) < 400
 
 
 def test_suggestions_are_few() -> None:
-    found = check(parse("1. a = FIND_RELATIN(CTX, CTX, CTX)\n"), library())
+    found = check(parse("1. a = FIND_RELATIN(CTX, CTX, CTX)\n"), LIBRARY)
     unknown = next(one for one in found if one.code == "PRL201")
     assert 1 <= len(unknown.data["candidates"]) <= 4
     assert "FIND_RELATION(CTX, X, Y)" in unknown.data["candidates"]
