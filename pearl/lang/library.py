@@ -246,6 +246,9 @@ class Library:
         """Pickled as a list: a read-only mapping cannot be, and workers elsewhere need it."""
         return _restored, (self.names, tuple(self.actions.values()))
 
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @cached_property
     def _by_any_name(self) -> Mapping[str, ast.Action]:
         named: dict[str, ast.Action] = {}

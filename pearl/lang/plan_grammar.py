@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, groupby, product
 from typing import NamedTuple
 
@@ -96,6 +97,7 @@ def _grown(spare: int) -> Sizes:
     return Sizes(name, min(most.text, _LEAST.text + rest), note)
 
 
+@lru_cache(maxsize=8)  # Questions of a batch have the same, and a tenth of a second goes into one.
 def _plan_grammar(library: Library, steps: int, new_actions: int, sizes: Sizes) -> Grammar:
     rules = _Rules(sizes)
     plan = _Plans(rules, library.actions.values(), steps).state(0)
