@@ -31,16 +31,6 @@ def plain(text: str, name: str = "ro.plan") -> str:
     return rendered("terminal", report(text, name))
 
 
-def test_long_lines_are_cut_around_the_place():
-    note = "word " * 60
-    shown = plain(f'1. tie = FIND_RELATION(CTX, "{note}", mother) : {note}\n')
-    line, marker = shown.splitlines()[1:3]
-    assert "…" in line
-    at = marker.index("^")
-    assert line[at : at + 6] == "mother"
-    assert len(line) < 120
-
-
 def test_control_characters_never_reach_a_screen():
     shown = plain('1. a = FIND_CHARACTER(CTX, "\x1b[31m\u202ex", \x9b3) : \x07\n', "\x1b[2J.plan")
     assert shown.replace("\n", "").isprintable()
@@ -58,12 +48,6 @@ def test_nothing_found_is_nothing_said():
     good = report('1. a = FIND_CHARACTER(CTX, "Ro") : who\n')
     said = {form: rendered(form, good) for form in ("terminal", "prompt", "github", "json")}
     assert said == {"terminal": "", "prompt": "", "github": "", "json": "[]\n"}
-
-
-def test_warnings_are_not_the_models_errors():
-    text = '1. a = FIND_CHARACTER(CTX, "Ro") : who\n2. b = CONCAT(a) : all\n'
-    assert [one.code for one in report(text).diagnostics] == ["PRL404"]
-    assert prompt.render([report(text)]) == ""
 
 
 def test_a_rule_that_speaks_twice_adds_its_example():

@@ -141,21 +141,12 @@ def _step(children: list[Any]) -> Step:
     return Step(name.name, action.name, args, words, (), noqa, span, name.span, action.span)
 
 
-def _returns(children: list[Any]) -> tuple[Ref, ...]:
-    return tuple(Ref(token.name, span=token.span) for token in children[0])
-
-
 def _ref(children: list[Token]) -> Arg:
     token = children[0]
     lowered = token.text.lower()
     if lowered in ("true", "false"):
         return Literal(lowered == "true", token.span)
     return Ref(token.name, Mode.PLAIN, token.span)
-
-
-def _moded(children: list[Token]) -> Ref:
-    mode, name = children
-    return Ref(name.name, _mode(mode.text), Span(mode.start, name.end))
 
 
 def _string(children: list[Token]) -> Arg:
@@ -200,26 +191,23 @@ def _action(children: list[Any]) -> Action:
     )
 
 
-def _typed(children: list[Token]) -> Param:
-    name, kind = children
-    return Param(name.name, TYPES[TYPES.index(kind.text)])
-
-
 _BUILD: Mapping[str, Callable[[list[Any]], Any]] = {
     "plain": _plain,
     "step": _step,
-    "returns": _returns,
+    "returns": lambda parts: tuple(Ref(token.name, span=token.span) for token in parts[0]),
     "names": tuple,
     "args": tuple,
     "ref": _ref,
-    "moded": _moded,
+    "moded": lambda parts: Ref(
+        parts[1].name, _mode(parts[0].text), Span(parts[0].start, parts[1].end)
+    ),
     "string": _string,
     "number": _number,
     "items": _items,
     "action": _action,
     "params": tuple,
-    "param": lambda children: Param(children[0].name),
-    "typed": _typed,
+    "param": lambda parts: Param(parts[0].name),
+    "typed": lambda parts: Param(parts[0].name, TYPES[TYPES.index(parts[1].text)]),
     "ellipsis": lambda _: None,
 }
 """What becomes of the parts of each rule, by the rule's name or the alias behind its arrow."""

@@ -118,10 +118,6 @@ class PlanView:
             for ref in found:
                 self.uses.setdefault(ref.name, []).append((index, ref))
 
-    def action(self, step: Step) -> Action | None:
-        """The action a step calls, if there is one."""
-        return self.library.get(step.action)
-
     def number(self, index: int) -> int:
         """The number a reader gives the step: lines that cannot be read count too."""
         return index + 1 + bisect_left(self._broken_steps, self.plan.steps[index].span.start)
@@ -142,7 +138,7 @@ class PlanView:
             passed.append(index)
             moded = next((ref for ref in self.step_refs[index] if ref.maps), None)
             if moded is None:
-                action = self.action(self.plan.steps[index])
+                action = self.library.get(self.plan.steps[index].action)
                 self._types[index] = action.returns if action else "any"
             elif moded.mode.startswith("each"):
                 self._types[index] = "pairs"
