@@ -111,6 +111,9 @@ KNOWN = LIBRARY.actions["FIND_EVENT"]
         ("1. a = FIND_CHARACTER(CTX, 12:30) : Identify him\n", ["PRL122"]),
         ('1. a = FIND_CHARACTER(CTX, "a": b) : Identify him\n', ["PRL101"]),
         ("1. a = FIND_CHARACTER(CTX, CTX # why\n, x) : Identify him\n", ["PRL101"]),
+        # A step may be called by its number, and one that is not there is told once.
+        (TWO.format("").replace("a =", "step_1 =").replace('"Mara"', '"his {step_1}"'), []),
+        (TWO.format("").replace('"Mara"', '"his {step_1}"'), ["PRL401", "PRL209"]),
         # A declaration identical to the library's is no finding.
         (DECLARED.format(KNOWN.signature, KNOWN.doc), []),
         (DECLARED.format(KNOWN.signature, f"{KNOWN.doc} And when."), ["PRL208"]),
