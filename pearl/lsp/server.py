@@ -57,11 +57,6 @@ def _is_refusal(error: BaseException | None) -> bool:
     return getattr(error, "code", None) == LSPErrorCodes.RequestFailed.value
 
 
-def is_trouble(record: logging.LogRecord) -> bool:
-    """Whether something went wrong; pygls would log each refusal as an exception."""
-    return not (record.exc_info and _is_refusal(record.exc_info[1]))
-
-
 class Protocol(LanguageServerProtocol):
     """The protocol; a request always has an answer, if only an error.
 
@@ -150,9 +145,17 @@ def serve(settings_of: SettingsOf) -> bool:
     session = LanguageSession(settings_of)
     server = Server("pearl", version("pearl"), protocol_cls=Protocol)
     checks = Checks(session, server.text_document_publish_diagnostics)
-    logging.getLogger("pygls.protocol.json_rpc").addFilter(is_trouble)
+    # pygls would log each refusal as an exception.
+    logging.getLogger("pygls.protocol.json_rpc").addFilter(
+        lambda record: not (record.exc_info and _is_refusal(record.exc_info[1]))
+    )
+
+    def answered(answer: Answer, params: Any) -> Any:  # noqa: ANN401 - each has its own
+        document = session.documents.get(params.text_document.uri)
+        return answer(session, document, params) if document else None
+
     for method, answer in ANSWERS.items():
-        server.feature(method, _OPTIONS.get(method))(partial(_answer, session, answer))
+        server.feature(method, _OPTIONS.get(method))(partial(answered, answer))
     _begin(server, session)
     _follow(server, session, checks)
     try:
@@ -160,11 +163,6 @@ def serve(settings_of: SettingsOf) -> bool:
     finally:
         checks.close()
     return server.protocol.was_shut_down
-
-
-def _answer(session: LanguageSession, answer: Answer, params: Any) -> Any:  # noqa: ANN401 - each has its own
-    document = session.documents.get(params.text_document.uri)
-    return answer(session, document, params) if document else None
 
 
 def _begin(server: Server, session: LanguageSession) -> None:

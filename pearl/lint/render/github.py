@@ -8,16 +8,15 @@ from pearl.lint.render.report import Renderer, Report, one_after_another, place_
 
 def _commands(report: Report) -> str:
     """One ``::error`` or ``::warning`` line a finding."""
-    return "".join(_command(one, report.source) for one in report.diagnostics)
+    lines = []
+    for one in report.diagnostics:
+        title = _property(f"{one.code} {one.name}")
+        text = _message(f"{one.message} {one.help}".strip())
+        lines.append(f"::{one.severity} {_place(one, report.source)},title={title}::{text}\n")
+    return "".join(lines)
 
 
 render = Renderer(_commands, one_after_another)
-
-
-def _command(diagnostic: Diagnostic, source: Source) -> str:
-    title = _property(f"{diagnostic.code} {diagnostic.name}")
-    text = _message(f"{diagnostic.message} {diagnostic.help}".strip())
-    return f"::{diagnostic.severity} {_place(diagnostic, source)},title={title}::{text}\n"
 
 
 def _place(diagnostic: Diagnostic, source: Source) -> str:

@@ -31,12 +31,26 @@ def render(reports: Sequence[Report], seen: Collection[str] = ()) -> str:
     """
     told = RENDERER(reports)
     codes = {error.code for report in reports for error in _errors(report)}
-    examples = [line for code in sorted(codes.intersection(seen)) for line in _example(code)]
-    return told + "".join(f"{line}\n" for line in examples)
+    lines: list[str] = []
+    for rule in sorted(RULES, key=lambda rule: rule.code):
+        if rule.code in codes.intersection(seen) and (wrong := rule.section("Example")):
+            lines += [f"An example of {rule.code}. Wrong:", *_indent(wrong)]
+            lines += ["Right:", *_indent(rule.section("Use instead"))]
+    return told + "".join(f"{line}\n" for line in lines)
 
 
 def _part(report: Report) -> str:
-    return "".join(f"{line}\n" for line in _described(report.source, _errors(report)))
+    errors, source = _errors(report), report.source
+    if not errors:
+        return ""
+    parsed = parse(source)
+    broken = {line.span for line in parsed.broken if line.kind == "step"}
+    steps = sorted(broken.union(step.span for step in parsed.plan.steps))
+    lines: list[str] = []
+    for error in sorted(errors, key=lambda error: (error.span, error.code)):
+        place = _place(error.span.start, source, steps, broken)
+        lines += [f"[{error.code}] {place}: {error.message}", *_indent(error.help)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _whole(parts: Iterable[str], _: Collection[str]) -> Iterator[str]:
@@ -72,18 +86,6 @@ def render_step(source: Source, findings: Sequence[Diagnostic]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _described(source: Source, errors: Sequence[Diagnostic]) -> Iterator[str]:
-    """The lines about one plan's errors."""
-    if not errors:
-        return
-    parsed = parse(source)
-    broken = {line.span for line in parsed.broken if line.kind == "step"}
-    steps = sorted(broken.union(step.span for step in parsed.plan.steps))
-    for error in sorted(errors, key=lambda error: (error.span, error.code)):
-        yield f"[{error.code}] {_place(error.span.start, source, steps, broken)}: {error.message}"
-        yield from _indent(error.help)
-
-
 def _place(offset: int, source: Source, steps: Sequence[Span], broken: Collection[Span]) -> str:
     """The step's number, with its words where it cannot be read; else the line's words."""
     for number, span in enumerate(steps, 1):
@@ -95,14 +97,6 @@ def _place(offset: int, source: Source, steps: Sequence[Span], broken: Collectio
 
 def _quoted(text: str) -> str:
     return f"`{shorten(text, _LONGEST)}`"
-
-
-def _example(code: str) -> list[str]:
-    rule = next((rule for rule in RULES if rule.code == code), None)
-    if rule is None or not rule.section("Example"):
-        return []
-    wrong, right = rule.section("Example"), rule.section("Use instead")
-    return [f"An example of {code}. Wrong:", *_indent(wrong), "Right:", *_indent(right)]
 
 
 def _indent(text: str) -> list[str]:

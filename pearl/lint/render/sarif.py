@@ -8,16 +8,12 @@ from urllib.parse import quote
 from pearl.lang.diagnostics import Diagnostic, Fix, Label, Severity
 from pearl.lang.source import Source, Span
 from pearl.lang.text import json_text
-from pearl.lint.render.report import Renderer, Report, array, elements, place_of_row
+from pearl.lint.render.report import Renderer, array, elements, place_of_row
 from pearl.lint.rules import RULES
 
 _DEPTH = 8
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-
-
-def _results(report: Report) -> str:
-    return elements((_result(one, report.source) for one in report.diagnostics), _DEPTH)
 
 
 def _log(parts: Iterable[str], used: Collection[str]) -> Iterator[str]:
@@ -60,7 +56,10 @@ def _around(used: Collection[str]) -> str:
     return json_text(log)
 
 
-render = Renderer(_results, _log)
+render = Renderer(
+    lambda report: elements((_result(one, report.source) for one in report.diagnostics), _DEPTH),
+    _log,
+)
 
 
 def _result(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
