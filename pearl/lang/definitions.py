@@ -11,7 +11,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, Template
+from pearl.lang.ast import DOCUMENT, Action, Arg, Literal, Ref, Template, as_arg, woven
 from pearl.lang.text import FUNCTION_WORDS, pattern
 
 SYNONYMS = """
@@ -390,8 +390,8 @@ def made_up(action: Action) -> str:
     return f"Find the {' '.join(told)}{f' of {first}' if first else ''}{about} given CTX."
 
 
-def phrase(action: Action) -> tuple[str | Ref, ...]:
-    """What an action asks for, as the parts of a text: ``greatest flaw of {X}``.
+def phrase(action: Action) -> Literal | Template:
+    """What an action asks for, as a text: ``greatest flaw of {X}``.
 
     Each parameter stands in it where the definition mentions it; one that is not
     mentioned stands at the end, so that none is lost. The document is left out where
@@ -399,27 +399,16 @@ def phrase(action: Action) -> tuple[str | Ref, ...]:
     """
     doc = _IN_DOCUMENT.sub("", _AND_MORE.sub("", action.doc or made_up(action))).strip(" .")
     doc = re.sub(rf"\b{_DOCUMENT}", "the document", doc)
-    lead, region, rest = split_definition(doc, given(action))
-    told = f"{region}{rest}" if is_plain(lead) else doc
-    parts: list[str | Ref] = []
     names = given(action)
-    mention = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    lead, region, rest = split_definition(doc, names)
+    told = f"{region}{rest}" if is_plain(lead) else doc
     first, *more = sentences_of(" ".join((told or doc).split()))
     # Further sentences about the action in general are no part of what it asks for.
-    told = ". ".join([first, *(one for one in more if names and re.search(mention, one))])
-    if names:
-        for at, part in enumerate(re.split(rf"(?<!\w)({mention})(?!\w)", told)):
-            parts += [Ref(part) if at % 2 else part] if part else []
-    else:
-        parts.append(told)
+    told = ". ".join([first, *(one for one in more if any(name in one for name in names))])
+    parts = [*woven(told, {name: name for name in names})]
     for name in names:
-        if not any(isinstance(part, Ref) and part.name == name for part in parts):
-            if parts and isinstance(parts[-1], str):
-                parts[-1] += " with regard to "
-            else:
-                parts.append(" with regard to ")
-            parts.append(Ref(name))
-    return tuple(parts)
+        parts += [] if Ref(name) in parts else [" with regard to ", Ref(name)]
+    return as_arg(parts)
 
 
 def joined(action: Action, kept: int) -> Template | Ref:
@@ -471,13 +460,12 @@ def arguments(old: Action, new: Action) -> tuple[Arg, ...] | None:
         return None
     if not reads and any(param.name == DOCUMENT for param in old.params):
         return None
-    values: list[Ref | Template] = [Ref(name) for name in ours[: len(theirs)]]
+    values: list[Arg] = [Ref(name) for name in ours[: len(theirs)]]
     if len(ours) > len(theirs):
         values[-1] = joined(old, len(theirs) - 1)
-    bound = _bound(old, new) if ours else ""
-    if bound:
+    if bound := _bound(old, new) if ours else "":
         last = values[-1]
-        values[-1] = Template((*(last.parts if isinstance(last, Template) else (last,)), bound))
+        values[-1] = as_arg((*(last.parts if isinstance(last, Template) else (last,)), bound))
     following = iter(values)
     return tuple(
         Ref(DOCUMENT) if param.name == DOCUMENT else next(following) for param in new.params

@@ -14,7 +14,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Ref, Replaced, as_arg
+from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Ref, Replaced
 from pearl.lang.definitions import arguments, made_up, narrow, phrase, read_action, widened
 from pearl.lang.library import builtins
 from pearl.lang.migrate import substituted
@@ -379,7 +379,7 @@ def folded(state: Condensed, target: int) -> Condensed:
         then[action.name] = general.name
     # Calls of the general action are each in the words of the older action itself.
     mapping = [
-        Mapped(mapped.old, then[mapped.new], (Ref(DOCUMENT), as_arg(phrase(mapped.old))))
+        Mapped(mapped.old, then[mapped.new], (Ref(DOCUMENT), phrase(mapped.old)))
         if mapped.new in then
         else mapped
         for mapped in state.mapping
