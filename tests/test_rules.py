@@ -205,7 +205,7 @@ def test_a_line_is_mended_whatever_it_is_then_found_to_have() -> None:
     line = "2. why = FIND_RESON(CTX, who, nonsense : Find why"
     text = f'1. who = FIND_CHARACTER(CTX, "Mara")\n{line}\n'
     assert said(text) == ["PRL103"]
-    fixed = fix(Source("x", text), library()).text
+    fixed = fix(Source("x", text), LIBRARY).text
     assert fixed == text.replace(" : Find", ") : Find")
     assert {*said(fixed)} == {"PRL201", "PRL202"}
 
