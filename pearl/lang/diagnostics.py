@@ -4,7 +4,6 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 
 from pearl.lang.source import Span
@@ -55,9 +54,6 @@ class Label:
     text: str
 
 
-_NO_DATA: Mapping[str, Any] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One finding.
@@ -81,7 +77,7 @@ class Diagnostic:
     message: str
     help: str = ""
     labels: tuple[Label, ...] = ()
-    data: Mapping[str, Any] = field(default_factory=lambda: _NO_DATA)
+    data: Mapping[str, Any] = field(default_factory=dict)
     fix: Fix | None = None
 
 

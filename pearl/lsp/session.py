@@ -16,7 +16,7 @@ from pearl.lang.library import Library, builtins, library_source
 from pearl.lang.source import InputError, shipped_actions
 from pearl.lang.text import printable
 from pearl.lint.checker import DEFAULT, Selection
-from pearl.lsp.documents import Document, Kind
+from pearl.lsp.documents import Document, Kind, Lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ class LanguageSession:
             stamp = stat.st_mtime_ns, stat.st_size
         known = self._read.get(name)
         if not known or known[0] != stamp:
-            text, encoding = library_source(name).text, self.editor.encoding
-            known = stamp, Document(path.as_uri(), None, Kind.LIBRARY, text, encoding)
+            lines = Lines(library_source(name).text, self.editor.encoding)
+            known = stamp, Document(path.as_uri(), None, Kind.LIBRARY, lines)
             self._read[name] = known
         return known[1]
 

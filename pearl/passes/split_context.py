@@ -122,7 +122,7 @@ class _Split:
                 if not labels:
                     labels = self._fresh("parts")
                     steps.append(replace(cut, name=labels))
-                lists = any(_gives_list(view, index, arg) for arg in step.args)
+                lists = "list" in (view.type_of_argument(arg, index) for arg in step.args)
                 steps += self._mapped(step, action, place, labels, lists)
             notes.append(f"Ran {step.name} on {self.parts} parts of the document, and merged them.")
         plan = replace(self.plan, steps=tuple(steps), declares=tuple(self.declares))
@@ -224,16 +224,3 @@ def _put(args: Sequence[ast.Arg], place: int, arg: ast.Arg) -> tuple[ast.Arg, ..
 def _as_each(ref: ast.Ref) -> ast.Ref:
     """A reference that gives its items one by one, where it would filter them."""
     return replace(ref, mode=ast.Mode(ref.mode.replace("where", "each")))
-
-
-def _gives_list(view: PlanView, index: int, arg: ast.Arg) -> bool:
-    """Whether an argument is a list, as far as it shows."""
-    match arg:
-        case ast.Items() | ast.Ref(mode=ast.Mode.EVIDENCE):
-            return True
-        case ast.Literal():
-            return isinstance(arg.value, list)
-        case ast.Ref(mode=ast.Mode.PLAIN):
-            return view.type_before(arg.name, index) == "list"
-        case _:
-            return False

@@ -17,6 +17,7 @@ from pearl.lang.ast import (
     Broken,
     Items,
     Literal,
+    Mode,
     Parsed,
     Plan,
     Prompt,
@@ -29,7 +30,7 @@ from pearl.lang.diagnostics import Diagnostic, Edit, Fix, Label, Safety, Severit
 from pearl.lang.library import Library
 from pearl.lang.source import Source, Span
 from pearl.lang.text import pattern, section, shorten
-from pearl.lang.values import Type, Value
+from pearl.lang.values import Type, Value, type_of
 
 __all__ = ["DOCUMENT", "Action", "Broken", "Literal", "Ref", "Span", "Step", "pattern", "shorten"]
 __all__ += ["ERROR", "WARNING", "Diagnostic", "Edit", "Fix", "Label", "Safety"]
@@ -94,7 +95,7 @@ class PlanView:
         self.broken: tuple[Broken, ...] = parsed.broken
         self.aside: tuple[Aside, ...] = parsed.aside
         self.base = library
-        self.library = library.with_declared(self.plan.declares) if self.plan.declares else library
+        self.library = library.with_declared(self.plan.declares)
         self.broken_names = _names(self.broken, self.source)
         self.defined: dict[str, int] = {}
         self.uses: dict[str, list[tuple[int, Ref]]] = {}
@@ -130,6 +131,20 @@ class PlanView:
         """The type of a reference that stands in a step; ``any`` where no earlier step has it."""
         source = self.defined.get(name, index)
         return self.type_of(source) if source < index else "any"
+
+    def type_of_argument(self, arg: Arg, index: int) -> Type:
+        """The type of an argument of a step, as far as it shows; ``any`` where it does not."""
+        match arg:
+            case Ref(mode=Mode.PLAIN):
+                return self.type_before(arg.name, index)
+            case Literal():
+                return type_of(arg.value)
+            case Template():
+                return "text"
+            case Items() | Ref(mode=Mode.EVIDENCE):
+                return "list"
+            case _:
+                return "any"
 
     def type_of(self, index: int) -> Type:
         """The type of a step's output, as far as it shows; ``any`` where it does not."""

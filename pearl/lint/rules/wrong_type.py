@@ -22,9 +22,8 @@ Fix
     None.
 """
 
-from pearl.lang.ast import DOCUMENT, Arg, Items, Literal, Mode, Ref, Template
+from pearl.lang.ast import DOCUMENT
 from pearl.lang.builtins import types_taken
-from pearl.lang.values import type_of
 from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 
@@ -45,7 +44,7 @@ def check(view: PlanView) -> Findings:
         given = zip(action.params, step.args, strict=False)
         pairs = [(param, arg) for param, arg in given if param.name != DOCUMENT]
         for (param, arg), taken in zip(pairs, types_taken(action), strict=False):
-            kind = _kind(view, index, arg)
+            kind = view.type_of_argument(arg, index)
             if kind != "any" and not {"any", kind} & {*taken}:
                 wanted = " or ".join(taken)
                 yield RULE(
@@ -54,22 +53,6 @@ def check(view: PlanView) -> Findings:
                     help=f"Give {step.action} a step whose output is {wanted}.",
                     data={"action": step.action, "parameter": param.name, "type": kind},
                 )
-
-
-def _kind(view: PlanView, index: int, arg: Arg) -> str:
-    match arg:
-        case Ref(mode=Mode.PLAIN):
-            return view.type_before(arg.name, index)
-        case Ref(mode=Mode.EVIDENCE):
-            return "list"
-        case Literal():
-            return type_of(arg.value)
-        case Template():
-            return "text"
-        case Items():
-            return "list"
-        case _:
-            return "any"
 
 
 RULE = Rule("PRL303", "wrong-type", ERROR, __doc__, plan=check)
