@@ -328,16 +328,7 @@ async def answer(
     watch: Watch | None = None,
     tools: Tools | None = None,
 ) -> Answer:
-    """Run a strategy and put its answer together.
-
-    Args:
-        prepared: the strategy.
-        question: what is asked.
-        document: what ``CTX`` is.
-        options: answers to choose from (see `check_options`), or none.
-        session: the model in its layers, and the journal.
-        watch: told of each call.
-        tools: what may be asked beside the document.
+    """Run a strategy and put its answer together: one of the options, where there are some.
 
     Raises:
         InputError: the strategy's settings cannot be used.

@@ -290,7 +290,7 @@ def test_a_store_that_is_none_any_more(change: str, said: str, line: str):
 def test_a_store_with_a_damaged_page(line: str):
     assert call(*"ask story.txt Why --model offline --store s.db".split()).code == 0
     whole, codes = Path("s.db").read_bytes(), set()
-    for at in range(4096, len(whole), 4096):
+    for at in range(4096, len(whole), 8192):
         Path("s.db").write_bytes(whole[:at] + bytes(4096) + whole[at + 4096 :])
         done = call(*line.split(), "--store", "s.db")
         codes.add(done.code)

@@ -124,13 +124,7 @@ def latest(engine: Engine, fingerprint: str, now: float) -> RunRow | None:
 
 
 def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
-    """A run by its name.
-
-    Args:
-        engine: the database.
-        name: the name, the start of it, or ``last``.
-        place: the store, as a person wrote it.
-        now: seconds since 1970.
+    """A run by its name, the start of it, or ``last``, in a store at a place that a person wrote.
 
     Raises:
         InputError: no such run, or several.

@@ -178,21 +178,11 @@ ANSWER = Action(
 
 @dataclass(frozen=True, slots=True)
 class Pearl:
-    """Plan, then execute.
+    """Plan, then execute, with what a strategy is prepared with and started with.
 
     Where the model writes no plan that the checker accepts, the question is
-    answered directly, by one step; the journal's ``plan/fallback`` says so.
-
-    Args:
-        library: the actions a plan may call.
-        caller: asks the model and keeps the journal.
-        demonstrations: example plans for the prompt.
-        passes: names of rewrites that the plan goes through.
-        options: whether an option is chosen from the answer.
-        shown: as `narrowed` takes it.
-        document: what the plan will read; None where that is not known.
-        context: the model's window, and what to do with a document that is longer.
-        planning: the window of who plans.
+    answered directly, by one step; the journal's ``plan/fallback`` says so. Where the document
+    is known, it is looked at first whether that step fits the window.
     """
 
     library: Library
@@ -321,13 +311,8 @@ def likely_actions(
     """The actions that are likeliest to serve a question, best first.
 
     Two rankings are made one: by the words that a name and a definition share with the question
-    (BM25), and by how often accepted plans used an action.
-
-    Args:
-        question: what is asked.
-        library: the actions; builtins are passed over.
-        most: how many are wanted.
-        used: how often each action was used, by name, as far as that is known.
+    (BM25), and by how often accepted plans used an action, as far as that is known. Builtins are
+    passed over.
     """
     from pearl.retrieval.terms import weigh, words
 

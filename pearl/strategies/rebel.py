@@ -148,12 +148,9 @@ def rebel(
 ) -> Rebel:
     """The strategy of one run, with the library ``rebel`` and the `Rebel.handlers` it needs.
 
-    Args:
-        caller: asks the model; the one that the run is started with.
-        tools: a toolbox, or `document_tools` of the run's document. Whoever made it closes it.
-        embed: tells whether two questions are the same; by default `choose_embedding`.
-        limits: where it ends.
-        replies: where an endpoint's vectors are kept; by default nowhere.
+    Its tools are a toolbox, or `document_tools` of the run's document; whoever made it closes it.
+    What tells whether two questions are the same is by default `choose_embedding`, and an
+    endpoint's vectors are kept among the replies, if those are.
 
     Raises:
         InputError: the embedding's settings cannot be used.

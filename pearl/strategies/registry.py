@@ -299,14 +299,10 @@ def with_retriever(
     passages are wanted. Its value is a list of texts, best first, each the
     passage to the letter with its title and a colon before it.
 
-    Khot et al., "Decomposed Prompting", ICLR 2023, section 4.4.
+    They are of the document, or of what the retriever searches instead, as an index of a corpus.
+    Where ``passages`` is not 0, so many are given, whatever a step says.
 
-    Args:
-        handlers: those there are.
-        document: where to look.
-        retriever: where to look instead, as an index of a corpus; None for
-            the document.
-        passages: how many are given, whatever a step says; 0 for what it says.
+    Khot et al., "Decomposed Prompting", ICLR 2023, section 4.4.
     """
     searched = DocumentRetriever(document) if retriever is None else retriever
 
