@@ -100,15 +100,7 @@ FOLLOW = Action(
 
 @dataclass(frozen=True, slots=True)
 class PlanShown:
-    """A plan is written as PEARL writes it, and shown with the question instead of executed.
-
-    Args:
-        library: the actions a plan may call.
-        caller: asks the model and keeps the journal.
-        demonstrations: example plans for the prompt.
-        shown: actions that the planner is shown, at most; 0 for all.
-        planning: the window of who plans.
-    """
+    """A plan is written as `Pearl` writes it, and shown with the question instead of executed."""
 
     library: Library
     caller: Caller
