@@ -182,11 +182,12 @@ class Caller:
         """
         if self.models and not self.model:
             one = model_for(self.models, call)
-            forms = forms_taken(one) if self.forms else None
-            own = replace(self, model=one, identity=one.identity, forms=forms)
-            return await own(call, path, sample)
-        constraint = await self._constraint(call)
-        if constraint is None:
+            own = forms_taken(one) if self.forms else None
+            caller = replace(self, model=one, identity=one.identity, forms=own)
+            return await caller(call, path, sample)
+        forms = self.forms
+        constraint = await self._constraint(call, forms) if forms else None
+        if forms is None or constraint is None:
             return await self._asked(call, path, sample)
         self.journal.decide(f"{path}/{CONSTRAINED}", constraint.form)
         try:
@@ -197,25 +198,23 @@ class Caller:
             reply = await self._asked(call, path, sample)
             # Not the call was at fault, but what it was held to.
             self.journal.decide(f"{path}/{UNCONSTRAINED}", str(error))
-            assert self.forms is not None
-            self.forms.refuse(constraint.kind)
+            forms.refuse(constraint.kind)
             return reply
 
-    async def _constraint(self, call: Call) -> Constraint | None:
+    async def _constraint(self, call: Call, forms: Forms) -> Constraint | None:
         """What a call is held to, in the form that the model takes; None for nothing.
 
         Raises:
             ModelError: the model takes none, and it has to.
         """
         room = None
-        if self.forms and isinstance(call, WritePlan | NextStep | CorrectPlan | RefinePlan):
+        if isinstance(call, WritePlan | NextStep | CorrectPlan | RefinePlan):
             import asyncio
 
-            room = await asyncio.to_thread(self.forms.room, render(held(call)))
-        constraints = constraints_of(call, room) if self.forms else ()
+            room = await asyncio.to_thread(forms.room, render(held(call)))
+        constraints = constraints_of(call, room)
         for constraint in constraints:
-            assert self.forms is not None
-            form = await self.forms.form_of(constraint.kind, self._prove, anew=self.always)
+            form = await forms.form_of(constraint.kind, self._prove, anew=self.always)
             if form:
                 return replace(constraint, form=form)
         if not constraints:
@@ -226,8 +225,7 @@ class Caller:
                 f"The model takes no {constraints[-1].kind} that replies are held to: use "
                 "--constrain auto, or a server that does.",
             )
-        assert self.forms is not None
-        self.forms.none_taken(constraints[-1].kind)
+        forms.none_taken(constraints[-1].kind)
         return None
 
     async def _prove(self, call: ProveForm) -> str | None:
