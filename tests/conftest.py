@@ -18,29 +18,6 @@ ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "data"
 CHROMIUM = ["--no-sandbox", "--disable-gpu", "--in-process-gpu", "--no-zygote"]
 """How Chromium is started: with as few processes as it can do with."""
-SETTINGS = (
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
-    "OPENAI_ORG_ID",
-    "OPENAI_PROJECT_ID",
-    "OPENAI_CUSTOM_HEADERS",
-    "PEARL_MODEL",
-    "PEARL_TEMPERATURE",
-    "PEARL_SEED",
-    "PEARL_TIMEOUT",
-    "PEARL_MAX_TOKENS",
-    "PEARL_PROMPT_CACHE",
-    "PEARL_PRICES",
-    "PEARL_STORE",
-    "PEARL_CONTEXT",
-    "PEARL_TRIES",
-    "PEARL_WIDTH",
-    "PEARL_CHARACTERS",
-    "PEARL_THREADS",
-    "PEARL_EMBEDDING_MODEL",
-    "PEARL_CONSTRAIN",
-)
-
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     # Each of the many processes that tests start would compile what nobody else has.
     sys.dont_write_bytecode = False
@@ -52,8 +29,8 @@ settings.load_profile("suite")
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in SETTINGS:
-        monkeypatch.delenv(name, raising=False)
+    for name in [one for one in os.environ if one.startswith(("PEARL_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
     # A server that records what it is asked is to be asked nothing but what the test is about.
     monkeypatch.setenv("PEARL_CONSTRAIN", "never")
     monkeypatch.chdir(tmp_path)

@@ -225,31 +225,25 @@ def failing(
 ) -> Handler:
     """An error as OpenAI sends it."""
 
-    async def handle(_: web.Request) -> web.StreamResponse:
-        error = {"error": {"message": message, "type": "error", "code": code or None}}
-        return web.json_response(error, status=status, headers=headers)
-
-    return handle
+    error = {"error": {"message": message, "type": "error", "code": code or None}}
+    named = {name.replace("-", "_"): text for name, text in (headers or {}).items()}
+    return answering(status, json.dumps(error), "application/json", **named)
 
 
 def sending(body: str | bytes, content_type: str = "application/json") -> Handler:
     """Any bytes with status 200."""
-
-    async def handle(_: web.Request) -> web.StreamResponse:
-        data = body.encode() if isinstance(body, str) else body
-        return web.Response(body=data, content_type=content_type)
-
-    return handle
+    return answering(200, body, content_type)
 
 
 def answering(
-    status: int, body: str = "", content_type: str = "text/html", **headers: str
+    status: int, body: str | bytes = "", content_type: str = "text/html", **headers: str
 ) -> Handler:
     """Any status, body and headers; an underscore in a header's name stands for a hyphen."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
 
     async def handle(_: web.Request) -> web.StreamResponse:
-        return web.Response(text=body, status=status, content_type=content_type, headers=named)
+        data = body.encode() if isinstance(body, str) else body
+        return web.Response(body=data, status=status, content_type=content_type, headers=named)
 
     return handle
 
