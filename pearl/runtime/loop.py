@@ -18,6 +18,7 @@ from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check
+from pearl.runtime.calls import SchemaError
 from pearl.runtime.context import ContextError, fit_plan
 from pearl.runtime.evidence import evidence_key
 from pearl.runtime.executor import Frame, StepFailure, execute
@@ -113,6 +114,7 @@ class Strategy(Protocol):
         Raises:
             ModelError: the model gave no usable answer.
             RunError: there will be no answer.
+            SchemaError: no reply fits its form, and so there will be none.
         """
         ...
 
@@ -149,7 +151,10 @@ async def run_strategy(strategy: Strategy, question: str, frame: Frame) -> Finis
     run = Run(question, Plan(question=question), MappingProxyType({}))
     journal = frame.caller.journal
     while True:
-        move = await strategy.next(run)
+        try:
+            move = await strategy.next(run)
+        except SchemaError as error:
+            raise RunError(str(error)) from None
         if isinstance(move, Attempt):
             try:
                 run = await _append(run, Steps(move.steps), frame)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pearl.lang.ast import DOCUMENT, Action, Literal, Param, Plan, Ref, Step, Template
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
-from pearl.runtime.calls import Caller, SchemaError, fill
-from pearl.runtime.loop import Run, RunError, Steps
+from pearl.runtime.calls import Caller, fill
+from pearl.runtime.loop import Run, Steps
 from pearl.strategies.pearl import whole
 
 ANSWER_NEXT = Action(
@@ -37,13 +37,10 @@ class LeastToMost:
 
         Raises:
             ModelError: the model gave no usable answer.
-            RunError: it would not list sub-questions in the form that is wanted.
+            SchemaError: it would not list sub-questions in the form that is wanted.
         """
         call = FillSchema(load_schema("least_to_most"), (("question", run.question),))
-        try:
-            reply = await fill(self.caller, call, "reduce")
-        except SchemaError as error:
-            raise RunError(str(error)) from None
+        reply = await fill(self.caller, call, "reduce")
         return whole(in_turn(run.question, reply["sub_questions"]))
 
 

@@ -23,7 +23,7 @@ from pearl.prompts.calls import FillSchema, Schema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.retrieval.terms import sentences
-from pearl.runtime.calls import Caller, SchemaError, fill
+from pearl.runtime.calls import Caller, fill
 from pearl.runtime.executor import Handlers, SolverError
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
 
@@ -67,7 +67,8 @@ class React:
 
         Raises:
             ModelError: the model gave no usable answer.
-            RunError: there are too many steps, or no action can be done.
+            RunError: no action can be done.
+            SchemaError: no reply fits.
         """
         self._run = run
         return await anext(self._moves)
@@ -125,11 +126,7 @@ class React:
         given: list[tuple[str, Value]] = [("question", self._run.question), ("steps", steps)]
         if refused:
             given.append(("refused", list(refused)))
-        call = FillSchema(self._schema(), tuple(given))
-        try:
-            return await fill(self.caller, call, f"react/{turn}")
-        except SchemaError as error:
-            raise RunError(str(error)) from None
+        return await fill(self.caller, FillSchema(self._schema(), tuple(given)), f"react/{turn}")
 
     def _schema(self) -> Schema:
         """What a turn is asked for; a reply that is constrained can only do what can be done."""
