@@ -70,14 +70,15 @@ def main() -> None:
         progress = start(*job_in(home), quarters)
         size = sum(file.stat().st_size for file in home.glob("store.db*"))
         told = stub.stats()
+    calls = progress.calls.made + progress.calls.kept
     print(
-        f"{progress.done:,} of {progress.total:,} answered, {progress.calls:,} calls, "
+        f"{progress.done:,} of {progress.total:,} answered, {calls:,} calls, "
         f"{progress.seconds:.0f} s"
     )
     print(f"the stub answered {told['completed']:,} calls, {told['repeats']} of them twice")
     rates = quarters.print()
     print(f"last quarter ÷ first: {rates[-1] / rates[0]:.2f} (goal 0.9)")
-    print(f"store: {size / 1e6:.0f} MB, {size / max(1, progress.calls):,.0f} bytes a call")
+    print(f"store: {size / 1e6:.0f} MB, {size / max(1, calls):,.0f} bytes a call")
 
 
 def job_in(home: Path, scheduler: str = "") -> tuple[Job, JobSettings]:

@@ -17,7 +17,6 @@ from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.evaluate.context import Demonstrations, EvaluationContext
-    from pearl.evaluate.results import Evaluation
     from pearl.jobs.job import Job, JobSettings
     from pearl.jobs.workers import JobProgress
 
@@ -113,7 +112,7 @@ def eval_command(
     from pearl.evaluate.datasets import choose_examples, find_dataset
     from pearl.evaluate.job import evaluation_job, load_run
     from pearl.evaluate.methods.strategies import with_sizes
-    from pearl.evaluate.report import summarise
+    from pearl.evaluate.report import means_of, summarise
     from pearl.evaluate.results import side_by_side, write_lines
     from pearl.jobs.job import spent_in
     from pearl.models.routing import with_library
@@ -181,7 +180,13 @@ def eval_command(
         write(output, "".join(write_lines(evaluation)))
     runs = " ".join(one.run for one in done)
     if given.as_json:
-        told = [_told(*pair) for pair in zip(done, evaluations, strict=True)]
+        told = []
+        for one, came in zip(done, evaluations, strict=True):
+            facts = one.as_object()
+            facts = {"trials": facts.pop("questions"), **facts, "model": one.model}
+            # What the run says of itself is never written over by a measure of the same name.
+            means = {name: mean for name, mean in means_of(came).items() if name not in facts}
+            told.append({**facts, **means})
         first = told[0] if len(told) == 1 else {"models": told}
         emit_json({**first, "report": as_object(summarise(evaluation))})
     else:
@@ -191,17 +196,6 @@ def eval_command(
         click.echo(click.style(f"\npearl report {runs}", dim=True))
     for progress in done:
         complain(progress, f"pearl runs show {progress.run}", "trial")
-
-
-def _told(progress: JobProgress, evaluation: Evaluation) -> dict[str, Any]:
-    """What a run says of itself, and the means of its first method's measures."""
-    from pearl.evaluate.report import means_of
-
-    told = progress.as_object()
-    told = {"trials": told.pop("questions"), **told, "model": progress.model}
-    # What the run says of itself is never written over by a measure of the same name.
-    found = {name: one for name, one in means_of(evaluation).items() if name not in told}
-    return {**told, **found}
 
 
 def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:

@@ -306,9 +306,9 @@ def told(progress: JobProgress) -> str:
     parts = [
         f"{progress.finished:,} of {progress.total:,} done",
         f"{progress.running} running",
-        f"{progress.cached:,} calls cached",
+        f"{progress.calls.kept:,} calls cached",
         f"{progress.failed.total():,} failed",
-        f"{progress.spent.prompt_tokens + progress.spent.completion_tokens:,} tokens",
+        f"{progress.calls.spent.total:,} tokens",
     ]
     if progress.cost is not None:
         parts.append(dollars(progress.cost))

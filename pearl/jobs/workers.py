@@ -11,7 +11,7 @@ import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -22,6 +22,7 @@ from pearl.models.middleware.stack import Engine
 from pearl.models.tokens import NO_PRICES, Prices, dollars
 from pearl.runtime.calls import Entry
 from pearl.runtime.context import Context
+from pearl.store.history import Totals
 from pearl.store.store import Store, storable
 
 
@@ -42,10 +43,7 @@ class JobProgress:
         judged: questions whose right answer is known.
         fallbacks: answers without a plan, as none was accepted.
         ungrounded: answers that no passage of the document stands behind.
-        calls: calls that were answered in this go, cached ones among them.
-        cached: calls that needed no sending.
-        failed_calls: tries that got no usable answer.
-        spent_by: tokens of everything that was sent in this go, by model.
+        models: what calls of this go came to, by model.
         started: when this go began, on the monotonic clock.
     """
 
@@ -61,10 +59,7 @@ class JobProgress:
     judged: int = 0
     fallbacks: int = 0
     ungrounded: int = 0
-    calls: int = 0
-    cached: int = 0
-    failed_calls: int = 0
-    spent_by: dict[str, Usage] = field(default_factory=dict)
+    models: dict[str, Totals] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -73,14 +68,15 @@ class JobProgress:
         return self.done + self.failed.total()
 
     @property
-    def spent(self) -> Usage:
-        """Tokens of everything that was sent in this go."""
-        return sum(self.spent_by.values(), Usage())
+    def calls(self) -> Totals:
+        """What all calls of this go came to."""
+        return sum(self.models.values(), Totals())
 
     @property
     def cost(self) -> int | None:
         """What this go has cost, in millionths of a dollar; None where prices are not known."""
-        return self.prices.cost(self.spent_by or {self.model: Usage()})
+        sent = {name: one.spent for name, one in self.models.items() if one.made or one.failed}
+        return self.prices.cost(sent or {self.model: Usage()})
 
     @property
     def seconds(self) -> float:
@@ -107,26 +103,18 @@ class JobProgress:
 
     def count_call(self, entry: Entry) -> None:
         """Add a line of a journal."""
-        if entry.kind != "call":
-            return
-        if entry.status == "done":
-            self.calls += 1
-            self.cached += entry.kept
-        else:
-            self.failed_calls += 1
-        if not entry.kept:
-            self._spend(entry.model or self.model, entry.usage)
+        if entry.kind == "call":
+            done, usage = entry.status == "done", Usage() if entry.kept else entry.usage
+            one = Totals(done and not entry.kept, done and entry.kept, not done, usage)
+            self._count(entry.model or self.model, one)
 
     def add_calls(self, other: JobProgress) -> None:
         """Add the calls that a worker elsewhere has made."""
-        self.calls += other.calls
-        self.cached += other.cached
-        self.failed_calls += other.failed_calls
-        for model, usage in other.spent_by.items():
-            self._spend(model, usage)
+        for model, one in other.models.items():
+            self._count(model, one)
 
-    def _spend(self, model: str, usage: Usage) -> None:
-        self.spent_by[model] = self.spent_by.get(model, Usage()) + usage
+    def _count(self, model: str, calls: Totals) -> None:
+        self.models[model] = self.models.get(model, Totals()) + calls
 
     def table(self) -> Iterator[tuple[str, str]]:
         """The result for a person, a line a fact."""
@@ -141,9 +129,8 @@ class JobProgress:
         if self.judged:
             share = 100 * self.right / self.judged
             yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
-        made = self.calls - self.cached
-        yield "calls", f"{made:,} made, {self.cached:,} kept, {self.failed_calls:,} in vain"
-        spent = self.spent
+        calls, spent = self.calls, self.calls.spent
+        yield "calls", f"{calls.made:,} made, {calls.kept:,} kept, {calls.failed:,} in vain"
         share = 100 * spent.cached_tokens / spent.prompt_tokens if spent.prompt_tokens else 0.0
         yield (
             "tokens",
@@ -156,7 +143,7 @@ class JobProgress:
 
     def as_object(self) -> dict[str, Any]:
         """The same as JSON data; money in dollars."""
-        cost = self.cost
+        cost, calls = self.cost, self.calls
         return {
             "run": self.run,
             "questions": self.total,
@@ -166,14 +153,8 @@ class JobProgress:
             "judged": self.judged,
             "fallbacks": self.fallbacks,
             "ungrounded": self.ungrounded,
-            "calls": {
-                "made": self.calls - self.cached,
-                "kept": self.cached,
-                "in_vain": self.failed_calls,
-            },
-            "prompt_tokens": self.spent.prompt_tokens,
-            "completion_tokens": self.spent.completion_tokens,
-            "cached_tokens": self.spent.cached_tokens,
+            "calls": {"made": calls.made, "kept": calls.kept, "in_vain": calls.failed},
+            **asdict(calls.spent),
             "cost": None if cost is None else cost / 1e6,
             "seconds": round(self.seconds, 3),
         }
