@@ -22,7 +22,7 @@ from sqlalchemy import Engine
 from pearl.lang.library import load_library
 from pearl.review.folders import Folders, read_folders
 from pearl.review.pages import application
-from pearl.review.people import Admitted, ReviewSession, Wanted, lay_out
+from pearl.review.people import Admitted, ReviewSession, lay_out
 from pearl.review.queue import read_queue
 from pearl.review.serve import configured, listen
 from pearl.store.database import open_database
@@ -145,12 +145,12 @@ class Review:
 
 
 def laid_out(
-    names: Sequence[str | Path], place: str, folders: Folders, wanted: Wanted, *, open: bool = False
+    names: Sequence[str | Path], place: str, folders: Folders, *who: Any, open: bool = False
 ) -> tuple[Engine, ReviewSession, list[Admitted]]:
     """What `pearl review` starts from."""
     engine = open_database(place)
     queue = read_queue([str(name) for name in names], folders, engine, place)
-    admitted = lay_out(engine, queue, wanted)
+    admitted = lay_out(engine, queue, *who)
     people = tuple(one.person.id for one in admitted)
     library = load_library()
     session = ReviewSession(engine, queue.items, library, folders, people, open, "pearl_review")
@@ -171,8 +171,8 @@ def reviewing(
 ) -> Iterator[Review]:
     """A review, served on loopback as long as the block lasts."""
     folders = read_folders([str(name) for name in names], str(documents), str(demos))
-    wanted = Wanted(annotators, overlap)
-    engine, session, admitted = laid_out(names, place, folders, wanted, open=open)
+    who = (annotators, overlap)
+    engine, session, admitted = laid_out(names, place, folders, *who, open=open)
     taken = listen("127.0.0.1", 0)
     server = uvicorn.Server(configured(application(session, host, hosts)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})

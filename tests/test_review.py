@@ -20,7 +20,6 @@ from pearl.review.folders import create, demo_name, is_version, read_folders
 from pearl.review.pages import check_plan
 from pearl.review.people import (
     Person,
-    Wanted,
     admit,
     by_token,
     deal,
@@ -328,19 +327,19 @@ class TestQueue:
         plans(tmp_path / "plans", 8)
         folders = read_folders(["plans"], "", "")
 
-        def shares(wanted: Wanted) -> list[list[str]]:
-            engine, session, _ = laid_out(["plans"], "store.db", folders, wanted)
+        def shares(*who: int | None) -> list[list[str]]:
+            engine, session, _ = laid_out(["plans"], "store.db", folders, *who)
             engine.dispose()
             return [[one.id for one in session.share(person)] for person in session.people]
 
-        before = shares(Wanted(2, 1))
+        before = shares(2, 1)
         assert [len(one) for one in before] == [4, 4]
         engine = open_database("store.db")
         with engine.begin() as connection:
             save(connection, before[0][0], 1, YES)
         engine.dispose()
-        assert shares(Wanted(None, 1)) == before
-        after = shares(Wanted(4, 1))
+        assert shares(None, 1) == before
+        after = shares(4, 1)
         assert [len(one) for one in after] == [2, 2, 2, 2]
         assert before[0][0] in after[0]
 
@@ -564,7 +563,7 @@ class TestCommands:
     def test_export_and_agreement(self, tmp_path: Path):
         plans(tmp_path / "plans", 3)
         folders = read_folders(["plans"], "", "")
-        engine, session, _ = laid_out(["plans"], "s.db", folders, Wanted(("Anna", "=Ben"), 2))
+        engine, session, _ = laid_out(["plans"], "s.db", folders, ("Anna", "=Ben"), 2)
         with engine.begin() as connection:
             for one in session.items:
                 save(connection, one.id, 1, Verdict("yes", 5, ("edit",), "=1+1"))

@@ -104,7 +104,7 @@ def review_command(
         )
     from pearl.review.folders import read_folders
     from pearl.review.pages import application
-    from pearl.review.people import ReviewSession, Wanted, lay_out, read_wanted
+    from pearl.review.people import ReviewSession, lay_out, read_wanted
     from pearl.review.queue import read_queue
     from pearl.review.serve import address_of, is_loopback, listen, serve
     from pearl.store.database import address, open_database
@@ -114,7 +114,7 @@ def review_command(
             f"--no-tokens lets in anybody who reaches {host}: leave it out, and everybody gets a "
             "link with a token."
         )
-    wanted = Wanted(read_wanted(annotators) if annotators else None, overlap, new_links)
+    wanted = read_wanted(annotators) if annotators else None
     folders = read_folders(list(names), documents, demos)
     library = load(given.libraries)
     place = address(given.store)
@@ -122,7 +122,7 @@ def review_command(
     try:
         queue = read_queue(names, folders, engine, place)
         with listen(host, port) as taken:
-            admitted = lay_out(engine, queue, wanted)
+            admitted = lay_out(engine, queue, wanted, overlap, new_links=new_links)
             people = tuple(one.person.id for one in admitted)
             cookie = f"pearl_review_{taken.getsockname()[1]}"
             session = ReviewSession(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -124,21 +124,8 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
     return Mined(actions, tuple(notes), sum(map(len, found.values())), len(proposing))
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A question to learn from.
-
-    Args:
-        id: its own, or its line's number where it has none.
-        question: what is asked.
-    """
-
-    id: str
-    question: str
-
-
-def read_examples(path: str, without: Collection[str] = ()) -> tuple[Example, ...]:
-    """Read example questions.
+def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
+    """Read example questions: each by its id, or its line's number where it has none.
 
     Args:
         path: JSON lines with ``question``, and ``id`` or ``qid``; or articles of QuALITY.
@@ -148,7 +135,7 @@ def read_examples(path: str, without: Collection[str] = ()) -> tuple[Example, ..
         InputError: a line cannot be used; the message names the first, and
             says how many there are.
     """
-    found: dict[str, Example] = {}
+    found: dict[str, str] = {}
     wrong: list[InputError] = []
     for number, line in enumerate(read_source(path, "file of questions").text.split("\n"), 1):
         if not line.strip():
@@ -164,11 +151,11 @@ def read_examples(path: str, without: Collection[str] = ()) -> tuple[Example, ..
                     raise InputError(f"{name}: its id holds characters that cannot be printed.")
                 if str(id) in found:
                     raise InputError(f"{name} has the id {id} again: give each its own.")
-                found[str(id)] = Example(str(id), " ".join(question.split()))
+                found[str(id)] = " ".join(question.split())
         except InputError as error:
             wrong.append(error)
     refuse(wrong)
-    kept = tuple(one for one in found.values() if comparable(one.question) not in without)
+    kept = {id: one for id, one in found.items() if comparable(one) not in without}
     if found and not kept:
         raise InputError(f"All questions of {path} are left out: name others.")
     if not found:
@@ -184,7 +171,7 @@ _NOTHING = re.compile(
 """A line that says nothing: a fence, the heading, or that no action is needed."""
 
 
-async def mine_question(seeds: Library, task: Task[Example], session: Session) -> dict[str, Any]:
+async def mine_question(seeds: Library, task: Task[str], session: Session) -> dict[str, Any]:
     """Ask for the actions of one question.
 
     Args:
@@ -192,7 +179,7 @@ async def mine_question(seeds: Library, task: Task[Example], session: Session) -
         task: the question.
         session: the model in its layers, and the question's journal.
     """
-    question = task.what.question
+    question = task.what
     asked = {"id": task.id, "question": question}
     session.journal.decide("run", heading(question, None, seeds, session.engine.model))
     try:
@@ -225,17 +212,18 @@ def read_proposals(reply: str) -> dict[str, Any]:
 
 
 def mine_job(
-    examples: Sequence[Example], path: str, seeds: Library, without: Collection[str] = ()
+    examples: Mapping[str, str], path: str, seeds: Library, without: Collection[str] = ()
 ) -> Job:
     """Mining a file of questions.
 
     Args:
-        examples: what it holds.
+        examples: what it holds, by id.
         path: the file.
         seeds: the actions that are there already.
         without: the questions of the file that were passed over.
     """
-    tasks = [Task(one.id, at, digest(one.question), "", one) for at, one in enumerate(examples)]
+    asked = enumerate(examples.items())
+    tasks = [Task(id, at, digest(question), "", question) for at, (id, question) in asked]
     return Job(
         "mine",
         {"questions": path, "count": len(examples), "library": ", ".join(seeds.names)},

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, islice
@@ -301,32 +301,21 @@ class ReviewSession:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction; what it writes is safe when the block has ended."""
-        if self.engine.dialect.name != "sqlite":
-            with self.engine.begin() as connection:
-                yield connection
-            return
         # One writer at a time is all a file takes; a queue here is fairer than asking it again
         # and again whether it is free.
-        with self._turns, self.engine.begin() as connection:
+        turn = self._turns if self.engine.dialect.name == "sqlite" else nullcontext()
+        with turn, self.engine.begin() as connection:
             yield connection
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Who is to review.
-
-    Args:
-        annotators: how many, or their names; None for those who are there.
-        overlap: how many people judge each plan.
-        new_links: whether everybody gets a new link.
-    """
-
-    annotators: int | Sequence[str] | None
-    overlap: int
-    new_links: bool = False
-
-
-def lay_out(engine: Engine, queue: Queue, wanted: Wanted) -> list[Admitted]:
+def lay_out(
+    engine: Engine,
+    queue: Queue,
+    annotators: int | Sequence[str] | None,
+    overlap: int,
+    *,
+    new_links: bool = False,
+) -> list[Admitted]:
     """Put plans and people into the store, and deal the plans out.
 
     What was dealt out before stays, unless there are other people now or
@@ -335,7 +324,9 @@ def lay_out(engine: Engine, queue: Queue, wanted: Wanted) -> list[Admitted]:
     Args:
         engine: the store.
         queue: the plans.
-        wanted: who is to review.
+        annotators: how many people review, or their names; None for those who are there.
+        overlap: how many of them judge each plan.
+        new_links: whether everybody gets a new link.
 
     Returns:
         The annotators, each with a token where it was made just now.
@@ -343,7 +334,7 @@ def lay_out(engine: Engine, queue: Queue, wanted: Wanted) -> list[Admitted]:
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-        admitted = admit(connection, wanted.annotators, new_links=wanted.new_links)
+        admitted = admit(connection, annotators, new_links=new_links)
         people = [one.person.id for one in admitted]
         ids = [item.id for item in queue.items]
         there = set(connection.execute(select(review_plans.c.id)).scalars())
@@ -359,12 +350,12 @@ def lay_out(engine: Engine, queue: Queue, wanted: Wanted) -> list[Admitted]:
             connection.execute(insert(review_plans), plans)
         dealt = _pairs(connection, review_shares, ids)
         judged = _pairs(connection, review_verdicts, ids)
-        count = min(wanted.overlap, len(people))
+        count = min(overlap, len(people))
         known = {person for found in dealt.values() for person in found}
         same = known <= set(people) <= known and all(
             len(found) == count for found in dealt.values()
         )
-        shares = deal(ids, people, wanted.overlap, dealt if same else judged)
+        shares = deal(ids, people, overlap, dealt if same else judged)
         if shares:
             gone = delete(review_shares).where(review_shares.c.plan == bindparam("p"))
             connection.execute(gone, [{"p": plan} for plan in shares])
