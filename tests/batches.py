@@ -69,7 +69,7 @@ class Batch:
 
     def start(self, **settings: str) -> subprocess.Popen[bytes]:
         """Start it, with more settings in its environment."""
-        return self._process(self.command, **settings)
+        return self.process(self.command, **settings)
 
     def run(self, **settings: str) -> Result:
         """Run it to its end."""
@@ -77,11 +77,12 @@ class Batch:
 
     def pearl(self, *words: str) -> Any:
         """Another command on its store, and the JSON it prints."""
-        done = ended(self._process((*words, "--json")))
+        done = ended(self.process((*words, "--json")))
         assert not done.code, done.err
         return done.json
 
-    def _process(self, words: tuple[str, ...], **settings: str) -> subprocess.Popen[bytes]:
+    def process(self, words: tuple[str, ...], **settings: str) -> subprocess.Popen[bytes]:
+        """Start a command in its folder, on its store."""
         return Fork(
             command(*words),
             cwd=self.folder,
@@ -262,23 +263,14 @@ def killed_once(folder: Path, stub: Stub, words: tuple[str, ...], after: int) ->
         words: the command's, after ``pearl``.
         after: how many calls are to be answered before it is killed.
     """
-    own = {name: text for name, text in os.environ.items() if not name.startswith("PEARL_")}
-    settings = {**own, "OPENAI_BASE_URL": stub.url, "OPENAI_API_KEY": "k"}
-    settings["PEARL_CONSTRAIN"] = "never"
-    line = command(*words, "--model", "stub", "--json", "--concurrency", "4")
-
-    def start() -> subprocess.Popen[bytes]:
-        return Fork(
-            line, cwd=folder, env=settings, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-
-    process = start()
+    batch = Batch(folder, (), stub.url, "store.db")
+    command = (*words, "--json", "--concurrency", "4")
+    process = batch.process(command)
     assert until(lambda: stub.stats()["completed"] >= after, process)
     process.send_signal(signal.SIGKILL)
     process.wait(LONGEST)
     before = settled(stub)["completed"]
-    done = ended(start())
+    done = ended(batch.process(command))
     assert done.code == 0, done.err
     return Killed(done, before, settled(stub)["repeats"])
 

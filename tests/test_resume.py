@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +12,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from benchmarks.stub import Stub
 from pearl.answer import open_session
 from pearl.commaqa.agents import Agents, handlers
 from pearl.commaqa.decomposition import parse_hops, to_plan
@@ -38,10 +35,8 @@ from pearl.strategies.pearl import (
     load_demonstrations,
 )
 from pearl.strategies.registry import STRATEGIES, RunInputs, Started, prepare
-from tests.batches import settled, until
-from tests.forks import Fork
 from tests.mind import FILM, FILM_TEXT, Reader
-from tests.shell import STORY, call, command
+from tests.shell import STORY
 
 QUESTION = "Why does Mara leave?"
 LETTERS = (
@@ -223,39 +218,3 @@ def test_a_run_that_was_cut_off_goes_on(name: str, empty: Path, tmp_path: Path):
         assert len(first.asked) == most
         assert asyncio.run(start(name, store, second)) == expected
         assert sorted(first.asked + second.asked) == sorted(whole.asked)
-
-
-def test_a_killed_evaluation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "story.txt").write_text(STORY, "utf-8")
-    rows = [
-        {"id": f"q{at}", "question": f"Why does person {at} leave?", "document": "story.txt",
-         "options": ["for the letter", "for the sea"], "gold": "A"}
-        for at in range(6)
-    ]  # fmt: skip
-    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-
-    def words(store: str) -> tuple[str, ...]:
-        own = ("--store", f"{store}.db", "-o", f"{store}.jsonl")
-        return ("eval", "questions", "--data", "q.jsonl", "--methods", "zero-shot,pearl", *own)
-
-    def results(store: str) -> list[dict[str, Any]]:
-        # The first line is on the run: its name, and when it began.
-        lines = (tmp_path / f"{store}.jsonl").read_text("utf-8").splitlines()[1:]
-        found = list(map(json.loads, lines))
-        return [row | {"measures": row["measures"] | {"seconds": 0}} for row in found]
-
-    with Stub(latency=0.03) as stub:
-        monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
-        monkeypatch.setenv("PEARL_MODEL", "stub")
-        process = Fork(command(*words("killed"), "--concurrency", "4"), stdout=subprocess.DEVNULL)
-        assert until(lambda: stub.stats()["completed"] >= 8, process)
-        process.kill()
-        process.wait()
-        before = settled(stub)["completed"]
-        assert call(*words("killed")).code == 0
-        # What was under way at the kill is asked again, and nothing else.
-        assert before < stub.stats()["distinct"]
-        assert stub.stats()["repeats"] <= 4
-        assert call(*words("whole")).code == 0
-    assert results("killed") == results("whole")
-    assert len(results("whole")) == 12

@@ -11,7 +11,7 @@ import click
 
 from pearl.cli.inputs import open_existing
 from pearl.cli.options import Options, load, shared
-from pearl.cli.output import check_output, emit, emit_json
+from pearl.cli.output import check_output, emit, emit_json, tell
 from pearl.cli.report import show
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable
@@ -195,29 +195,25 @@ def _welcome(
         }
         for one in admitted
     ]
-    if as_json:
-        emit_json(
-            {
-                "address": start,
-                "plans": len(session.items),
-                "left_out": list(left_out),
-                "annotators": links,
-            }
-        )
-        return
-    for told in left_out:
-        click.echo(f"left out: {printable(told)}", err=True)
+    data = {
+        "address": start,
+        "plans": len(session.items),
+        "left_out": list(left_out),
+        "annotators": links,
+    }
+    for name in () if as_json else left_out:
+        click.echo(f"left out: {printable(name)}", err=True)
     people = counted(len(links), "annotator")
-    click.echo(f"{counted(len(session.items), 'plan')} for {people} at {start}\n")
+    lines = [f"{counted(len(session.items), 'plan')} for {people} at {start}\n"]
+    if session.open:
+        lines.append(f"Anybody on this machine may come in at {start}/enter\n")
     width = max(len(str(one["name"])) for one in links)
     old = "came in by an earlier link; --new-links makes another"
-    if session.open:
-        click.echo(f"Anybody on this machine may come in at {start}/enter\n")
     for one in links:
         plans = counted(int(str(one["plans"])), "plan")
-        told = str(one["link"] or old)
-        click.echo(f"{printable(str(one['name'])):{width}}  {plans:>9}  {told}")
-    click.echo("\nEach link is for one person. Ctrl-C stops; the same command goes on.")
+        lines.append(f"{printable(str(one['name'])):{width}}  {plans:>9}  {one['link'] or old}")
+    lines.append("\nEach link is for one person. Ctrl-C stops; the same command goes on.")
+    tell(data, as_json, lines)
 
 
 def _rows(engine: Engine) -> list[dict[str, Any]]:
