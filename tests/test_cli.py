@@ -12,7 +12,7 @@ from pearl.cli import COMMANDS
 from pearl.lang.parser import parse
 from pearl.lang.source import Source
 from tests.runs import runs
-from tests.shell import BAD, GOOD, STORY, all_on_terminal, call, on_terminal, process
+from tests.shell import BAD, GOOD, STORY, all_on_terminal, call, on_terminal, one_line, process
 
 ROOT = Path(__file__).parent.parent
 ANSWER = {
@@ -333,6 +333,18 @@ class TestFix:
         assert (tmp_path / "f.plan").read_text() == self.TEXT.replace(
             "find_reason(ctx", "FIND_REASON(CTX"
         )
+
+    def test_a_diff_shows_what_fixes_change_and_changes_nothing(self, tmp_path: Path) -> None:
+        (tmp_path / "f.plan").write_text(self.TEXT)
+        result = call("lint", "f.plan", "--diff")
+        assert (result.code, result.err) == (1, "")
+        assert "-1. a = find_reason(ctx" in result.out
+        assert "+1. a = FIND_REASON(CTX" in result.out
+        assert (tmp_path / "f.plan").read_text() == self.TEXT
+        (tmp_path / "f.plan").write_text(self.TEXT.replace("find_reason(ctx", "FIND_REASON(CTX"))
+        result = call("lint", "f.plan", "--diff")
+        assert (result.code, result.out, result.err) == (0, "", "")
+        assert "leave out" in one_line(call("lint", "f.plan", "--diff", "--format", "json"), 2)
 
     def test_unsafe_fixes_need_their_own_word(self, tmp_path: Path) -> None:
         text = "1. a = FIND_REASON(CTX, mother) : x\n"

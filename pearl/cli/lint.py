@@ -15,7 +15,7 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, load, load_for, shared
 from pearl.cli.output import counting, emit, emit_json, on_terminal, show, tell, write
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, Source
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--unsafe-fixes", "unsafe", is_flag=True, help="Apply the fixes that guess at it too."
 )
+@click.option("--diff", "only_diff", is_flag=True, help="Change nothing; print what fixes change.")
 @click.option(
     "--select", multiple=True, metavar="CODES", help="Only these, as PRL4 or PRL401,PRL402."
 )
@@ -47,6 +48,7 @@ def lint_command(
     paths: tuple[str, ...],
     safe: bool,
     unsafe: bool,
+    only_diff: bool,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     form: str,
@@ -66,12 +68,20 @@ def lint_command(
     form = "json" if given.as_json else form
     problems: list[InputError] = []
     inputs = each_input(paths, problems.append)
-    if safe or unsafe:
-        inputs = _fixed(
-            list(inputs), given.libraries, partial(selection_for, select, ignore), unsafe=unsafe
-        )
-        if "-" in paths and (statistics or form != "terminal"):
-            raise InputError("- with --fix prints the fixed text: leave out the other format.")
+    if safe or unsafe or only_diff:
+        selection = partial(selection_for, select, ignore)
+        fixed = _fixed(list(inputs), given.libraries, selection, unsafe=unsafe)
+        if statistics or form != "terminal":
+            if only_diff:
+                raise InputError("--diff prints what changes: leave out the other format.")
+            if "-" in paths:
+                raise InputError("- with --fix prints the fixed text: leave out the other format.")
+        if only_diff:
+            diff = "".join(_diff(before.source, after.source.text) for before, after in fixed)
+            _show_diff(diff)
+            _complain(problems)
+            raise click.exceptions.Exit(1 if problems or (diff and not exit_zero) else 0)
+        inputs = (_written(before, after) for before, after in fixed)
     checks = Checks(given.libraries, select, ignore, "" if statistics else form, not no_cache)
     counts = _Counts()
     rows = _rows(paths) if sys.stderr is not None and sys.stderr.isatty() else 0
@@ -88,8 +98,7 @@ def lint_command(
         _statistics(counts, as_json=form == "json")
     elif form == "terminal":
         _summary(counts, "plan" if any(path.endswith(".jsonl") for path in paths) else "file")
-    for problem in problems:
-        click.echo(f"pearl: {printable(str(problem))}", err=True)
+    _complain(problems)
     raise click.exceptions.Exit(1 if problems or (counts.sources and not exit_zero) else 0)
 
 
@@ -99,8 +108,8 @@ def _fixed(
     selection: Callable[[Path | None], Selection],
     *,
     unsafe: bool,
-) -> Iterator[Input]:
-    """Texts after their fixes, which are written; what cannot be fixed is refused before."""
+) -> Iterator[tuple[Input, Input]]:
+    """Texts before and after their fixes; what cannot be fixed is refused before any of them."""
     from pearl.cli.inputs import Kind, folder_of
     from pearl.lint.checker import fix
 
@@ -108,19 +117,47 @@ def _fixed(
         if given.row:
             raise InputError(f"{given.source.name}: rows of a .jsonl file cannot be fixed.")
 
-    def fixed(given: Input) -> Input:
+    for given in inputs:
         source = given.source
         if given.kind is Kind.PLAN:
             chosen = selection(folder_of(source))
             source = fix(source, load_for(source, libraries), chosen, unsafe=unsafe)
-        if source.name == "-":
-            emit(source.text)
-        elif source.text != given.source.text:
-            write(source.name, source.text)
-            click.echo(f"fixed {printable(source.name)}", err=True)
-        return replace(given, source=source)
+        yield given, replace(given, source=source)
 
-    return map(fixed, inputs)
+
+def _written(before: Input, after: Input) -> Input:
+    """A text after its fixes, which takes the place of its file, or is printed."""
+    source = after.source
+    if source.name == "-":
+        emit(source.text)
+    elif source.text != before.source.text:
+        write(source.name, source.text)
+        click.echo(f"fixed {printable(source.name)}", err=True)
+    return after
+
+
+def _diff(before: Source, after: str) -> str:
+    """What changes in a text, as ``patch`` takes it; empty where nothing does."""
+    from difflib import unified_diff
+
+    lines = before.text.splitlines(), after.splitlines()
+    changes = unified_diff(*lines, before.name, before.name, lineterm="")
+    return "".join(f"{line}\n" for line in changes)
+
+
+def _show_diff(diff: str) -> None:
+    """Print what changes: in colours on a terminal, else to the letter, as for ``patch``."""
+    if not on_terminal():
+        show(diff)
+        return
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in diff.splitlines():
+        click.echo(click.style(printable(line), fg=colours.get(line[:1])))
+
+
+def _complain(problems: Iterable[InputError | str]) -> None:
+    for problem in problems:
+        click.echo(f"pearl: {printable(str(problem))}", err=True)
 
 
 def _rows(paths: Sequence[str]) -> int:
@@ -205,8 +242,6 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given
     """Rewrite PATHS (.plan and .actions files, or folders of them) in canonical form; with -,
     read standard input and print. Text that is no part of a plan becomes comments. A file with
     a line that cannot be read stays as it is."""
-    from difflib import unified_diff
-
     from pearl.cli.inputs import Kind, read_inputs
     from pearl.lang.printer import format_library, format_plan
 
@@ -228,8 +263,7 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given
             continue
         if formatted != text:
             changed.append(name)
-            lines = unified_diff(text.splitlines(), formatted.splitlines(), name, name, lineterm="")
-            diff += "".join(f"{line}\n" for line in lines)
+            diff += _diff(one.source, formatted)
         if not dry and name == "-":
             printed = formatted
         elif not dry and formatted != text:
@@ -243,20 +277,14 @@ def fmt_command(paths: tuple[str, ...], only_check: bool, only_diff: bool, given
                 "text": printed,
             }
         )
-    elif only_diff and on_terminal():
-        colours = {"+": "green", "-": "red", "@": "cyan"}
-        for line in diff.splitlines():
-            click.echo(click.style(printable(line), fg=colours.get(line[:1])))
-    elif only_diff and diff:
-        # To the letter, as for `patch`.
-        emit(diff)
-    elif only_check and not only_diff:
+    elif only_diff:
+        _show_diff(diff)
+    elif only_check:
         for name in changed:
             click.echo(f"would change {printable(name)}")
     elif printed is not None:
         emit(printed)
-    for message in unreadable:
-        click.echo(f"pearl: {printable(message)}", err=True)
+    _complain(unreadable)
     raise click.exceptions.Exit(1 if unreadable or (changed and dry) else 0)
 
 
