@@ -140,6 +140,7 @@ class TestFile:
             (1, "{}", 'eval.jsonl:1 has no "evaluation"'),
             (1, '{"evaluation": {"title": "x"}}', "eval.jsonl:1: about is missing"),
             (1, '{"evaluation": {"title": 3}}', "eval.jsonl:1: title is to be a text"),
+            (1, '{"evaluation": {"about": [["x"]]}}', "about is to be a list of pairs of texts"),
             (2, '{"method": "direct", "id"', "eval.jsonl:2 is not JSON"),
             (2, '{"method": "direct"}', "eval.jsonl:2: id is missing"),
             (2, '{"method": "other", "id": "1"}', 'eval.jsonl:2: "other" is not among the methods'),
@@ -148,6 +149,8 @@ class TestFile:
             (2, '{"method": "direct", "id": "1", "score": NaN}', "score is to be a number from 0"),
             (2, '{"method": "direct", "id": "1", "labels": {"a": "b"}}', "labels is to be lists"),
             (2, '{"method": "direct", "id": "1", "usage": {"x": 1}}', "usage is to be counts"),
+            (2, '{"method": "direct", "id": "1", "calls": -1}', "calls is to be a whole number"),
+            (2, '{"method": "direct", "id": "1", "cost": true}', "cost is to be a whole number or"),
             (2, '{"method": "direct", "id": "1", "mood": 1}', '"mood" is no key of a result'),
             (3, '{"method": "direct", "id": "0", "split": "long"}', "repeats eval.jsonl:2"),
         ],
@@ -510,6 +513,13 @@ class TestBars:
         assert lines[0].rstrip().endswith("*")
         assert "│a" in lines[11]
         assert [" ".join(line.split()[:2]) for line in lines[14:17]] == ["a low", "b high", "c too"]
+
+    def test_points_of_a_line_are_drawn_from_left_to_right_and_those_of_a_scatter_apart(self):
+        one, two = Point("a", 1.0, 9.0), Point("b", 2.0, 3.0)
+        lines = Chart("line", "Trial", (Series("pearl", (one, two)),), "%", "size")
+        assert lines.plots == [("pearl", [two, one])]
+        apart = replace(lines, kind="scatter").plots
+        assert apart == [("pearl, a", [one]), ("pearl, b", [two])]
 
     def test_series_have_their_names_over_them(self):
         series = tuple(Series(name, (Point("", 5.0, 20.0),)) for name in ("one", "two"))

@@ -82,7 +82,7 @@ def _row(cells: Sequence[str]) -> str:
 def _chart(chart: Chart) -> Iterator[str]:
     yield "\\begin{figure}[htbp]\n\\centering\n\\begin{tikzpicture}\n\\begin{axis}["
     places = {label: at for at, label in enumerate(chart.labels)}
-    x_label, y_label = _text(chart.x_label), _text(chart.y_label)
+    x_label, y_label, last = _text(chart.x_label), _text(chart.y_label), chart.last * 1.1 or 1
     marks = ["mark=*"] * len(chart.plots)
     if chart.kind == "bars":
         rows = len(places) * len(chart.series)
@@ -109,8 +109,7 @@ def _chart(chart: Chart) -> Iterator[str]:
         settings = [
             "width=0.66\\linewidth, height=6.5cm",
             f"xlabel={{{x_label}}}, ylabel={{{y_label}}}",
-            f"xmin=0, xmax={chart.last * 1.1 or 1:.6g}",
-            f"ymin={chart.bottom:g}, ymax={chart.end:.6g}",
+            f"xmin=0, xmax={last:.6g}, ymin={chart.bottom:g}, ymax={chart.end:.6g}",
             "grid=major, axis x line*=bottom, axis y line*=left, scaled x ticks=false",
             "xticklabel style={/pgf/number format/fixed, /pgf/number format/precision=4}",
             "legend style={at={(1.03,1)}, anchor=north west, draw=none, font=\\small}",
