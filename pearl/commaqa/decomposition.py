@@ -197,28 +197,25 @@ def parse_hops(text: str) -> ParsedHops:
     hops: list[Hop] = []
     problems: list[Problem] = []
     for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                hops.append(_parse_hop(line))
-            except HopError as error:
-                problems.append(Problem(number, line, str(error)))
+        if not line.strip():
+            continue
+        match = _LINE.fullmatch(line)
+        operator, agent = (match[part].strip() if match else "" for part in ("operator", "agent"))
+        if match is None:
+            message = 'This is no hop: write (operator) [agent] "question".'
+        elif read_operation(operator) is None:
+            message = (
+                f"{operator or 'Nothing'} is no operator: use {', '.join(MODES)}, with "
+                f"{', '.join(f'_{change}' for change in CHANGES)} behind it."
+            )
+        elif not agent:
+            message = "The brackets name no agent: write its name in them."
+        else:
+            question = _ESCAPED.sub(lambda one: _ESCAPES[one[1]], match["question"])
+            hops.append(Hop(operator, agent, question))
+            continue
+        problems.append(Problem(number, line, message))
     return ParsedHops(tuple(hops), tuple(problems))
-
-
-def _parse_hop(line: str) -> Hop:
-    match = _LINE.fullmatch(line)
-    if not match:
-        raise HopError('This is no hop: write (operator) [agent] "question".')
-    operator, agent = match["operator"].strip(), match["agent"].strip()
-    if read_operation(operator) is None:
-        changes = ", ".join(f"_{change}" for change in CHANGES)
-        raise HopError(
-            f"{operator or 'Nothing'} is no operator: use {', '.join(MODES)}, with {changes} "
-            "behind it."
-        )
-    if not agent:
-        raise HopError("The brackets name no agent: write its name in them.")
-    return Hop(operator, agent, _ESCAPED.sub(lambda one: _ESCAPES[one[1]], match["question"]))
 
 
 def print_hop(hop: Hop) -> str:

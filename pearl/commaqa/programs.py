@@ -194,7 +194,12 @@ class Bank:
         origins = tuple(argument.origin for argument in arguments)
         given = [[one.values[at] for one in arguments] for at in range(len(self.cases))]
         mapped = [at for at, argument in enumerate(arguments) if argument is over]
-        for mode in _modes(over):
+        modes: tuple[Mode, ...] = (Mode.PLAIN,)
+        if over is not None and over.form is not None:
+            items = next(one for one in over.values if one is not None)
+            modes = (Mode.EACH_VALUES,) if isinstance(items, Pairs) else modes
+            modes = (Mode.PLAIN, Mode.EACH) if isinstance(items, list) else modes
+        for mode in modes:
             key = form, (*origins, str(mode))
             answered, refused = self.refusals.get(key, (0, 0))
             if not answered and refused >= 3:
@@ -246,15 +251,6 @@ _FILTERS = {Mode.EACH: (Mode.WHERE, ((),)), Mode.EACH_VALUES: (Mode.WHERE_VALUES
 
 def _alive(values: Sequence[Value | None]) -> int:
     return sum(value is not None for value in values)
-
-
-def _modes(over: Term | None) -> tuple[Mode, ...]:
-    if over is None or over.form is None:
-        return (Mode.PLAIN,)
-    value = next(one for one in over.values if one is not None)
-    if isinstance(value, Pairs):
-        return (Mode.EACH_VALUES,)
-    return (Mode.PLAIN, Mode.EACH) if isinstance(value, list) else (Mode.PLAIN,)
 
 
 def _answer(

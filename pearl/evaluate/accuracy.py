@@ -236,9 +236,12 @@ def spread_table(evaluation: Evaluation) -> Table | None:
     rows = []
     for group in evaluation.groups:
         for measure in ("accuracy", "exact_match", "f1"):
-            means = [_mean(evaluation, method, measure) for method in group]
-            known = [mean for mean in means if mean is not None]
-            if known and len(known) == len(means):
+            known: list[float] = []
+            for results in map(evaluation.results_of, group):
+                measured = [{"accuracy": one.score, **one.measures} for one in results]
+                values = [one[measure] for one in measured if measure in one]
+                known += [sum(values) / evaluation.count()] if values else []
+            if len(known) == len(group):
                 name = group[0].partition(", ")[0]
                 spread = stdev(known) if len(known) > 1 else None
                 figures = {"mean": fmean(known), "spread": spread, "sets": len(known)}
@@ -254,18 +257,12 @@ def spread_table(evaluation: Evaluation) -> Table | None:
     return build("Means over sets of demonstrations", fields, rows, note)
 
 
-def _mean(evaluation: Evaluation, method: str, measure: str) -> float | None:
-    """A method's mean over all questions; None where no result has the measure."""
-    results = evaluation.results_of(method)
-    if measure == "accuracy":
-        values = [result.score for result in results]
-    else:
-        values = [one.measures[measure] for one in results if measure in one.measures]
-    return sum(values) / evaluation.count() if values else None
-
-
 def label_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
     """Accuracy by each kind of question, and a chart of it by required context."""
+
+    def accuracy(share: Row) -> str:
+        return f"{percent(share['mean'])} ({span(share['low'], share['high'])})"
+
     # Bars of a method at several sizes, or of many methods, could not be told apart.
     unsized = [method for method in evaluation.methods if not _size(method)[1]]
     drawn = (unsized or evaluation.methods)[:MOST_DRAWN]
@@ -273,7 +270,7 @@ def label_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
     for kind in dict.fromkeys(kind for result in evaluation.results for kind in result.labels):
         rows = label_rows(evaluation, kind)
         fields = [words("label", kind), *counts(questions="questions")]
-        fields += method_fields(evaluation, evaluation.methods, _accuracy, "right")
+        fields += method_fields(evaluation, evaluation.methods, accuracy, "right")
         note = "Over all questions that have the label, with 95 % intervals."
         if any(len(result.labels.get(kind, ())) > 1 for result in evaluation.results):
             note += " A question with several labels counts under each."
@@ -289,10 +286,6 @@ def label_blocks(evaluation: Evaluation) -> Iterator[Table | Chart]:
             }
             title = f"Accuracy by {kind}{of_some}"
             yield percent_chart("bars", title, lines, "% of the questions with the label")
-
-
-def _accuracy(share: Row) -> str:
-    return f"{percent(share['mean'])} ({span(share['low'], share['high'])})"
 
 
 def method_fields(
@@ -364,11 +357,14 @@ def order_table(evaluation: Evaluation) -> Table | None:
             "right": sum({*result.orders} == {result.gold} for result in tried) / len(tried),
         }
 
+    def share_of(at: int, found: Sequence[float]) -> str:
+        return percent(found[at]) if at < len(found) else NONE
+
     rows = method_rows(evaluation, row)
     most = max((len(row["orders"]) for row in rows), default=0)
     fields = [
         *counts(questions="questions"),
-        *(figure("orders", f"order {at + 1}", partial(_share_of_order, at)) for at in range(most)),
+        *(figure("orders", f"order {at + 1}", partial(share_of, at)) for at in range(most)),
         figure("mean", "mean", percent),
         *share_fields("vote", "majority vote"),
         figure("same", "same under all", percent),
@@ -380,10 +376,6 @@ def order_table(evaluation: Evaluation) -> Table | None:
         "with one and the same choice under every order; right under all: with the right one."
     )
     return method_table("Consistency across orders of the options", fields, rows, note)
-
-
-def _share_of_order(at: int, shares: Sequence[float]) -> str:
-    return percent(shares[at]) if at < len(shares) else NONE
 
 
 def majority(orders: tuple[str | None, ...]) -> str | None:

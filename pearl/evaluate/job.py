@@ -269,8 +269,10 @@ def evaluation_job(
     library = shared.setups[LIBRARY].library
     documents = len({example.document.digest for example in examples})
     counts = f"{counted(len(examples), 'question')}, {counted(documents, 'document')}"
+    *most, last = split.split(",")
+    splits = f"{', '.join(most)} and {last} splits" if most else f"{last} split"
     evaluation: dict[str, Any] = {
-        "title": dataset.title if split == "all" else f"{dataset.title}, {_named(split)}",
+        "title": dataset.title if split == "all" else f"{dataset.title}, {splits}",
         "about": [
             *([[PROMPT_SET, prompt_set]] if prompt_set else []),
             ["data", f"{path}, {counts}"],
@@ -300,12 +302,6 @@ def evaluation_job(
     }
     tasks = Listed(tuple(trial_tasks(examples, every, shared, dataset.name)))
     return Job("eval", head, known, tasks, Trials(dataset.name, shared), context)
-
-
-def _named(split: str) -> str:
-    """Splits for a reader: ``long split``, ``long and short splits``."""
-    *most, last = split.split(",")
-    return f"{', '.join(most)} and {last} splits" if most else f"{last} split"
 
 
 def evaluation_of(
