@@ -34,7 +34,7 @@ def test_an_endpoint_that_never_gives_a_usable_answer(tmp_path: Path):
 @pytest.mark.parametrize("kind", ["key", "quota"])
 def test_what_ends_everything_fails_nothing(tmp_path: Path, kind: str):
     """A quota that is used up is no question's fault: the rest waits for the next go."""
-    with Stub(latency=0.01, faults=0.1, faults_of=(kind,), seed=5) as stub:
+    with Stub(latency=0.01, faults=0.1, faults_of=(kind,), seed=7) as stub:
         batch = write_batch(tmp_path, 8, stub)
         done = batch.run()
         assert done.code == 1
@@ -47,12 +47,12 @@ def test_what_ends_everything_fails_nothing(tmp_path: Path, kind: str):
 
 
 def test_a_bad_request_fails_its_question_only(tmp_path: Path):
-    with Stub(latency=0.01, faults=0.1, faults_of=("bad_request",), seed=5) as stub:
-        batch = write_batch(tmp_path, 12, stub)
+    with Stub(latency=0.01, faults=0.1, faults_of=("bad_request",), seed=7) as stub:
+        batch = write_batch(tmp_path, 8, stub)
         books = Books(batch, stub)
         first = books.go()
         assert first.failed.keys() == {"request"}
-        assert first.failed["request"] < 12
+        assert first.failed["request"] < 8
         while books.go().failed:
             pass
         finished(batch, stub)
