@@ -298,6 +298,11 @@ class TestPages:
             page = anna.get(f"/plan/{found.ids[0]}").text
             assert "It closed &amp; 0." in page
             assert "A. She &lt;was&gt; ill" in page
+            assert "rows.jsonl:1 · 0</p>" in page
+            assert "<code>FIND_REASON(CTX, X)</code></dt><dd>" in page
+            assert (
+                "Right answer</dt><dd>B. It closed<" in anna.get(f"/plan/{found.ids[0]}/run").text
+            )
             assert 'name="option"' not in anna.get(f"/plan/{found.ids[4]}").text
             refused(anna.judge(found.ids[0], option="C"), 422, "no such option")
             refused(anna.judge(found.ids[4], option="A"), 422, "no such option")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pearl.lang.ast import Plan
+from pearl.lang.ast import Action, Plan
 from pearl.lang.diagnostics import Diagnostic, Severity
 from pearl.lang.graph import dependencies, outputs, reads_document
 from pearl.lang.library import Library
@@ -51,6 +51,7 @@ class CheckedPlan:
         picture: what uses what, as an address of the picture itself; empty
             where there is nothing to draw.
         uses: the same in words, a step a line.
+        actions: of the library, those that it calls.
     """
 
     source: Source
@@ -58,6 +59,7 @@ class CheckedPlan:
     findings: Sequence[Diagnostic]
     picture: str
     uses: Sequence[str]
+    actions: Sequence[Action]
 
     @property
     def shown(self) -> Sequence[Diagnostic]:
@@ -86,7 +88,9 @@ def check_plan(name: str, text: str, library: Library) -> CheckedPlan:
     findings = check(parsed, library)
     drawn = picture(parsed.plan) if len(parsed.plan.steps) <= DRAWN else ""
     lines = plan_lines(source, findings, plain)
-    return CheckedPlan(source, lines, findings, drawn, tuple(_uses(parsed.plan)))
+    called = dict.fromkeys(step.action for step in parsed.plan.steps)
+    actions = tuple(action for name in called if (action := library.get(name)))
+    return CheckedPlan(source, lines, findings, drawn, tuple(_uses(parsed.plan)), actions)
 
 
 def _uses(plan: Plan) -> Iterator[str]:

@@ -206,7 +206,7 @@ def _item(
 def _about(row: Mapping[str, Any]) -> dict[str, Any]:
     """Of a row what a reviewer may want to see of its answer; nothing of another form."""
     about: dict[str, Any] = {}
-    for key in ("answer", "words", "document", "gold"):
+    for key in ("id", "answer", "words", "document", "gold"):
         if isinstance(row.get(key), str) and row[key].strip():
             about[key] = row[key]
     option = row.get("option")
@@ -217,6 +217,10 @@ def _about(row: Mapping[str, Any]) -> dict[str, Any]:
     options = row.get("options")
     if isinstance(options, list) and all(isinstance(one, str) for one in options):
         about["options"] = options
+        for key in ("option", "gold"):
+            at = "ABCDEFGHIJKLMNOPQRSTUVWXYZ".find(about.get(key, ""))
+            if len(about.get(key, "")) == 1 and 0 <= at < len(options):
+                about[key] = f"{about[key]}. {options[at]}"
     document = row.get("document")
     if isinstance(document, dict) and isinstance(document.get("text"), str):
         about["inline"] = document["text"]
