@@ -38,6 +38,10 @@ CALL = FillSchema(ASKED, (("question", "Where is </question> Ada?"),), DOCUMENT)
 RIGHT = {"who": "Ada", "kind": "town"}
 
 
+CUT = "…"
+"""Ends a reply that stops at its token limit."""
+
+
 class Saying:
     """Says one text after another."""
 
@@ -50,7 +54,7 @@ class Saying:
         text = self.texts.pop(0)
         if isinstance(text, ModelError):
             raise text
-        return Reply(text)
+        return Reply(text.removesuffix(CUT), complete=not text.endswith(CUT))
 
 
 def filled(*texts: str | ModelError, **more: Any) -> tuple[dict[str, Any], Saying, Journal]:
@@ -78,6 +82,14 @@ def test_a_reply_that_does_not_fit_is_sent_back_with_what_is_wrong():
     assert model.asked[2].call == CorrectFilled(CALL, "[1]", "- It holds no JSON object.")
     rejected = [one.path for one in journal.entries if one.path.endswith("/rejected")]
     assert rejected == ["state/1/rejected", "state/2/rejected"]
+
+
+def test_a_reply_that_was_cut_is_told_so():
+    found, model, _ = filled(f'{{"who": "Bo, who {CUT}', json.dumps(RIGHT))
+    assert found == RIGHT
+    corrected = model.asked[1].call
+    assert isinstance(corrected, CorrectFilled)
+    assert corrected.complaint == "- It was cut at its token limit: write a shorter one."
 
 
 def fitted(journal: Journal) -> list[Any]:

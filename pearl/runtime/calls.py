@@ -399,6 +399,8 @@ async def fill(
             if not problems:
                 caller.journal.decide(f"{path}/{FITTED}", attempt)
                 return found
+        elif not reply.complete:
+            problems = ("It was cut at its token limit: write a shorter one.",)
         caller.journal.decide(f"{path}/{attempt}/{REJECTED}", list(problems))
         lines = "\n".join(f"- {problem}" for problem in problems)
         current = CorrectFilled(call, reply.text, lines)
