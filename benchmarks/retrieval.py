@@ -137,9 +137,9 @@ def scale(paragraphs: list[tuple[str, str]], number: int, questions: list[str]) 
             built = build_index("large.jsonl", "large.index")
         seconds = time.perf_counter() - started
         print(
-            f"{built.info.passages:,} passages, {size / 1e6:.0f} MB: built in {seconds:.1f} s "
-            f"({built.info.passages / seconds:,.0f} a second), "
-            f"index {built.info.bytes / 1e6:.0f} MB, "
+            f"{built.passages:,} passages, {size / 1e6:.0f} MB: built in {seconds:.1f} s "
+            f"({built.passages / seconds:,.0f} a second), "
+            f"index {built.bytes / 1e6:.0f} MB, "
             f"memory {peak.start:.0f} MB before, at most {peak.most:.0f} MB",
             flush=True,
         )

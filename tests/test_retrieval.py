@@ -234,7 +234,7 @@ def test_a_corpus_is_given_back_to_the_letter():
 
 def test_numbers_may_be_ids_and_titles_may_be_missing():
     Path("n.jsonl").write_text('{"id": 7, "text": "Orkney"}\n{"id": 8, "title": null, "text": "x"}')
-    assert build_index("n.jsonl", "n.index").info.passages == 2
+    assert build_index("n.jsonl", "n.index").passages == 2
     assert open_index("n.index").search("orkney", 1)[0].id == "7"
 
 
@@ -284,7 +284,7 @@ def test_a_build_that_is_killed_leaves_the_old_index(corpus: str):
             building.wait()
     finally:
         building.kill()
-    assert check_index("places.index") == other.info
+    assert check_index("places.index") == other
     assert open_index("places.index").search("Orkney", 9)[0].id == "a1"
     build_index(corpus, "places.index")
     assert len(list(Path("places.index").glob("part-*"))) == 1, "what it left is gone"
@@ -332,7 +332,7 @@ def test_what_is_wrong_with_an_index_is_said_when_it_is_opened(
 
 
 def test_a_byte_that_changed_is_found_by_looking_at_all_of_them(corpus: str):
-    info = build_index(corpus, "places.index").info
+    info = build_index(corpus, "places.index")
     assert check_index("places.index") == info
     file = _largest("places.index")
     data = bytearray(file.read_bytes())

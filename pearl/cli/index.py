@@ -43,10 +43,10 @@ def index_command(path: str, output: str, search: str | None, most: int, given: 
             raise InputError("-o and --search exclude each other: build first, then search.")
         started = time.monotonic()
         with _progress(quiet=given.as_json) as told:
-            built = build_index(path, output, told)
-        info, seconds = built.info, time.monotonic() - started
-        more = {"fresh": built.fresh, "seconds": seconds}
-        ending = f", {seconds:.1f} s" if built.fresh else ": it is there already."
+            info = build_index(path, output, told)
+        seconds = time.monotonic() - started
+        more = {"fresh": info.fresh, "seconds": seconds}
+        ending = f", {seconds:.1f} s" if info.fresh else ": it is there already."
     elif not is_index(path):
         raise InputError(f"{path} is no index: build one of a corpus with -o INDEX.")
     elif search is None:

@@ -12,7 +12,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
@@ -154,22 +154,9 @@ _HEAP = 64_000_000
 _THREADS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """What a build came to.
-
-    Args:
-        info: the index.
-        fresh: False where it was there already, of the same corpus.
-    """
-
-    info: IndexInfo
-    fresh: bool
-
-
 def build_index(
     corpus: str, target: str, progress: Callable[[int, int], None] = lambda done, of: None
-) -> Built:
+) -> IndexInfo:
     """Build an index, in the place of an older one.
 
     Args:
@@ -187,7 +174,7 @@ def build_index(
     with suppress(InputError, OSError):
         known = read_info(target)
         if known.size == read.size and digest_of(corpus) == known.digest:
-            return Built(known, fresh=False)
+            return replace(known, fresh=False)
     try:
         with new_part(target) as part:
             passages = _fill(part, read, progress)
@@ -201,7 +188,7 @@ def build_index(
         raise InputError(
             f"{target} cannot be written ({reason}): make room, or name a place of your own."
         ) from None
-    return Built(info, fresh=True)
+    return info
 
 
 def _fill(part: Path, corpus: Corpus, progress: Callable[[int, int], None]) -> int:

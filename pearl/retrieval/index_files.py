@@ -17,7 +17,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import IO
@@ -45,6 +45,7 @@ class IndexInfo:
         part: the folder within it that holds them.
         engine: the version of tantivy that wrote them.
         files: the part's files, each with its bytes and its SHA-256.
+        fresh: False where it was there already when it was to be built.
     """
 
     corpus: str
@@ -54,6 +55,7 @@ class IndexInfo:
     part: str
     engine: str
     files: dict[str, tuple[int, str]]
+    fresh: bool = field(default=True, compare=False)
 
     @property
     def bytes(self) -> int:
