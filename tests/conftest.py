@@ -33,6 +33,8 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name)
     # A server that records what it is asked is to be asked nothing but what the test is about.
     monkeypatch.setenv("PEARL_CONSTRAIN", "never")
+    # No test outlives a power cut: a busy disk takes milliseconds for each.
+    monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.chdir(tmp_path)
 
 

@@ -234,7 +234,7 @@ def _writer(part: Path) -> Iterator[IndexWriter]:
 
 
 def _usable(corpus: Corpus, ids: _Ids) -> Iterator[Row]:
-    """The paragraphs, up to the first line that is none; then the rest is looked at, and told."""
+    """The paragraphs, up to the first line that is none; all such lines make a `LinesError`."""
     wrong: list[str] = []
     count = 0
     for row in corpus.rows():

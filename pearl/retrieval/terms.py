@@ -79,7 +79,7 @@ def field_terms(title: str, text: str) -> list[str]:
 
 
 def query_terms(query: str) -> list[str]:
-    """The different terms of a query, in order; not more than anybody asks for at once."""
+    """The different terms of a query, in order: the first 128, as nobody asks for more at once."""
     return list(dict.fromkeys(terms(query)))[:128]
 
 

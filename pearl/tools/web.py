@@ -223,7 +223,8 @@ class Web:
         if is_private_literal(self._http.host) and not self._limits.private:
             # The connector asks no resolver for a host that is an address already.
             _private()
-        trusted = ssl.create_default_context(cafile=self._http.ca or None)
+        # aiohttp has the system's authorities read already.
+        trusted = ssl.create_default_context(cafile=self._http.ca) if self._http.ca else True
         resolver = _Checked(self._resolve, self._limits.private)
         self._sessions[loop] = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=trusted, resolver=resolver, use_dns_cache=False),
