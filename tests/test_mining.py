@@ -263,20 +263,20 @@ def test_quality_s_own_file_is_a_file_of_questions(tmp_path: Path):
 
 
 def test_a_killed_run_goes_on_without_repeating_a_call(tmp_path: Path):
-    write_questions(tmp_path, *(f"What is the secret of person {at}?" for at in range(120)))
+    write_questions(tmp_path, *(f"What is the secret of person {at}?" for at in range(40)))
     with Stub(latency=0.05) as stub:
-        killed = killed_once(tmp_path, stub, ("mine", "q.jsonl", "-o", "m.actions"), 40)
+        killed = killed_once(tmp_path, stub, ("mine", "q.jsonl", "-o", "m.actions"), 15)
     told = killed.done.json
-    assert killed.before < 120
+    assert killed.before < 40
     assert killed.repeats <= 4
-    assert told["answered"] == 120
-    assert told["calls"]["made"] <= 120 - killed.before + 4
+    assert told["answered"] == 40
+    assert told["calls"]["made"] <= 40 - killed.before + 4
     proposed = {one for action in told["actions"] for one in action["questions"]}
-    assert proposed == {str(at) for at in range(120)}
+    assert proposed == {str(at) for at in range(40)}
 
 
 def test_mining_through_the_batch_api(tmp_path: Path):
-    write_questions(tmp_path, *(f"Does Ann trust person {at}?" for at in range(30)))
+    write_questions(tmp_path, *(f"Does Ann trust person {at}?" for at in range(9)))
 
     def script(body: dict[str, Any]) -> str | tuple[int, Any]:
         asked = body["messages"][-1]["content"].rsplit("<question>", 1)[1]
@@ -296,11 +296,11 @@ def test_mining_through_the_batch_api(tmp_path: Path):
         # What came through the Batch API is kept as any other reply: nothing is left to ask.
         again = call("mine", "q.jsonl", "-o", "n.actions", "--model", "m", "--restart")
     assert done.code == again.code == 0, done.err
-    assert "batch 1: completed, 29 of 30 done, 1 failed" in done.err
+    assert "batch 1: completed, 8 of 9 done, 1 failed" in done.err
     assert "batch 2: completed, 1 of 1 done" in done.err
     assert len(provider.batches) == 2
     [action] = parse_library((tmp_path / "m.actions").read_text()).actions
-    assert len(action.provenance) == 30
+    assert len(action.provenance) == 9
     assert (tmp_path / "n.actions").read_text() == (tmp_path / "m.actions").read_text()
     kept = "".join(
         file.read_text(errors="replace") for file in (tmp_path / "m.actions.batches").iterdir()

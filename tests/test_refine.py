@@ -241,10 +241,9 @@ def test_the_trace_of_a_question_is_that_of_its_last_try(tmp_path: Path):
 
 
 def test_a_killed_run_goes_on_without_repeating_a_call(tmp_path: Path):
-    write_questions(tmp_path, 40)
+    write_questions(tmp_path, 16)
     with Stub(latency=0.03) as stub:
-        killed = killed_once(
-            tmp_path, stub, ("refine", "q.jsonl", "-o", "demos", "--rounds", "1"), 50
-        )
+        words = ("refine", "q.jsonl", "-o", "demos", "--rounds", "1")
+        killed = killed_once(tmp_path, stub, words, 20)
     assert killed.repeats <= 4
-    assert killed.done.json["answered"] == 40
+    assert killed.done.json["answered"] == 16
