@@ -95,7 +95,7 @@ class PlanView:
         self.broken: tuple[Broken, ...] = parsed.broken
         self.aside: tuple[Aside, ...] = parsed.aside
         self.base = library
-        self.library = library.with_declared(self.plan.declares)
+        self.library = library.with_declared(self.plan.declares) if self.plan.declares else library
         self.broken_names = _names(self.broken, self.source)
         self.defined: dict[str, int] = {}
         self.uses: dict[str, list[tuple[int, Ref]]] = {}
