@@ -402,32 +402,28 @@ class TestHover:
     def _opened(self, one: Editor) -> None:
         assert one.open("hover.plan", PLAN) == []
 
-    def test_an_action(self, one: Editor):
-        told = one.mark("hover", "hover.plan", "FIND_RELA|TION(CTX")
-        value = told["contents"]["value"]
-        assert value.startswith("```pearl-plan\nFIND_RELATION(CTX, X, Y) -> text\n```\n\n")
-        assert "State what X and Y are to each other" in value
-        assert "Also called FIND_RELATIONSHIP." in value
-        assert value.endswith("From quality.actions.")
-        assert covered(PLAN, told["range"]) == "FIND_RELATION"
-        assert "Declared by this plan." in one.hover("hover.plan", "ages = FIND_|TRUST")
-
-    def test_a_variable(self, one: Editor):
-        for mark in ("CTX, r|o, ", "|ro = FIND", "mother of {r|o}", "each al|l"):
-            value = one.hover("hover.plan", mark)
-            name = "all" if "each" in mark else "ro"
-            assert value.startswith(f"```pearl-plan\n{name} = FIND_")
-        value = one.hover("hover.plan", "CTX, r|o, ")
-        assert "Step 1, gives text." in value
-        assert "Used by steps 2, 3, 4." in value
-        assert "gives pairs" in one.hover("hover.plan", "tie, ag|es")
-
-    def test_modes_and_the_document(self, one: Editor):
-        told = one.mark("hover", "hover.plan", "ea|ch all")
-        assert "once for every item" in told["contents"]["value"]
-        assert covered(PLAN, told["range"]) == "each "
-        value = one.mark("hover", "hover.plan", "FIND_ALL(CT|X")["contents"]["value"]
-        assert "The document" in value
+    @pytest.mark.parametrize(
+        ("mark", "covers", "words"),
+        [
+            ("FIND_RELA|TION(CTX", "FIND_RELATION", (
+                "```pearl-plan\nFIND_RELATION(CTX, X, Y) -> text\n```\n\n",
+                "State what X and Y are to each other", "Also called FIND_RELATIONSHIP.",
+                "From quality.actions.",
+            )),
+            ("ages = FIND_|TRUST", "FIND_TRUST", ("Declared by this plan.",)),
+            ("CTX, r|o, ", "ro", ("Step 1, gives text.", "Used by steps 2, 3, 4.")),
+            ("|ro = FIND", "ro", ("```pearl-plan\nro = FIND_",)),
+            ("mother of {r|o}", "ro", ("```pearl-plan\nro = FIND_",)),
+            ("each al|l", "all", ("```pearl-plan\nall = FIND_",)),
+            ("tie, ag|es", "ages", ("gives pairs",)),
+            ("ea|ch all", "each ", ("once for every item",)),
+            ("FIND_ALL(CT|X", "CTX", ("The document",)),
+        ],
+    )  # fmt: skip
+    def test_what_is_shown(self, one: Editor, mark: str, covers: str, words: tuple[str, ...]):
+        told = one.mark("hover", "hover.plan", mark)
+        assert [part for part in words if part not in told["contents"]["value"]] == []
+        assert covered(PLAN, told["range"]) == covers
 
     def test_nothing_where_nothing_is_named(self, one: Editor):
         for mark in ("How a|re Ro", "Identify w|ho", '"people n|ear'):
