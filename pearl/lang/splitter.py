@@ -214,9 +214,15 @@ def call_end(text: str, opening: int, end: int) -> int:
     """The place after a call's last parenthesis, or -1 where it is not closed.
 
     Args:
+        text: the text.
         opening: the place of the call's first parenthesis.
         end: where to stop looking.
     """
+    return call_ends(text, opening, end)[0]
+
+
+def call_ends(text: str, opening: int, end: int) -> tuple[int, int]:
+    """What `call_end` gives, and where a text in the call begins that is not closed, or -1."""
     strings = string_pattern()
     depth, at = 0, opening
     while mark := _MARKS.search(text, at, end):
@@ -226,13 +232,13 @@ def call_end(text: str, opening: int, end: int) -> int:
         elif char in _CLOSE:
             depth -= 1
             if depth <= 0:
-                return at
+                return at, -1
         else:
             quoted = strings.match(text, mark.start(), end)
             if not quoted:
-                return -1
+                return -1, mark.start()
             at = quoted.end()
-    return -1
+    return -1, -1
 
 
 def inner_step(text: str, start: int, end: int) -> int:

@@ -22,7 +22,6 @@ from pearl.lsp.documents import Document, Kind
 from pearl.lsp.names import describe_action, signature
 from pearl.lsp.session import LanguageSession, Libraries
 
-_PAIRS = dict(zip("“„«»「『＂‘‚", "””»«」』＂’’", strict=True))
 _HEAD = re.compile(rf"\s*{splitter.NAME}\s*(?::=|=(?!=)|←|<-(?!-)|＝)\s*")
 _RETURN = re.compile(r"\s*return\b\s*[:：]?\s*(?:\w+\s*,\s*)*\w*$", re.IGNORECASE)
 _CALLED = re.compile(r"([^\W\d]\w*)\s*[(（]")
@@ -87,14 +86,14 @@ def in_step(line: str) -> Where:
     if not head:
         return Where.NOWHERE
     if called := _CALLED.match(line, head.end()):
-        return _inside(line, called.end())
+        return _inside(line, called.end() - 1)
     return Where.ACTION if _WORD.fullmatch(line, head.end()) else Where.NOWHERE
 
 
 def in_arguments(line: str) -> Where:
     """What may stand in a list of arguments that starts with its parenthesis."""
     opening = line.find("(")
-    return _inside(line, opening + 1) if opening >= 0 else Where.NOWHERE
+    return _inside(line, opening) if opening >= 0 else Where.NOWHERE
 
 
 def in_declaration(line: str) -> Where:
@@ -103,34 +102,15 @@ def in_declaration(line: str) -> Where:
     return Where.TYPE if of_param or _TYPED.search(line) else Where.NOWHERE
 
 
-def _inside(line: str, opened: int) -> Where:
+def _inside(line: str, opening: int) -> Where:
     """What may stand at a line's end, which is somewhere behind a call's parenthesis."""
-    depth, quote, at = 1, "", opened
-    text_from = opened
-    while at < len(line):
-        char = line[at]
-        if quote:
-            if char == "\\":
-                at += 1
-            elif char == quote:
-                quote = ""
-        elif _opens_text(line, at):
-            quote, text_from = _PAIRS.get(char, char), at
-        elif char in "(（[【":
-            depth += 1
-        elif char in ")）]】":
-            depth -= 1
-            if depth == 0:
-                return Where.NOWHERE
-        at += 1
-    if quote:
-        return Where.BRACES if _BRACED.search(line, text_from) else Where.NOWHERE
-    return Where.ARGUMENT if re.search(r"[(（\[【,，{\s]\w*$", line) else Where.NOWHERE
-
-
-def _opens_text(line: str, at: int) -> bool:
+    end, text = splitter.call_ends(line, opening, len(line))
+    if end >= 0:
+        return Where.NOWHERE
     # An apostrophe inside a word opens nothing.
-    return line[at] in splitter.QUOTES and not (line[at] == "'" and line[at - 1 : at].isalnum())
+    if text >= 0 and not (line[text] == "'" and line[text - 1].isalnum()):
+        return Where.BRACES if _BRACED.search(line, text) else Where.NOWHERE
+    return Where.ARGUMENT if re.search(r"[(（\[【,，{\s]\w*$", line) else Where.NOWHERE
 
 
 OPTIONS: types.CompletionOptions = types.CompletionOptions(
