@@ -21,7 +21,7 @@ BLANK = "\ufeff\u200b\u200c\u200d\u2060\u00ad \t\r\f\v\u00a0\u3000"
 NAME = r"\$?(?:[^\W\d]|\\_)(?:\w|\\_)*"
 _W = r"[\s\u200b-\u200d\u2060\u00ad\ufeff]*"
 _MARK = r"[`*\s\u200b-\u200d\u2060\u00ad\ufeff]*"
-_ASSIGN = r"(?::=|=(?!=)|←|<-(?!-)|＝)"
+ASSIGN = r"(?::=|=(?!=)|←|<-(?!-)|＝)"
 _SPELT = r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _DELIMITER = r"[ \t]*\\?(?:[.):\]、．。）：|]+|[ \t]+(?:->|[-–—>]+)(?=\s))"
 
@@ -30,7 +30,7 @@ PREFIX = pattern(
     r"(?:\*\*|`(?!``)|[*_](?=\d)|\*(?=\w))?"
     r"(?P<number>[(\[]?(?:(?:step|line|action)[ \t]*[-\#]?[ \t]*\d{1,4}"
     rf"|step[ \t]+(?:{_SPELT}))\b"
-    rf"(?!\s*(?:{_ASSIGN}|==))[ \t]*(?:[-.):\]–—]+)?"
+    rf"(?!\s*(?:{ASSIGN}|==))[ \t]*(?:[-.):\]–—]+)?"
     rf"|\d{{1,4}}(?:\.\d{{1,4}})*(?=\s+{NAME}\s*:?=)"
     rf"|[(\[]?(?:\d{{1,4}}|s\d{{1,4}})(?:\.\d{{1,4}})*(?:st|nd|rd|th)?{_DELIMITER}"
     rf"|[\#№][ \t]?\d{{1,4}}(?:{_DELIMITER}|(?=\s))"
@@ -42,11 +42,11 @@ PREFIX = pattern(
 """Everything before a step's own words; never fails."""
 
 STEP_NAME = pattern(rf"[`*\s]*({NAME})")
-STEP = pattern(rf"{_MARK}{NAME}{_MARK}{_ASSIGN}")
+STEP = pattern(rf"{_MARK}{NAME}{_MARK}{ASSIGN}")
 PLAIN_STEP = pattern(rf"\s*(\d{{1,4}}\.)[ \t]+(?={NAME} = {NAME}\()")
 """The canonical start of a step, which most lines have."""
 
-STEP_CALL = pattern(rf"{_MARK}{NAME}{_MARK}{_ASSIGN}{_MARK}{NAME}{_MARK}(?:[(（\[{{]|$)")
+STEP_CALL = pattern(rf"{_MARK}{NAME}{_MARK}{ASSIGN}{_MARK}{NAME}{_MARK}(?:[(（\[{{]|$)")
 ATTEMPT = pattern(
     rf"{_MARK}(?:{NAME}{_MARK}[(（\[{{]"  # a call without a name
     rf"|[^\n(=]{{1,60}}?(?::=|==?|\+=|←|<-|->|=>|:){_MARK}[\w.]+{_MARK}[(（\[{{])"  # a bad name
@@ -56,7 +56,7 @@ UPPER_CALL = pattern(
 )
 DECLARED = pattern(r"[`*\s\"'|]*[A-Z][A-Z0-9]*(?:\\?_[A-Z0-9]+)+[`*\s]*(?:[(（\[{:：#-]|$)")
 INSIDE = pattern(
-    rf"(?<![\w$\\])(?P<name>{NAME}){_MARK}{_ASSIGN}{_MARK}"
+    rf"(?<![\w$\\])(?P<name>{NAME}){_MARK}{ASSIGN}{_MARK}"
     r"(?:[A-Z][A-Z0-9]+(?:\\?_[A-Z0-9]+)*[ \t]*[(（]|\w+[(（]\s*CTX\b)"
 )
 """A step anywhere in a line."""
@@ -102,7 +102,7 @@ APART = pattern(
 
 CALL = pattern(rf"{NAME}\(")
 BARE_NAME = pattern(rf"[`*\s]*{NAME}[`*\s]*$")
-CONTINUED = pattern(rf"\s*{_ASSIGN}{_MARK}{NAME}{_MARK}[(（]")
+CONTINUED = pattern(rf"\s*{ASSIGN}{_MARK}{NAME}{_MARK}[(（]")
 """A line that starts with the equals sign of a step."""
 
 TYPES = frozenset("str string text int integer float number bool list dict any pairs".split())

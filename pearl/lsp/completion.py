@@ -22,7 +22,7 @@ from pearl.lsp.documents import Document, Kind
 from pearl.lsp.names import describe_action, signature
 from pearl.lsp.session import LanguageSession, Libraries
 
-_HEAD = re.compile(rf"\s*{splitter.NAME}\s*(?::=|=(?!=)|←|<-(?!-)|＝)\s*")
+_HEAD = re.compile(rf"\s*{splitter.NAME}\s*{splitter.ASSIGN}\s*")
 _RETURN = re.compile(r"\s*return\b\s*[:：]?\s*(?:\w+\s*,\s*)*\w*$", re.IGNORECASE)
 _CALLED = re.compile(r"([^\W\d]\w*)\s*[(（]")
 _WORD = re.compile(r"[^\W\d]?\w*$")

@@ -8,9 +8,8 @@ from pearl.lang import ast
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import outputs, sinks
 from pearl.lang.library import Library
-from pearl.lang.printer import print_action
+from pearl.lang.printer import print_action, print_arg
 from pearl.lang.text import section
-from pearl.lang.values import to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +137,6 @@ def call_key(step: ast.Step, library: Library, name: Callable[[ast.Ref], str]) -
     if action is not None:
         body = action.body.function if isinstance(action.body, ast.Builtin) else None
         called = [print_action(action), body]
-    return [called, [_arg_key(arg, name) for arg in step.args]]
-
-
-def _arg_key(arg: ast.Arg, name: Callable[[ast.Ref], str]) -> Any:  # noqa: ANN401 - JSON
-    """An argument as JSON data, in which 1, 1.0 and true are three things."""
-    match arg:
-        case ast.Ref():
-            return ["ref", str(arg.mode), name(arg)]
-        case ast.Literal():
-            return ["literal", to_json(arg.value)]
-        case ast.Template():
-            parts = [part if isinstance(part, str) else _arg_key(part, name) for part in arg.parts]
-            return ["template", parts]
-        case ast.Items():
-            return ["list", [_arg_key(item, name) for item in arg.items]]
-
-
-# Each pass takes what it needs from above.
+    # As they are written, 1, 1.0 and true are three things.
+    args = (ast.map_refs(arg, lambda ref: replace(ref, name=name(ref))) for arg in step.args)
+    return [called, [print_arg(arg) for arg in args]]

@@ -61,7 +61,7 @@ def _window(source: Source, diagnostic: Diagnostic) -> tuple[str, int, int]:
     left, right = 0, len(line)
     if cells(line) > WIDTH:
         left = _back(line, start, WIDTH // 4)
-        right = _forth(line, left, WIDTH)
+        right = len(line) - _back(line[::-1], len(line) - left, WIDTH)
         if right == len(line):
             left = _back(line, right, WIDTH)
     shown = line[left:right]
@@ -78,12 +78,4 @@ def _back(line: str, at: int, width: int) -> int:
     while at > 0 and width >= cells(line[at - 1]):
         at -= 1
         width -= cells(line[at])
-    return at
-
-
-def _forth(line: str, at: int, width: int) -> int:
-    """The last index to which at most so many columns lead from ``at``."""
-    while at < len(line) and width >= cells(line[at]):
-        width -= cells(line[at])
-        at += 1
     return at
