@@ -307,15 +307,16 @@ def map_refs(arg: Arg, change: Callable[[Ref], Arg], text: Callable[[Value], str
             parts = (_parts(p if isinstance(p, str) else change(p), text) for p in arg.parts)
             return replace(as_arg(chain.from_iterable(parts)), span=arg.span)
         case Items():
-            items = tuple(map_refs(item, change, text) for item in arg.items)
-            literals = [item.value for item in items if isinstance(item, Literal)]
-            return (
-                Literal(literals, arg.span)
-                if len(literals) == len(items)
-                else Items(items, arg.span)
-            )
+            return listed((map_refs(item, change, text) for item in arg.items), arg.span)
         case Literal():
             return arg
+
+
+def listed(args: Iterable[Arg], span: Span = NOWHERE) -> Literal | Items:
+    """A list as an argument."""
+    items = tuple(args)
+    literals = [item.value for item in items if isinstance(item, Literal)]
+    return Literal(literals, span) if len(literals) == len(items) else Items(items, span)
 
 
 def _parts(arg: Arg | str, text: Callable[[Value], str]) -> Iterator[str | Ref]:

@@ -14,10 +14,10 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from pearl.lang.ast import Action, Arg, Items, Literal, Mode, Param, Ref, Step, Template
+from pearl.lang.ast import Action, Arg, Literal, Mode, Param, Ref, Step, Template, listed
 from pearl.lang.source import Span, grammar_table
 from pearl.lang.text import pattern
-from pearl.lang.values import DEEPEST, TYPES, Value, read_number
+from pearl.lang.values import DEEPEST, TYPES, read_number
 
 _MODES = {str(mode): mode for mode in Mode}
 _INSIDE = pattern(
@@ -168,15 +168,6 @@ def _number(children: list[Token]) -> Literal:
     return Literal(number, children[0].span)
 
 
-def _items(children: list[Any]) -> Arg:
-    opening, items, closing = children
-    span = Span(opening.start, closing.end)
-    if all(isinstance(item, Literal) for item in items):
-        values: list[Value] = [item.value for item in items if isinstance(item, Literal)]
-        return Literal(values, span)
-    return Items(items, span)
-
-
 def _action(children: list[Any]) -> Action:
     name, params, close, returns, doc = children
     words, _ = _note(doc)
@@ -203,7 +194,7 @@ _BUILD: Mapping[str, Callable[[list[Any]], Any]] = {
     ),
     "string": _string,
     "number": _number,
-    "items": _items,
+    "items": lambda parts: listed(parts[1], Span(parts[0].start, parts[2].end)),
     "action": _action,
     "params": tuple,
     "param": lambda parts: Param(parts[0].name),

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 from typing import Literal as OneOf
 
-from pearl.lang.ast import Action, Arg, Literal, Ref, Step, Template
+from pearl.lang.ast import Action, Arg, Literal, Ref, Step, Template, listed
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
 from pearl.models.embeddings import Embed, choose_embedding, cosine
@@ -32,7 +32,6 @@ from pearl.strategies.rebel_calls import (
     embedding,
     filled_from,
     flat,
-    listed,
     split_of,
     tool_input,
     written_input,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from struct import pack, unpack
 from typing import Any, TypeAlias
 
-from pearl.lang.ast import Arg, Items, Literal, Ref, Template, woven
+from pearl.lang.ast import Arg, Literal, Ref, Template, listed, woven
 from pearl.lang.values import Value, as_text, canonical_json, from_json
 from pearl.models.base import Ask, Reply, Request
 from pearl.models.embeddings import Embed, OpenAIEmbedding
@@ -147,12 +147,6 @@ def written_input(arguments: Mapping[str, Any], known: Mapping[str, str]) -> Arg
     return listed(
         [listed([Literal(name), _written(value, known)]) for name, value in arguments.items()]
     )
-
-
-def listed(args: Sequence[Arg]) -> Arg:
-    """A list as an argument."""
-    literals = [arg.value for arg in args if isinstance(arg, Literal)]
-    return Literal(literals) if len(literals) == len(args) else Items(tuple(args))
 
 
 def _written(value: Any, known: Mapping[str, str]) -> Arg:  # noqa: ANN401 - any JSON
