@@ -335,13 +335,13 @@ def test_runs_are_listed_shown_and_compared(serve: Any):
     assert [run["kind"] for run in listed] == ["batch", "batch"]
     shown = call("runs", "show", "last", "--json").json
     assert [row["id"] for row in shown["rows"]] == ["a", "b"]
-    names = [run["run"] for run in listed]
-    differing = call("runs", "diff", names[1], names[0], "--json").json
+    last, first = (run["run"] for run in listed)
+    differing = call("runs", "diff", first, last, "--json").json
     assert [one["id"] for one in differing["different"]] == ["a", "b"]
-    assert "No." in call("runs", "diff", names[1], names[0]).out
+    assert "No." in call("runs", "diff", first, last).out
 
 
-def test_the_cache_is_counted_exported_and_let_go(serve: Any):
+def test_the_cache_is_counted_and_let_go(serve: Any):
     serve(saying("Yes."))
     write(question("a"))
     batch()
