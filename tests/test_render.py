@@ -54,7 +54,7 @@ def test_a_rule_that_speaks_twice_adds_its_example():
     given = report("1. ro = FIND_CHARACTER(CTX, Ro) : who\n")
     assert "Wrong:" not in prompt.render([given])
     told = prompt.render([given], {"PRL202", "PRL101"})
-    assert "An example of PRL202. Wrong:" in told
+    assert "An example of PRL202, whose actions may not be yours. Wrong:" in told
     assert "PRL101" not in told
 
 

@@ -34,7 +34,10 @@ def render(reports: Sequence[Report], seen: Collection[str] = ()) -> str:
     lines: list[str] = []
     for rule in sorted(RULES, key=lambda rule: rule.code):
         if rule.code in codes.intersection(seen) and (wrong := rule.section("Example")):
-            lines += [f"An example of {rule.code}. Wrong:", *_indent(wrong)]
+            lines += [
+                f"An example of {rule.code}, whose actions may not be yours. Wrong:",
+                *_indent(wrong),
+            ]
             lines += ["Right:", *_indent(rule.section("Use instead"))]
     return told + "".join(f"{line}\n" for line in lines)
 
