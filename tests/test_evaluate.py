@@ -372,6 +372,15 @@ def test_sizes_that_methods_name_and_sizes_that_the_library_does_not_have(tmp_pa
     assert f"so pearl@900 is pearl@{most}." in " ".join(done.out.split())
 
 
+def test_questions_whose_answer_is_not_known_cannot_be_scored(tmp_path: Path):
+    row = {key: value for key, value in official().items() if key != "gold_label"}
+    write_articles(tmp_path, row)
+    with Server(["A"]) as server:
+        done = evaluate(tmp_path, server)
+    assert done.code == 2
+    assert "the right answer of question 52845_75VB1ISR_1 is not known" in done.err
+
+
 def test_an_answer_of_quotes_alone_counts(tmp_path: Path):
     write_own(tmp_path, gold="closed it")
     said = "> Mara left the lighthouse because the Fund had closed it."

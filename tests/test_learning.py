@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -137,6 +138,63 @@ def test_gold_is_not_read_where_answers_are_learned_from(shared: Path):
     assert len(models) == 1
     assert learn_from_gold(map(World.without_gold, some)).explained == 0
     assert write_model(learn_from_gold(map(poisoned, some)).model) not in models
+
+
+def renamed(row: dict[str, Any]) -> dict[str, Any]:
+    """A world in words that nobody knows: its facts' names, its agents, and all that is asked."""
+    facts = [fact for told in row["kb"].values() for fact in told]
+    names = {one for fact in facts for one in fact[fact.index("(") + 1 : -1].split(", ")}
+    names |= {word for name in names for word in re.findall(r"\w+", name)}
+    kept = {"max", "min", "count", "diff", "is_greater", "is_smaller"}
+
+    def word(found: re.Match[str]) -> str:
+        text = found[0]
+        if text in names or text.isdigit():
+            return text
+        made = "".join(chr(97 + int(digit)) for digit in str(zlib.crc32(text.encode())))
+        return made.capitalize() if text[0].isupper() else made
+
+    def other(text: str) -> str:
+        return re.sub(r"(?<![#$\w.])[^\W\d]\w*", word, text)
+
+    def predicate(text: str) -> str:
+        head, bracket, rest = text.partition("(")
+        return (head if head in kept else f"p{zlib.crc32(head.encode())}") + bracket + rest
+
+    data = json.loads(json.dumps(row))
+    data["kb"] = {predicate(name): [predicate(fact) for fact in told]
+                  for name, told in row["kb"].items()}  # fmt: skip
+    data["pred_lang_config"] = {
+        f"agent_{zlib.crc32(agent.encode())}": [
+            {**one, "predicate": predicate(one["predicate"]),
+             "questions": [other(text) for text in one["questions"]],
+             "steps": [{**step, "question": predicate(step["question"])}
+                       for step in one["steps"]]}
+            for one in told
+        ]
+        for agent, told in row["pred_lang_config"].items()
+    }  # fmt: skip
+    for question in data["qa_pairs"]:
+        question["question"] = other(question["question"])
+        for step in question["decomposition"]:
+            step["q"], step["m"] = other(step["q"]), f"agent_{zlib.crc32(step['m'].encode())}"
+    return data
+
+
+def test_no_name_or_phrasing_is_known_beforehand(shared: Path):
+    name = "implicit"
+    train, test = (
+        [read_world(renamed(row), "here", f"{part}/{at}") for at, row in
+         enumerate(rows(shared, name, part))]
+        for part in ("train_100kb", "dev_20kb")
+    )  # fmt: skip
+    known = {word for row in rows(shared, name, "dev_20kb")[:1] for question in row["qa_pairs"]
+             for word in question["question"].lower().split()[:2]}  # fmt: skip
+    assert not known & {word for world in test for question in world.questions
+                        for word in question.text.lower().split()}  # fmt: skip
+    learned = learn_from_gold(train)
+    assert learned.explained == 500
+    assert score(learned.model, test) >= 95
 
 
 COMBINED = {
