@@ -158,12 +158,16 @@ def test_over_http_it_says_what_it_says_in_process(monkeypatch: pytest.MonkeyPat
     assert there.usage.cached_tokens > 60
 
 
-@pytest.mark.parametrize("strategy", ["fsm1", "react"])
-def test_a_strategy_reaches_it_and_ends(strategy: str, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("strategy", ["pearl", "decomp", "fsm1", "fsm2", "rebel", "react"])
+def test_every_strategy_reaches_it_and_ends(
+    strategy: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
     """This model writes few valid plans and hardly any JSON: a refusal of one line is an end."""
     monkeypatch.setenv("PEARL_MAX_TOKENS", "8")
     model, limits = Local("local", FILE), Limits(steps=1, calls=3)
-    prepared = prepare(strategy, model.name, settings=Settings(limits=limits))
+    library = load_library(str(folder / "small.actions")) if strategy == "pearl" else None
+    shown = () if strategy in ("pearl", "decomp") else None
+    prepared = prepare(strategy, model.name, library, shown, settings=Settings(limits=limits))
 
     async def work() -> tuple[list[str], str]:
         async with open_session(model, {}, "ask", context=context_for(model)) as session:
