@@ -23,7 +23,7 @@ from pearl.lang.values import as_text
 from pearl.models.base import Measured, Model, ModelError, Usage, env_number
 from pearl.models.constraints import Mode, choose_mode
 from pearl.models.middleware.stack import Engine, start_engine
-from pearl.models.routing import Models, readers_of, sampling_of
+from pearl.models.routing import Models, planner_of, readers_of, sampling_of
 from pearl.models.tokens import counter_of, load_prices
 from pearl.prompts.calls import MapAnswer, letter
 from pearl.runtime.binding import value_of
@@ -59,9 +59,13 @@ class Session:
 
     @property
     def planning(self) -> Context:
-        """The window of who plans."""
-        model = self.engine.model
-        return context_for(model.planner) if isinstance(model, Models) else self.context
+        """The window of who plans: a quarter of its own where it reads in this process, in which
+        the actions and examples of a whole library would take a minute."""
+        planner = planner_of(self.engine.model)
+        context = self.context if planner is self.engine.model else context_for(planner)
+        if not (isinstance(planner, Measured) and context.window):
+            return context
+        return replace(context, window=max(context.window // 4, min(context.window, 2048)), reply=0)
 
     def caller(self, watch: Watch | None = None) -> Caller:
         """Asks the model, and keeps the journal; ``watch`` is told of each call."""

@@ -19,6 +19,7 @@ from pearl.models.answers import Complaint, complaint_of, failure
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import Message
 from pearl.runtime.context import Context, LearnedWindow, learned_window
+from tests.mind import Scripted
 from tests.runs import entries
 from tests.server import Answer, Serve, answering
 from tests.shell import call
@@ -227,6 +228,17 @@ def test_steps_that_ran_are_not_asked_again(serve: Serve):
     endpoint = serve(windowed(WORDS["OpenAI"]))
     pearl.run_sync(plan, STORY)
     assert sum("EXPLAIN" in one.text for one in endpoint.asked) == 1
+
+
+def test_a_planner_in_this_process_reads_a_quarter_of_its_window():
+    class Own(Scripted):
+        window, count = 8192, staticmethod(count_tokens)
+
+    model = Own(['1. a = FIND_CHARACTER(CTX, "Mara") : Find her', "She lit it."])
+    pearl.ask_sync(Source("s", "Mara lit the lamp."), "Who lit the lamp?", model=model)
+    plan, step = model.asked
+    sizes = [sum(count_tokens(one["content"]) for one in asked.messages) for asked in (plan, step)]
+    assert 1000 < sizes[0] < 2048 > sizes[1]
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -41,6 +41,10 @@ KEPT = 1024
 OVERHEAD = 256 << 20
 """Bytes that llama.cpp takes beside weights and keys and values."""
 
+PLAN = 600
+"""Tokens of a reply that is bounded by a grammar, where no limit is set: three steps. A sixteenth
+of a larger window."""
+
 
 class Local:
     """A model whose weights are a GGUF file, run by llama.cpp in this process.
@@ -83,8 +87,7 @@ class Local:
             _check_memory(name, self._path, self.window, head)
         settings = make_settings()
         limit = settings.max_tokens or REPLY
-        # What is bounded by a grammar may fill an eighth of the window.
-        self._longest = settings.max_tokens or max(REPLY, self.window // 8)
+        self._longest = settings.max_tokens or max(PLAN, self.window // 16)
         known: dict[Kind, str] = {"grammar": "grammar", "schema": "json_schema"}
         room = partial(room_for, self._longest, self.count, window=self.window)
         self.forms = Forms(known=known, room=room)
