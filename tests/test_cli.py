@@ -334,6 +334,15 @@ class TestFix:
             "find_reason(ctx", "FIND_REASON(CTX"
         )
 
+    @pytest.mark.parametrize("words", ["fmt", "fmt --diff", "lint --fix", "lint --unsafe-fixes"])
+    def test_a_text_without_a_step_is_left_as_it_is(self, tmp_path: Path, words: str) -> None:
+        text = "Dear Mara,\n\nthe lamp (the old one) is lit. I leave tomorrow.\n\nTom\n"
+        (tmp_path / "letter.txt").write_text(text)
+        result = call(*words.split(), "letter.txt")
+        assert result.code == 1
+        assert "letter.txt" in result.out + result.err
+        assert (tmp_path / "letter.txt").read_text() == text
+
     def test_a_diff_shows_what_fixes_change_and_changes_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "f.plan").write_text(self.TEXT)
         result = call("lint", "f.plan", "--diff")
@@ -343,7 +352,8 @@ class TestFix:
         assert (tmp_path / "f.plan").read_text() == self.TEXT
         (tmp_path / "f.plan").write_text(self.TEXT.replace("find_reason(ctx", "FIND_REASON(CTX"))
         result = call("lint", "f.plan", "--diff")
-        assert (result.code, result.out, result.err) == (0, "", "")
+        assert (result.code, result.out) == (0, "")
+        assert result.err == "No fix would change anything.\n"
         assert "leave out" in one_line(call("lint", "f.plan", "--diff", "--format", "json"), 2)
 
     def test_unsafe_fixes_need_their_own_word(self, tmp_path: Path) -> None:

@@ -19,6 +19,10 @@ def test_what_ships_is_mutated():
     assert list(attack(250, 1, seeds())) == []
 
 
+def test_a_fix_that_mends_one_line_breaks_no_other():
+    assert list(problems("s=T(a)r\ns=T(t\u200b()", load_library())) == []
+
+
 def test_recorded_plans_are_mutated(shared: Path):
     assert list(attack(150, 1, seeds(str(shared / RECORDED)))) == []
 

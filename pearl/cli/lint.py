@@ -79,6 +79,8 @@ def lint_command(
         if only_diff:
             diff = "".join(_diff(before.source, after.source.text) for before, after in fixed)
             _show_diff(diff)
+            if not diff:
+                click.echo("No fix would change anything.", err=True)
             _complain(problems)
             raise click.exceptions.Exit(1 if problems or (diff and not exit_zero) else 0)
         inputs = (_written(before, after) for before, after in fixed)

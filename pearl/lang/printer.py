@@ -189,13 +189,22 @@ def commented(text: str, span: Span) -> str:
     return ("\n" if before else "") + "\n".join(kept) + ("\n" if after and (kept or before) else "")
 
 
+def holds_plan(parsed: ast.Parsed) -> bool:
+    """Whether a text has anything of a plan: a step, if only a damaged one, or a declaration."""
+    plan = parsed.plan
+    return bool(plan.steps or plan.declares or any(one.kind == "step" for one in parsed.broken))
+
+
 def format_plan(source: Source) -> str:
     """A plan in canonical form. Text that is no part of it becomes comments.
 
     Raises:
-        InputError: a line cannot be read, so nothing can be said of its form.
+        InputError: a line cannot be read, so nothing can be said of its form; or no line of a text
+            is a step.
     """
     parsed = parse(source)
+    if parsed.aside and not holds_plan(parsed):
+        raise InputError(f"{source.name}: no line of it is a step of a plan: it stays as it is.")
     text = source.text
     for part in reversed(parsed.aside):
         text = text[: part.span.start] + commented(source.text, part.span) + text[part.span.end :]

@@ -10,6 +10,7 @@ from pearl.lang.ast import Broken, Parsed
 from pearl.lang.diagnostics import Diagnostic, Safety, Severity, apply_fixes
 from pearl.lang.library import Library, load_library, parse_library
 from pearl.lang.parser import parse
+from pearl.lang.printer import holds_plan
 from pearl.lang.source import Source, Span
 from pearl.lang.text import pattern
 from pearl.lint.rules import RULES
@@ -107,7 +108,8 @@ def fix(
     """Apply the fixes of a plan's findings until none is left.
 
     Fixes that would bring in an error, or leave more findings than there were, are not taken. What
-    a line that could not be read is found to have, once it can be, was there before.
+    a line that could not be read is found to have, once it can be, was there before. A text without
+    a step is left as it is.
 
     Args:
         source: the plan's text.
@@ -116,6 +118,8 @@ def fix(
         unsafe: also take fixes that guess at the meaning.
     """
     parsed = parse(source)
+    if not holds_plan(parsed):
+        return source
     found = check(parsed, library, selection)
     for _ in range(_ROUNDS):
         fixes = [one.fix for one in found if one.fix and (unsafe or one.fix.safety is Safety.SAFE)]
@@ -131,7 +135,8 @@ def fix(
                 mended = parse(fixed)
                 after = check(mended, library, selection)
                 none_new = _errors(after) <= _errors(found) and len(after) <= len(found)
-                if none_new or len(mended.broken) < len(parsed.broken):
+                lines = len(parsed.broken) - len(mended.broken)
+                if lines > 0 or (lines == 0 and none_new):
                     source, parsed, found = fixed, mended, after
                     break
             if len(chosen) > 1:
