@@ -50,22 +50,14 @@ class Session:
         journal: where the run is written down.
         context: how much fits a prompt.
         examples: worked examples that a demand for a form shows, at most.
+        planning: how much fits the prompt of who plans.
     """
 
     engine: Engine
     journal: Journal
     context: Context = UNLIMITED
     examples: int = 0
-
-    @property
-    def planning(self) -> Context:
-        """The window of who plans: a quarter of its own where it reads in this process, in which
-        the actions and examples of a whole library would take a minute."""
-        planner = planner_of(self.engine.model)
-        context = self.context if planner is self.engine.model else context_for(planner)
-        if not (isinstance(planner, Measured) and context.window):
-            return context
-        return replace(context, window=max(context.window // 4, min(context.window, 2048)), reply=0)
+    planning: Context = UNLIMITED
 
     def caller(self, watch: Watch | None = None) -> Caller:
         """Asks the model, and keeps the journal; ``watch`` is told of each call."""
@@ -105,6 +97,23 @@ def context_for(model: Model, policy: Policy = "auto", window: int | None = None
     known = window or own or env_number("PEARL_CONTEXT") or (price.window if price else None)
     reply, learned = env_number("PEARL_MAX_TOKENS") or 0, learned_window(model.identity)
     return Context(policy, known, reply, counter_of(model), learned)
+
+
+def planning_context(model: Model, context: Context) -> Context:
+    """How much fits the prompt of who plans.
+
+    It is a quarter of the window where the planner reads in this process, in which the actions and
+    examples of a whole library would take a minute.
+
+    Args:
+        model: who answers, or the several who do.
+        context: how much fits the model; of several, those that are shown documents.
+    """
+    planner = planner_of(model)
+    own = context if planner is model else context_for(planner)
+    if not (isinstance(planner, Measured) and own.window):
+        return own
+    return replace(own, window=max(own.window // 4, min(own.window, 2048)), reply=0)
 
 
 @asynccontextmanager
@@ -152,7 +161,8 @@ async def open_session(
                 began(run)
         journal.decide("run", head)
         engine = start_engine(model, opened, "" if cache else run, constrain=mode)
-        yield Session(engine, journal, context)
+        planning = planning_context(model, context)
+        yield Session(engine, journal, context, planning=planning)
         if opened:
             opened.end(run)
     finally:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from pearl.answer import Session
+from pearl.answer import Session, planning_context
 from pearl.lang.source import InputError, replacing
 from pearl.models.base import ModelError, Usage
 from pearl.models.middleware.stack import Engine
@@ -353,6 +353,7 @@ class WorkerPool:
         self, tasks: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
     ) -> None:
         progress, engine = self.progress, self.engine
+        planning = planning_context(engine.model, self.context)
         for task in tasks:
             if engine.stopped:
                 return
@@ -360,7 +361,8 @@ class WorkerPool:
             self.changed(progress)
             journal = self.store.journal(self.run, task.id)
             try:
-                row = await self.work(task, Session(engine, journal, self.context))
+                session = Session(engine, journal, self.context, planning=planning)
+                row = await self.work(task, session)
             except Exception as error:  # noqa: BLE001 - whatever it is, others go on
                 failed = {"reason": "internal", "message": str(unforeseen(error)), "steps": []}
                 row = {"id": task.id, "status": "failed", "error": failed}

@@ -222,7 +222,11 @@ class Context:
 
     def holds(self, messages: Sequence[Message]) -> bool:
         """Whether a prompt and its reply fit, as far as is known by now."""
-        return self.limit is None or self.size(messages) <= self.room
+        if self.limit is None:
+            return True
+        # A token has a byte or more, so that most prompts need not be counted.
+        most = sum(len(one["content"].encode("utf-8", "replace")) for one in messages)
+        return most + _MARGIN <= self.room or self.size(messages) <= self.room
 
 
 UNLIMITED = Context()

@@ -100,13 +100,7 @@ async def write_plan(
             call = write
             continue
         asked.append(call)
-        text = reply.text
-        if isinstance(call, ContinuePlan):
-            # It goes on with what was begun before a reply was cut, unless it begins anew.
-            opening = parse(call.begun).plan.steps[0].name
-            anew = opening in {step.name for step in parse(text).plan.steps}
-            text = text if anew else call.begun + text
-        source = Source(f"plan/{attempt}", text)
+        source = Source(f"plan/{attempt}", _joined(call, reply.text))
         parsed = parse(source)
         aside = [source.at(part.span) for part in parsed.aside if part.kind != "wrapping"]
         if aside:
@@ -144,6 +138,16 @@ async def write_plan(
         call = CorrectPlan(write, reply.text, complaint)
         seen = frozenset(error.code for error in errors)
     return Planned(None, attempt, source, findings, len(write.demonstrations))
+
+
+def _joined(call: Call, reply: str) -> str:
+    """A plan's text: what was begun before its reply was cut, and this reply; or only this one,
+    where it begins anew."""
+    if not isinstance(call, ContinuePlan):
+        return reply
+    opening = parse(call.begun).plan.steps[0].name
+    anew = opening in {step.name for step in parse(reply).plan.steps}
+    return reply if anew else call.begun + reply
 
 
 @dataclass(frozen=True, slots=True)
