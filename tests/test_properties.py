@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from pearl.lang import ast
+from pearl.lang import ast, grammar
 from pearl.lang.diagnostics import has_errors
 from pearl.lang.library import load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
-from pearl.lang.source import Source
+from pearl.lang.source import Source, Span
 from pearl.lint.checker import check, check_library, fix
 from tests.growth import assert_linear
 
@@ -56,6 +56,23 @@ def planlike() -> st.SearchStrategy[str]:
 def test_any_text_is_read(text: str) -> None:
     check(parse(text), LIBRARY)
     check_library(Source("x", text))
+
+
+NAMES = st.sampled_from("a CTX each where evidence return true False évén _x x9 # $a \\_a".split())
+QUOTED = st.text("ab 9{}#\"'“”\\\n:,()each", max_size=12).map(lambda text: f'"{text}"')
+NOTES = st.sampled_from(["", " : ", " : find # noqa: PRL201", " : # it  is ", " : **a", ": a", " "])
+
+
+@settings(MODEST, max_examples=300)
+@given(NAMES, NAMES, st.lists(st.one_of(NAMES, QUOTED), max_size=3), NOTES)
+@example("a", "F", ["{b}"], "")
+def test_a_step_in_canonical_form_is_read_as_the_table_reads_it(
+    name: str, action: str, args: list[str], note: str
+) -> None:
+    text = f"1. {name} = {action}({', '.join(args)}){note}"
+    span = Span(3, len(text))
+    by_table = grammar._parse(grammar._table("plan"), text, span, "step")
+    assert repr(grammar.parse_step(text, span)) == repr(by_table)
 
 
 def checked(text: str) -> None:

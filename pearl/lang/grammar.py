@@ -19,6 +19,7 @@ from pearl.lang.source import Span, grammar_table
 from pearl.lang.text import pattern
 from pearl.lang.values import DEEPEST, TYPES, read_number
 
+_TRUTHS = {"true": True, "false": False}
 _MODES = {str(mode): mode for mode in Mode}
 _INSIDE = pattern(
     r"\\(?P<escape>u[0-9a-fA-F]{4}|.)"
@@ -40,6 +41,15 @@ _NOTE_MARK = pattern(
     r"[ \t]*(?:[:：]+(?:\s*(?:#(?=\s)|//|[—–-]+(?=\s)|[*•](?=\s)))?"
     r"|#+(?:\s+#+(?=\s))*|[.;,]|//|[—–-]+|\s*\n\s*[*•]\s)"
 )
+_NAME = r"[^\W\d]\w*"
+_ARGUMENT = rf'{_NAME}|"[^"“”\\\n]*"'
+CANONICAL = (
+    rf"(?P<name>{_NAME}) = (?P<action>{_NAME})"
+    rf"\((?P<args>(?:(?:{_ARGUMENT})(?:, (?:{_ARGUMENT}))*)?)\)(?P<note> : [^\n]*)?"
+)
+"""A step as the printer writes it, whose arguments are names and texts: most are so."""
+
+_CANONICAL, _ARGUMENTS = pattern(CANONICAL), pattern(_ARGUMENT)
 _STARTS = pattern(r"\\\"|f?(?:\"\"\"(?=.{3})|'''(?=.{3}))|f?.", re.DOTALL)
 
 
@@ -101,11 +111,8 @@ def unquote(raw: str, at: int) -> str | tuple[str | Ref, ...]:
     return tuple(part for part in parts if part != "")
 
 
-def _note(token: Token | None) -> tuple[str, tuple[str, ...]]:
+def _note(raw: str) -> tuple[str, tuple[str, ...]]:
     """The note's words and the codes its line silences."""
-    if token is None:
-        return "", ()
-    raw = token.text
     noqa: tuple[str, ...] = ()
     found = _NOQA.search(raw) if "noqa" in raw.lower() else None
     if found:
@@ -114,7 +121,7 @@ def _note(token: Token | None) -> tuple[str, tuple[str, ...]]:
         noqa = tuple(re.split(r"[\s,]+", codes.upper())) if codes else ("",)
     mark = _NOTE_MARK.match(raw)
     words = " ".join((raw[mark.end() :] if mark else raw).split())
-    for wrapper in ("**", "*", "`"):
+    for wrapper in ("**", "*", "`") if words[-1:] in ("*", "`") else ():
         if words.endswith(wrapper) and words.count(wrapper) % 2:
             words = words[: -len(wrapper)].rstrip()
     return words, noqa
@@ -124,29 +131,17 @@ class _BeyondError(Exception):
     """A number that no double holds; its token is the argument."""
 
 
-def _plain(children: list[Any]) -> Step:
-    """A step whose head, ``name = ACTION(``, is one token, as most are; made at once."""
-    head, args, close, note = children
-    name, _, action = head.text.partition(" = ")
-    words, noqa = _note(note)
-    start, end = head.start, (note or close).end
-    own, called = Span(start, start + len(name)), Span(start + len(name) + 3, head.end - 1)
-    return Step(name, action[:-1], args, words, (), noqa, Span(start, end), own, called)
-
-
 def _step(children: list[Any]) -> Step:
     name, action, args, close, note = children
-    words, noqa = _note(note)
+    words, noqa = _note(note.text if note else "")
     span = Span(name.start, (note or close).end)
     return Step(name.name, action.name, args, words, (), noqa, span, name.span, action.span)
 
 
 def _ref(children: list[Token]) -> Arg:
     token = children[0]
-    lowered = token.text.lower()
-    if lowered in ("true", "false"):
-        return Literal(lowered == "true", token.span)
-    return Ref(token.name, Mode.PLAIN, token.span)
+    truth = _TRUTHS.get(token.text.lower())
+    return Ref(token.name, Mode.PLAIN, token.span) if truth is None else Literal(truth, token.span)
 
 
 def _string(children: list[Token]) -> Arg:
@@ -170,7 +165,7 @@ def _number(children: list[Token]) -> Literal:
 
 def _action(children: list[Any]) -> Action:
     name, params, close, returns, doc = children
-    words, _ = _note(doc)
+    words, _ = _note(doc.text if doc else "")
     variadic = any(param is None for param in params)
     return Action(
         name=name.name,
@@ -183,7 +178,6 @@ def _action(children: list[Any]) -> Action:
 
 
 _BUILD: Mapping[str, Callable[[list[Any]], Any]] = {
-    "plain": _plain,
     "step": _step,
     "returns": lambda parts: tuple(Ref(token.name, span=token.span) for token in parts[0]),
     "names": tuple,
@@ -319,7 +313,26 @@ def string_pattern() -> re.Pattern[str]:
 
 def parse_step(text: str, span: Span) -> Step | Failure:
     """A `Step`, or where it fails."""
-    return _parse(_table("plan"), text, span, "step")
+    plain = _CANONICAL.fullmatch(text, *span)
+    return _canonical(plain) if plain else _parse(_table("plan"), text, span, "step")
+
+
+def _canonical(step: re.Match[str]) -> Step:
+    """What the table would make of a step in canonical form, at three times its speed."""
+    args: list[Arg] = []
+    for found in _ARGUMENTS.finditer(step.string, *step.span("args")):
+        text, span = found[0], Span(*found.span())
+        if text[0] != '"':
+            truth = _TRUTHS.get(text.lower())
+            args.append(Ref(text, Mode.PLAIN, span) if truth is None else Literal(truth, span))
+        elif "{" in text:
+            args.append(_string([Token("STRING", text, *span)]))
+        else:
+            args.append(Literal(text[1:-1], span))
+    name, action, note = step.group("name", "action", "note")
+    words, noqa = _note(note or "")
+    places = (Span(*step.span(part)) for part in (0, "name", "action"))
+    return Step(name, action, tuple(args), words, (), noqa, *places)
 
 
 def parse_returns(text: str, span: Span) -> tuple[Ref, ...] | Failure:
@@ -349,7 +362,7 @@ def _parse(table: _Table, text: str, span: Span, start: str) -> Any | Failure:  
             if match.lastgroup != ignored:
                 symbol = match.lastgroup or ""
                 token = Token(symbol, match[0], match.start(), at)
-                before = "_OPEN" if symbol == "HEAD" else symbol
+                before = symbol
                 break
         while (goal := states[stack[-1]].get(symbol)) is not None and goal < 0:
             origin, size, give = rules[-1 - goal]

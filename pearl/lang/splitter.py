@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from pearl.lang.ast import Kind, Line
-from pearl.lang.grammar import string_pattern
+from pearl.lang.grammar import CANONICAL, string_pattern
 from pearl.lang.source import Span
 from pearl.lang.text import pattern
 
@@ -43,8 +43,8 @@ PREFIX = pattern(
 
 STEP_NAME = pattern(rf"[`*\s]*({NAME})")
 STEP = pattern(rf"{_MARK}{NAME}{_MARK}{ASSIGN}")
-PLAIN_STEP = pattern(rf"\s*(\d{{1,4}}\.)[ \t]+(?={NAME} = {NAME}\()")
-"""The canonical start of a step, which most lines have."""
+PLAIN_STEP = pattern(rf"\s*(?P<number>\d{{1,4}}\.)[ \t]+(?={CANONICAL}\Z)")
+"""A numbered step in canonical form on one line, as most are."""
 
 STEP_CALL = pattern(rf"{_MARK}{NAME}{_MARK}{ASSIGN}{_MARK}{NAME}{_MARK}(?:[(（\[{{]|$)")
 ATTEMPT = pattern(
@@ -381,7 +381,8 @@ class _Splitter:
             stop = stop if stop >= 0 else end
             plain = PLAIN_STEP.match(text, start, stop)
             if plain:
-                self._start(Kind.STEP, start, plain.end(), stop, plain[1])
+                self._add(Kind.STEP, start, plain.end(), stop).number = plain["number"]
+                self.declaring, self.stepped, self.wrapped = False, True, 0
             else:
                 self._feed(start, stop)
             start = stop + 1

@@ -96,10 +96,13 @@ class PlanView:
         self.aside: tuple[Aside, ...] = parsed.aside
         self.base = library
         self.library = library.with_declared(self.plan.declares) if self.plan.declares else library
+        self.actions = [self.library.get(step.action) for step in self.plan.steps]
         self.broken_names = _names(self.broken, self.source)
         self.defined: dict[str, int] = {}
         self.uses: dict[str, list[tuple[int, Ref]]] = {}
         self.step_refs: list[list[Ref]] = []
+        # The references that are taken otherwise than whole, each with its step.
+        self.moded: list[tuple[int, Ref]] = []
         # Where every literal argument stands: step, place, argument.
         self.literals: list[tuple[int, int, Literal]] = []
         self.template_refs: list[Ref] = []
@@ -117,6 +120,8 @@ class PlanView:
                     self.template_refs.extend(_in_templates(arg))
             self.step_refs.append(found)
             for ref in found:
+                if ref.mode:
+                    self.moded.append((index, ref))
                 self.uses.setdefault(ref.name, []).append((index, ref))
 
     def number(self, index: int) -> int:
@@ -153,7 +158,7 @@ class PlanView:
             passed.append(index)
             moded = next((ref for ref in self.step_refs[index] if ref.maps), None)
             if moded is None:
-                action = self.library.get(self.plan.steps[index].action)
+                action = self.actions[index]
                 self._types[index] = action.returns if action else "any"
             elif moded.mode.startswith("each"):
                 self._types[index] = "pairs"

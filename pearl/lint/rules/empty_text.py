@@ -23,7 +23,7 @@ from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, taught
 def check(view: PlanView) -> Findings:
     for index, place, arg in view.literals:
         if type(arg.value) is str and not arg.value.strip():
-            action = view.library.get(view.plan.steps[index].action)
+            action = view.actions[index]
             if action and action.is_builtin and not action.variadic:
                 continue
             if action and any(

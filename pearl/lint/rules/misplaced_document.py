@@ -23,8 +23,7 @@ from pearl.lint.rules.base import DOCUMENT, ERROR, Edit, Findings, Fix, PlanView
 
 def check(view: PlanView) -> Findings:
     for index, place, arg in view.literals:
-        step = view.plan.steps[index]
-        action = view.library.get(step.action)
+        step, action = view.plan.steps[index], view.actions[index]
         if not action or place >= len(action.params) or action.params[place].name != DOCUMENT:
             continue
         document = next((ref for ref in step.args if ref == Ref(DOCUMENT)), None)

@@ -25,35 +25,32 @@ from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
-    for index, used in enumerate(view.step_refs):
-        for ref in used:
-            if ref.mode is Mode.EVIDENCE and ref.name == DOCUMENT:
-                yield RULE(
-                    ref.span,
-                    "CTX quotes nothing.",
-                    help="Name a step: evidence is what a step quotes from CTX.",
-                )
-            if not ref.maps:
-                continue
-            kind = "text" if ref.name == DOCUMENT else view.type_before(ref.name, index)
-            over_values = ref.mode.endswith("values")
-            if kind in ("any", "pairs" if over_values else "list"):
-                continue
-            wanted = "pairs" if over_values else "a list"
-            given = kind if kind in ("text", "pairs") else f"a {kind}"
-            name, help = ref.name, f"Use an action that returns a list for {ref.name}."
-            if kind == "pairs":
-                help = (
-                    f"Write {ref.mode} values {name}, or take KEYS({name}) or VALUES({name}) first."
-                )
-            elif kind == "list":
-                help = f"Write {ref.mode.split()[0]} {name}."
+    for index, ref in view.moded:
+        if ref.mode is Mode.EVIDENCE and ref.name == DOCUMENT:
             yield RULE(
                 ref.span,
-                f"{ref.mode} needs {wanted}, and {name} is {given}.",
-                help=help,
-                data={"name": name, "mode": str(ref.mode), "type": kind},
+                "CTX quotes nothing.",
+                help="Name a step: evidence is what a step quotes from CTX.",
             )
+        if not ref.maps:
+            continue
+        kind = "text" if ref.name == DOCUMENT else view.type_before(ref.name, index)
+        over_values = ref.mode.endswith("values")
+        if kind in ("any", "pairs" if over_values else "list"):
+            continue
+        wanted = "pairs" if over_values else "a list"
+        given = kind if kind in ("text", "pairs") else f"a {kind}"
+        name, help = ref.name, f"Use an action that returns a list for {ref.name}."
+        if kind == "pairs":
+            help = f"Write {ref.mode} values {name}, or take KEYS({name}) or VALUES({name}) first."
+        elif kind == "list":
+            help = f"Write {ref.mode.split()[0]} {name}."
+        yield RULE(
+            ref.span,
+            f"{ref.mode} needs {wanted}, and {name} is {given}.",
+            help=help,
+            data={"name": name, "mode": str(ref.mode), "type": kind},
+        )
 
 
 RULE = Rule("PRL301", "mode-needs-list", ERROR, __doc__, plan=check)

@@ -35,7 +35,7 @@ def check(view: PlanView) -> Findings:
         number, span = _number(view, arg)
         if not 1 <= number <= index:
             continue
-        action = view.library.get(view.plan.steps[index].action)
+        action = view.actions[index]
         if action and place < len(action.params):
             # Builtins, handlers that are plans, and those whose examples have a number here take
             # numbers for what they are.

@@ -23,7 +23,7 @@ def check(view: PlanView) -> Findings:
     for index, place, arg in view.literals:
         if arg.value not in ("CTX", "ctx"):
             continue
-        action = view.library.get(view.plan.steps[index].action)
+        action = view.actions[index]
         taken = place == 0
         if action and place < len(action.params):
             taken = action.params[place].name == DOCUMENT

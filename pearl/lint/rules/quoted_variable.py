@@ -29,6 +29,8 @@ from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 
 def quotations(view: PlanView) -> Iterator[tuple[Step, Literal]]:
     """The steps whose names later steps quote, each with the text that quotes it."""
+    if not view.literals:
+        return
     steps = view.plan.steps
     own = [_folded(step.name) for step in steps]
     first = {name: index for index, name in reversed([*enumerate(own)])}

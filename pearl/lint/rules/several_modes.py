@@ -21,24 +21,22 @@ Fix
     None.
 """
 
-from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
+from pearl.lint.rules.base import ERROR, Findings, PlanView, Ref, Rule
 
 
 def check(view: PlanView) -> Findings:
-    for found in view.step_refs:
-        moded = [ref for ref in found if ref.maps]
-        if len(moded) < 2:
-            continue
-        first = moded[0]
-        for ref in moded[1:]:
-            if (ref.name, ref.mode) != (first.name, first.mode):
-                yield RULE(
-                    ref.span,
-                    f"This step already maps {first.mode} {first.name}.",
-                    help="Map one list a step.",
-                    data={"first": first.name, "second": ref.name},
-                )
-                break
+    lists: dict[int, list[Ref]] = {}
+    for index, ref in view.moded:
+        if ref.maps and ref not in lists.setdefault(index, []):
+            lists[index].append(ref)
+    for first, *others in lists.values():
+        for ref in others[:1]:
+            yield RULE(
+                ref.span,
+                f"This step already maps {first.mode} {first.name}.",
+                help="Map one list a step.",
+                data={"first": first.name, "second": ref.name},
+            )
 
 
 RULE = Rule("PRL302", "several-modes", ERROR, __doc__, plan=check)

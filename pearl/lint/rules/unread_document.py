@@ -37,7 +37,7 @@ def _reads_elsewhere(view: PlanView) -> bool:
     asked = [one.params for one in view.library.actions.values() if not one.is_builtin]
     if asked and not any(param.name == DOCUMENT for params in asked for param in params):
         return True
-    called = [view.library.get(step.action) for step in view.plan.steps]
+    called = view.actions
     if any(one and isinstance(one.body, Solver | SubPlan | Decomposed) for one in called):
         return True
     return any(

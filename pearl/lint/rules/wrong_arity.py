@@ -21,8 +21,7 @@ from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
 
 def check(view: PlanView) -> Findings:
-    for step in view.plan.steps:
-        action = view.library.get(step.action)
+    for step, action in zip(view.plan.steps, view.actions, strict=True):
         if not action:
             continue
         given = len(step.args)

@@ -26,21 +26,24 @@ from pearl.lang.ast import DOCUMENT
 from pearl.lang.builtins import types_taken
 from pearl.lint.rules.base import ERROR, Findings, PlanView, Rule
 
+_ANSWERS = ("bool", "any", "text")
+
 
 def check(view: PlanView) -> Findings:
-    for index, step in enumerate(view.plan.steps):
-        action = view.library.get(step.action)
-        if not action:
+    for index, ref in view.moded:
+        action = view.actions[index]
+        if ref.mode.startswith("where") and action and action.returns not in _ANSWERS:
+            called = view.plan.steps[index].action
+            yield RULE(
+                ref.span,
+                f"where needs an action that answers yes or no; {called} gives {action.returns}.",
+                help="Use an action that returns bool.",
+                data={"action": called, "type": action.returns},
+            )
+    for index, (step, action) in enumerate(zip(view.plan.steps, view.actions, strict=True)):
+        # Most take anything: that is quickly seen.
+        if not action or not (action.is_builtin or any(p.type != "any" for p in action.params)):
             continue
-        for ref in view.step_refs[index]:
-            if ref.mode.startswith("where") and action.returns not in ("bool", "any", "text"):
-                yield RULE(
-                    ref.span,
-                    f"where needs an action that answers yes or no; {step.action} gives "
-                    f"{action.returns}.",
-                    help="Use an action that returns bool.",
-                    data={"action": step.action, "type": action.returns},
-                )
         given = zip(action.params, step.args, strict=False)
         pairs = [(param, arg) for param, arg in given if param.name != DOCUMENT]
         for (param, arg), taken in zip(pairs, types_taken(action), strict=False):
