@@ -7,15 +7,15 @@ the engine, which keeps replies by their prompts.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from pearl.lang.ast import DOCUMENT, Plan, Step
+from pearl.lang.ast import DOCUMENT, Builtin, Plan, Ref, Step, map_refs
 from pearl.lang.library import Library
-from pearl.lang.printer import print_call
+from pearl.lang.printer import print_action, print_arg, print_call
 from pearl.lang.values import canonical_json
-from pearl.passes.base import asks_model, call_key
+from pearl.passes.base import asks_model
 
 
 class Place(NamedTuple):
@@ -99,9 +99,24 @@ def _keys(plan: Plan, library: Library, prompt: Callable[[Step], list[str]]) -> 
     seen = {DOCUMENT: DOCUMENT}
     keys: list[str] = []
     for step in plan.steps:
-        # A reference counts as the call it refers to; what is not defined, but for its name.
-        call = call_key(step, library, lambda ref: seen.get(ref.name, f"? {ref.name}"))
+        call = _call(step, library, seen)
         key = canonical_json([call, prompt(step) if asks_model(step, library) else []])
         keys.append(hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest())
         seen[step.name] = keys[-1]
     return keys
+
+
+def _call(step: Step, library: Library, seen: Mapping[str, str]) -> list[Any]:
+    """What a step asks of which action: two plans may define one name in two ways."""
+
+    def same(ref: Ref) -> Ref:
+        # A reference counts as the call it refers to; what is not defined, but for its name.
+        return replace(ref, name=seen.get(ref.name, f"? {ref.name}"))
+
+    action = library.get(step.action)
+    called: list[Any] = ["unknown", step.action]
+    if action is not None:
+        body = action.body.function if isinstance(action.body, Builtin) else None
+        called = [print_action(action), body]
+    # As they are written, 1, 1.0 and true are three things.
+    return [called, [print_arg(map_refs(arg, same)) for arg in step.args]]

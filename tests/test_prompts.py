@@ -21,7 +21,7 @@ from pearl.models.base import call_key
 from pearl.models.offline import Offline
 from pearl.prompts import calls
 from pearl.prompts.calls import Call, CorrectPlan, Demonstration, ExecuteStep, MapAnswer, WritePlan
-from pearl.prompts.render import RETURNS, _block, fenced, render
+from pearl.prompts.render import RETURNS, _blocks, fenced, render
 from pearl.runtime.calls import Caller, Journal
 from pearl.strategies.decomp import as_decomposition
 from pearl.strategies.pearl import load_demonstrations
@@ -87,7 +87,7 @@ def test_options_have_letters_in_order():
 
 def test_a_name_a_template_does_not_have_is_an_error():
     with pytest.raises(UndefinedError):
-        _block("map_answer", "user", options=[])
+        _blocks("map_answer", "user", options=[])
 
 
 # --- equal calls, equal words ---

@@ -263,10 +263,15 @@ def refs(arg: Arg) -> Iterator[Ref]:
             yield from refs(item)
 
 
-def step_refs(step: Step) -> Iterator[Ref]:
+def step_refs(step: Step) -> list[Ref]:
     """Every reference in a step's arguments, in order."""
+    found: list[Ref] = []
     for arg in step.args:
-        yield from refs(arg)
+        if type(arg) is Ref:
+            found.append(arg)
+        elif type(arg) is not Literal:
+            found.extend(refs(arg))
+    return found
 
 
 def renamed(step: Step, names: Mapping[str, str]) -> Step:

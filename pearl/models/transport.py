@@ -12,6 +12,7 @@ import io
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -177,7 +178,7 @@ class Transport:
                 self._sessions[loop] = self._open()
                 await self._close()
             session, base = self._sessions[loop]
-            url = base.joinpath(*path).with_query(base.query).update_query(query or {})
+            url = _below(base, path).update_query(query) if query else _below(base, path)
             async with session.request(method, url, allow_redirects=False, **sent) as response:
                 yield Incoming(response.status, response.headers, self._pieces(response))
 
@@ -223,6 +224,11 @@ class Transport:
             trust_env=url.scheme in getproxies() and not proxy_bypass(url.host or ""),
         )
         return session, url
+
+
+@lru_cache(maxsize=32)
+def _below(base: URL, path: tuple[str, ...]) -> URL:
+    return base.joinpath(*path).with_query(base.query)
 
 
 @asynccontextmanager

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pearl.lang import ast
 from pearl.lang.diagnostics import Safety
 from pearl.lang.graph import outputs, sinks
 from pearl.lang.library import Library
-from pearl.lang.printer import print_action, print_arg
 from pearl.lang.text import section
 
 
@@ -122,21 +120,3 @@ def without(plan: ast.Plan, gone: Collection[str], stand_ins: Mapping[str, str])
         declares=tuple(action for action in plan.declares if action.name not in idle),
         comments=comments + plan.comments,
     )
-
-
-def call_key(step: ast.Step, library: Library, name: Callable[[ast.Ref], str]) -> list[Any]:
-    """What a step asks of which action, as JSON data.
-
-    Args:
-        step: any step.
-        library: with the plan's own actions: two plans may define one name in two ways.
-        name: what stands for a reference's name.
-    """
-    action = library.get(step.action)
-    called: list[Any] = ["unknown", step.action]
-    if action is not None:
-        body = action.body.function if isinstance(action.body, ast.Builtin) else None
-        called = [print_action(action), body]
-    # As they are written, 1, 1.0 and true are three things.
-    args = (ast.map_refs(arg, lambda ref: replace(ref, name=name(ref))) for arg in step.args)
-    return [called, [print_arg(arg) for arg in args]]

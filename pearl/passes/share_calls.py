@@ -30,13 +30,14 @@ Safety
     twice: that is `share-samples`, which is not safe.
 """
 
+from collections import Counter
 from collections.abc import Callable
 
 from pearl.lang.ast import Action, Plan, Step, renamed
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
-from pearl.lang.values import canonical_json
-from pearl.passes.base import Applied, Pass, asks_model, call_key, users, without
+from pearl.lang.printer import print_arg
+from pearl.passes.base import Applied, Pass, asks_model, users, without
 
 
 def share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) -> Applied:
@@ -47,12 +48,19 @@ def share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) -> 
         library: the actions it may call, the plan's own among them.
         may: whether a step may go, an earlier one being the same call.
     """
-    first: dict[str, str] = {}
+    first: dict[tuple[str, ...], str] = {}
     stand_ins: dict[str, str] = {}
-    for step in plan.steps:
-        call = call_key(renamed(step, stand_ins), library, lambda ref: ref.name)
-        key = canonical_json([call, step.note])
-        action = library.get(step.action)
+    actions = [library.get(step.action) for step in plan.steps]
+    called = [
+        (action.name if action else step.action, step.note)
+        for step, action in zip(plan.steps, actions, strict=True)
+    ]
+    alike = Counter(called)
+    for step, action, one in zip(plan.steps, actions, called, strict=True):
+        if alike[one] == 1:
+            continue
+        # As they are written, 1, 1.0 and true are three things.
+        key = (*one, *map(print_arg, renamed(step, stand_ins).args))
         if key in first and action is not None and may(step, action):
             stand_ins[step.name] = first[key]
         first.setdefault(key, step.name)

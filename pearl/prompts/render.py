@@ -143,7 +143,7 @@ def _follow_up(
     return (
         *render(before),
         {"role": "assistant", "content": reply},
-        {"role": "user", "content": _block(name, "user", call=call)},
+        {"role": "user", "content": _blocks(name, "user", call=call)[0]},
     )
 
 
@@ -169,16 +169,14 @@ def _conversation(call: calls.FillSchema) -> tuple[calls.Message, ...]:
 
 
 def _messages(name: str, **values: Any) -> tuple[calls.Message, ...]:  # noqa: ANN401 - template values
-    return (
-        {"role": "system", "content": _block(name, "system", **values)},
-        {"role": "user", "content": _block(name, "user", **values)},
-    )
+    system, user = _blocks(name, "system", "user", **values)
+    return {"role": "system", "content": system}, {"role": "user", "content": user}
 
 
-def _block(name: str, block: str, **values: Any) -> str:  # noqa: ANN401 - template values
+def _blocks(name: str, *blocks: str, **values: Any) -> list[str]:  # noqa: ANN401 - template values
     template = _environment().get_template(f"{name}.jinja")
     context = template.new_context(values)
-    return "".join(template.blocks[block](context)).strip()
+    return ["".join(template.blocks[block](context)).strip() for block in blocks]
 
 
 @cache

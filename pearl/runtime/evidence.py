@@ -132,10 +132,11 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
         if path is None or entry.status != "done":
             continue
         step, texts = path["within"] or path["step"], list(_texts(entry.value))
+        longest = max(map(len, texts), default=0)
         quotes = [
             Quote(paragraph[start:end], Span(span.start + start, span.start + end), step)
             for span, paragraph in paragraphs
-            if any(paragraph in text for text in texts)
+            if len(paragraph) <= longest and any(paragraph in text for text in texts)
             for start, end in sentences(paragraph)
             for said in [_spaced(paragraph[start:end])]
             # A heading that is the answer says nothing of it.

@@ -445,8 +445,11 @@ async def _prompted(
     arguments = tuple((name, argument.value) for name, argument in given.arguments)
     long: dict[str, Value] = {}
     written = tuple(as_written(one.arg, values, item, long) for _, one in given.arguments)
-    made = {earlier.name: _origin(earlier) for earlier in frame.plan.steps}
-    named = tuple((name, value, made.get(name.split()[-1], "")) for name, value in long.items())
+    steps = {step.name: step for step in frame.plan.steps} if long else {}
+    named = tuple(
+        (name, value, _origin(steps[made]) if (made := name.split()[-1]) in steps else "")
+        for name, value in long.items()
+    )
     call, left_out = fit_call(
         ExecuteStep(document, action, step, arguments, omitted, written, named), frame.context
     )

@@ -6,14 +6,14 @@ import json
 import secrets
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import compress
 from operator import not_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import delete, select, text
 
-from pearl.models.base import Reply
+from pearl.models.base import Reply, Usage
 from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
 from pearl.runtime.calls import Entry, Journal
 from pearl.store import writer as changes
@@ -23,6 +23,8 @@ from pearl.store.writer import LoopWriter, ThreadWriter, Writer, insert_into
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+
+_write = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Store:
@@ -62,7 +64,7 @@ class Store:
             "started": now,
             "seen": now,
             "ended": None,
-            "head": storable(json.dumps(head, ensure_ascii=False)),
+            "head": storable(_write(head)),
         }
         self.writer.post(changes.put_runs, row)
         return name
@@ -80,9 +82,9 @@ class Store:
         """The journal of a run, or of one question of a batch."""
 
         def write(entry: Entry) -> None:
-            row = {name: getattr(entry, name) for name in PLAIN} | asdict(entry.usage)
+            row = {name: getattr(entry, name) for name in PLAIN} | _tokens(entry.usage)
             # A call's text is in the table of replies already.
-            told = json.dumps(entry.value, ensure_ascii=False) if entry.kind == "decision" else None
+            told = _write(entry.value) if entry.kind == "decision" else None
             texts = {"path": entry.path, "cause": entry.cause, "value": told}
             row |= {name: text and storable(text) for name, text in texts.items()}
             self.writer.post(changes.add_entries, row | {"run": run, "item": item})
@@ -109,7 +111,7 @@ class Store:
             "key": key,
             "text": text,
             "complete": reply.complete,
-            **asdict(reply.usage),
+            **_tokens(reply.usage),
             "model": model,
             "identity": storable(identity),
             "created": time.time(),
@@ -151,6 +153,14 @@ def open_store(place: str) -> Store:
         InputError: it cannot be used.
     """
     return Store(open_database(place), place)
+
+
+def _tokens(usage: Usage) -> dict[str, int]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cached_tokens": usage.cached_tokens,
+    }
 
 
 def storable(text: str) -> str:

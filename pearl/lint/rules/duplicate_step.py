@@ -19,6 +19,8 @@ Fix
     None.
 """
 
+from collections import Counter
+
 from pearl.lang.printer import print_arg
 from pearl.lint.rules.base import WARNING, Findings, Label, PlanView, Rule
 
@@ -26,10 +28,10 @@ from pearl.lint.rules.base import WARNING, Findings, Label, PlanView, Rule
 def check(view: PlanView) -> Findings:
     steps = view.plan.steps
     seen: dict[tuple[str, str, tuple[str, ...]], int] = {}
-    calls = [(step.action, step.note, len(step.args)) for step in steps]
-    if len(set(calls)) == len(calls):
-        return
+    calls = Counter((step.action, step.note, len(step.args)) for step in steps)
     for index, step in enumerate(steps):
+        if calls[step.action, step.note, len(step.args)] == 1:
+            continue
         same = (step.action, step.note, tuple(print_arg(arg) for arg in step.args))
         first = seen.setdefault(same, index)
         if first != index:
