@@ -34,11 +34,11 @@ _UNSEEN = re.compile(
 """Characters that a reader does not see, and a model may pass over."""
 
 RETURNS = {
-    "text": "Answer in plain text: briefly where one thing is asked, with every item where all of "
-    "something is. If the sources do not say, say so.",
+    "text": "Answer in plain text: one thing in a sentence or two; of several, or of all there are, "
+    "leave none out. If the sources do not say, say so.",
     "any": "Answer in plain text. If the sources do not say, say so.",
-    "list": "Answer with a JSON array on the first line that has every item as a text, each to be "
-    "understood alone, and nothing else on that line. If there is none, answer [].",
+    "list": "Answer with a JSON array on the first line that has every item as a text, and nothing "
+    "else on that line. If there is none, answer [].",
     "number": "Answer with one number on the first line, in digits, and nothing else there. If "
     "the sources do not say, write unknown there.",
     "bool": "Answer with yes or no on the first line, and nothing else there. If the sources do "
