@@ -126,9 +126,12 @@ def read_number(digits: str) -> int | float | None:
     return int(digits) if digits.lstrip("-").isdigit() else number
 
 
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
 def canonical_json(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower type
     """One text for one value: sorted keys, no spaces, characters as they are."""
-    return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return _CANONICAL.encode(data)
 
 
 def digest(data: Any) -> str:  # noqa: ANN401 - JSON has no narrower type

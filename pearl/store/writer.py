@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cache, lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -460,27 +461,27 @@ def _write_many(connection: Connection, statement: Executable, rows: Sequence[Ro
         statement: the same object each time, so that its SQL is kept.
         rows: values by the names of its parameters.
     """
-    sql, names = _written(statement, connection.dialect)
+    sql, values = _written(statement, connection.dialect)
     with closing(connection.connection.cursor()) as cursor:
-        cursor.executemany(sql, _values(rows, names))
+        cursor.executemany(sql, [values(row) for row in rows])
         return int(cursor.rowcount)
 
 
 def _read_all(connection: Connection, statement: Executable, row: Row) -> list[Any]:
     """The rows of a query, each a plain sequence; the arguments as of `_write_many`."""
-    sql, names = _written(statement, connection.dialect)
+    sql, values = _written(statement, connection.dialect)
     with closing(connection.connection.cursor()) as cursor:
-        cursor.execute(sql, _values([row], names)[0])
+        cursor.execute(sql, values(row))
         return list(cursor.fetchall())
 
 
-def _values(rows: Sequence[Row], names: tuple[str, ...] | None) -> Sequence[Any]:
-    return rows if names is None else [tuple(row[name] for name in names) for row in rows]
-
-
 @lru_cache(maxsize=256)
-def _written(statement: Any, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:  # noqa: ANN401
-    """SQL, and its parameters' names in order where the driver takes them by place."""
+def _written(statement: Any, dialect: Dialect) -> tuple[str, Callable[[Row], Any]]:  # noqa: ANN401
+    """SQL, and what makes its parameters of a row, by place or by name as the driver takes them."""
     compiled = statement.compile(dialect=dialect)
     places = compiled.positiontup
-    return str(compiled), tuple(places) if places is not None else None
+    if places is None:
+        return str(compiled), dict
+    if len(places) > 1:
+        return str(compiled), itemgetter(*places)
+    return str(compiled), lambda row: tuple(row[name] for name in places)
