@@ -1,0 +1,49 @@
+"""The same attack, led by atheris: texts that reach code of the splitter, the grammar or the parser
+which no other has reached are mutated further.
+
+python -m benchmarks.fuzz_guided [SECONDS] (pip install atheris). Ends at the first text that does
+not hold, and prints it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import atheris
+except ImportError:
+    sys.exit("This needs atheris: pip install atheris.")
+
+# Before anything else brings these modules in without what counts their branches.
+with atheris.instrument_imports(include=["pearl.lang"]):
+    import pearl.lang.grammar
+    import pearl.lang.parser
+    import pearl.lang.printer
+    import pearl.lang.splitter  # noqa: F401
+
+from benchmarks.fuzz import problems, seeds
+from pearl.lang.library import load_library
+
+
+def main() -> None:
+    """Attack for so many seconds; 60 unless told."""
+    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    library = load_library()
+
+    def attack(data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        if found := list(problems(text, library)):
+            raise AssertionError(f"{', '.join(found)}: {text!r}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        for number, text in enumerate(seeds()):
+            (Path(folder) / str(number)).write_text(text, encoding="utf-8")
+        limits = [f"-max_total_time={seconds}", "-max_len=4096", "-rss_limit_mb=0"]
+        atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={folder}/", folder], attack)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
