@@ -128,7 +128,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "Missing option", ["batch", "rows.jsonl"]),
     (2, "write them to a file", ["batch", "-", "-o", "a.jsonl"]),
     (2, "write them to a file", ["estimate", "-"]),
-    (2, "counts no calls of decomp", ["estimate", "rows.jsonl", "--strategy", "decomp"]),
+    (2, "decomp needs a language model", ["estimate", "rows.jsonl", "--strategy", "decomp"]),
     (2, "no strategy", ["estimate", "rows.jsonl", "--strategy", "nosuch"]),
     (2, "rows.jsonl:1 has no document", ["batch", "rows.jsonl", "-o", "a.jsonl"]),
     (2, "array.jsonl:1 is no object", ["batch", "array.jsonl", "-o", "a.jsonl"]),

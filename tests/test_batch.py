@@ -388,6 +388,91 @@ def test_an_estimate_counts_what_a_batch_makes_of_a_long_document(serve: Any, po
         assert told["prompt_tokens"] < 4 * len(long)
 
 
+def test_an_estimate_takes_off_what_is_kept(serve: Any):
+    server = serve(saying("Yes."))
+
+    def estimated() -> list[int]:
+        told = call("estimate", "q.jsonl", "--json").json
+        return [told[name] for name in ("calls", "kept", "plans_to_write", "prompt_tokens")]
+
+    def batched() -> int:
+        return int(batch("--json").json["calls"]["made"])
+
+    write(question("a", options=["yes", "no"]))
+    assert estimated()[:3] == [batched(), 0, 0] == [4, 0, 0]
+    assert estimated() == [0, 4, 0, 0]
+    assert "calls      0 to make, and 4 kept" in call("estimate", "q.jsonl").out
+    # What one question asks, another needs not; and what is not asked yet costs.
+    write(question("a"), question("b"), question("c", about="b"))
+    calls, kept, *_ = estimated()
+    made = batched()
+    assert made == 3 < calls <= made + 1
+    assert calls + kept == 9
+    # A plan that is kept says what is left; the steps failed.
+    server.script = lambda body: PLAN.format(about="x") if "reading plans" in str(body) else b"{}"
+    write({"id": "d", "question": "Why?", "document": "story.txt"})
+    assert estimated()[2] == 1
+    assert batch().code == 1
+    calls, kept, planned, read = estimated()
+    assert (calls, kept, planned) == (3, 1, 0)
+    assert read > 0
+    server.script = saying("Yes.")
+    assert batched() == 3
+    assert estimated() == [0, 4, 0, 0]
+
+
+FINISHED = json.dumps({"thought": "It says so.", "action": "Finish", "input": "At noon."})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "most", "reply"),
+    [
+        ("decomp", 500, "nothing"),
+        ("fsm1", 40, "nothing"),
+        ("fsm2", 40, "nothing"),
+        ("rebel", 80, "nothing"),
+        ("react", 96, FINISHED),
+    ],
+)
+def test_an_estimate_bounds_a_strategy_that_asks_as_it_finds(
+    serve: Any, strategy: str, most: int, reply: str, monkeypatch: pytest.MonkeyPatch
+):
+    server = serve(saying(reply))
+    rows = [{"id": one, "question": f"Why {one}?", "document": "story.txt"} for one in "ab"]
+    write(*rows)
+    how = ("--strategy", strategy)
+    before = call("estimate", "q.jsonl", *how, "--json").json
+    assert (before["calls"], before["at_most"], before["cost"]) == (2 * most, True, None)
+    assert not server.asked
+    done = batch(*how, "--json")
+    made = done.json["calls"]["made"]
+    assert 0 < made < 2 * most
+    sent = len(server.asked)
+    after = call("estimate", "q.jsonl", *how, "--json").json
+    assert (after["calls"], after["kept"], after["at_most"]) == (0, made, False)
+    write(*rows, {**rows[0], "id": "c", "question": "Who?", "options": ["x", "y"]})
+    told = call("estimate", "q.jsonl", *how).out
+    assert f"at most {most + 2:,} to make, and {made} kept" in told
+    assert f"how many {strategy} makes depends" in told
+    if strategy == "rebel":
+        monkeypatch.setenv("PEARL_EMBEDDING_MODEL", "words")
+        assert call("estimate", "q.jsonl", *how, "--json").json["kept"] is None
+    assert len(server.asked) == sent
+
+
+def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_not_known(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
+    serve(saying("Yes."))
+    write(question("a"))
+    batch()
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    result = call("estimate", "q.jsonl", "--model", "some-model")
+    assert "calls      about 3\n" in result.out
+    assert "what is kept is not taken off: The model some-model needs an endpoint" in result.err
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [

@@ -150,6 +150,11 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
         help="fsm1 and fsm2: states are turns of one conversation, in which the document stands "
         "once. Default: each state is asked by itself.",
     ),
+    "pass": _option(
+        "--pass", "passes", multiple=True, metavar="NAME",
+        help="A rewrite of plans beside those that never change an answer (docs/passes.md). "
+        "Repeatable; none takes out all.",
+    ),
     "exclude": _option(
         "--exclude", default="", metavar="FILE",
         help="Leave out the questions that this file holds too, as those to be evaluated.",
@@ -254,6 +259,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "evaluation": tuple(
             "learned search index passages tools width depth calls shown examples turns".split()
         ),
+        # How a batch's questions are answered.
+        "answering": tuple(
+            "strategy tools library demos shown examples turns constrain policy window pass".split()
+        ),
         # Who answers.
         "models": ("model", "planner", "reader"),
         # Of commands that do a job: how fast, how much of it, and where.
@@ -286,6 +295,7 @@ class Options:
     shown: int
     examples: int
     turns: bool
+    passes: tuple[str, ...]
     exclude: str
     documents: str
     store: str

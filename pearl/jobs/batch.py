@@ -1,7 +1,4 @@
-"""Answering a file of questions as a job: from a question's row to the row of its answer.
-
-And what a batch will take, before anything is sent: calls, tokens, money, time.
-"""
+"""Answering a file of questions as a job: from a question's row to the row of its answer."""
 
 from __future__ import annotations
 
@@ -15,27 +12,20 @@ from pearl.answer import Session, answer, as_object, heading, holds, kept, opene
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import (
     Question,
-    QuestionIndex,
     QuestionTask,
     read_index,
 )
 from pearl.jobs.workers import Task, unforeseen
-from pearl.lang.ast import Literal, Plan, step_refs
-from pearl.lang.builtins import conclusion, read_label
-from pearl.lang.graph import reads_document
+from pearl.lang.builtins import conclusion
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, refuse_same
-from pearl.lang.values import as_text, digest
+from pearl.lang.values import digest
 from pearl.models.base import ModelError, Usage
 from pearl.models.embeddings import choose_embedding
-from pearl.models.tokens import count_tokens
-from pearl.prompts.calls import Call, MapAnswer, WritePlan
-from pearl.prompts.render import render
 from pearl.runtime.calls import Journal, calls_made
-from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_plan
+from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
-from pearl.strategies.pearl import direct_plan, narrowed, within_window
 from pearl.strategies.registry import Prepared, prepare_plan
 
 
@@ -200,130 +190,3 @@ def batch_job(
         setup.context,
         output,
     )
-
-
-STEPS = 2.94
-"""Calls that a plan makes where it is not written yet: the mean of GPT-4's 1,988 plans."""
-
-AROUND = 220
-"""Tokens of a step's prompt around the document, and of its arguments: as Pearl's own runs have."""
-
-SMALLEST_PREFIX = 1024
-"""Tokens below which endpoints keep no beginning of a prompt; they keep steps of 128."""
-
-SAID = 150
-"""Tokens of a step's reply."""
-
-PLANNED = 200
-"""Tokens of a plan."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What a batch may take.
-
-    Args:
-        questions: how many.
-        planned: of them, those whose plan is to be written.
-        documents: how many different ones.
-        calls: to the model.
-        planning: tokens of writing plans.
-        reading: tokens of all else, with those that an endpoint with a prefix cache keeps
-            counted as ``cached_tokens``.
-        refused: questions whose document no prompt of theirs fits; nothing is counted for them.
-        why: what the first of them is told; empty where there is none.
-    """
-
-    questions: int
-    planned: int
-    documents: int
-    calls: float
-    planning: Usage
-    reading: Usage
-    refused: int = 0
-    why: str = ""
-
-    @property
-    def usage(self) -> Usage:
-        """Tokens of all calls."""
-        return self.planning + self.reading
-
-
-def estimate(index: QuestionIndex, setup: Setup, model: str) -> Estimate:
-    """Estimate a batch.
-
-    Args:
-        index: its questions.
-        setup: how they are to be answered; what its window and policy make of a long document
-            counts.
-        model: whose vocabulary to count with.
-
-    Raises:
-        InputError: a document cannot be read.
-    """
-    write = WritePlan("?", setup.prepared.library, setup.prepared.demonstrations)
-    write = narrowed(write, setup.prepared.settings.shown)
-    writing = _tokens(within_window(write, setup.context, Journal()), model)
-    calls = read = kept = said = 0.0
-    planned, refused, why, sizes = 0, 0, "", dict[str, int]()
-    library = setup.plans or setup.prepared.library
-    for place, question in index.questions(index.ids):
-        fresh = place.document not in sizes
-        document = index.document(question)
-        if fresh:
-            sizes[place.document] = count_tokens(document.text, model)
-        size = sizes[place.document]
-        # A plan that is not written yet has such steps, as far as a long document goes.
-        plan = parse(question.plan).plan if question.plan else direct_plan(question.question)
-        try:
-            fitted, _ = fit_plan(plan, 0, document, library, setup.context)
-        except ContextError as error:
-            refused, why = refused + 1, why or f"{place.name}: {error}"
-            continue
-        steps, reads = _calls(fitted, library.with_declared(fitted.declares))
-        if not question.plan:
-            steps, reads = steps * STEPS, reads * STEPS
-            planned += 1
-            calls += 1
-        limit, passages = setup.context.limit, False
-        if limit and setup.context.policy == "retrieve":
-            shown = min(size, max(0, setup.context.room - AROUND))
-            passages, size = shown < size, shown
-        read += reads * size + steps * AROUND
-        # Each document is read once in full; after that an endpoint may have its beginning ready.
-        if size >= SMALLEST_PREFIX and not passages:
-            kept += max(0.0, reads - fresh) * (size // 128 * 128)
-        calls, said = calls + steps, said + steps * SAID
-        if question.options:
-            choosing = _tokens(MapAnswer(question.question, "", question.options), model)
-            calls, read, said = calls + 1, read + choosing + SAID, said + 2
-    planning = Usage(planned * (writing + 30), planned * PLANNED)
-    reading = Usage(round(read), round(said), round(kept))
-    count = len(index.places)
-    return Estimate(count, planned, len(sizes), calls, planning, reading, refused, why)
-
-
-def _calls(plan: Plan, library: Library) -> tuple[float, float]:
-    """How many calls a plan makes, and how many whole documents these read.
-
-    A list of which only a run knows the length counts as one item.
-    """
-    calls = reads = 0.0
-    lengths: dict[str, int] = {}
-    labels: set[str] = set()
-    for step in plan.steps:
-        action = library.get(step.action)
-        if step.action in ("PARTS", "GROUPS") and isinstance(step.args[1], Literal):
-            lengths[step.name] = int(as_text(step.args[1].value))
-            labels |= {step.name} if step.action == "PARTS" else set()
-        elif action is None or not action.is_builtin:
-            mapped = next((ref.name for ref in step_refs(step) if ref.maps), "")
-            told = [read_label(as_text(arg.value)) for arg in step.args if isinstance(arg, Literal)]
-            calls += lengths.get(mapped, 1)
-            reads += reads_document(step) or mapped in labels
-            reads += sum(1 / part[1] for part in told if part)
-    return calls, reads
-
-
-def _tokens(call: Call, model: str) -> int:
-    return sum(count_tokens(message["content"], model) for message in render(call))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Text, and_, case, cast, delete, func, or_, select, text
 
 from pearl.lang.source import InputError
-from pearl.models.base import Usage
+from pearl.models.base import Reply, Usage
 from pearl.runtime.calls import Entry
 from pearl.store.database import is_dead, reading, usable
 from pearl.store.tables import PLAIN, entries, leases, ledger, replies, rows, runs
@@ -217,6 +217,14 @@ def mean_seconds(engine: Engine, model: str) -> float | None:
     with reading(engine) as connection:
         found = connection.execute(query).scalar()
     return None if found is None else float(found)
+
+
+def read_reply(engine: Engine, key: str) -> Reply | None:
+    """The reply that is kept of a call for all runs, or None; one that was cut answers nobody."""
+    where = and_(replies.c.scope == "", replies.c.key == key, replies.c.complete)
+    with reading(engine) as connection:
+        row = connection.execute(select(replies).where(where)).first()
+    return Reply(row.text, _usage_of(row), kept=True) if row else None
 
 
 def read_rows(engine: Engine, run: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -23,7 +23,7 @@ from pearl.prompts.calls import FillSchema, Schema
 from pearl.prompts.render import load_schema
 from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.retrieval.terms import sentences
-from pearl.runtime.calls import Caller, fill
+from pearl.runtime.calls import REVISIONS, Caller, fill
 from pearl.runtime.executor import Handlers, SolverError
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
 
@@ -32,6 +32,10 @@ STEPS = 8
 
 REFUSALS = 3
 """How often in a row an action may be refused, or come to nothing."""
+
+MOST_CALLS = STEPS * (REFUSALS + 1) * (REVISIONS + 1)
+"""Calls that so many steps take, at most: refused as often as they may be, each reply mended as
+often as it may be."""
 
 _LONGEST = 500
 """Characters of what an action is given; no search needs more."""

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -160,6 +161,7 @@ class StrategySpec:
         uses: what else decides its answers.
         needs_model: whether it asks for next steps, or for replies in a demanded form, which
             the offline reader does not write.
+        calls: the calls of a question, at most, within chosen limits.
     """
 
     name: str
@@ -169,6 +171,7 @@ class StrategySpec:
     demonstrations: str = ""
     uses: tuple[Uses, ...] = ()
     needs_model: bool = True
+    calls: Callable[[Limits], int] = attrgetter("calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,11 @@ class Prepared:
     def notice(self) -> str:
         """What a person should know of it; empty where there is nothing."""
         return NONE_SHOWN if self.demonstrated == 0 else ""
+
+    @property
+    def calls(self) -> int:
+        """Calls of a question, at most, beside those that map its answer to an option."""
+        return self.spec.calls(self.settings.limits)
 
     def start(self, inputs: RunInputs) -> Started:
         """Put the strategy together for one question about one document."""
@@ -330,8 +338,8 @@ def _retrieving(prepared: Prepared, inputs: RunInputs, handlers: Handlers = NONE
     return with_retriever(handlers, inputs.document, settings.retriever, settings.passages)
 
 
-def _within(inputs: RunInputs, calls: int) -> RunInputs:
-    return replace(inputs, caller=at_most(inputs.caller, calls))
+def _within(prepared: Prepared, inputs: RunInputs) -> RunInputs:
+    return replace(inputs, caller=at_most(inputs.caller, prepared.calls))
 
 
 def _frame(prepared: Prepared, inputs: RunInputs, handlers: Handlers) -> Frame:
@@ -341,8 +349,12 @@ def _frame(prepared: Prepared, inputs: RunInputs, handlers: Handlers) -> Frame:
     return Frame(inputs.document, prepared.library, inputs.caller, inputs.context, handlers)
 
 
+def _pearl_calls(_: Limits) -> int:
+    return PLANNED
+
+
 def _pearl(prepared: Prepared, inputs: RunInputs) -> Started:
-    inputs, settings = _within(inputs, PLANNED), prepared.settings
+    inputs, settings = _within(prepared, inputs), prepared.settings
     given = (prepared.demonstrations, settings.passes, inputs.options, settings.shown)
     windows = (inputs.context, inputs.planning)
     strategy = Pearl(prepared.library, inputs.caller, *given, inputs.document, *windows)
@@ -353,22 +365,34 @@ def _decomp(prepared: Prepared, inputs: RunInputs) -> Started:
     from pearl.strategies.decomp import Decomp, as_decomposition, decompose
 
     limits = prepared.settings.limits
-    inputs = _within(inputs, limits.calls)
+    inputs = _within(prepared, inputs)
     shown = tuple(map(as_decomposition, shown_plans(prepared.demonstrations)))
     handlers = _retrieving(prepared, inputs, Handlers(decompose=decompose))
     strategy = Decomp(prepared.library, inputs.caller, shown, limits.steps)
     return strategy, _frame(prepared, inputs, handlers)
 
 
+def _fsm_calls(limits: Limits) -> int:
+    from pearl.strategies.fsm import FsmLimits
+
+    return min(FsmLimits().calls, limits.calls)
+
+
 def _fsm(name: str, prepared: Prepared, inputs: RunInputs) -> Started:
     from pearl.strategies.fsm import Fsm, FsmLimits
     from pearl.strategies.fsm_states import MACHINES
 
-    calls = min(FsmLimits().calls, prepared.settings.limits.calls)
-    inputs = _within(inputs, calls)
-    limits, turns = FsmLimits(calls=calls, context=inputs.context), prepared.settings.turns
+    inputs = _within(prepared, inputs)
+    limits = FsmLimits(calls=prepared.calls, context=inputs.context)
+    turns = prepared.settings.turns
     strategy = Fsm(MACHINES[name], inputs.caller, inputs.document, limits, turns=turns)
     return strategy, _frame(prepared, inputs, strategy.handlers)
+
+
+def _rebel_calls(limits: Limits) -> int:
+    from pearl.strategies.rebel import RebelLimits
+
+    return min(RebelLimits().calls, limits.calls)
 
 
 def _rebel(prepared: Prepared, inputs: RunInputs) -> Started:
@@ -376,17 +400,23 @@ def _rebel(prepared: Prepared, inputs: RunInputs) -> Started:
     from pearl.tools.toolbox import SearchTool, document_tools
 
     usual, given, settings = RebelLimits(), prepared.settings.limits, prepared.settings
-    limits = RebelLimits(depth=min(usual.depth, given.depth), calls=min(usual.calls, given.calls))
-    inputs, index = _within(inputs, limits.calls), settings.retriever
+    limits = RebelLimits(depth=min(usual.depth, given.depth), calls=prepared.calls)
+    inputs, index = _within(prepared, inputs), settings.retriever
     tools = inputs.tools or (SearchTool(index) if index else document_tools(inputs.document))
     strategy = rebel(inputs.caller, tools, settings.embed, limits, inputs.replies)
     return strategy, _frame(prepared, inputs, strategy.handlers)
 
 
+def _react_calls(limits: Limits) -> int:
+    from pearl.strategies.react import MOST_CALLS
+
+    return min(MOST_CALLS, limits.calls)
+
+
 def _react(prepared: Prepared, inputs: RunInputs) -> Started:
     from pearl.strategies.react import React, reacting
 
-    inputs = _within(inputs, prepared.settings.limits.calls)
+    inputs = _within(prepared, inputs)
     handlers = reacting(inputs.document, prepared.settings.retriever)
     return React(inputs.caller), _frame(prepared, inputs, handlers)
 
@@ -398,6 +428,7 @@ STRATEGIES = (
         _pearl,
         demonstrations="demos",
         needs_model=False,
+        calls=_pearl_calls,
     ),
     StrategySpec(
         "decomp",
@@ -411,12 +442,14 @@ STRATEGIES = (
         "A state machine asks for one sub-question after another.",
         partial(_fsm, "fsm1"),
         ("fsm",),
+        calls=_fsm_calls,
     ),
     StrategySpec(
         "fsm2",
         "As fsm1, with a review that gives supporting facts.",
         partial(_fsm, "fsm2"),
         ("fsm",),
+        calls=_fsm_calls,
     ),
     StrategySpec(
         "rebel",
@@ -424,12 +457,14 @@ STRATEGIES = (
         _rebel,
         ("rebel",),
         uses=("tools", "embedding"),
+        calls=_rebel_calls,
     ),
     StrategySpec(
         "react",
         "Thoughts and actions take turns: search, look up, finish.",
         _react,
         ("react",),
+        calls=_react_calls,
     ),
 )
 """By name; a new one is a function that puts it together, and an entry here."""

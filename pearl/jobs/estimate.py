@@ -1,0 +1,388 @@
+"""What a batch may take, before anything is sent: calls, tokens, money, time.
+
+Each question is run on the replies that the store keeps, up to the calls that nobody has made yet.
+What is kept costs nothing. Where it has the question's plan, the rest is that plan's; where it has
+none, a plan of usual length is counted. A strategy that asks as it finds is counted with the calls
+that a question may take at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pearl.answer import Session, planning_context
+from pearl.jobs.batch import Setup, answer_row
+from pearl.jobs.questions import Question, QuestionIndex, QuestionTask
+from pearl.lang.ast import Builtin, Literal, Plan, Solver, SubPlan, step_refs
+from pearl.lang.builtins import read_label
+from pearl.lang.graph import reads_document
+from pearl.lang.library import Library
+from pearl.lang.parser import parse
+from pearl.lang.text import counted
+from pearl.lang.values import as_text
+from pearl.models.base import Model, ModelError, Reply, Request, Usage
+from pearl.models.constraints import Mode
+from pearl.models.embeddings import TfIdf, choose_embedding
+from pearl.models.middleware.stack import Engine
+from pearl.models.routing import planner_of, readers_of
+from pearl.models.tokens import FREE, Prices, dollars
+from pearl.prompts.calls import Call, MapAnswer, WritePlan
+from pearl.prompts.render import render
+from pearl.runtime.calls import PROVE, Journal, calls_made
+from pearl.runtime.context import Context, fit_plan, size_of
+from pearl.store.history import mean_seconds, read_reply
+from pearl.strategies.pearl import direct_plan, narrowed, within_window
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine as Database
+
+STEPS = 2.94
+"""Calls that a plan makes where it is not written yet: the mean of GPT-4's 1,988 plans."""
+
+AROUND = 220
+"""Tokens of a step's prompt around the document, and of its arguments: as Pearl's own runs have."""
+
+SMALLEST_PREFIX = 1024
+"""Tokens below which endpoints keep no beginning of a prompt; they keep steps of 128."""
+
+SAID = 150
+"""Tokens of a step's reply."""
+
+PLANNED = 200
+"""Tokens of a plan."""
+
+PARALLEL = 32
+"""Calls at a time, where nobody says."""
+
+MAPPING = 2
+"""Calls that map an answer to an option, at most: where none is said to fit, it is asked again."""
+
+
+class Share(NamedTuple):
+    """What one question may take, or many together; tokens are those of calls that are to be made.
+
+    Args:
+        calls: to be made.
+        kept: that need no sending: their replies are in the store, or another question's call is
+            the same.
+        planned: of those to be made, the ones that write a plan.
+        read: tokens read.
+        cached: of them, those that an endpoint with a prefix cache keeps.
+        said: tokens written.
+        unforeseen: questions of which only is known how many calls they take at most.
+        refused: questions that end before anything is sent.
+    """
+
+    calls: float = 0.0
+    kept: int = 0
+    planned: int = 0
+    read: float = 0.0
+    cached: float = 0.0
+    said: float = 0.0
+    unforeseen: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a batch may take.
+
+    Args:
+        questions: how many.
+        documents: how many different ones.
+        strategy: how they are answered.
+        share: of all questions together.
+        planning: tokens of writing plans.
+        planner: the name of the model that writes them.
+        model: that of the one that reads.
+        prices: what models cost.
+        parallel: calls at a time.
+        mean: seconds that a call of the reader takes; None where the store has none.
+        looked_up: whether what is kept was taken off.
+        why: what the first question is told that ends before anything is sent; empty for none.
+    """
+
+    questions: int
+    documents: int
+    strategy: str
+    share: Share
+    planning: Usage
+    planner: str
+    model: str
+    prices: Prices
+    parallel: int
+    mean: float | None
+    looked_up: bool
+    why: str
+
+    @property
+    def reading(self) -> Usage | None:
+        """Tokens of all but planning; None where they depend on what is found."""
+        share = self.share
+        used = Usage(round(share.read), round(share.said), round(share.cached))
+        return None if share.unforeseen else used
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens of all calls; None where they depend on what is found."""
+        return self.planning + self.reading if self.reading else None
+
+    @property
+    def costs(self) -> tuple[int, int] | None:
+        """Millionths of a dollar, without a prefix cache and with one; None where not known."""
+        reading, planned = self.reading, self.share.planned
+        price = self.prices.get(self.model)
+        planning = self.prices.cost({self.planner: self.planning} if planned else {})
+        if reading is None or planning is None or (price is None and reading.total):
+            return None
+        each = (replace(reading, cached_tokens=0), reading)
+        without, kept = (planning + (price or FREE).cost(usage) for usage in each)
+        return without, kept
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it takes; None where that is not known."""
+        return None if self.mean is None else self.share.calls / self.parallel * self.mean
+
+    def table(self) -> Iterator[tuple[str, str]]:
+        """The estimate for a person, a line a fact."""
+        share, usage, costs = self.share, self.usage, self.costs
+        most = "at most" if share.unforeseen else "about"
+        yield "questions", f"{self.questions:,} on {counted(self.documents, 'document')}"
+        calls = f"{most} {round(share.calls):,}" if share.calls else "0"
+        if share.kept:
+            calls += f" to make, and {share.kept:,} kept, which cost nothing"
+        if share.unforeseen:
+            calls += f": how many {self.strategy} makes depends on what it finds"
+        if not self.looked_up:
+            calls += "; what is kept is not taken off, as tools or an embedding would be asked"
+        yield "calls", calls
+        if usage is None:
+            unknown = "not known: batch a few questions, and pearl runs show last has theirs"
+            yield "tokens", unknown
+            yield "cost", unknown
+        else:
+            yield (
+                "tokens",
+                f"about {usage.prompt_tokens:,} read, of which an endpoint with a prefix cache may "
+                f"keep {usage.cached_tokens:,}, and {usage.completion_tokens:,} written",
+            )
+            without = self.model if self.prices.get(self.model) is None else self.planner
+            yield (
+                "cost",
+                f"about {dollars(costs[0])}, with a prefix cache {dollars(costs[1])}"
+                if costs
+                else f"not known: no price for {without}; give one with --prices",
+            )
+        yield (
+            "time",
+            f"not known: no call of {self.model} is in the store yet"
+            if self.seconds is None
+            else f"{most} {self.seconds:,.0f} s with {self.parallel} calls at a time",
+        )
+
+    def as_object(self) -> dict[str, Any]:
+        """The same as JSON data; money in dollars, None where it is not known."""
+        share, costs = self.share, self.costs
+        unknown = dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens"))
+        return {
+            "questions": self.questions,
+            "plans_to_write": share.planned,
+            "refused": share.refused,
+            "documents": self.documents,
+            "calls": round(share.calls),
+            "at_most": share.unforeseen > 0,
+            "kept": share.kept if self.looked_up else None,
+            **(asdict(self.usage) if self.usage else unknown),
+            "model": self.model,
+            "planner": self.planner,
+            "cost": costs[0] / 1e6 if costs else None,
+            "cost_with_prefix_cache": costs[1] / 1e6 if costs else None,
+            "seconds": self.seconds,
+        }
+
+
+def estimate(
+    index: QuestionIndex,
+    setup: Setup,
+    model: Model,
+    prices: Prices,
+    store: Database | None = None,
+    constrain: Mode = "never",
+    parallel: int = PARALLEL,
+) -> Estimate:
+    """Estimate a batch. Nothing is sent, and no tool is asked.
+
+    Args:
+        index: its questions.
+        setup: how they are to be answered.
+        model: who is to answer, or the several who do.
+        prices: what models cost.
+        store: where replies are kept; None where there is none.
+        constrain: whether replies are to be held to grammars and schemas.
+        parallel: calls at a time.
+
+    Raises:
+        InputError: a document cannot be read, or the store.
+    """
+
+    async def kept(request: Request) -> Reply:
+        if store is not None and (reply := read_reply(store, request.key)):
+            return reply
+        raise ModelError("uncached", "No reply to this call is kept.")
+
+    prepared, context = setup.prepared, setup.context
+    embeds = "embedding" in prepared.spec.uses and not isinstance(choose_embedding(), TfIdf)
+    # Tools, and an endpoint that embeds, are asked while a question is answered.
+    looked_up = not (setup.tools or embeds)
+    planning = planning_context(model, context)
+    engine = Engine(kept, model, (), constrain=constrain)
+    session = Session(engine, Journal(), context, planning=planning)
+    share, why = asyncio.run(_count(index, setup, session if looked_up else None))
+    write = WritePlan("?", prepared.library, prepared.demonstrations)
+    write = narrowed(write, prepared.settings.shown)
+    writing = _tokens(within_window(write, planning, Journal()), planning)
+    reader = readers_of(model)[0].name
+    return Estimate(
+        len(index.places),
+        len({place.document for place in index.places}),
+        prepared.spec.name,
+        share,
+        Usage(share.planned * (writing + 30), share.planned * PLANNED),
+        planner_of(model).name,
+        reader,
+        prices,
+        parallel,
+        mean_seconds(store, reader) if store is not None else None,
+        looked_up,
+        why,
+    )
+
+
+async def _count(index: QuestionIndex, setup: Setup, session: Session | None) -> tuple[Share, str]:
+    """Count all questions.
+
+    Args:
+        index: them.
+        setup: how they are to be answered.
+        session: has the replies that are kept; None where none is to be looked up.
+
+    Returns:
+        What they may take, and what the first is told that ends before anything is sent.
+    """
+    shares, why = [Share()], ""
+    sent: set[str] = set()
+    read: set[str] = set()
+    for task in index.read(index.ids):
+        if session is None:
+            shares.append(Share(_most(setup, task.what.question), unforeseen=1))
+            continue
+        journal = Journal()
+        row = await answer_row(setup, task, replace(session, journal=journal))
+        share = _share(setup, task.what, row, journal, sent, task.group not in read)
+        shares.append(share)
+        if share.read:
+            read.add(task.group)
+        if share.refused and not why:
+            why = f"{task.id}: {row['error']['message']}"
+    return Share(*map(sum, zip(*shares, strict=True))), why
+
+
+def _most(setup: Setup, question: Question) -> int:
+    """Calls that a question may take, at most."""
+    return setup.prepared.calls + MAPPING * bool(question.options)
+
+
+def _share(
+    setup: Setup,
+    what: QuestionTask,
+    row: dict[str, Any],
+    journal: Journal,
+    sent: set[str],
+    fresh: bool,
+) -> Share:
+    """What a question may take, once it went as far as kept replies bring it.
+
+    Args:
+        setup: how it is to be answered.
+        what: it, and its document.
+        row: its row.
+        journal: with its calls, of which those fail that are to be made.
+        sent: the keys of calls that are to be made; these are added.
+        fresh: whether no other question has its document read.
+    """
+    question, context = what.question, setup.context
+    calls = [one for one in journal.entries if one.kind == "call"]
+    missing = {one.call_key for one in calls if one.status == "failed"}
+    done = calls_made(calls)
+    if not missing:
+        return Share(kept=len(done), refused=row["status"] == "failed" and not done)
+    if setup.prepared.spec.name != "pearl" and not question.plan:
+        return Share(max(1, _most(setup, question) - len(done)), len(done), unforeseen=1)
+    # What a model takes is asked once, and not for a question's sake.
+    proofs = {one.call_key for one in calls if one.path.startswith(f"{PROVE}/")}
+    missing -= proofs
+    again = len(missing & sent)
+    sent |= missing
+    library = (setup.plans if question.plan else None) or setup.prepared.library
+    # A plan that is not written yet has such steps, as far as a long document goes.
+    plan, times = parse(row["plan"] or "").plan, 1.0
+    if not row["plan"]:
+        direct = direct_plan(question.question)
+        plan, _ = fit_plan(direct, 0, what.document, library, context)
+        times = STEPS
+    steps, reads = (times * one for one in _calls(plan, library.with_declared(plan.declares)))
+    planned = not row["plan"] and not again
+    left = whole = steps + bool(question.options)
+    if row["plan"]:
+        answered = sum(not one.path.startswith("plan/") for one in done)
+        left = max(whole - answered, len(missing)) - again
+    part = min(1.0, left / whole)
+    size, passages = size_of(what.document, context.count), False
+    if context.limit and context.policy == "retrieve":
+        shown = min(size, max(0, context.room - AROUND))
+        passages, size = shown < size, shown
+    reads *= part
+    read, said = reads * size + part * steps * AROUND, part * steps * SAID
+    if question.options:
+        choosing = _tokens(MapAnswer(question.question, "", question.options), context)
+        read, said = read + choosing + SAID, said + 2
+    # Each document is read once in full; after that an endpoint may have its beginning ready.
+    cached = 0.0
+    if size >= SMALLEST_PREFIX and not passages:
+        cached = max(0.0, reads - fresh) * (size // 128 * 128)
+    return Share(left + planned, len(done) + again, int(planned), read, cached, said)
+
+
+def _calls(plan: Plan, library: Library) -> tuple[float, float]:
+    """How many calls a plan makes, and how many whole documents these read.
+
+    A list of which only a run knows the length counts as one item.
+    """
+    calls = reads = 0.0
+    lengths: dict[str, int] = {}
+    labels: set[str] = set()
+    for step in plan.steps:
+        action = library.get(step.action)
+        if step.action in ("PARTS", "GROUPS") and isinstance(step.args[1], Literal):
+            lengths[step.name] = int(as_text(step.args[1].value))
+            labels |= {step.name} if step.action == "PARTS" else set()
+            continue
+        mapped = next((ref.name for ref in step_refs(step) if ref.maps), "")
+        times = lengths.get(mapped, 1)
+        if action and isinstance(action.body, SubPlan):
+            within = _calls(action.body.plan, library)
+            calls, reads = calls + times * within[0], reads + times * within[1]
+        elif action is None or not isinstance(action.body, Builtin | Solver):
+            told = [read_label(as_text(arg.value)) for arg in step.args if isinstance(arg, Literal)]
+            calls += times
+            reads += reads_document(step) or mapped in labels
+            reads += sum(1 / part[1] for part in told if part)
+    return calls, reads
+
+
+def _tokens(call: Call, context: Context) -> int:
+    return sum(context.count(message["content"]) for message in render(call))
