@@ -454,6 +454,7 @@ def as_object(answer: Answer, document: Source) -> dict[str, Any]:
                 "text": quote.text,
                 "span": list(quote.span) if quote.span else None,
                 "line": document.position(quote.span.start)[0] if quote.span else None,
+                "page": document.page(quote.span.start) if quote.span else None,
                 "step": quote.step,
             }
             for quote in answer.evidence

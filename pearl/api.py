@@ -23,10 +23,11 @@ from pearl.answer import (
 )
 from pearl.lang.ast import Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
+from pearl.lang.documents import read_document
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import format_plan, print_plan
-from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.source import InputError, Source
 from pearl.lang.text import counted
 from pearl.lint.checker import DEFAULT, Selection
 from pearl.lint.checker import check as _check
@@ -275,7 +276,7 @@ def _document(document: str | Path | Source) -> Source:
         if not document.text.strip():
             raise InputError(f"{document.name} is empty: give a document with text in it.")
         return document
-    return read_source(str(document), "document")
+    return read_document(str(document))
 
 
 def _waited(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:

@@ -11,6 +11,7 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, choose, library_for, load, load_for, shared
 from pearl.cli.output import check_output, emit, emit_json
+from pearl.lang.documents import read_document
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, printable, printable_lines
 
@@ -42,7 +43,7 @@ def ask_command(document: str, question: str, given: Options) -> None:
         raise InputError("The question is empty: write it in quotes after the document.")
     library = library_for(given.strategy, given.libraries)
     model = choose(given.model, given.planner, given.reader)
-    source = read_source(document, "document")
+    source = read_document(document)
     if question == "-":
         question = read_source("-", "question").text
     work = partial(
@@ -139,7 +140,7 @@ def run_command(plan: str, document: str, given: Options) -> None:
     model = choose(given.reader or given.model)
     source = read_source(plan, "plan")
     library = load_for(source, given.libraries)
-    text = read_source(document, "document")
+    text = read_document(document)
     errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
     if errors:
         if not given.as_json:
@@ -193,9 +194,9 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     _title("Evidence")
     if found:
         for quote in found:
-            line, _ = document.position(quote.span.start if quote.span else 0)
+            place = document.citation(quote.span.start if quote.span else 0)
             text = printable(" ".join(quote.text.split()))
-            click.echo(f"{click.style(f'line {line}:', dim=True)} {text}")
+            click.echo(f"{click.style(f'{place}:', dim=True)} {text}")
     else:
         click.echo("None: no passage of the document is quoted for this answer.")
     missing = [quote for quote in answer.evidence if not quote.span]

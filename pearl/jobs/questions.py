@@ -16,6 +16,7 @@ from typing import Any
 
 from pearl.answer import check_options
 from pearl.jobs.workers import Task
+from pearl.lang.documents import read_document
 from pearl.lang.source import (
     NAMED,
     InputError,
@@ -23,7 +24,6 @@ from pearl.lang.source import (
     Source,
     read_row,
     read_rows,
-    read_source,
     row_id,
 )
 from pearl.lang.values import digest
@@ -155,7 +155,7 @@ class QuestionIndex:
         if question.text:
             return Source(f"document of {question.id}", question.text)
         path = _inside(question.document, self.folder)
-        return Source(question.document, read_source(str(path), "document").text)
+        return Source(question.document, read_document(str(path)).text)
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[QuestionTask]]:
         """Questions with their documents, read when they are drawn.
@@ -217,7 +217,7 @@ def read_index(
             if document not in problems:
                 problems[document] = ""
                 try:
-                    read_source(str(_inside(document, home)), "document")
+                    read_document(str(_inside(document, home)))
                 except InputError as error:
                     problems[document] = str(error)
             if problems[document]:

@@ -54,7 +54,7 @@ class Span(NamedTuple):
 
 NOWHERE = Span(0, 0)
 _LINE_END, _WORD = pattern("\n"), pattern(r"\S+")
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,15 @@ class Source:
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
+    def page(self, offset: int) -> int | None:
+        """The page of a character offset, counted from 1; None where no form feed ends one."""
+        return self.text.count("\f", 0, offset) + 1 if "\f" in self.text else None
+
+    def citation(self, offset: int) -> str:
+        """How a place is named for a person: its page where there are pages, else its line."""
+        page = self.page(offset)
+        return f"page {page}" if page else f"line {self.position(offset)[0]}"
+
     def place(self, span: Span) -> tuple[int, int, int, int]:
         """Line and column of a span's start and of its end, all counted from 1."""
         return (*self.position(span.start), *self.position(span.end))
@@ -140,11 +149,20 @@ def read_source(path: str, what: str = "file") -> Source:
     Raises:
         InputError: missing, a directory, unreadable, binary, not UTF-8, or empty.
     """
+    return decoded(path, read_bytes(path, what), what)
+
+
+def read_bytes(path: str, what: str) -> bytes:
+    """The bytes of a file, or of standard input, as `read_source` takes them.
+
+    Raises:
+        InputError: missing, a directory, or unreadable.
+    """
     if path != "-":
         with _readable(path, what):
-            return decoded(path, Path(path).read_bytes(), what)
+            return Path(path).read_bytes()
     try:
-        return decoded(path, sys.stdin.buffer.read(), what)
+        return sys.stdin.buffer.read()
     except (AttributeError, OSError, ValueError):
         # Python has no stream at all where the shell gave none.
         raise InputError(f"Standard input is closed: pipe the {what} in, or name a file.") from None
@@ -163,7 +181,7 @@ def read_lines(path: str, what: str) -> Iterator[tuple[str, bytes]]:
     with _readable(path, what), Path(path).open("rb") as file:
         blank = True
         for number, line in enumerate(file, 1):
-            if number == 1 and line.startswith(_UTF_16):
+            if number == 1 and line.startswith(UTF_16):
                 decoded(path, line, what)
             if line.strip():
                 blank = False
@@ -189,7 +207,7 @@ def _readable(path: str, what: str) -> Iterator[None]:
 
 
 _FORMS = {
-    b"%PDF-": "a PDF (pdftotext makes text of it)",
+    b"%PDF-": "a PDF",
     b"PK\x03\x04": "a Word, EPUB or other packed file",
     b"\xd0\xcf\x11\xe0": "a file of Microsoft Office",
     b"{\\rtf": "a file in rich text format",
@@ -209,7 +227,7 @@ def decoded(name: str, data: bytes, what: str) -> Source:
         InputError: binary, not UTF-8, or empty.
     """
     shown = "Standard input" if name == "-" else name
-    if data.startswith(_UTF_16):
+    if data.startswith(UTF_16):
         raise InputError(f"{shown} is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8.")
     for start, kind in _FORMS.items():
         if data.startswith(start):
@@ -221,7 +239,7 @@ def decoded(name: str, data: bytes, what: str) -> Source:
     except UnicodeDecodeError as error:
         raise InputError(
             f"{shown} is not UTF-8 (byte {error.start} is 0x{data[error.start]:02x}): "
-            f"convert it, for instance with iconv -f LATIN1 -t UTF-8."
+            f"convert it, for instance with iconv -f WINDOWS-1252 -t UTF-8."
         ) from None
     if not text.strip():
         raise InputError(f"{shown} is empty: give one with text in it.")

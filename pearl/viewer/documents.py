@@ -15,7 +15,8 @@ from typing import Any
 from pearl.evaluate.datasets import DATASETS
 from pearl.jobs.questions import parse_question, question_rows
 from pearl.lang.ast import Plan
-from pearl.lang.source import InputError, Source, Span, read_source
+from pearl.lang.documents import LARGEST, read_document
+from pearl.lang.source import InputError, Source, Span
 from pearl.lang.values import Value
 from pearl.runtime.evidence import Quote, evidence
 
@@ -76,8 +77,8 @@ def find_document(head: Mapping[str, Any], run: Mapping[str, Any], item: str, fo
     changed = ""
     for path in _paths(named, run, folder):
         # A store may name anything: what cannot be the document is not read at all. Four bytes
-        # hold any character, and three more the mark at the beginning.
-        source = read_limited(path, named.name, 4 * (named.size or 0) + 3)
+        # hold any character, and three more the mark at the beginning; a PDF has more.
+        source = read_limited(path, named.name, max(LARGEST, 4 * (named.size or 0) + 3))
         if source is not None and source.digest == named.digest:
             return Found(named, source)
         changed = changed or (str(path) if _is_file(path) else "")
@@ -129,7 +130,7 @@ def read_limited(path: Path, name: str, most: int) -> Source | None:
     try:
         if not _is_file(path) or path.stat().st_size > most:
             return None
-        return Source(name, read_source(str(path), "document").text)
+        return Source(name, read_document(str(path)).text)
     except (InputError, OSError, ValueError):
         return None
 
@@ -190,7 +191,7 @@ class Passage:
         number: counted from 1; the answer's own come first.
         text: the passage, on one line.
         span: where it stands; None where the document does not have it.
-        line: of the document, counted from 1; None likewise.
+        place: its page or line, as a person names it; empty likewise.
         steps: the steps whose outputs quote it.
         answers: whether the answer rests on it.
     """
@@ -198,7 +199,7 @@ class Passage:
     number: int
     text: str
     span: Span | None
-    line: int | None
+    place: str
     steps: tuple[str, ...]
     answers: bool
 
@@ -211,11 +212,13 @@ class Piece:
         text: its characters.
         starts: the numbers of the quotes that begin with it.
         kind: ``final`` where the answer rests on it, ``quoted`` where a step quotes it, else empty.
+        page: the page that it begins on, counted from 1.
     """
 
     text: str
     starts: tuple[int, ...] = ()
     kind: str = ""
+    page: int = 1
 
 
 def find_passages(
@@ -249,7 +252,7 @@ def find_passages(
             number,
             " ".join(quote.text.split()),
             quote.span,
-            text.position(quote.span.start)[0] if quote.span else None,
+            text.citation(quote.span.start) if quote.span else "",
             tuple(steps),
             answers,
         )
@@ -271,5 +274,5 @@ def cut(document: Source, quotes: Iterable[Passage]) -> list[Piece]:
         over = [quote for quote, span in placed if span.start <= start and end <= span.end]
         starts = tuple(quote.number for quote, span in placed if span.start == start)
         kind = "final" if any(quote.answers for quote in over) else "quoted" if over else ""
-        pieces.append(Piece(document.text[start:end], starts, kind))
+        pieces.append(Piece(document.text[start:end], starts, kind, document.page(start) or 1))
     return pieces

@@ -1,0 +1,268 @@
+"""Documents as people keep them: text, PDF, Word, EPUB and HTML, read as text.
+
+A form feed ends each page of a PDF. Whoever made a file is not trusted: it is converted in a
+process of its own, with a limit to its time and memory, that may reach no other machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pearl.lang.source import UTF_16, InputError, Source, decoded, read_bytes
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
+
+    from pypdfium2 import PdfTextPage
+
+LARGEST = 100_000_000
+"""Bytes of a file that is converted."""
+
+_SECONDS = 120
+_MEMORY = 4_000_000_000
+"""Bytes of the converter's process."""
+
+_PACKED = 400_000_000
+"""Bytes of all that is packed in a file."""
+
+_HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
+_FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork")
+
+
+def read_document(path: str, seconds: float = _SECONDS) -> Source:
+    """Read a document from a path, or from standard input when the path is ``-``.
+
+    Args:
+        path: a text, PDF, Word (.docx), EPUB or HTML file.
+        seconds: how long its conversion may take.
+
+    Raises:
+        InputError: it cannot be read, or has no text; or what converts it is not installed.
+    """
+    data = read_bytes(path, "document")
+    kind = _kind(path, data)
+    if kind is None:
+        if data.startswith(UTF_16):
+            data = data.decode("utf-16", "replace").encode("utf-8", "replace")
+        return decoded(path, data, "document")
+    name = "Standard input" if path == "-" else path
+    if not all(map(find_spec, kind.modules)):
+        raise InputError(f"{name} is {kind.title}: pip install 'pearl[documents]' to read it.")
+    if len(data) > LARGEST:
+        raise InputError(f"{name} has {len(data):,} bytes, and {LARGEST:,} are read: split it.")
+    home = str(Path(__file__).parents[2])
+    paths = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH"))))
+    try:
+        # -P: a module that lies beside the document is not what was installed.
+        done = subprocess.run(  # noqa: S603 - our own words
+            [sys.executable, "-P", "-m", __name__, kind.convert.__name__],
+            input=data,
+            capture_output=True,
+            timeout=seconds,
+            env={**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8:replace"},
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"{name} took longer than {seconds:g} seconds to read as {kind.title}: split it, or "
+            "save it as text."
+        ) from None
+    if done.returncode:
+        reason = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
+        raise InputError(
+            f"{name} cannot be read as {kind.title} ({reason or 'its reader crashed'}): save it "
+            "anew, or as text."
+        )
+    text = done.stdout.decode("utf-8")
+    if not text.strip():
+        scanned = ", only pictures: have their text recognised first, as ocrmypdf does"
+        raise InputError(f"{name} has no text{scanned if kind.convert is pdf else ''}.")
+    return Source(path, text)
+
+
+_Line = tuple[str, float, float]
+"""A line of a page, and the left and lower edge of its first character in points."""
+
+
+def pdf(data: bytes) -> str:
+    """The text of a PDF's pages, each with a form feed after it, paragraphs with a blank line."""
+    from pypdfium2 import PdfDocument
+
+    with PdfDocument(data) as document:
+        lines = [_lines(page.get_textpage()) for page in document]
+    drops = sorted(one[2] - other[2] for page in lines for one, other in pairwise(page))
+    drops = [drop for drop in drops if drop > 1]
+    # Where every speaker has a paragraph, most lines stand apart.
+    usual = drops[len(drops) // 5] if drops else 0
+    pages = [_paragraphs(page, usual) for page in lines]
+    # A paragraph goes on over the page's end where the next page begins in lower case.
+    ends = ("\n\f" if after[:1].islower() else "\n\n\f" for after in (*pages[1:], ""))
+    return "".join(map("".join, zip(pages, ends, strict=True))) if any(pages) else ""
+
+
+def _lines(page: PdfTextPage) -> list[_Line]:
+    lines: list[_Line] = []
+    at = 0
+    for line in page.get_text_range().split("\r\n"):
+        if text := line.strip():
+            left, bottom, _, _ = page.get_charbox(at + line.index(text[0]), loose=True)
+            # So is a hyphen at a line's end.
+            lines.append((text.replace("\ufffe", "").replace("\f", " "), left, bottom))
+        at += len(line) + 2
+    return lines
+
+
+def _paragraphs(lines: Sequence[_Line], usual: float) -> str:
+    """The text of a page's lines: those that stand apart, or jut in, begin a paragraph.
+
+    Args:
+        lines: in the order in which they are read.
+        usual: how far a line of a paragraph stands below the one before, in points.
+    """
+    text = lines[0][0] if lines else ""
+    for (_, left, bottom), (line, start, below) in pairwise(lines):
+        drop = bottom - below
+        if abs(drop) <= 1:
+            text += "\t"  # Cells of a row.
+        elif drop < 0:
+            text += "\n" if line[0].islower() else "\n\n"  # Another column.
+        else:
+            text += "\n\n" if drop > 1.3 * usual or start > left + usual / 2 else "\n"
+        text += line
+    return text
+
+
+def docx(data: bytes) -> str:
+    """The text of a Word file, as Markdown without its pictures."""
+    import mammoth
+    from mammoth.images import img_element
+
+    found = mammoth.convert_to_html(_unpacked(data).fp, convert_image=img_element(lambda image: {}))
+    return _markdown(found.value)
+
+
+def epub(data: bytes) -> str:
+    """The text of an EPUB's chapters in the order of its spine, as Markdown."""
+    from posixpath import dirname, join, normpath
+    from urllib.parse import unquote
+
+    from bs4 import BeautifulSoup
+
+    def tags(file: str, name: str) -> list[dict[str, str]]:
+        # No parser of XML: there are no entities to expand.
+        soup = BeautifulSoup(_declared(book.read(file)), "html.parser")
+        found = soup.find_all(re.compile(rf"(?:\w+:)?{name}$"))
+        return [{key: str(value) for key, value in tag.attrs.items()} for tag in found]
+
+    with _unpacked(data) as book:
+        package = tags("META-INF/container.xml", "rootfile")[0]["full-path"]
+        files = {item["id"]: unquote(item["href"]) for item in tags(package, "item")}
+        spine = [files[one["idref"]] for one in tags(package, "itemref")]
+        chapters = [normpath(join(dirname(package), file)) for file in spine]
+        return "\n\n".join(_markdown(_declared(book.read(file))) for file in chapters)
+
+
+def html(data: bytes) -> str:
+    """The text of an HTML page, as Markdown without links and pictures."""
+    return _markdown(_declared(data))
+
+
+def _declared(data: bytes) -> str:
+    """A page's characters, in the encoding that it declares, else in UTF-8."""
+    from bs4.dammit import EncodingDetector
+
+    named = EncodingDetector.find_declared_encoding(data, is_html=True) or "utf-8"
+    # Browsers read what is declared as Latin-1 so.
+    encoding = "cp1252" if named.lower() in ("iso-8859-1", "latin1", "latin-1") else named
+    return data.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding)
+
+
+def _markdown(page: str) -> str:
+    from bs4 import BeautifulSoup
+    from markdownify import MarkdownConverter
+
+    soup = BeautifulSoup(re.sub(r"<\?[^>]*>", "", page), "html.parser")
+    for tag in soup(["script", "style", "title", "head", "template"]):
+        tag.decompose()
+    plain = ["a", "img", "b", "strong", "i", "em", "code", "sup", "sub", "del", "s"]
+    text: str = MarkdownConverter(
+        heading_style="ATX", strip=plain, table_infer_header=True, escape_misc=False,
+        escape_asterisks=False, escape_underscores=False,
+    ).convert_soup(soup)  # fmt: skip
+    return re.sub(r"\n{3,}", "\n\n", text.replace("\f", " ")).strip()
+
+
+def _unpacked(data: bytes) -> ZipFile:
+    from zipfile import ZipFile
+
+    packed = ZipFile(BytesIO(data))
+    if sum(one.file_size for one in packed.infolist()) > _PACKED:
+        raise ValueError("too much is packed in it")
+    return packed
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of file that is converted: what it is, by what function, and what that imports."""
+
+    title: str
+    convert: Callable[[bytes], str]
+    modules: tuple[str, ...]
+
+
+_KINDS = {
+    one.convert.__name__: one
+    for one in (
+        _Kind("a PDF", pdf, ("pypdfium2",)),
+        _Kind("a Word file", docx, ("mammoth", "markdownify")),
+        _Kind("an EPUB", epub, ("markdownify",)),
+        _Kind("a page of HTML", html, ("markdownify",)),
+    )
+}
+
+
+def _kind(path: str, data: bytes) -> _Kind | None:
+    """What a file is, by its content; None for text, and for what is not read."""
+    if data.startswith(b"%PDF-"):
+        return _KINDS["pdf"]
+    if data.startswith(b"PK\x03\x04"):
+        # The names of what is packed stand at the end.
+        if b"META-INF/container.xml" in data:
+            return _KINDS["epub"]
+        return _KINDS["docx"] if b"word/document.xml" in data else None
+    page = path.lower().endswith((".html", ".htm", ".xhtml")) or _HTML.match(data[:2000])
+    return _KINDS["html"] if page else None
+
+
+def _refuse(event: str, _: object) -> None:
+    if event.startswith(_FORBIDDEN):
+        raise PermissionError(f"a document asked for {event}")
+
+
+def _main(kind: str) -> None:
+    """Convert standard input to standard output, within limits."""
+    try:
+        import resource
+    except ImportError:
+        pass  # There is none on Windows.
+    else:
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    sys.addaudithook(_refuse)
+    try:
+        text = _KINDS[kind].convert(sys.stdin.buffer.read())
+    except (Exception, RecursionError) as error:  # noqa: BLE001 - whatever a converter raises
+        sys.exit(" ".join(str(error).split()) or type(error).__name__)
+    sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1])

@@ -1,0 +1,254 @@
+"""A user's own documents: PDF with its pages, Word, EPUB and HTML; and what cannot be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import pytest
+from aiohttp import web
+
+from pearl.lang import documents
+from pearl.lang.documents import read_document
+from pearl.lang.source import InputError
+from tests.server import Loopback
+from tests.shell import call, one_line
+
+pytest_plugins = ["tests.browser"]
+
+for module in ("pypdfium2", "mammoth", "markdownify"):
+    pytest.importorskip(module, reason="pearl[documents] is not installed")
+
+QUESTION = "Why does Mara leave the lighthouse?"
+LEASE = "The deposit is 1,900 pounds."
+
+
+def pdf_of(pages: Sequence[Sequence[str]]) -> bytes:
+    """A PDF with so many lines a page; an empty line leaves a gap."""
+    font = b"<</Type/Font/Subtype/Type1/BaseFont/Times-Roman/Encoding/WinAnsiEncoding>>"
+    bodies = [b"<</Type/Catalog/Pages 2 0 R>>", b"", font]
+    for lines in pages:
+        shown = b"".join(
+            b"(" + line.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
+            .encode("cp1252") + b")Tj T*\n" for line in lines
+        )  # fmt: skip
+        drawn = b"BT /F 11 Tf 13 TL 60 780 Td\n" + shown + b"ET"
+        bodies.append(
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<</Font<</F 3 0 R>>>>"
+            b"/Contents %d 0 R>>" % (len(bodies) + 2)
+        )
+        bodies.append(b"<</Length %d>>stream\n%b\nendstream" % (len(drawn), drawn))
+    kids = b" ".join(b"%d 0 R" % number for number in range(4, len(bodies) + 1, 2))
+    bodies[1] = b"<</Type/Pages/Kids[%b]/Count %d>>" % (kids, len(pages))
+    out, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(bodies, 1):
+        places.append(len(out))
+        out += b"%d 0 obj%b endobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    size = len(bodies) + 1
+    return out + (
+        b"xref\n0 %d\n0000000000 65535 f \n%btrailer<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF"
+        % (size, table, size, len(out))
+    )
+
+
+def packed(files: dict[str, str]) -> bytes:
+    out = BytesIO()
+    with ZipFile(out, "w", ZIP_DEFLATED) as file:
+        for name, text in files.items():
+            file.writestr(name, text)
+    return out.getvalue()
+
+
+def docx_of(body: str, *, relations: str = "", before: str = "") -> bytes:
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+    main = f'<Relationship Id="r1" Type="{office}/officeDocument" Target="word/document.xml"/>'
+    word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    return packed(
+        {
+            "_rels/.rels": f"{package}{main}</Relationships>",
+            "word/_rels/document.xml.rels": f"{package}{relations}</Relationships>",
+            "word/document.xml": f'{before}<w:document xmlns:w="{word}" xmlns:r="{office}">'
+            f"<w:body>{body}</w:body></w:document>",
+        }
+    )
+
+
+def paragraph(text: str, style: str = "") -> str:
+    style = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    return f"<w:p>{style}<w:r><w:rPr><w:b/></w:rPr><w:t>{text}</w:t></w:r></w:p>"
+
+
+ROW = "".join(f"<w:tc>{paragraph(text)}</w:tc>" for text in ("Rent", "950"))
+WORD = docx_of(
+    f"{paragraph('Lease', 'Heading1')}{paragraph(LEASE)}<w:tbl><w:tr>{ROW}</w:tr></w:tbl>"
+)
+EPUB = {
+    "mimetype": "application/epub+zip",
+    "META-INF/container.xml": '<container><rootfile full-path="O/p.opf"/></container>',
+    "O/p.opf": '<o:package><manifest><item id="b" href="b%20b.xhtml"/><item id="a" '
+    'href="../a.xhtml"/></manifest><spine><itemref idref="a"/><o:itemref idref="b"/></spine>',
+    "a.xhtml": "<html><head><title>T</title></head><body><h1>One</h1><p>Mara left.</p></body>",
+    "O/b b.xhtml": "<?xml version='1.0' encoding='latin1'?><html><p>Tom stayed.</p></html>",
+}
+PAGE = f"<!-- saved --><HTML><head><style>p{{}}</style></head><h1>Lease</h1><p>{LEASE}</p>"
+ENTITIES = "".join(f"<!ENTITY a{n + 1} '{f'&a{n};' * 100}'>" for n in range(7))
+DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENTITIES}]>"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "text"),
+    [
+        ("a.docx", WORD, f"# Lease\n\n{LEASE}\n\n| Rent | 950 |\n| --- | --- |"),
+        ("a.epub", packed(EPUB), "# One\n\nMara left.\n\nTom stayed."),
+        ("page", PAGE.encode(), f"# Lease\n\n{LEASE}"),
+        ("a.htm", b"<meta charset=latin1><p>Caf\xe9 \x80<script>x()</script>", "Café €"),
+        ("a.md", f"# Lease\n\n**{LEASE}**".encode(), f"# Lease\n\n**{LEASE}**"),
+        ("a.txt", LEASE.encode("utf-16"), LEASE),
+    ],
+    ids=("word", "epub", "html", "latin", "markdown", "utf-16"),
+)
+def test_a_document_is_read_as_text(name: str, data: bytes, text: str):
+    Path(name).write_bytes(data)
+    assert read_document(name).text == text
+
+
+def test_lines_of_a_pdf_become_paragraphs_over_pages_too():
+    first = ["A paragraph that has", "three lines, of which the", "last goes mainte-", "nance."]
+    pages = [[*first, "", "Another (para\\graph) runs", "over the"], [], ["page’s end."]]
+    Path("made.pdf").write_bytes(pdf_of(pages))
+    assert read_document("made.pdf").text.replace("\n\n", "¶").replace("\n", " ") == (
+        "A paragraph that has three lines, of which the last goes maintenance.¶"
+        "Another (para\\graph) runs over the¶\f \fpage’s end.¶\f"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("scan.pdf", pdf_of([[], []]), "scan.pdf has no text, only pictures: have their text"),
+        ("cut.pdf", pdf_of([["x"]])[:90], "cut.pdf cannot be read as a PDF (Failed to load"),
+        ("cut.docx", WORD[:-99], "cut.docx cannot be read as a Word file (File is not a zip file)"),
+        ("laughs.docx", docx_of("&a7;", before=DOCTYPE), "laughs.docx cannot be read as a Word"),
+        ("file.docx", docx_of(paragraph("&file;"), before=DOCTYPE), "file.docx "),
+        ("deep.html", b"<html>" + b"<b>" * 9_000, "deep.html cannot be read as a page of HTML"),
+        (
+            "bare.epub",
+            packed({"META-INF/container.xml": ""}),
+            "bare.epub cannot be read as an EPUB",
+        ),
+        ("no.html", b"<html><p>caf\xe9", "no.html cannot be read as a page of HTML ('utf-8' codec"),
+        ("plain.txt", b"caf\xe9", "iconv -f WINDOWS-1252 -t UTF-8"),
+    ],
+    ids=lambda one: one if isinstance(one, str) and "." in one[:9] else "",
+)
+def test_what_cannot_be_read_is_said_in_a_line(name: str, data: bytes, told: str):
+    Path("secret.txt").write_text("the secret", encoding="utf-8")
+    Path(name).write_bytes(data)
+    line = one_line(call("ask", name, "Why?"), 2)
+    assert told in line
+    assert "the secret" not in line
+
+
+def test_no_file_is_read_for_longer_or_larger_than_the_limits(monkeypatch: pytest.MonkeyPatch):
+    Path("a.docx").write_bytes(WORD)
+    with pytest.raises(InputError, match=r"a\.docx took longer than 0 seconds to read as a Word"):
+        read_document("a.docx", seconds=0)
+    monkeypatch.setattr(documents, "LARGEST", 10)
+    with pytest.raises(InputError, match=r"a\.docx has [\d,]+ bytes, and 10 are read: split it"):
+        read_document("a.docx")
+    monkeypatch.setattr(documents, "_PACKED", 10)
+    for convert in (documents.docx, documents.epub):
+        with pytest.raises(ValueError, match="too much is packed in it"):
+            convert(WORD)
+
+
+def test_where_nothing_converts_a_file_the_message_names_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    Path("a.docx").write_bytes(WORD)
+    monkeypatch.setattr(documents, "find_spec", lambda _: None)
+    told = "a.docx is a Word file: pip install 'pearl[documents]' to read it."
+    assert told in one_line(call("ask", "a.docx", "Why?"), 2)
+
+
+class Elsewhere(Loopback):
+    """A server that counts who comes."""
+
+    def routes(self, app: web.Application) -> None:
+        self.visits = 0
+
+        async def visited(_: web.Request) -> web.Response:
+            self.visits += 1
+            return web.Response()
+
+        app.router.add_route("*", "/{rest:.*}", visited)
+
+
+def test_no_document_reaches_another_machine():
+    with Elsewhere() as server:
+        picture = (
+            '<w:p><w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml">'
+            '<v:imagedata r:id="p"/></v:shape></w:pict></w:r></w:p>'
+        )
+        image = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/image"
+        related = (
+            f'<Relationship Id="p" Type="{image}" TargetMode="External" Target="{server.url}/p"/>'
+        )
+        head = f"<!DOCTYPE html SYSTEM '{server.url}/d'><link rel=stylesheet href='{server.url}/s'>"
+        Path("a.docx").write_bytes(docx_of(paragraph(LEASE) + picture, relations=related))
+        Path("a.html").write_text(f"{head}<img src='{server.url}/i'><p>{LEASE}", encoding="utf-8")
+        assert read_document("a.docx").text == read_document("a.html").text == LEASE
+        assert server.visits == 0
+        with pytest.raises(PermissionError, match="a document asked for socket"):
+            documents._refuse("socket.connect", ())
+
+
+@pytest.fixture
+def thirty_pages(examples: Path) -> Path:
+    """The example documents as a PDF of thirty pages."""
+    names = ("harbour", "lighthouse", "timekeeping")
+    text = "\n\n".join((examples / f"{name}.txt").read_text(encoding="utf-8") for name in names)
+    lines = [line for one in text.split("\n\n") for line in (*wrap(" ".join(one.split()), 95), "")]
+    size = -(-len(lines) // 30)
+    path = Path("book.pdf")
+    path.write_bytes(pdf_of([lines[at : at + size] for at in range(0, len(lines), size)]))
+    return path
+
+
+def test_evidence_of_a_pdf_says_the_page(
+    thirty_pages: Path, in_chromium: Callable[[Callable[[Any], None]], None]
+):
+    source = read_document(str(thirty_pages))
+    pages = source.text.split("\f")
+    assert len(pages) == 31
+    quotes = call("ask", thirty_pages, QUESTION, "--json").json["evidence"]
+    assert len({quote["page"] for quote in quotes}) > 1
+    for quote in quotes:
+        assert " ".join(quote["text"].split()) in " ".join(pages[quote["page"] - 1].split())
+    asked = call("ask", "-", QUESTION, stdin=thirty_pages.read_bytes())
+    assert f"page {quotes[0]['page']}: {' '.join(quotes[0]['text'].split())}" in asked.out
+    row = {"id": "a", "question": QUESTION, "document": thirty_pages.name}
+    Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    assert call("estimate", "q.jsonl").code == call("batch", "q.jsonl", "-o", "a.jsonl").code == 0
+    assert json.loads(Path("a.jsonl").read_text(encoding="utf-8"))["evidence"] == quotes
+    assert call("runs", "show", "last/a", "--html", "run.html").code == 0
+
+    def look(browser: Any) -> None:
+        page = browser.new_page()
+        page.goto(Path("run.html").absolute().as_uri())
+        shown = page.locator(".document .page").all_inner_texts()
+        assert shown == [f"page {number}" for number in range(1, 31)]
+        link = page.locator(".quotes .where a").first
+        assert link.inner_text().startswith(f"page {quotes[0]['page']}")
+        link.click()
+        assert page.locator(".back:target").is_visible()
+        page.close()
+
+    in_chromium(look)
