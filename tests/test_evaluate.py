@@ -36,6 +36,7 @@ from pearl.evaluate.datasets.multihop import Fact as DatasetFact
 from pearl.evaluate.datasets.multihop import MultiHop, compose
 from pearl.evaluate.job import (
     REASONING,
+    Sample,
     Trial,
     Trials,
     evaluation_job,
@@ -713,9 +714,8 @@ def test_a_right_answer_scores_whichever_method_gives_it(name: str):
 
     for method in METHODS:
         try:
-            evaluation_job(
-                dataset, "-", "all", [example], [method.name], shared, UNLIMITED, model=model
-            )
+            sample = Sample(dataset, "-", "all", [example])
+            evaluation_job(sample, [method.name], shared, UNLIMITED, model=model)
         except InputError as error:
             refused.add(str(error).partition(" ")[0])
             continue

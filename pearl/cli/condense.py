@@ -79,24 +79,11 @@ def condense_command(
         raise InputError(f"{source.name} holds no action: write lines such as NAME(CTX, X) : …")
     beside = load_library(*(seeds or ("core",))).actions
     in_terminal = on_terminal() and sys.stdin.isatty() and not given.as_json
-    review_file = f"{output}.review" if review and not in_terminal else ""
-    if review_file and output in ("", "-"):
-        raise InputError("--review writes a file beside the library: name that with -o FILE.")
-    if review_file and Path(review_file).exists():
-        raise InputError(
-            f"{review_file} is there already: take it with --accept {review_file}, or move it."
-        )
+    review_file = _review_file(output) if review and not in_terminal else ""
     unread = Report(source, check_library(source, Selection(select=("PRL1",))))
     if unread.diagnostics and not given.as_json:
         click.echo(terminal.render([unread]), err=True)
-    asked: Model | None = None
-    if not accept and rounds != 0:
-        from pearl.models.base import choose_model
-
-        asked = choose_model(given.model)
-        if rounds is None and asked.name == "offline":
-            # The embedded reader merges by likeness, which is done without asking it.
-            asked = None
+    asked = None if accept or rounds == 0 else _asked(given.model, rounds)
     run = ""
     if accept:
         result = read_review(read_source(accept, "review"), actions, beside)
@@ -107,9 +94,7 @@ def condense_command(
         head = {"library": source.name, "digest": source.digest, "target": target, "rounds": rounds,
                 "model": asked.name}  # fmt: skip
         work = partial(condense_with, actions, target, rounds=rounds, seeds=beside)
-        result, run = _in_session(
-            work, asked, head, given.store, cache=not given.no_cache, quiet=given.as_json
-        )
+        result, run = _in_session(work, asked, head, given)
     else:
         result = condense(actions, target, seeds=beside)
     if review and in_terminal:
@@ -131,6 +116,29 @@ def condense_command(
     raise click.exceptions.Exit(1 if unread.diagnostics or missed else 0)
 
 
+def _review_file(output: str) -> str:
+    """The file of merges to be judged, beside the library's.
+
+    Raises:
+        InputError: no file is named for the library, or that one is there.
+    """
+    if output in ("", "-"):
+        raise InputError("--review writes a file beside the library: name that with -o FILE.")
+    name = f"{output}.review"
+    if Path(name).exists():
+        raise InputError(f"{name} is there already: take it with --accept {name}, or move it.")
+    return name
+
+
+def _asked(name: str, rounds: int | None) -> Model | None:
+    """The model that condenses; None for the embedded reader where nobody said how often, as it
+    merges by likeness, which is done without asking it."""
+    from pearl.models.base import choose_model
+
+    model = choose_model(name)
+    return None if rounds is None and model.name == "offline" else model
+
+
 def _lines(unread: Report) -> tuple[int, int]:
     """How many lines of a library say something, and how many of those cannot be read."""
     source = unread.source
@@ -142,10 +150,7 @@ def _in_session(
     work: Callable[..., Awaitable[Condensed]],
     model: Model,
     head: dict[str, Any],
-    store: str,
-    *,
-    cache: bool,
-    quiet: bool,
+    given: Options,
 ) -> tuple[Condensed, str]:
     """The library that a model leads to, and the name of the run.
 
@@ -153,9 +158,7 @@ def _in_session(
         work: `condense_with`, given all but the caller and its ``context``.
         model: who is asked.
         head: what is run on what.
-        store: as a person named it.
-        cache: whether replies of other runs count.
-        quiet: whether to show nothing on the way.
+        given: the options.
     """
     from pearl.answer import context_for, open_session
     from pearl.cli.output import progress, settle
@@ -170,10 +173,10 @@ def _in_session(
             names.append(name)
             began(name)
 
-        with progress(quiet=quiet) as watch:
-            async with open_session(
-                model, head, "condense", address(store), context=context, cache=cache, began=started
-            ) as session:
+        place, cache = address(given.store), not given.no_cache
+        how: dict[str, Any] = {"context": context, "cache": cache, "began": started}
+        with progress(quiet=given.as_json) as watch:
+            async with open_session(model, head, "condense", place, **how) as session:
                 engine = session.engine
                 ask = Caller(engine.ask, engine.identity, session.journal, watch)
                 return await work(ask, context=context)

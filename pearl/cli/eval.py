@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,11 @@ from pearl.lang.text import counted
 
 if TYPE_CHECKING:
     from pearl.evaluate.context import Demonstrations, EvaluationContext
+    from pearl.evaluate.job import Sample
+    from pearl.evaluate.results import Evaluation
     from pearl.jobs.job import Job, JobSettings
     from pearl.jobs.workers import JobProgress
+    from pearl.lang.library import Library
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -107,95 +110,123 @@ def eval_command(
     Questions without an answer count as wrong. Demonstrations of questions that are evaluated are
     not shown to the planner. The same command goes on where it stopped.
     """
-    from pearl.answer import context_for
-    from pearl.evaluate.context import make_context, without_evaluated
     from pearl.evaluate.datasets import choose_examples, find_dataset
-    from pearl.evaluate.job import evaluation_job, load_run
+    from pearl.evaluate.job import Sample, load_run
     from pearl.evaluate.methods.strategies import with_sizes
-    from pearl.evaluate.report import means_of, summarise
+    from pearl.evaluate.report import summarise
     from pearl.evaluate.results import side_by_side, write_lines
-    from pearl.jobs.job import spent_in
-    from pearl.models.routing import with_library
     from pearl.report.document import as_object
-    from pearl.strategies.pearl import shipped_folder
 
     chosen = find_dataset(dataset)
     if not data:
         raise InputError(f"{chosen.title}: name the file with --data ({chosen.where}).")
     library = load(given.libraries or chosen.libraries)
-    names, sizes, changes = with_sizes(methods or chosen.methods, sizes, library)
+    names, sizes, notes = with_sizes(methods or chosen.methods, sizes, library)
     splits = ",".join(split)
-    taken = (limit or 0, documents, sample or 0, seed)
-    examples = choose_examples(chosen, data, splits, *taken)
+    examples = choose_examples(chosen, data, splits, limit or 0, documents, sample or 0, seed)
     home = Path(documents or Path(data).parent)
     check_output(output, *{str(home / one.document.name) for one in examples})
-    shipped = shipped_folder(given.libraries, chosen.demonstrations)
     if len(given.sets) > 1 and len(given.compared) > 1:
         raise InputError("Several models and several --demos: compare one or the other.")
-    drawn = [
-        "The questions were drawn at random, of each split and category its share, with the seed "
-        f"{seed}."
-    ]
-    drawn = drawn if sample else []
-    jobs: list[Job] = []
-    settings: list[JobSettings] = []
-    for folder in given.sets or ("",):
-        shown = without_evaluated(_demonstrations(folder, shipped, names), examples)
-        # A library or plans that somebody names, or that the data set has, are for every method.
-        own = bool(given.libraries or folder or chosen.libraries)
-        open_domain = None if own else _demonstrations("", "open_domain", ())
-        stepwise = without_evaluated(open_domain, examples) if open_domain else None
-        made = make_context(library, shown, sizes, stepwise=stepwise)
-        shared = equipped(made, given)
-        libraries_used = [setup.library for setup in shared.setups.values()]
-        for model in given.compared or ("",):
-            each = job_settings(given, model)
-            each = replace(each, model=with_library(each.model, libraries_used))
-            notes = _notes(shown, stepwise, shared, names, each.model.notice)
-            job = evaluation_job(
-                chosen,
-                data,
-                splits,
-                examples,
-                names,
-                shared,
-                context_for(each.model, given.context, given.window),
-                model=each.model,
-                reasoning=reasoning,
-                notes=[*notes, *changes, *drawn],
-                prompt_set=folder if len(given.sets) > 1 else "",
-            )
-            jobs.append(job)
-            settings.append(each)
-    # A run a model or a set, each as it is when evaluated alone; the budget is one.
-    done: list[JobProgress] = []
-    for job, each in zip(jobs, settings, strict=True):
-        limits = each.limits
-        for earlier, other in zip(done, settings, strict=False):
-            limits = limits.less(spent_in(earlier.run, other), each.prices)
-        done.append(do(job, replace(each, limits=limits), quiet=given.as_json))
-    evaluations = [load_run(one.run, settings[0].store, settings[0].prices) for one in done]
+    if sample:
+        drawn = "drawn at random, of each split and category its share, with the seed"
+        notes = (*notes, f"The questions were {drawn} {seed}.")
+    asked = Sample(chosen, data, splits, examples)
+    jobs = list(_jobs(asked, library, names, sizes, notes, given, reasoning=reasoning))
+    done = _do_all(jobs, quiet=given.as_json)
+    _, settings = jobs[0]
+    evaluations = [load_run(one.run, settings.store, settings.prices) for one in done]
     evaluation = side_by_side(evaluations)
     if output:
         write(output, "".join(write_lines(evaluation)))
-    runs = " ".join(one.run for one in done)
     if given.as_json:
-        told = []
-        for one, came in zip(done, evaluations, strict=True):
-            facts = one.as_object()
-            facts = {"trials": facts.pop("questions"), **facts, "model": one.model}
-            # What the run says of itself is never written over by a measure of the same name.
-            means = {name: mean for name, mean in means_of(came).items() if name not in facts}
-            told.append({**facts, **means})
+        told = list(map(_came_to, done, evaluations))
         first = told[0] if len(told) == 1 else {"models": told}
         emit_json({**first, "report": as_object(summarise(evaluation))})
     else:
         from pearl.cli.report import show
 
         show(summarise(evaluation), "terminal", "", as_json=False)
+        runs = " ".join(one.run for one in done)
         click.echo(click.style(f"\npearl report {runs}", dim=True))
     for progress in done:
         complain(progress, f"pearl runs show {progress.run}", "trial")
+
+
+def _jobs(
+    sample: Sample,
+    library: Library,
+    methods: tuple[str, ...],
+    sizes: tuple[int, ...],
+    notes: Sequence[str],
+    given: Options,
+    *,
+    reasoning: bool,
+) -> Iterator[tuple[Job, JobSettings]]:
+    """A job for each model, or for each set of demonstrations, as it is when evaluated alone.
+
+    Args:
+        sample: the questions.
+        library: the actions of plans.
+        methods: names.
+        sizes: to which the library is condensed, too.
+        notes: what a reader must know of the questions and the methods.
+        given: the options.
+        reasoning: whether questions are labelled.
+    """
+    from pearl.answer import context_for
+    from pearl.evaluate.context import make_context, without_evaluated
+    from pearl.evaluate.job import evaluation_job
+    from pearl.models.routing import with_library
+    from pearl.strategies.pearl import shipped_folder
+
+    dataset, examples = sample.dataset, sample.examples
+    shipped = shipped_folder(given.libraries, dataset.demonstrations)
+    for folder in given.sets or ("",):
+        shown = without_evaluated(_demonstrations(folder, shipped, methods), examples)
+        # A library or plans that somebody names, or that the data set has, are for every method.
+        own = bool(given.libraries or folder or dataset.libraries)
+        open_domain = None if own else _demonstrations("", "open_domain", ())
+        stepwise = without_evaluated(open_domain, examples) if open_domain else None
+        shared = equipped(make_context(library, shown, sizes, stepwise=stepwise), given)
+        used = [setup.library for setup in shared.setups.values()]
+        for name in given.compared or ("",):
+            settings = job_settings(given, name)
+            model = with_library(settings.model, used)
+            job = evaluation_job(
+                sample,
+                methods,
+                shared,
+                context_for(model, given.context, given.window),
+                model=model,
+                reasoning=reasoning,
+                notes=[*_notes(shown, stepwise, shared, methods, model.notice), *notes],
+                prompt_set=folder if len(given.sets) > 1 else "",
+            )
+            yield job, replace(settings, model=model)
+
+
+def _do_all(jobs: Sequence[tuple[Job, JobSettings]], *, quiet: bool) -> list[JobProgress]:
+    """Do jobs one after another, with one budget for all."""
+    from pearl.jobs.job import spent_in
+
+    done: list[JobProgress] = []
+    for job, settings in jobs:
+        limits = settings.limits
+        for earlier, (_, other) in zip(done, jobs, strict=False):
+            limits = limits.less(spent_in(earlier.run, other), settings.prices)
+        done.append(do(job, replace(settings, limits=limits), quiet=quiet))
+    return done
+
+
+def _came_to(done: JobProgress, evaluation: Evaluation) -> dict[str, Any]:
+    """A run, and the means of its measures, as JSON data."""
+    from pearl.evaluate.report import means_of
+
+    facts = done.as_object()
+    facts = {"trials": facts.pop("questions"), **facts, "model": done.model}
+    # What the run says of itself is never written over by a measure of the same name.
+    return {**facts, **means_of(evaluation), **facts}
 
 
 def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:

@@ -94,53 +94,26 @@ async def search(
     One that has no answer, or whose agents find nothing, is given up; a filter that keeps nothing
     is not. Either ends with its budget, whatever is proposed.
     """
-    tried = calls = 0
+    walk = _Walk(question, agents, scorer, budget)
+    return await (_greedy if mode == "greedy" else _best_first)(walk)
 
-    def ask(agent: str, question: str) -> Value | None:
-        nonlocal calls
-        if calls >= budget.calls:
-            raise _SpentError
-        calls += 1
-        return agents.ask(agent, question)
 
-    async def propose(state: _State) -> list[Candidate]:
-        """The best proposals that can be used: an end needs an answer, and a score is a number."""
-        proposed = scorer.choices(question, state.hops, state.answers)
-        candidates = await proposed if isinstance(proposed, Awaitable) else proposed
-        usable = [
-            one
-            for one in itertools.islice(candidates, 100 * budget.width)
-            if math.isfinite(one.score) and (one.hop is not None or state.answers)
-        ]
-        return sorted(usable, key=lambda one: -one.score)
-
-    def after(state: _State, hop: Hop) -> _State | None:
-        """The state with one more hop; None where it has no answer, or no call is left."""
-        nonlocal tried
-        tried += 1
-        try:
-            answer = run_hop(hop, state.answers, ask)
-        except _SpentError:
-            return None
-        return None if answer is None else _State((*state.hops, hop), (*state.answers, answer))
-
-    def result(state: _State, *, ended: bool) -> SearchResult:
-        answer = state.answers[-1] if ended else None
-        return SearchResult(answer, *state, calls, tried)
-
+async def _greedy(walk: _Walk) -> SearchResult:
     state = _State()
-    if mode == "greedy":
-        while best := next(iter(await propose(state)), None):
-            if best.hop is None:
-                return result(state, ended=True)
-            if tried == min(budget.depth, budget.hops):
-                break
-            longer = after(state, best.hop)
-            if longer is None:
-                break
-            state = longer
-        return result(state, ended=False)
+    while best := next(iter(await walk.propose(state)), None):
+        if best.hop is None:
+            return walk.result(state.answers[-1], state)
+        if walk.tried == min(walk.budget.depth, walk.budget.hops):
+            break
+        longer = walk.after(state, best.hop)
+        if longer is None:
+            break
+        state = longer
+    return walk.result(None, state)
 
+
+async def _best_first(walk: _Walk) -> SearchResult:
+    budget = walk.budget
     # What waits: its cost, its number (of equal ones the earlier goes first), and a hop.
     waiting: list[tuple[float, int, _State, Hop | None]] = []
     numbers = itertools.count()
@@ -149,25 +122,26 @@ async def search(
 
     async def wait(state: _State, cost: float) -> None:
         full = len(state.hops) >= budget.depth
-        for score, hop in await propose(state):
+        for score, hop in await walk.propose(state):
             # Asked again, a hop would give what it gave.
             if hop is None or not (full or hop in state.hops):
                 heapq.heappush(waiting, (cost - score, next(numbers), state, hop))
 
-    await wait(state, 0.0)
+    await wait(_State(), 0.0)
     while waiting:
         cost, _, state, hop = heapq.heappop(waiting)
         if hop is None:
-            return result(state, ended=True)
-        if tried >= budget.hops or calls >= budget.calls or widths[state.hops] >= budget.width:
+            return walk.result(state.answers[-1], state)
+        spent = walk.tried >= budget.hops or walk.calls >= budget.calls
+        if spent or widths[state.hops] >= budget.width:
             continue  # What came to an end already may still be taken.
-        longer = after(state, hop)
+        longer = walk.after(state, hop)
         operation = read_operation(hop.operator)
         filters = operation and operation.mode in (Mode.WHERE, Mode.WHERE_VALUES)
         if longer is not None and (filters or not is_empty(longer.answers[-1])):
             widths[state.hops] += 1
             await wait(longer, cost)
-    return result(_State(), ended=False)
+    return walk.result(None, _State())
 
 
 def _at_once(
@@ -190,6 +164,48 @@ class _State(NamedTuple):
 
     hops: tuple[Hop, ...] = ()
     answers: tuple[Value, ...] = ()
+
+
+@dataclass(eq=False)
+class _Walk:
+    """One question's search: who is asked, and what was spent."""
+
+    question: str
+    agents: Agents
+    scorer: Scorer
+    budget: Budget
+    calls: int = 0
+    tried: int = 0
+
+    async def propose(self, state: _State) -> list[Candidate]:
+        """The best proposals that can be used: an end needs an answer, and a score is a number."""
+        proposed = self.scorer.choices(self.question, state.hops, state.answers)
+        candidates = await proposed if isinstance(proposed, Awaitable) else proposed
+        usable = [
+            one
+            for one in itertools.islice(candidates, 100 * self.budget.width)
+            if math.isfinite(one.score) and (one.hop is not None or state.answers)
+        ]
+        return sorted(usable, key=lambda one: -one.score)
+
+    def after(self, state: _State, hop: Hop) -> _State | None:
+        """The state with one more hop; None where it has no answer, or no call is left."""
+        self.tried += 1
+        try:
+            answer = run_hop(hop, state.answers, self._ask)
+        except _SpentError:
+            return None
+        return None if answer is None else _State((*state.hops, hop), (*state.answers, answer))
+
+    def result(self, answer: Value | None, state: _State) -> SearchResult:
+        """What came of the question."""
+        return SearchResult(answer, *state, self.calls, self.tried)
+
+    def _ask(self, agent: str, question: str) -> Value | None:
+        if self.calls >= self.budget.calls:
+            raise _SpentError
+        self.calls += 1
+        return self.agents.ask(agent, question)
 
 
 class _SpentError(Exception):

@@ -223,11 +223,56 @@ def trial_tasks(
             position += 1
 
 
+@dataclass(frozen=True)
+class Sample:
+    """The questions of an evaluation.
+
+    Args:
+        dataset: the data set that they are of.
+        path: its file.
+        split: the splits that they are of, with commas, or ``all``.
+        examples: they.
+    """
+
+    dataset: Dataset
+    path: str
+    split: str
+    examples: Sequence[Example]
+
+    @property
+    def title(self) -> str:
+        """The data set, and which part of it."""
+        if self.split == "all":
+            return self.dataset.title
+        *most, last = self.split.split(",")
+        splits = f"{', '.join(most)} and {last} splits" if most else f"{last} split"
+        return f"{self.dataset.title}, {splits}"
+
+    @property
+    def counts(self) -> str:
+        """How many questions on how many documents."""
+        documents = len({example.document.digest for example in self.examples})
+        return f"{counted(len(self.examples), 'question')}, {counted(documents, 'document')}"
+
+    def check(self, methods: Sequence[Method], shared: EvaluationContext, model: Model) -> None:
+        """Make sure that each method can answer each question.
+
+        Raises:
+            InputError: one lacks what it needs.
+        """
+        for method in methods:
+            lacking = next(filter(None, (method.lacks(shared, one) for one in self.examples)), "")
+            # An answer in sentences is brought to a short one by the reader.
+            asked = [planner_of(model)] if method.needs_model else []
+            asked += readers_of(model)[:1] if self.dataset.short and method.prose else ()
+            if any(one.name == OFFLINE for one in asked):
+                lacking = NEEDS_MODEL
+            if lacking:
+                raise InputError(f"{method.name} {lacking}")
+
+
 def evaluation_job(
-    dataset: Dataset,
-    path: str,
-    split: str,
-    examples: Sequence[Example],
+    sample: Sample,
     methods: Sequence[str],
     shared: EvaluationContext,
     context: Context,
@@ -240,10 +285,7 @@ def evaluation_job(
     """Evaluating methods on a data set.
 
     Args:
-        dataset: the data set.
-        path: its file.
-        split: the splits that the examples are of, with commas, or ``all``.
-        examples: the questions.
+        sample: the questions.
         methods: names; the first is what the others are compared with.
         shared: what the methods share.
         context: how much fits a prompt.
@@ -256,28 +298,13 @@ def evaluation_job(
         InputError: there is no such method, or it lacks what it needs.
     """
     found = [find_method(name) for name in methods]
-    for method in found:
-        lacking = next(filter(None, (method.lacks(shared, one) for one in examples)), "")
-        # An answer in sentences is brought to a short one by the reader.
-        asked = [planner_of(model)] if method.needs_model else []
-        asked += readers_of(model)[:1] if dataset.short and method.prose else ()
-        if any(one.name == OFFLINE for one in asked):
-            lacking = NEEDS_MODEL
-        if lacking:
-            raise InputError(f"{method.name} {lacking}")
+    sample.check(found, shared, model)
     every = (*methods, *((REASON_LABELS,) if reasoning else ()))
-    library = shared.setups[LIBRARY].library
-    documents = len({example.document.digest for example in examples})
-    counts = f"{counted(len(examples), 'question')}, {counted(documents, 'document')}"
-    *most, last = split.split(",")
-    splits = f"{', '.join(most)} and {last} splits" if most else f"{last} split"
+    library, path, examples = shared.setups[LIBRARY].library, sample.path, sample.examples
+    set_shown = [[PROMPT_SET, prompt_set]] if prompt_set else []
     evaluation: dict[str, Any] = {
-        "title": dataset.title if split == "all" else f"{dataset.title}, {splits}",
-        "about": [
-            *([[PROMPT_SET, prompt_set]] if prompt_set else []),
-            ["data", f"{path}, {counts}"],
-            *describe(found, shared),
-        ],
+        "title": sample.title,
+        "about": [*set_shown, ["data", f"{path}, {sample.counts}"], *describe(found, shared)],
         "methods": list(methods),
         "asked": dict(Counter(example.split for example in examples)),
         "notes": list(notes),
@@ -286,7 +313,7 @@ def evaluation_job(
     head = {
         "questions": path,
         "count": len(examples),
-        "split": split,
+        "split": sample.split,
         "methods": ", ".join(every),
         "library": ", ".join(library.names),
         "evaluation": evaluation,
@@ -300,8 +327,9 @@ def evaluation_job(
         "kit": digest([shared.digest(name) for name in every]),
         "context": [context.policy, context.window, context.reply],
     }
-    tasks = Listed(tuple(trial_tasks(examples, every, shared, dataset.name)))
-    return Job("eval", head, known, tasks, Trials(dataset.name, shared), context)
+    name = sample.dataset.name
+    tasks = Listed(tuple(trial_tasks(examples, every, shared, name)))
+    return Job("eval", head, known, tasks, Trials(name, shared), context)
 
 
 def evaluation_of(

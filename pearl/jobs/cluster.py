@@ -196,7 +196,7 @@ def run_on_cluster(
         InputError: there is no such cluster, or a worker cannot do its work.
         ModelError: nothing more can be asked; what was done is kept.
     """
-    run, limits = progress.run, settings.limits
+    run = progress.run
     open_ledger(store, run, settings)
     left, output = asyncio.run(resume(job, store, progress))
     changed(progress)
@@ -205,24 +205,7 @@ def run_on_cluster(
     try:
         with _connected(settings.scheduler) as client:
             workers = len(client.scheduler_info(n_workers=-1)["workers"])
-            order = Order(
-                run=run,
-                store=store.place if "://" in store.place else str(Path(store.place).resolve()),
-                scope=scope,
-                models=ModelNames.of(settings.model),
-                identity=settings.model.identity,
-                work=job.work,
-                context=job.context,
-                # The budget is whole: the workers keep one ledger.
-                limits=replace(
-                    limits,
-                    concurrency=-(-limits.concurrency // workers),
-                    rpm=limits.rpm / workers if limits.rpm else None,
-                    tpm=limits.tpm / workers if limits.tpm else None,
-                ),
-                prices=settings.prices,
-                constrain=settings.constrain,
-            )
+            order = _order(job, settings, store, scope, run, workers)
             client.register_plugin(DaskWorker(order), name=plugin)
             size = max(SMALLEST, min(LARGEST, len(left) // (4 * workers)))
             chunks = _chunks(job.tasks.read(left), size)
@@ -252,6 +235,31 @@ def run_on_cluster(
             output.close(stored_rows(store, run))
     if stopped:
         raise ModelError(*stopped)
+
+
+def _order(
+    job: Job, settings: JobSettings, store: Store, scope: str, run: str, workers: int
+) -> Order:
+    """What each of so many workers needs to know of a job."""
+    limits = settings.limits
+    return Order(
+        run=run,
+        store=store.place if "://" in store.place else str(Path(store.place).resolve()),
+        scope=scope,
+        models=ModelNames.of(settings.model),
+        identity=settings.model.identity,
+        work=job.work,
+        context=job.context,
+        # The budget is whole: the workers keep one ledger.
+        limits=replace(
+            limits,
+            concurrency=-(-limits.concurrency // workers),
+            rpm=limits.rpm / workers if limits.rpm else None,
+            tpm=limits.tpm / workers if limits.tpm else None,
+        ),
+        prices=settings.prices,
+        constrain=settings.constrain,
+    )
 
 
 def _chunks(tasks: Iterator[Task[Any]], size: int) -> Iterator[tuple[Task[Any], ...]]:

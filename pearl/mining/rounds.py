@@ -174,14 +174,14 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
             why = "is there twice in a reply" if new.name in found else "cannot be a new action"
             notes.append(Note("twice", f"{new.name} {why}: the line is left out.", (new.name,)))
             continue
+        unknown = [name for name in proposed.replaced if name not in known]
+        # Words between the names are no names.
+        for name in (one for one in unknown if one.isupper() or "_" in one):
+            text = f"{name} is replaced by {new.name}, and was not asked about: it is passed over."
+            notes.append(Note("unknown", text, (name,)))
         names = [name for name in proposed.replaced if name in known]
         if new.name in known and new.name not in replaced:
             names.insert(0, new.name)
-        for name in proposed.replaced:
-            # Words between the names are no names.
-            if name not in known and (name.isupper() or "_" in name):
-                text = f"{name} is replaced by {new.name}, and was not asked about: "
-                notes.append(Note("unknown", f"{text}it is passed over.", (name,)))
         types = {known[name].returns for name in names}
         if new.returns == "text" and len(types) == 1:
             # It says no type, and all that it replaces have one.
@@ -208,28 +208,46 @@ def settle(shard: Sequence[Action], replies: Sequence[Proposed]) -> Condensed:
             text = f"{new.name} replaces nothing that was asked about: it is left out."
             notes.append(Note("unknown", text, (new.name,)))
     left = [action for action in shard if action.name not in then]
-    named = {name for note in notes if note.kind == "refused" for name in note.actions}
-    if not then and not notes:
-        text = f"A reply covers none of the {len(left)} actions it was asked about: they stay."
-        notes.append(Note("uncovered", text, tuple(action.name for action in left)))
-    for action in left if then else ():
-        if action.name not in named:
-            text = f"{action.name} is covered by no action of the reply: it stays."
-            notes.append(Note("uncovered", text, (action.name,)))
-    # A new action may have the name of one that it does not stand for.
+    notes += _uncovered(left, notes, some=bool(then))
+    actions, mapping = _without_clashes(known, found, then, left)
+    return Condensed((*actions, *left), mapping, tuple(notes))
+
+
+def _without_clashes(
+    known: Mapping[str, Action],
+    found: Mapping[str, Action],
+    then: Mapping[str, Mapped],
+    left: Sequence[Action],
+) -> tuple[list[Action], tuple[Mapped, ...]]:
+    """The new actions and what stands for each older one; a new one that has the name of one which
+    stays gets another."""
     renamed: dict[str, str] = {}
     for action in left:
         if action.name in found:
             taken = {*known, *found, *renamed.values()}
             renamed[action.name] = free_name(action.name, taken)
     actions = [replace(one, name=renamed.get(one.name, one.name)) for one in found.values()]
-    mapping = [
+    mapping = (
         replace(then[name], new=renamed.get(then[name].new, then[name].new))
         if name in then
         else itself(known[name])
         for name in known
-    ]
-    return Condensed((*actions, *left), tuple(mapping), tuple(notes))
+    )
+    return actions, tuple(mapping)
+
+
+def _uncovered(left: Sequence[Action], notes: Sequence[Note], *, some: bool) -> list[Note]:
+    """What is said of actions that stay: one line each where a reply covers some, else one of all.
+
+    Notes of the reply have said already why some were not replaced.
+    """
+    if not some and not notes:
+        text = f"A reply covers none of the {len(left)} actions it was asked about: they stay."
+        return [Note("uncovered", text, tuple(action.name for action in left))]
+    named = {name for note in notes if note.kind == "refused" for name in note.actions}
+    names = [action.name for action in left if some and action.name not in named]
+    text = "is covered by no action of the reply: it stays."
+    return [Note("uncovered", f"{name} {text}", (name,)) for name in names]
 
 
 def _fitting(
@@ -305,44 +323,23 @@ async def condense_with(
         if before <= target or not several:
             break
         share = (target - (before - len(several))) / len(several)
-        parts = shards(several, number, context)
         calls = [
             CondenseActions(
                 part,
                 max(len(set(map(_kind, part))), math.ceil(len(part) * share)),
                 tuple(refused[action.name] for action in part if action.name in refused),
             )
-            for part in parts
+            for part in shards(several, number, context)
         ]
-        paths = [f"condense/{number}/{at}" for at in range(1, len(calls) + 1)]
-        replies = await asyncio.gather(*map(ask, calls, paths))
-        settled: list[Condensed] = []
-        for call, path, reply in zip(calls, paths, replies, strict=True):
-            read = read_reply(reply.text, path)
-            # What was left out of a reply is in the journal.
-            if read.aside:
-                ask.journal.decide(f"{path}/aside", list(read.aside))
-            if read.findings:
-                reports.append(Report(read.source, read.findings))
-            part = settle(call.actions, read.proposed)
-            if not reply.complete:
-                text = "A reply was cut at its token limit: the actions it does not reach stay."
-                part = replace(part, notes=(*part.notes, Note("uncovered", text)))
-            settled.append(part)
-        told, refused = (
-            refused,
-            {
-                name: note.text
-                for part in settled
-                for note in part.notes
-                if note.kind == "refused"
-                for name in note.actions
-            },
-        )
+        settled, unread = await _round(number, calls, ask)
+        reports += unread
+        told = refused
+        notes = (note for part in settled for note in part.notes if note.kind == "refused")
+        refused = {name: note.text for note in notes for name in note.actions}
         alone = [action for action in state.actions if action not in several]
         settled.append(Condensed(tuple(alone), tuple(map(itself, alone)), ()))
         after = applied(state, settled, seeds)
-        made.append(Round(number, len(parts), before, len(after.actions)))
+        made.append(Round(number, len(calls), before, len(after.actions)))
         if len(after.actions) < before:
             state = after
             continue
@@ -360,6 +357,29 @@ async def condense_with(
         state = folded(merged(state, target), target)
     done = finished(state, seeds, target)
     return replace(done, rounds=tuple(made), reports=tuple(reports))
+
+
+async def _round(
+    number: int, calls: Sequence[CondenseActions], ask: Caller
+) -> tuple[list[Condensed], list[Report]]:
+    """Put a round's calls to the model: what each part comes to, and what cannot be read."""
+    paths = [f"condense/{number}/{at}" for at in range(1, len(calls) + 1)]
+    replies = await asyncio.gather(*map(ask, calls, paths))
+    settled: list[Condensed] = []
+    reports: list[Report] = []
+    for call, path, reply in zip(calls, paths, replies, strict=True):
+        read = read_reply(reply.text, path)
+        # What was left out of a reply is in the journal.
+        if read.aside:
+            ask.journal.decide(f"{path}/aside", list(read.aside))
+        if read.findings:
+            reports.append(Report(read.source, read.findings))
+        part = settle(call.actions, read.proposed)
+        if not reply.complete:
+            text = "A reply was cut at its token limit: the actions it does not reach stay."
+            part = replace(part, notes=(*part.notes, Note("uncovered", text)))
+        settled.append(part)
+    return settled, reports
 
 
 def _kind(action: Action) -> tuple[object, ...]:
