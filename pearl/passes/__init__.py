@@ -6,24 +6,17 @@ from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Safety
 from pearl.lang.library import Library
 from pearl.lang.source import InputError
-from pearl.passes import (
-    drop_unreachable,
-    fold_concat,
-    fold_concat_inside,
-    hoist_literals,
-    share_calls,
-    share_samples,
-)
+from pearl.passes import drop_unreachable, fold_concat, hoist_literals, share_calls
 from pearl.passes.base import Applied, Pass
 
 # What is taken out first need not be looked at by the others.
 PASSES: tuple[Pass, ...] = (
     drop_unreachable.PASS,
     hoist_literals.PASS,
-    fold_concat_inside.PASS,
-    fold_concat.PASS,
-    share_calls.PASS,
-    share_samples.PASS,
+    fold_concat.INSIDE,
+    fold_concat.AT_END,
+    share_calls.CALLS,
+    share_calls.SAMPLES,
 )
 
 DEFAULT_PASSES: tuple[str, ...] = tuple(one.name for one in PASSES if one.safety is Safety.SAFE)

@@ -37,7 +37,7 @@ class Pass:
             a call whose output reaches the answer.
         rewrite: takes a sound plan that has no errors, and the library it was
             checked against with the plan's own actions; changes neither.
-        doc: the module's docstring, which is its documentation.
+        doc: the docstring of the module or of the function, which is its documentation.
     """
 
     name: str
