@@ -35,6 +35,7 @@ from pearl.runtime.calls import Caller, Journal, at_most
 from pearl.runtime.executor import Frame, Handlers, StepFailure
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.strategies.baselines import (
+    LeastToMost,
     blind_plan,
     chain,
     reasoning_plan,
@@ -43,7 +44,6 @@ from pearl.strategies.baselines import (
     without_document,
 )
 from pearl.strategies.decomp import Decomp, as_decomposition, decompose
-from pearl.strategies.least_to_most import LeastToMost
 from pearl.strategies.pearl import GivenPlan, direct_plan, load_demonstrations
 from pearl.strategies.registry import with_retriever
 from tests.conftest import ROOT

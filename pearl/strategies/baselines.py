@@ -1,4 +1,4 @@
-"""What planning and decomposing are compared with; each baseline is a plan of one step or two.
+"""What planning and decomposing are compared with; each baseline is a plan.
 
 So they are run, journaled and traced as every plan is:
 - the same reader, asked in one step (PEARL, section 3), also under several orders of the options;
@@ -6,6 +6,9 @@ So they are run, journaled and traced as every plan is:
   prompting is compared with (Wang et al., 2024), and SP-CoT (Wang et al., "Self-prompted
   Chain-of-Thought on Large Language Models for Open-domain Multi-hop Reasoning", Findings of
   EMNLP 2023);
+- least-to-most prompting: reduce a question first, then answer its parts one after another (Zhou
+  et al., "Least-to-Most Prompting Enables Complex Reasoning in Large Language Models", ICLR 2023,
+  section 2);
 - passages that are looked up for the question itself, and demonstrations rolled out into chains
   of thought (Khot et al., "Decomposed Prompting", ICLR 2023, sections 4.4 and 4).
 """
@@ -98,6 +101,16 @@ FOLLOW = Action(
 """The ablation in which a plan is shown and not executed."""
 
 
+ANSWER_NEXT = Action(
+    "ANSWER_NEXT",
+    (Param(DOCUMENT), Param("X"), Param("EARLIER")),
+    "any",
+    "Answer the question X from CTX, with the help of EARLIER, which are simpler questions and "
+    "their answers. Begin with the answer alone, one a line where there are several.",
+)
+"""One of the questions; those before it stand beside it with their answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlanShown:
     """A plan is written as `Pearl` writes it, and shown with the question instead of executed."""
@@ -181,6 +194,40 @@ OUTPUT = "answer"
 
 def _step(action: str, *given: Value, name: str = OUTPUT) -> Step:
     return Step(name, action, (Ref(DOCUMENT), *map(Literal, given)), "Answer the question")
+
+
+@dataclass(frozen=True, slots=True)
+class LeastToMost:
+    """One call that reduces the question, and a step for each part; the question is the last."""
+
+    caller: Caller
+
+    async def next(self, run: Run) -> Steps:
+        """All steps at once; the last one's answer is the answer.
+
+        Raises:
+            ModelError: the model gave no usable answer.
+            SchemaError: it would not list sub-questions in the form that is wanted.
+        """
+        call = FillSchema(load_schema("least_to_most"), (("question", run.question),))
+        reply = await fill(self.caller, call, "reduce")
+        return whole(in_turn(run.question, reply["sub_questions"]))
+
+
+def in_turn(question: str, parts: Sequence[str]) -> Plan:
+    """A step for each part of a question, in the order they are to be answered, each given the
+    answers to those before it, and one for the question itself."""
+    lines = dict.fromkeys(" ".join(part.split()) for part in parts)
+    asked = [part for part in lines if part and part.casefold() != question.casefold()]
+    names = [*(f"part_{number}" for number in range(1, len(asked) + 1)), "answer"]
+    steps = []
+    before: list[str | Ref] = []
+    for name, part in zip(names, [*asked, question], strict=True):
+        earlier = Template(tuple(before)) if before else Literal("Nothing was asked before.")
+        steps.append(Step(name, ANSWER_NEXT.name, (Ref(DOCUMENT), Literal(part), earlier)))
+        gap = "\n" if before else ""
+        before += [f"{gap}Question: {part}\nAnswer: ", Ref(name)]
+    return Plan(tuple(steps), question, (ANSWER_NEXT,), (Ref("answer"),))
 
 
 LIBRARY = "asking"

@@ -22,9 +22,8 @@ from pearl.lang.ast import Literal
 from pearl.lang.library import Library
 from pearl.lang.values import as_text
 from pearl.runtime.loop import Finished, run_strategy
-from pearl.strategies.baselines import PlanShown
+from pearl.strategies.baselines import LeastToMost, PlanShown
 from pearl.strategies.fsm import Fsm, field_of, one_line, sentences
-from pearl.strategies.least_to_most import LeastToMost
 from pearl.strategies.react import React
 from pearl.strategies.rebel import Rebel
 from pearl.strategies.registry import prepare_own
