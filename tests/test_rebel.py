@@ -30,8 +30,8 @@ from pearl.runtime.executor import Frame
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.runtime.trace import as_plan, export_trace, read_tree
 from pearl.store.store import open_store
-from pearl.strategies.rebel import NOTHING, Rebel, RebelLimits, rebel, sift
-from pearl.strategies.rebel_calls import written_input
+from pearl.strategies.rebel import NOTHING, Rebel, RebelLimits, rebel
+from pearl.strategies.rebel_calls import sift, written_input
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import (
     CachedTools,

@@ -10,16 +10,15 @@ stands in `pearl.strategies.rebel_calls`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
-from typing import Literal as OneOf
+from typing import Any
 
 from pearl.lang.ast import Action, Arg, Literal, Ref, Step, Template, listed
 from pearl.lang.builtins import Given
 from pearl.lang.values import Value, as_text
-from pearl.models.embeddings import Embed, choose_embedding, cosine
+from pearl.models.embeddings import Embed, choose_embedding
 from pearl.models.middleware.cache import ReplyCache
 from pearl.prompts.calls import FillSchema
 from pearl.runtime.calls import Caller, Check, SchemaError, counting, fill
@@ -28,10 +27,12 @@ from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps, run_strategy
 from pearl.strategies.rebel_calls import (
     NO_TOOL,
     Embedding,
+    Part,
     choice_of_tool,
     embedding,
     filled_from,
     flat,
+    sift,
     split_of,
     tool_input,
     written_input,
@@ -46,9 +47,6 @@ from pearl.tools.toolbox import (
     Tools,
     solver,
 )
-
-NEAR = 0.98
-"""The cosine above which two questions are the same (section 3)."""
 
 TOOLS = 2
 """Tools that one question is put to, at most: the one that is chosen, and one other."""
@@ -501,64 +499,3 @@ class Rebel:
 def _lines(facts: Value) -> list[str]:
     """A list of facts, as a step gives it, a line each."""
     return [flat(as_text(fact)) for fact in facts] if isinstance(facts, list) else []
-
-
-class Part(NamedTuple):
-    """A sub-question, and whether it repeats a question that it is to be a part of."""
-
-    question: str
-    again: bool = False
-
-
-Why: TypeAlias = OneOf["parent", "answered", "width"]
-"""Why a sub-question is not asked: all there are repeat the question (``parent``), it is asked
-already (``answered``), or there are too many (``width``)."""
-
-
-async def sift(
-    written: Sequence[str], above: Sequence[str], answered: Sequence[str], width: int, embed: Embed
-) -> tuple[list[Part], list[tuple[str, Why]]]:
-    """Keep the sub-questions that bring a question further (Algorithm 1).
-
-    One that is nearer than `NEAR` to its question, or to one that this is a
-    part of, is answered without being split again. Where there are no others,
-    that is what its question itself comes to: then there are no parts. The
-    others are kept before it where there is not room for all.
-
-    Args:
-        written: as the model wrote them.
-        above: the questions they are to be parts of; the last is the one that was split.
-        answered: questions whose answers are known.
-        width: how many are kept, at most.
-        embed: tells whether two questions are the same.
-
-    Returns:
-        Those that are asked, and the others with the reason, in order.
-
-    Raises:
-        ModelError: there are no vectors.
-    """
-    if not written:
-        return [], []
-    vectors = await embed([*above, *answered, *written])
-    known, found = vectors[len(above) : -len(written)], vectors[-len(written) :]
-
-    def near(vector: Sequence[float], others: Iterable[Sequence[float]]) -> bool:
-        return any(cosine(vector, other) > NEAR for other in others)
-
-    again = [near(vector, vectors[: len(above)]) for vector in found]
-    kept: list[int] = []
-    dropped: dict[int, Why] = {}
-    for at in sorted(range(len(written)), key=again.__getitem__):
-        if near(found[at], known):
-            dropped[at] = "answered"
-        elif len(kept) == width:
-            dropped[at] = "width"
-        else:
-            kept.append(at)
-            known.append(found[at])
-    if all(again[at] for at in kept):
-        dropped.update(dict.fromkeys(kept, "parent"))
-        kept = []
-    asked = [Part(written[at], again[at]) for at in sorted(kept)]
-    return asked, [(written[at], dropped[at]) for at in sorted(dropped)]

@@ -1,4 +1,4 @@
-"""What REBEL asks of a model, how a plan writes a tool's input, and vectors as calls.
+"""What REBEL asks of a model, how a plan writes a tool's input, and which questions are one.
 
 What a tool replied is seen where an input is filled in, an answer is read, or
 facts are looked at. What is asked, and of which tool, is decided from
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from struct import pack, unpack
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+from typing import Literal as OneOf
 
 from pearl.lang.ast import Arg, Literal, Ref, Template, listed, woven
 from pearl.lang.values import Value, as_text, canonical_json, from_json
 from pearl.models.base import Ask, Reply, Request
-from pearl.models.embeddings import Embed, OpenAIEmbedding
+from pearl.models.embeddings import Embed, OpenAIEmbedding, cosine
 from pearl.models.middleware.cache import ReplyCache
 from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import Field, FillSchema, Schema
@@ -164,6 +165,73 @@ def _plain(value: Any) -> bool:  # noqa: ANN401 - any JSON
     if isinstance(value, list):
         return all(map(_plain, value))
     return isinstance(value, str | bool | int | float)
+
+
+# --- questions that are one ---
+
+NEAR = 0.98
+"""The cosine above which two questions are the same (section 3)."""
+
+
+class Part(NamedTuple):
+    """A sub-question, and whether it repeats a question that it is to be a part of."""
+
+    question: str
+    again: bool = False
+
+
+Why: TypeAlias = OneOf["parent", "answered", "width"]
+"""Why a sub-question is not asked: all there are repeat the question (``parent``), it is asked
+already (``answered``), or there are too many (``width``)."""
+
+
+async def sift(
+    written: Sequence[str], above: Sequence[str], answered: Sequence[str], width: int, embed: Embed
+) -> tuple[list[Part], list[tuple[str, Why]]]:
+    """Keep the sub-questions that bring a question further (Algorithm 1).
+
+    One that is nearer than `NEAR` to its question, or to one that this is a
+    part of, is answered without being split again. Where there are no others,
+    that is what its question itself comes to: then there are no parts. The
+    others are kept before it where there is not room for all.
+
+    Args:
+        written: as the model wrote them.
+        above: the questions they are to be parts of; the last is the one that was split.
+        answered: questions whose answers are known.
+        width: how many are kept, at most.
+        embed: tells whether two questions are the same.
+
+    Returns:
+        Those that are asked, and the others with the reason, in order.
+
+    Raises:
+        ModelError: there are no vectors.
+    """
+    if not written:
+        return [], []
+    vectors = await embed([*above, *answered, *written])
+    known, found = vectors[len(above) : -len(written)], vectors[-len(written) :]
+
+    def near(vector: Sequence[float], others: Iterable[Sequence[float]]) -> bool:
+        return any(cosine(vector, other) > NEAR for other in others)
+
+    again = [near(vector, vectors[: len(above)]) for vector in found]
+    kept: list[int] = []
+    dropped: dict[int, Why] = {}
+    for at in sorted(range(len(written)), key=again.__getitem__):
+        if near(found[at], known):
+            dropped[at] = "answered"
+        elif len(kept) == width:
+            dropped[at] = "width"
+        else:
+            kept.append(at)
+            known.append(found[at])
+    if all(again[at] for at in kept):
+        dropped.update(dict.fromkeys(kept, "parent"))
+        kept = []
+    asked = [Part(written[at], again[at]) for at in sorted(kept)]
+    return asked, [(written[at], dropped[at]) for at in sorted(dropped)]
 
 
 # --- an endpoint's vectors as calls like any other: journaled, cached, and tried again ---
