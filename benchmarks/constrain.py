@@ -25,7 +25,7 @@ if not __package__:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pearl.answer import Session
-from pearl.evaluate.datasets.quality import read
+from pearl.evaluate.datasets.reading import read
 from pearl.lang.diagnostics import Severity
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from random import Random
 
-from pearl.evaluate.datasets import closed_book, commaqa, decomp, multihop, own, quality
+from pearl.evaluate.datasets import closed_book, commaqa, decomp, multihop, reading
 from pearl.evaluate.datasets.base import Dataset, Example
 from pearl.lang.source import InputError
 
 __all__ = ["DATASETS", "Dataset", "Example", "choose_examples", "drawn", "find_dataset"]
 
 DATASETS = (
-    quality.DATASET,
-    own.DATASET,
+    reading.QUALITY,
+    reading.OWN,
     decomp.LETTERS,
     decomp.REVERSAL,
     commaqa.DATASET,

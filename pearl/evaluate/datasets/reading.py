@@ -1,7 +1,7 @@
-"""QuALITY: multiple-choice questions about long articles and stories.
+"""Questions about one document: QuALITY's, about long articles and stories, and a person's own.
 
 Pang et al., "QuALITY: Question Answering with Long Input Texts, Yes!", NAACL
-2022. Both the published files and rows that name PEARL's subset are read.
+2022. Both its published files and rows that name PEARL's subset are read.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pearl.answer import check_options
+from pearl.answer import check_options, holds
 from pearl.evaluate.datasets.base import Dataset, Example, one_line, with_unique_ids
+from pearl.jobs.questions import read_index
 from pearl.lang.source import InputError, Source, read_rows
 from pearl.prompts.calls import letter
 
@@ -100,7 +101,7 @@ def _example(row: dict[str, Any], where: str, document: Source, article: dict[st
     )
 
 
-DATASET = Dataset(
+QUALITY = Dataset(
     "quality",
     "QuALITY",
     read,
@@ -108,4 +109,40 @@ DATASET = Dataset(
     "https://github.com/nyu-mll/quality (QuALITY.v1.0.1.htmlstripped.dev)",
     ("zero-shot", "cot", "mcq", "pearl"),
     splits=("long", "short", "other"),
+)
+
+
+def read_own(path: str, folder: str = "") -> Iterator[Example]:
+    """Every question of a file, those of one document together.
+
+    A row has ``id``, ``question``, ``document``, ``gold`` and, for multiple choice, ``options``.
+    One without a question or a gold answer cannot be used.
+    """
+    index = read_index(path, folder)
+    document: tuple[str, Source] | None = None
+    for place, question in index.questions(index.ids):
+        if not question.question or not question.gold:
+            raise InputError(
+                f"{path}: question {question.id} cannot be scored: give each a question and its "
+                "gold answer."
+            )
+        if document is None or document[0] != place.document:
+            document = (place.document, index.document(question))
+        yield Example(question.id, question.question, document[1], question.options, question.gold)
+
+
+def score_own(example: Example, answer: str) -> float:
+    """1 for the right option's letter, or for an answer that holds the gold one; else 0."""
+    if example.options:
+        return float(answer == example.gold)
+    return float(holds(answer, example.gold))
+
+
+OWN = Dataset(
+    "questions",
+    "Own questions",
+    read_own,
+    score_own,
+    "one of yours: docs/batch.md says what a row has",
+    ("zero-shot", "cot", "pearl"),
 )
