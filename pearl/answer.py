@@ -453,11 +453,13 @@ def as_object(answer: Answer, document: Source) -> dict[str, Any]:
             {
                 "text": quote.text,
                 "span": list(quote.span) if quote.span else None,
-                "line": document.position(quote.span.start)[0] if quote.span else None,
-                "page": document.page(quote.span.start) if quote.span else None,
+                "document": place.document or None if place else None,
+                "page": place.page if place else None,
+                "line": place.line if place else None,
                 "step": quote.step,
             }
             for quote in answer.evidence
+            for place in [document.cited(quote.span.start) if quote.span else None]
         ],
         "grounded": answer.grounded,
         "plan": answer.plan,

@@ -23,7 +23,7 @@ from pearl.answer import (
 )
 from pearl.lang.ast import Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
-from pearl.lang.documents import read_document
+from pearl.lang.documents import read_documents
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import format_plan, print_plan
@@ -46,6 +46,7 @@ from pearl.strategies.registry import Settings, prepare, prepare_plan
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
+Document: TypeAlias = str | Path | Source | Sequence[str | Path]
 Actions: TypeAlias = Library | str | Sequence[str] | None
 """A library, the name or names that `load_library` takes, or None for those Pearl ships."""
 
@@ -138,7 +139,7 @@ async def write_plan(
 
 
 async def ask(
-    document: str | Path | Source,
+    document: Document,
     question: str,
     *,
     options: Sequence[str] = (),
@@ -160,7 +161,7 @@ async def ask(
     """Answer a question about a document, with evidence; by default with a plan written first.
 
     Args:
-        document: a `Source`, or the path of a text file.
+        document: a `Source`, or the path of a file or folder, or several.
         question: what is asked.
         options: answers to choose from, at least two; the answer is mapped to one.
         library: as `write_plan` takes it; by default those Pearl ships for the strategy.
@@ -203,7 +204,7 @@ async def ask(
 
 async def run(
     plan: str | Plan | Planned,
-    document: str | Path | Source,
+    document: Document,
     *,
     options: Sequence[str] = (),
     library: Actions = None,
@@ -218,7 +219,7 @@ async def run(
 
     Args:
         plan: a plan, its text, or what `write_plan` gave.
-        document: a `Source`, or the path of a text file.
+        document: a `Source`, or the path of a file or folder, or several.
         options: answers to choose from; the plan then needs a question.
         library: the actions it may call; by default those Pearl ships.
         model, context: as `ask` takes them.
@@ -271,12 +272,13 @@ def _question(text: str) -> str:
     return question
 
 
-def _document(document: str | Path | Source) -> Source:
+def _document(document: Document) -> Source:
     if isinstance(document, Source):
         if not document.text.strip():
             raise InputError(f"{document.name} is empty: give a document with text in it.")
         return document
-    return read_document(str(document))
+    several = [document] if isinstance(document, str | Path) else document
+    return read_documents([*map(str, several)])
 
 
 def _waited(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:

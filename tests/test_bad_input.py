@@ -82,7 +82,7 @@ def write_files() -> None:
 
 CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "missing.txt does not exist", ["ask", "missing.txt", ASK]),
-    (2, "folder is a directory", ["ask", "folder", ASK]),
+    (2, "folder is a directory with no document", ["ask", "folder", ASK]),
     (2, "empty.txt is empty", ["ask", "empty.txt", ASK]),
     (2, "blank.txt is empty", ["ask", "blank.txt", ASK]),
     (2, "binary.txt is a binary file", ["ask", "binary.txt", ASK]),

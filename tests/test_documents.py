@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from pearl.lang import documents
-from pearl.lang.documents import read_document
+from pearl.lang.documents import read_document, read_documents
 from pearl.lang.source import InputError
 from tests.server import Loopback
 from tests.shell import call, one_line
@@ -252,3 +252,63 @@ def test_evidence_of_a_pdf_says_the_page(
         page.close()
 
     in_chromium(look)
+
+
+def test_evidence_of_several_documents_says_which(
+    in_chromium: Callable[[Callable[[Any], None]], None],
+):
+    folder = Path("papers")
+    (folder / "more" / ".git").mkdir(parents=True)
+    first = ["The lease begins in May.", "", LEASE]
+    (folder / "lease.pdf").write_bytes(pdf_of([["Nothing", "of note."], first]))
+    letter = "# Letter\n\nThe deposit was paid back in \x1c# lease.pdf March.\n"
+    (folder / "more" / "letter.md").write_text(letter, encoding="utf-8")
+    (folder / "more" / ".git" / "x.md").write_text("The deposit was stolen.", encoding="utf-8")
+    (folder / "notes.cfg").write_text("deposit", encoding="utf-8")
+    files = ["papers/lease.pdf", "papers/more/letter.md"]
+    source = read_documents(files)
+    assert read_documents(["papers"]).text == source.text
+    places = [(LEASE, ("lease.pdf", 2, 6)), ("The deposit was", ("more/letter.md", None, 3))]
+    for words, place in places:
+        assert source.cited(source.text.index(words)) == place
+    asked = "What is said of the deposit?"
+    found = call("ask", *files, asked, "--json").json["evidence"]
+    assert {(one["document"], one["page"]) for one in found} == {place[:2] for _, place in places}
+    told = call("ask", "papers", asked).out
+    assert f"lease.pdf, page 2: {LEASE}\nmore/letter.md, line 3: The deposit was paid" in told
+    rows = [{"id": "a", "question": asked, "documents": ["lease.pdf", "more/letter.md"]}]
+    rows.append({"id": "b", "question": asked, "document": "../papers"})
+    Path("papers/q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert call("batch", "papers/q.jsonl", "-o", "a.jsonl").code == 0
+    for line in Path("a.jsonl").read_text(encoding="utf-8").splitlines():
+        assert json.loads(line)["evidence"] == found
+
+    def look(browser: Any) -> None:
+        page = browser.new_page()
+        for item in "ab":
+            assert call("runs", "show", f"last/{item}", "--html", "run.html").code == 0
+            page.goto(Path("run.html").absolute().as_uri())
+            shown = page.locator(".document .text").inner_text()
+            assert "# lease.pdf\n\nNothing" in shown
+            assert "page 2\n\n\n# more/letter.md" in shown
+            assert "�" not in shown
+            assert "more/letter.md, line 3" in page.locator(".quotes").first.inner_text()
+        page.close()
+
+    in_chromium(look)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"documents": "a.txt"}, "documents is to be a list of paths"),
+        ({"documents": ["a.txt"], "document": "a.txt"}, "has a document and documents"),
+        ({"documents": ["a.txt", "../b.txt"]}, "b.txt is not in"),
+        ({"documents": ["a.txt", "c.txt"]}, "c.txt does not exist"),
+    ],
+    ids=("text", "both", "outside", "missing"),
+)
+def test_documents_of_a_row_that_cannot_be_used(row: dict[str, Any], told: str):
+    Path("a.txt").write_text("Words.", encoding="utf-8")
+    Path("q.jsonl").write_text(json.dumps({"id": "a", "question": "Why?"} | row), encoding="utf-8")
+    assert told in one_line(call("batch", "q.jsonl", "-o", "out.jsonl"), 2)

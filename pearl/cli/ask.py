@@ -11,7 +11,7 @@ import click
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, choose, library_for, load, load_for, shared
 from pearl.cli.output import check_output, emit, emit_json
-from pearl.lang.documents import read_document
+from pearl.lang.documents import read_documents
 from pearl.lang.source import InputError, Source, read_source
 from pearl.lang.text import counted, printable, printable_lines
 
@@ -23,12 +23,12 @@ _T = TypeVar("_T")
 
 
 @click.command("ask", epilog='Example:  pearl ask story.txt "Why does Mara leave the lighthouse?"')
-@click.argument("document")
+@click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT...")
 @click.argument("question")
 @shared("option", "strategy", "tools", "library", "demos", "shown", "examples", "turns", "models")
 @shared("constrain", "context", "store", "cache", "json")
-def ask_command(document: str, question: str, given: Options) -> None:
-    """Answer QUESTION about DOCUMENT (a text file; one of the two may be - for standard input).
+def ask_command(documents: tuple[str, ...], question: str, given: Options) -> None:
+    """Answer QUESTION about DOCUMENT... (files and folders; one may be - for standard input).
 
     A plan is written without looking at the document, checked, and run on it
     step by step; or, with --strategy, steps are written one at a time. The
@@ -37,13 +37,13 @@ def ask_command(document: str, question: str, given: Options) -> None:
     from pearl.answer import context_for
     from pearl.api import ask
 
-    if document == question == "-":
-        raise InputError("Only one of the document and the question can be standard input.")
+    if [*documents, question].count("-") > 1:
+        raise InputError("Only one of the documents and the question can be standard input.")
     if not question.strip():
         raise InputError("The question is empty: write it in quotes after the document.")
     library = library_for(given.strategy, given.libraries)
     model = choose(given.model, given.planner, given.reader)
-    source = read_document(document)
+    source = read_documents(documents)
     if question == "-":
         question = read_source("-", "question").text
     work = partial(
@@ -122,10 +122,10 @@ def plan_command(question: str, given: Options) -> None:
 
 @click.command("run", epilog="Example:  pearl run mara.plan story.txt")
 @click.argument("plan")
-@click.argument("document")
+@click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT...")
 @shared("option", "library", "model", "reader", "context", "store", "cache", "json")
-def run_command(plan: str, document: str, given: Options) -> None:
-    """Run PLAN on DOCUMENT (text files; one of them may be - for standard input)."""
+def run_command(plan: str, documents: tuple[str, ...], given: Options) -> None:
+    """Run PLAN on DOCUMENT... (files and folders; one may be - for standard input)."""
     from pearl.answer import context_for
     from pearl.api import run
     from pearl.lang.diagnostics import Severity
@@ -135,12 +135,12 @@ def run_command(plan: str, document: str, given: Options) -> None:
     from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
 
-    if plan == document == "-":
-        raise InputError("Only one of the plan and the document can be standard input.")
+    if [*documents, plan].count("-") > 1:
+        raise InputError("Only one of the plan and the documents can be standard input.")
     model = choose(given.reader or given.model)
     source = read_source(plan, "plan")
     library = load_for(source, given.libraries)
-    text = read_document(document)
+    text = read_documents(documents)
     errors = [one for one in check(parse(source), library) if one.severity is Severity.ERROR]
     if errors:
         if not given.as_json:
@@ -194,7 +194,7 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
     _title("Evidence")
     if found:
         for quote in found:
-            place = document.citation(quote.span.start if quote.span else 0)
+            place = document.cited(quote.span.start if quote.span else 0)
             text = printable(" ".join(quote.text.split()))
             click.echo(f"{click.style(f'{place}:', dim=True)} {text}")
     else:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pearl.answer import check_options
 from pearl.jobs.workers import Task
-from pearl.lang.documents import read_document
+from pearl.lang.documents import SEVERAL, read_documents
 from pearl.lang.source import (
     NAMED,
     InputError,
@@ -49,13 +49,14 @@ class Question:
     Args:
         id: what its answer is filed under; unique in its file.
         question: what is asked.
-        document: where the document is: a path as the row names it, or
-            ``inline``.
+        document: where the document is: a path as the row names it, several with " + " between
+            them, or ``inline``.
         text: the document itself where the row holds it; else empty.
         options: answers to choose from, or none.
         gold: the letter of the right option, or the right answer where there
             are no options; empty where it is not known.
         plan: a plan to run; empty where one is to be written.
+        documents: the paths, where the row names several.
     """
 
     id: str
@@ -65,6 +66,7 @@ class Question:
     options: tuple[str, ...] = ()
     gold: str = ""
     plan: str = ""
+    documents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ class QuestionIndex:
     def files(self) -> Iterator[Path]:
         """Every document that is a file."""
         named = {place.document for place in self.places if not place.document.startswith(INLINE)}
+        named |= {one for document in named for one in document.split(SEVERAL)}
         return (self.folder / document for document in named)
 
     def questions(self, ids: Iterable[str]) -> Iterator[tuple[Place, Question]]:
@@ -154,8 +157,7 @@ class QuestionIndex:
         """
         if question.text:
             return Source(f"document of {question.id}", question.text)
-        path = _inside(question.document, self.folder)
-        return Source(question.document, read_document(str(path)).text)
+        return Source(question.document, _read(question, self.folder))
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[QuestionTask]]:
         """Questions with their documents, read when they are drawn.
@@ -217,7 +219,7 @@ def read_index(
             if document not in problems:
                 problems[document] = ""
                 try:
-                    read_document(str(_inside(document, home)))
+                    _read(question, home)
                 except InputError as error:
                     problems[document] = str(error)
             if problems[document]:
@@ -329,6 +331,11 @@ def refuse(problems: Sequence[InputError]) -> None:
         raise LinesError(list(map(str, problems[:NAMED])), len(problems[NAMED:]))
 
 
+def _read(question: Question, folder: Path) -> str:
+    paths = question.documents or (question.document,)
+    return read_documents([str(_inside(path, folder)) for path in paths]).text
+
+
 def _inside(document: str, folder: Path) -> Path:
     """A document's path, which may not lead out of the folder: who wrote the rows is not asked."""
     path = folder / document
@@ -361,8 +368,14 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
     for key in ("question", "plan"):
         if row.get(key) is not None and not isinstance(row[key], str):
             raise InputError(f"{name}: {key} is to be a text.")
-    document = row.get("document")
-    if isinstance(document, dict):
+    document, several = row.get("document"), row.get("documents") or []
+    if not isinstance(several, list) or not all(isinstance(one, str) and one for one in several):
+        raise InputError(f"{name}: documents is to be a list of paths.")
+    if several and document:
+        raise InputError(f"{name} has a document and documents: give one of them.")
+    if several:
+        document, inline = SEVERAL.join(several), False
+    elif isinstance(document, dict):
         document, inline = document.get("text"), True
     else:
         inline = isinstance(document, str) and ("\n" in document or len(document) > LONGEST_PATH)
@@ -385,4 +398,5 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
         options=tuple(options),
         gold=gold,
         plan=row.get("plan") or "",
+        documents=tuple(several),
     )

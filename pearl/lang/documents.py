@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pearl.lang.source import UTF_16, InputError, Source, decoded, read_bytes
+from pearl.lang.source import START, UTF_16, InputError, Source, decoded, read_bytes
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 LARGEST = 100_000_000
 """Bytes of a file that is converted."""
 
+SEVERAL = " + "
+"""Between the paths of several documents, in the name of what they are together."""
+
+_ENDINGS = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
+_MOST = 1000
 _SECONDS = 120
 _MEMORY = 4_000_000_000
 """Bytes of the converter's process."""
@@ -91,6 +96,48 @@ def read_document(path: str, seconds: float = _SECONDS) -> Source:
 
 _Line = tuple[str, float, float]
 """A line of a page, and the left and lower edge of its first character in points."""
+
+
+def read_documents(paths: Sequence[str]) -> Source:
+    """Read documents as one text, in which each stands under its name.
+
+    Args:
+        paths: as `read_document` takes each; a folder stands for the documents in it.
+
+    Raises:
+        InputError: one of them cannot be read, or a folder has none or too many.
+    """
+    files = list(dict.fromkeys(file for path in paths for file in files_of(path)))
+    read = [read_document(file) for file in files]
+    if files == [*paths] and len(files) == 1:
+        return read[0]
+    home = os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
+    names = ["standard input" if one == "-" else os.path.relpath(one, home) for one in files]
+    texts = (one.text.replace(START, " ").strip("\n") for one in read)
+    parts = (f"{START}# {name}\n\n{text}\n\n" for name, text in zip(names, texts, strict=True))
+    return Source(SEVERAL.join(paths), "".join(parts))
+
+
+def files_of(path: str) -> list[str]:
+    """The files of a folder that are documents by their endings, in order; a file itself.
+
+    Links, and names that begin with a dot, are passed over.
+
+    Raises:
+        InputError: a folder has none, or more than a thousand.
+    """
+    if not os.path.isdir(path):
+        return [path]
+    found = [
+        str(file)
+        for file in sorted(Path(path).rglob("*"))
+        if file.suffix.lower() in _ENDINGS and file.is_file() and not file.is_symlink()
+        if not any(part.startswith(".") for part in file.relative_to(path).parts)
+    ]
+    if not 0 < len(found) <= _MOST:
+        held = f"{len(found):,} documents" if found else f"no document ({' '.join(_ENDINGS)})"
+        raise InputError(f"{path} is a directory with {held}: name 1 to {_MOST:,} files.")
+    return found
 
 
 def pdf(data: bytes) -> str:

@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from pearl.lang.text import pattern
+from pearl.lang.text import pattern, printable
 
 
 class InputError(Exception):
@@ -53,6 +53,29 @@ class Span(NamedTuple):
 
 
 NOWHERE = Span(0, 0)
+
+START = "\x1c"
+"""Stands before the name of each of several documents that are one text: a file separator."""
+
+
+class Place(NamedTuple):
+    """Where something stands, as it is told to a person.
+
+    Args:
+        document: which of several documents; empty where there is one.
+        page: counted from 1; None where no form feed ends a page.
+        line: of the document, counted from 1.
+    """
+
+    document: str
+    page: int | None
+    line: int
+
+    def __str__(self) -> str:
+        where = f"page {self.page}" if self.page else f"line {self.line}"
+        return f"{self.document}, {where}" if self.document else where
+
+
 _LINE_END, _WORD = pattern("\n"), pattern(r"\S+")
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -115,14 +138,18 @@ class Source:
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
-    def page(self, offset: int) -> int | None:
-        """The page of a character offset, counted from 1; None where no form feed ends one."""
-        return self.text.count("\f", 0, offset) + 1 if "\f" in self.text else None
-
-    def citation(self, offset: int) -> str:
-        """How a place is named for a person: its page where there are pages, else its line."""
-        page = self.page(offset)
-        return f"page {page}" if page else f"line {self.position(offset)[0]}"
+    def cited(self, offset: int) -> Place:
+        """The document, page and line of a character offset."""
+        start, end = self.text.rfind(START, 0, offset + 1), self.text.find(START, offset + 1)
+        name = ""
+        if start >= 0:
+            name, _, _ = self.text[start + 1 :].partition("\n")
+            start += len(name) + 3
+        start, end = max(start, 0), end if end >= 0 else len(self.text)
+        paged = self.text.find("\f", start, end) >= 0
+        page = self.text.count("\f", start, offset) + 1 if paged else None
+        line = self.position(offset)[0] - self.position(start)[0] + 1
+        return Place(printable(name.removeprefix("# ")), page, max(line, 1))
 
     def place(self, span: Span) -> tuple[int, int, int, int]:
         """Line and column of a span's start and of its end, all counted from 1."""

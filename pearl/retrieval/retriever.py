@@ -17,7 +17,7 @@ from math import ceil
 from typing import Protocol
 
 from pearl.lang.builtins import MOST, label, read_label
-from pearl.lang.source import Source, Span
+from pearl.lang.source import START, Source, Span
 from pearl.retrieval.terms import (
     UNSPACED,
     Weights,
@@ -182,7 +182,8 @@ def _paragraphs(text: str) -> tuple[Paragraph, ...]:
     titles: list[tuple[int, str]] = []
     for start, end in blocks(text, _BETWEEN):
         while heading := _HEADING.match(text, start, end):
-            level = len(heading[1])
+            # What stands in one of several documents has its name for a title.
+            level = 0 if text[start - 1 : start] == START else len(heading[1])
             titles = [one for one in titles if one[0] < level]
             titles.append((level, heading[2].rstrip().rstrip("#").rstrip()))
             start = heading.end()

@@ -62,7 +62,7 @@ class Folders:
             if path is None or path in seen:
                 continue
             seen.add(path)
-            source = read_limited(path, name, LARGEST)
+            source = read_limited([path], name, LARGEST)
             if source:
                 yield source
 

@@ -15,8 +15,8 @@ from typing import Any
 from pearl.evaluate.datasets import DATASETS
 from pearl.jobs.questions import parse_question, question_rows
 from pearl.lang.ast import Plan
-from pearl.lang.documents import LARGEST, read_document
-from pearl.lang.source import InputError, Source, Span
+from pearl.lang.documents import LARGEST, SEVERAL, files_of, read_documents
+from pearl.lang.source import START, InputError, Source, Span
 from pearl.lang.values import Value
 from pearl.runtime.evidence import Quote, evidence
 
@@ -75,15 +75,15 @@ def find_document(head: Mapping[str, Any], run: Mapping[str, Any], item: str, fo
     if not named.digest:
         return Found(named, None, "The journal does not say which text it was.")
     changed = ""
-    for path in _paths(named, run, folder):
+    for paths in _paths(named, run, folder):
         # A store may name anything: what cannot be the document is not read at all. Four bytes
         # hold any character, and three more the mark at the beginning; a PDF has more.
-        source = read_limited(path, named.name, max(LARGEST, 4 * (named.size or 0) + 3))
+        source = read_limited(paths, named.name, max(LARGEST, 4 * (named.size or 0) + 3))
         if source is not None and source.digest == named.digest:
             return Found(named, source)
-        changed = changed or (str(path) if _is_file(path) else "")
+        changed = changed or (str(paths[0]) if all(map(_is_there, paths)) else "")
     questions = run.get("questions")
-    if item and isinstance(questions, str) and _is_file(Path(questions)):
+    if item and isinstance(questions, str) and _is_there(Path(questions)):
         for source in documents_in(Path(questions), run, item, named):
             return Found(named, source)
     remedy = "name the folder that it is in with --documents"
@@ -98,39 +98,46 @@ def find_document(head: Mapping[str, Any], run: Mapping[str, Any], item: str, fo
     return Found(named, None, trouble)
 
 
-def _paths(named: Named, run: Mapping[str, Any], folder: str) -> Iterator[Path]:
-    """Where it may be: in the folder, where the job's documents were, and as it was given."""
+def _paths(named: Named, run: Mapping[str, Any], folder: str) -> Iterator[tuple[Path, ...]]:
+    """Where it, or each of several, may be: in the folder, where the job's documents were, and as
+    it was given."""
     homes = [folder] if folder else []
     documents, questions = run.get("documents"), run.get("questions")
     if isinstance(documents, str):
         homes.append(documents)
     if isinstance(questions, str):
         homes.append(str(Path(questions).parent))
-    names = dict.fromkeys((named.name, re.split(r"[/\\]", named.name)[-1]))
-    candidates = [Path(home) / name for home in homes for name in names]
-    yield from dict.fromkeys((*candidates, Path(named.name)))
+    candidates: list[tuple[Path, ...]] = []
+    for names in ([named.name], named.name.split(SEVERAL)):
+        bare = [re.split(r"[/\\]", name)[-1] for name in names]
+        candidates += (
+            tuple(Path(home) / name for name in some) for home in homes for some in (names, bare)
+        )
+        candidates.append(tuple(map(Path, names)))
+    yield from dict.fromkeys(candidates)
 
 
-def _is_file(path: Path) -> bool:
+def _is_there(path: Path) -> bool:
     try:
-        return path.is_file()
+        return path.is_file() or path.is_dir()
     except (OSError, ValueError):
         # A title may be longer than a path can be.
         return False
 
 
-def read_limited(path: Path, name: str, most: int) -> Source | None:
-    """A file's text; None where it is no file, no text, or longer than so many bytes.
+def read_limited(paths: Sequence[Path], name: str, most: int) -> Source | None:
+    """The text of files; None where one is no file, no text, or longer than so many bytes.
 
     Args:
-        path: the file.
+        paths: the files, or folders of them.
         name: what the document is called.
         most: bytes.
     """
     try:
-        if not _is_file(path) or path.stat().st_size > most:
+        files = [Path(file) for path in paths for file in files_of(str(path))]
+        if not all(file.is_file() and file.stat().st_size <= most for file in files):
             return None
-        return Source(name, read_document(str(path)).text)
+        return Source(name, read_documents([*map(str, paths)]).text)
     except (InputError, OSError, ValueError):
         return None
 
@@ -191,7 +198,7 @@ class Passage:
         number: counted from 1; the answer's own come first.
         text: the passage, on one line.
         span: where it stands; None where the document does not have it.
-        place: its page or line, as a person names it; empty likewise.
+        place: its page or line, and which of several documents; empty likewise.
         steps: the steps whose outputs quote it.
         answers: whether the answer rests on it.
     """
@@ -252,7 +259,7 @@ def find_passages(
             number,
             " ".join(quote.text.split()),
             quote.span,
-            text.citation(quote.span.start) if quote.span else "",
+            str(text.cited(quote.span.start)) if quote.span else "",
             tuple(steps),
             answers,
         )
@@ -269,10 +276,13 @@ def cut(document: Source, quotes: Iterable[Passage]) -> list[Piece]:
     """
     placed = [(quote, quote.span) for quote in quotes if quote.span is not None]
     ends = {0, len(document.text)}.union(*((span.start, span.end) for _, span in placed))
+    ends |= {found.start() for found in re.finditer(START, document.text)}
     pieces: list[Piece] = []
     for start, end in pairwise(sorted(ends)):
         over = [quote for quote, span in placed if span.start <= start and end <= span.end]
         starts = tuple(quote.number for quote, span in placed if span.start == start)
         kind = "final" if any(quote.answers for quote in over) else "quoted" if over else ""
-        pieces.append(Piece(document.text[start:end], starts, kind, document.page(start) or 1))
+        pieces.append(
+            Piece(document.text[start:end], starts, kind, document.cited(start).page or 1)
+        )
     return pieces
