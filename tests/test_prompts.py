@@ -65,6 +65,14 @@ def test_every_type_has_its_form_of_answer(returns):
     assert ("copy for each item the sentence" in shown) is (returns in ("list", "pairs"))
 
 
+def test_what_is_copied_out_has_no_length():
+    copy = load_library("seed").actions["EXTRACT"]
+    shown = text(replace(EXECUTE, action=copy))
+    assert "Answer with what you copy and nothing else." in shown
+    assert not [form for form in RETURNS.values() if form in shown]
+    assert '"> "' not in shown
+
+
 def test_a_step_by_example_has_no_other_form_and_its_arguments_look_like_the_examples():
     split = load_library("letters_by_example").actions["SPLIT"]
     given = (("TEXT", "Emmy Noether"), ("BY", " "))

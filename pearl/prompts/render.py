@@ -50,6 +50,9 @@ RETURNS = {
 KNOWN = "Answer in plain text. If you do not know, say so."
 """In place of those, for an action that may be answered from what a model knows."""
 
+COPIED = "Answer with what you copy and nothing else. If the sources have no such passage, say so."
+"""In place of those, for an action that copies out as text."""
+
 SHOWN = "Answer in the form of the answers above, and with nothing else."
 """In place of all of those, for an action that has examples."""
 
@@ -72,7 +75,10 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
             return _follow_up(call.write, call.begun, "continue_plan", call)
         case calls.ExecuteStep():
             knows, examples = "knowledge" in call.action.traits, _examples(call.action)
+            copies = "verbatim" in call.action.traits
             returns = KNOWN if knows else RETURNS[call.action.returns]
+            if copies and call.action.returns == "text":
+                returns = COPIED
             return _messages(
                 "execute_step",
                 call=call,
@@ -84,7 +90,7 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
                 returns=SHOWN if examples else returns,
                 knows=knows,
                 many=call.action.returns in ("list", "pairs"),
-                verbatim="verbatim" in call.action.traits,
+                verbatim=copies,
                 omitted=_percent(call.omitted) if call.omitted else "",
             )
         case calls.MapAnswer():
