@@ -312,3 +312,47 @@ def test_documents_of_a_row_that_cannot_be_used(row: dict[str, Any], told: str):
     Path("a.txt").write_text("Words.", encoding="utf-8")
     Path("q.jsonl").write_text(json.dumps({"id": "a", "question": "Why?"} | row), encoding="utf-8")
     assert told in one_line(call("batch", "q.jsonl", "-o", "out.jsonl"), 2)
+
+
+@pytest.fixture
+def two() -> tuple[str, str]:
+    Path("lease.txt").write_text(f"{LEASE}\n", encoding="utf-8")
+    Path("a.letter.md").write_text("# Letter\n\nThe deposit was paid back.\n", encoding="utf-8")
+    return "lease.txt", "a.letter.md"
+
+
+PAID = "The deposit was paid back."
+EACH = """\
+1. docs = DOCUMENTS(CTX) : List the documents
+2. deposits = FIND_EVENT(each docs, "the deposit") : What each says of it
+"""
+
+
+@pytest.mark.parametrize(
+    ("plan", "answer"),
+    [
+        (EACH, [f"CTX.lease.txt: {LEASE}", f"CTX.a.letter.md: {PAID}"]),
+        ('a = FIND_EVENT("CTX.a.letter", "the deposit")', [PAID]),
+        ('a = FIND_EVENT("CTX.a.letter.md", "the deposit")', [PAID]),
+        ('a = FIND_EVENT(CTX, "the deposit")', [LEASE, PAID]),
+    ],
+    ids=("each", "name", "ending", "all"),
+)
+def test_a_plan_names_its_documents(plan: str, answer: list[str], two: tuple[str, str]):
+    Path("a.plan").write_text(plan, encoding="utf-8")
+    assert call("lint", "a.plan").code == 0
+    told = call("run", "a.plan", *two, "--json").json
+    lines = [line.removeprefix("> ") for line in told["answer"].splitlines()]
+    assert sorted(lines) == sorted(answer)
+    assert {one["document"] for one in told["evidence"]} == {
+        file for file in two for line in lines if line.endswith(PAID) == (file == "a.letter.md")
+    }
+
+
+def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):
+    Path("a.plan").write_text('a = FIND_EVENT("CTX.will", "the deposit")', encoding="utf-8")
+    told = "CTX.will names none of the documents: lease.txt, a.letter.md."
+    assert told in call("run", "a.plan", *two).err
+    assert "there is one only, CTX" in call("run", "a.plan", two[0]).err
+    Path("a.plan").write_text(EACH, encoding="utf-8")
+    assert LEASE in call("run", "a.plan", two[0]).out

@@ -371,6 +371,8 @@ def _calls(plan: Plan, library: Library) -> tuple[float, float]:
             lengths[step.name] = int(as_text(step.args[1].value))
             labels |= {step.name} if step.action == "PARTS" else set()
             continue
+        if step.action == "DOCUMENTS":
+            labels.add(step.name)
         mapped = next((ref.name for ref in step_refs(step) if ref.maps), "")
         times = lengths.get(mapped, 1)
         if action and isinstance(action.body, SubPlan):

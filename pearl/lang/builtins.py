@@ -30,6 +30,7 @@ MOST = 9999
 """The most parts or groups."""
 
 _LABEL = pattern(rf"{re.escape(DOCUMENT)} ([0-9]{{1,6}})/([0-9]{{1,6}})")
+_NAMED = pattern(rf"{re.escape(DOCUMENT)}\.(\S.*)")
 
 
 class BuiltinError(Exception):
@@ -37,9 +38,9 @@ class BuiltinError(Exception):
 
 
 class Label(str):
-    """The name of a part of the document, as ``CTX 1/3``.
+    """The name of a part of the document, as ``CTX 1/3``, or of one of several, as ``CTX.a.pdf``.
 
-    Only the plan makes one, through ``PARTS`` or by writing it: the same words
+    Only the plan makes one, through ``PARTS`` and ``DOCUMENTS`` or by writing it: the same words
     in a document or an output are a text like any other.
     """
 
@@ -218,6 +219,23 @@ def read_label(text: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def read_name(text: str) -> str:
+    """Which of several documents a label names; empty for a text of another form."""
+    found = _NAMED.fullmatch(text)
+    return found[1] if found else ""
+
+
+def is_label(text: Value) -> bool:
+    """Whether a text that a plan writes names a part of the document, or one of several."""
+    return isinstance(text, str) and bool(read_label(text) or read_name(text))
+
+
+def documents(given: Sequence[Given]) -> Value:
+    """Labels of the documents of these names; of the whole where there are none."""
+    names = _list(given[0].value, "DOCUMENTS")
+    return [Label(f"{DOCUMENT}.{as_text(name)}") for name in names] or [label(1, 1)]
+
+
 def parts(given: Sequence[Given]) -> Value:
     """The names of the document's parts, when it is cut into so many."""
     of = _number(given[0].value, "PARTS")
@@ -282,11 +300,14 @@ def types_taken(action: Action) -> list[tuple[Type, ...]]:
     return [at if at and one.type == "any" else (one.type,) for one, at in taken if one is not None]
 
 
-_NAMED = (concat, flat, unique, keys, values, count, parts, groups, split, join, item, halves, rest)
+_SAME = (
+    concat, flat, unique, keys, values, count, documents, parts, groups, split, join, item, halves,
+    rest,
+)  # fmt: skip
 
 FUNCTIONS: Mapping[str, Callable[[Sequence[Given]], Value]] = MappingProxyType(
     {
-        **{function.__name__: function for function in _NAMED},
+        **{function.__name__: function for function in _SAME},
         "sign": sign,
         "last_number": number,
         "conclusion": concluded,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pearl.lang.source import START, UTF_16, InputError, Source, decoded, read_bytes
+from pearl.lang.text import printable
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -112,7 +113,7 @@ def read_documents(paths: Sequence[str]) -> Source:
     if files == [*paths] and len(files) == 1:
         return read[0]
     home = os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
-    names = ["standard input" if one == "-" else os.path.relpath(one, home) for one in files]
+    names = [printable(os.path.relpath(one, home)) if one != "-" else "input" for one in files]
     texts = (one.text.replace(START, " ").strip("\n") for one in read)
     parts = (f"{START}# {name}\n\n{text}\n\n" for name, text in zip(names, texts, strict=True))
     return Source(SEVERAL.join(paths), "".join(parts))

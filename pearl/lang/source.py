@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from array import array
 from bisect import bisect_right
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -137,6 +138,15 @@ class Source:
         """Line and column of a character offset, both counted from 1."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
+
+    @cached_property
+    def documents(self) -> dict[str, Span]:
+        """Where each of several documents stands, from its name on; none where there is one."""
+        starts = [found.start() for found in re.finditer(START, self.text)]
+        return {
+            self.text[start + 3 : self.text.find("\n", start)]: Span(start, end)
+            for start, end in pairwise([*starts, len(self.text)])
+        }
 
     def cited(self, offset: int) -> Place:
         """The document, page and line of a character offset."""

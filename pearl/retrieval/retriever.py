@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby, takewhile
 from math import ceil
+from posixpath import splitext
 from typing import Protocol
 
-from pearl.lang.builtins import MOST, label, read_label
+from pearl.lang.builtins import MOST, label, read_label, read_name
 from pearl.lang.source import START, Source, Span
 from pearl.retrieval.terms import (
     UNSPACED,
@@ -275,7 +276,16 @@ def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | Non
 
 
 def part(document: Source, name: str) -> Source:
-    """The part of a document that a label names, as ``CTX 2/3``, or a `LabelError`."""
+    """The part of a document that a label names, as ``CTX 2/3``, or one of several documents, as
+    ``CTX.lease.pdf``, its ending at will; or a `LabelError`."""
+    if wanted := read_name(name):
+        documents = document.documents
+        meant = [one for one in documents if wanted in (one, splitext(one)[0])]
+        if wanted not in documents and len(meant) != 1:
+            known = ", ".join(documents) or "there is one only, CTX"
+            raise LabelError(f"{name} names none of the documents: {known}.")
+        found = wanted if wanted in documents else meant[0]
+        return Source(found, document.at(documents[found]))
     at, of = read_label(name) or (0, 0)
     if not 1 <= at <= of <= MOST:
         last = min(max(of, 1), MOST)

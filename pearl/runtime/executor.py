@@ -29,7 +29,7 @@ from pearl.lang.ast import (
     SubPlan,
     step_refs,
 )
-from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, Label, read_label
+from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, Label, is_label
 from pearl.lang.graph import dependencies, outputs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call
@@ -90,7 +90,7 @@ def bound(
     """What a call is given: for the whole step, or for one item of its list.
 
     A label counts as one only where the action takes the document, and only
-    where ``PARTS`` made it or the plan itself says it; no document and no
+    where ``PARTS`` or ``DOCUMENTS`` made it or the plan itself says it; no document and no
     output can name a part.
     """
     # Before they are put together: what a builtin makes of them is about as long.
@@ -103,7 +103,7 @@ def bound(
             continue
         value = value_of(arg, values, item)
         param = action.params[place].name if place < len(action.params) else ""
-        said = isinstance(arg, Literal) and isinstance(value, str) and read_label(value)
+        said = isinstance(arg, Literal) and is_label(value)
         if param == DOCUMENT and (said or isinstance(value, Label)):
             document = as_text(value)
             continue
@@ -396,7 +396,10 @@ async def _called(
             function = FUNCTIONS.get(name)
             if function is None:
                 raise BindError(f"There is no builtin {name}: use {', '.join(FUNCTIONS)}.")
-            return Output(function([argument for _, argument in given.arguments]))
+            told = [argument for _, argument in given.arguments]
+            if name == "documents":
+                told = [Given(Ref(DOCUMENT), [*frame.document.documents])]
+            return Output(function(told))
         case Solver(name=name):
             solve = handlers.solvers.get(name)
             if solve is None:

@@ -17,7 +17,7 @@ Fix
 """
 
 from pearl.lang.ast import DOCUMENT, Decomposed, Solver, SubPlan
-from pearl.lang.builtins import read_label
+from pearl.lang.builtins import is_label
 from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 
 
@@ -40,10 +40,7 @@ def _reads_elsewhere(view: PlanView) -> bool:
     called = view.actions
     if any(one and isinstance(one.body, Solver | SubPlan | Decomposed) for one in called):
         return True
-    return any(
-        isinstance(arg.value, str) and read_label(arg.value) is not None
-        for _, _, arg in view.literals
-    )
+    return any(is_label(arg.value) for _, _, arg in view.literals)
 
 
 RULE = Rule("PRL405", "unread-document", WARNING, __doc__, plan=check)
