@@ -356,3 +356,24 @@ def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):
     assert "there is one only, CTX" in call("run", "a.plan", two[0]).err
     Path("a.plan").write_text(EACH, encoding="utf-8")
     assert LEASE in call("run", "a.plan", two[0]).out
+
+
+def test_a_folder_of_documents_is_indexed(two: tuple[str, str]):
+    pytest.importorskip("tantivy", reason="pearl[corpus] is not installed")
+    Path("papers/more").mkdir(parents=True)
+    Path("papers/a.pdf").write_bytes(
+        pdf_of([["Nothing", "of note."], ["A later page.", "", LEASE]])
+    )
+    Path(two[1]).rename("papers/more/letter.md")
+    built = call("index", "papers", "-o", "papers.index", "--json").json
+    assert (built["passages"], built["corpus"]["name"], built["fresh"]) == (4, "papers", True)
+    assert not call("index", "papers", "-o", "papers.index", "--json").json["fresh"]
+    found = call("index", "papers.index", "--search", "deposit", "--json").json
+    assert {(one["id"], one["title"], one["text"]) for one in found} == {
+        ("a.pdf, page 2, paragraph 3", "a.pdf", LEASE),
+        ("more/letter.md, paragraph 1", "more/letter.md / Letter", PAID),
+    }
+    Path("papers/more/letter.md").write_text("", encoding="utf-8")
+    told = one_line(call("index", "papers", "-o", "papers.index"), 2)
+    assert "papers/more/letter.md is empty" in told
+    assert call("index", "papers.index").code == 0

@@ -29,7 +29,7 @@ from pearl.lang.text import counted, printable, printable_lines
 )  # fmt: skip
 @shared("json")
 def index_command(path: str, output: str, search: str | None, most: int, given: Options) -> None:
-    """Index CORPUS: JSON lines with "id", "text" and, where there is one, "title".
+    """Index CORPUS: a folder of documents, or JSON lines with "id", "text" and "title".
 
     Where CORPUS is an index: search it with --search, or else check every byte of it.
     """

@@ -26,11 +26,11 @@ from weakref import finalize
 from pearl.lang.source import NAMED, InputError, LinesError
 from pearl.retrieval.index_files import (
     Corpus,
+    Folder,
     IndexInfo,
     Row,
     check_place,
     damaged,
-    digest_of,
     files_of,
     new_part,
     publish,
@@ -160,7 +160,8 @@ def build_index(
     """Build an index, in the place of an older one.
 
     Args:
-        corpus: JSON lines with ``id``, ``text`` and optionally ``title``.
+        corpus: JSON lines with ``id``, ``text`` and optionally ``title``, or a folder of
+            documents.
         target: the index, a folder; there it is whole, or as it was.
         progress: told how many bytes of the corpus are read, and of how many.
 
@@ -168,18 +169,18 @@ def build_index(
         InputError: a line cannot be used (the first is named, the others are
             counted), two have one id, or the index cannot be written.
     """
-    read = Corpus(corpus)
+    read = Folder(corpus) if Path(corpus).is_dir() else Corpus(corpus)
     engine = load_engine()
     check_place(target)
     with suppress(InputError, OSError):
         known = read_info(target)
-        if known.size == read.size and digest_of(corpus) == known.digest:
+        if known.size == read.size and read.digest() == known.digest:
             return replace(known, fresh=False)
     try:
         with new_part(target) as part:
             passages = _fill(part, read, progress)
             size, digest = read.seen
-            name, files = Path(corpus).name, files_of(part)
+            name, files = Path(corpus).absolute().name, files_of(part)
             info = IndexInfo(name, digest, size, passages, part.name, engine, files)
             publish(target, info)
     except (OSError, ValueError, sqlite3.Error) as error:
@@ -191,7 +192,7 @@ def build_index(
     return info
 
 
-def _fill(part: Path, corpus: Corpus, progress: Callable[[int, int], None]) -> int:
+def _fill(part: Path, corpus: Corpus | Folder, progress: Callable[[int, int], None]) -> int:
     """Write every paragraph of a corpus; how many there are."""
     from tantivy import Document
 
@@ -233,7 +234,7 @@ def _writer(part: Path) -> Iterator[IndexWriter]:
     writer.wait_merging_threads()
 
 
-def _usable(corpus: Corpus, ids: _Ids) -> Iterator[Row]:
+def _usable(corpus: Corpus | Folder, ids: _Ids) -> Iterator[Row]:
     """The paragraphs, up to the first line that is none; all such lines make a `LinesError`."""
     wrong: list[str] = []
     count = 0

@@ -1,6 +1,7 @@
 """The files of a search: a corpus, which is read a line at a time, and an index of it on disk.
 
-A corpus is JSON lines with ``id``, ``text`` and, where there is one, ``title``.
+A corpus is JSON lines with ``id``, ``text`` and, where there is one, ``title``; or a folder of
+documents.
 
 An index is a folder with a note, ``index.json``, and a part that the note
 names. A build fills a part of its own and then puts its note in the place of
@@ -22,7 +23,11 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import IO
 
+from pearl.lang.documents import files_of as documents_of
+from pearl.lang.documents import read_document
 from pearl.lang.source import InputError, replacing, row_id
+from pearl.lang.text import printable
+from pearl.retrieval.retriever import DocumentRetriever
 
 FORMAT = 1
 """Goes up with whatever makes older indexes answer differently: the terms, their weights,
@@ -292,8 +297,6 @@ class Corpus:
         self._digest = sha256()
         self._end = 0
         file = Path(path)
-        if file.is_dir():
-            raise InputError(f"{path} is a directory: name a corpus in it, as JSON lines.")
         if not file.exists():
             raise InputError(f"{path} does not exist: check the corpus' path.")
         self.size = file.stat().st_size
@@ -302,6 +305,10 @@ class Corpus:
     def seen(self) -> tuple[int, str]:
         """The bytes that have been read, and their SHA-256 in hexadecimal digits."""
         return self._end, self._digest.hexdigest()
+
+    def digest(self) -> str:
+        """The SHA-256 of the whole file, in hexadecimal digits, or an `OSError`."""
+        return digest_of(self.path)
 
     def rows(self) -> Iterator[Row | InputError]:
         """Every paragraph, or why a line is none; an `InputError` where the file cannot be read."""
@@ -328,6 +335,52 @@ class Corpus:
         self._end += len(data)
         self._digest.update(data)
         return data
+
+
+class Folder:
+    """A folder of documents as a corpus: a paragraph's id says its document, page and number.
+
+    Args:
+        path: the folder.
+
+    Raises:
+        InputError: it has no document, or too many.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._files = documents_of(path)
+        self.size = sum(Path(file).stat().st_size for file in self._files)
+
+    def digest(self) -> str:
+        """A SHA-256 of the documents' paths and bytes, in hexadecimal digits, or an `OSError`."""
+        return sha256(
+            json.dumps([(one, digest_of(one)) for one in self._files]).encode()
+        ).hexdigest()
+
+    @property
+    def seen(self) -> tuple[int, str]:
+        """The bytes of all documents, and their digest."""
+        return self.size, self.digest()
+
+    def rows(self) -> Iterator[Row | InputError]:
+        """Every paragraph, or why a document cannot be read."""
+        line = end = 0
+        for file in self._files:
+            name = printable(os.path.relpath(file, self.path))
+            try:
+                source = read_document(file)
+            except InputError as error:
+                yield error
+                continue
+            end += Path(file).stat().st_size
+            for one in DocumentRetriever(source).paragraphs:
+                line += 1
+                page = source.cited(one.span.start).page
+                where = f", page {page}" if page else ""
+                title = " / ".join(filter(None, (name, one.title)))
+                id = f"{name}{where}, paragraph {one.id}"
+                yield Row(line, end, id, title, source.at(one.span))
 
 
 def digest_of(path: str) -> str:
