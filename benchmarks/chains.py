@@ -160,7 +160,7 @@ def _drawn(
 
 
 def exhaustive(depth: int, calls: int) -> Finder:
-    """A finder that tries all chains, shorter ones first (CommaQA, appendix B).
+    """A finder that tries all chains, shorter ones first; ours, as the paper samples.
 
     Every question goes to every agent, with the entities of the question and all earlier answers
     in its blanks, by every operator with the transformations that most of the data has.

@@ -86,7 +86,9 @@ def simple(sub_question: str, kind: str = "simple") -> dict[str, Any]:
     return {"kind": kind, "sub_question": sub_question}
 
 
-def finds(answer: str | None, *evidence: str, title: str | None = None) -> dict[str, Any]:
+def finds(
+    answer: str | None, *evidence: str, title: str | None = "Larkin Bridge"
+) -> dict[str, Any]:
     return {"answer": answer, "evidence": evidence, "title": title}
 
 
@@ -292,7 +294,8 @@ class TestWays:
         assert request.call.document is not None
         # Larkin Bridge and Ada Holt are named, and a sentence of the third is quoted.
         assert request.call.document.text.split() == TEXT.split()
-        model = Walking(search=[finds("Holt & Sons", "Made up.")] * 2, judge=[{"same": True}])
+        made_up = finds("Holt & Sons", "Made up.", title="X")
+        model = Walking(search=[made_up] * 2, judge=[{"same": True}])
         done = Done(model, FSM2)
         [request, *_] = [one for one in done.model.asked if one.path.startswith("step/review")]
         assert isinstance(request.call, FillSchema)
@@ -561,6 +564,9 @@ class TestLimits:
         long = finds("The firm that is called Holt & Sons", BY_HOLT, title="Larkin\n Bridge")
         done = Done(Walking(search=[long]))
         assert done.model.complaints() == ["- answer: at most 5 words."]
+        unnamed = finds("Holt & Sons", BY_HOLT, title=None)
+        done = Done(Walking(search=[unnamed]))
+        assert done.model.complaints() == ["- title: copy that of a paragraph of the document."]
         done = Done(Walking(search=[long, long]))
         assert field_of(done.finished.values["found_1"], "answer") == long["answer"]
         assert field_of(done.finished.values["found_1"], "title") == "Larkin Bridge"

@@ -24,7 +24,7 @@ from pearl.lang.source import Source
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.prompts.calls import FillSchema
 from pearl.prompts.render import load_schema
-from pearl.retrieval.retriever import DocumentRetriever
+from pearl.retrieval.retriever import DocumentRetriever, Paragraph
 from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, counting, fill
 from pearl.runtime.context import UNLIMITED, Context, ContextError, fit_fill
 from pearl.runtime.evidence import Quote, evidence
@@ -443,8 +443,13 @@ class Fsm:
         def problems(reply: dict[str, Any]) -> list[str]:
             if reply["answer"] is None:
                 return []
-            long = len(reply["answer"].split()) > WORDS
-            return self._unquoted(reply, "evidence") + [f"answer: at most {WORDS} words."] * long
+            wrong = self._unquoted(reply, "evidence")
+            if len(reply["answer"].split()) > WORDS:
+                wrong.append(f"answer: at most {WORDS} words.")
+            titles = set().union(*map(_titles, DocumentRetriever(self._document).paragraphs))
+            if titles and _plain(reply["title"] or "") not in titles:
+                wrong.append("title: copy that of a paragraph of the document.")
+            return wrong
 
         given = {"sub_question": as_text(question)}
         reply = await self._ask("search", given, path, refused, self._document, _once(problems))
@@ -504,7 +509,7 @@ class Fsm:
         kept = [
             retriever.shown(one)
             for one in retriever.paragraphs
-            if named & {_plain(one.title), _plain(one.title.rpartition(" / ")[2])}
+            if named & _titles(one)
             or any(one.span.start < span.end and span.start < one.span.end for span in spans)
         ]
         return Source(f"{self._document.name} (found)", "".join(kept)) if kept else self._document
@@ -562,6 +567,12 @@ def sentences(quotes: Value) -> list[str]:
 def one_line(text: str) -> str:
     """A text without line breaks and needless spaces."""
     return " ".join(text.split())
+
+
+def _titles(paragraph: Paragraph) -> set[str]:
+    """How a paragraph may be called: by its title, and by the last of its headings."""
+    names = (paragraph.title, paragraph.title.rpartition(" / ")[2])
+    return {_plain(name) for name in names} - {""}
 
 
 def _plain(text: str) -> str:

@@ -234,6 +234,7 @@ def find_passages(
     ends: Sequence[str],
     document: Source | None,
     first: int = 1,
+    found: Sequence[Quote] = (),
 ) -> list[Passage]:
     """Every quote of a run, those behind its answer first.
 
@@ -244,9 +245,10 @@ def find_passages(
         document: what they quote; None where it is not at hand, and then no
             quote has a place.
         first: the number of the first quote.
+        found: what stands behind an answer that quotes nothing.
     """
     text = document or Source("", "")
-    every = [(quote, True) for quote in evidence(plan, values, ends, text)]
+    every = [(quote, True) for quote in evidence(plan, values, ends, text) or found]
     for name in [name for name in values if " " not in name]:
         every += ((quote, False) for quote in evidence(Plan(), values, [name], text))
     merged: dict[tuple[str, Span | None], tuple[Quote, bool, list[str]]] = {}

@@ -30,7 +30,7 @@ from pearl.models.base import Usage
 from pearl.models.tokens import Prices, dollars
 from pearl.report.document import NONE, number, percent
 from pearl.runtime.calls import Entry
-from pearl.runtime.evidence import without_quotes
+from pearl.runtime.evidence import passages_given, without_quotes
 from pearl.store.database import reading
 from pearl.store.history import RunRow, Totals, read_entries, read_rows, since_last_start, totals
 from pearl.store.tables import entries as entries_table
@@ -78,7 +78,11 @@ def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str
     quotes: list[list[Passage]] = []
     for frame in frames:
         first = 1 + sum(map(len, quotes))
-        quotes.append(find_passages(frame.plan, frame.values, frame.ends, document.text, first))
+        text, given = document.text, (frame.plan, frame.values, frame.ends)
+        # Of a try only what it quotes itself.
+        own = text and frame.answer and not frame.name
+        found = passages_given(entries, frame.answer or "", text) if text and own else ()
+        quotes.append(find_passages(*given, text, first, found))
     stages = read_stages(frames)
     calls = [(stage, call) for stage in stages for call in stage.calls]
     line = timeline(stages)

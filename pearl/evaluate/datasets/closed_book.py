@@ -32,20 +32,27 @@ UNKNOWN = "NOT ENOUGH INFO"
 
 _SAID = re.compile(rf"\b(?:{'|'.join(LABELS)})\b", re.IGNORECASE)
 _SYNONYMS = {
-    **dict.fromkeys(("yes", "true", "correct", "supported"), LABELS[0]),
-    **dict.fromkeys(("no", "false", "incorrect", "refuted"), LABELS[1]),
+    **dict.fromkeys("yes true correct right support supported".split(), LABELS[0]),
+    **dict.fromkeys("no false untrue incorrect wrong refute refuted".split(), LABELS[1]),
+    "not true": LABELS[1],
 }
-_ABOUT = re.compile(r"(?:(?:this )?claim|it|that) is ")
+_PLAIN = re.compile(
+    r"(?:(yes|no)(?: |$))?(?:(?:(?:this )?(?:claim|statement)|it|that|this) is )?"
+    rf"({'|'.join(_SYNONYMS)})?"
+)
 
 
 def score_claim(example: Example, answer: str) -> float:
     """1 where the answer names the right label and not the other one; else 0.
 
-    A label's plain synonym counts where it is the whole answer: ``True.``, ``The claim is false``.
+    A label's plain synonym counts where it is the whole answer: ``True.``, ``The claim is false``,
+    ``No, it is not true.``
     """
     labels = {found.upper() for found in _SAID.findall(answer)}
-    said = _ABOUT.sub("", normalise(answer), count=1)
-    return float((labels or {_SYNONYMS.get(said)}) == {example.gold})
+    plain = _PLAIN.fullmatch(normalise(answer))
+    if plain and not labels:
+        labels = {_SYNONYMS[word] for word in plain.groups() if word}
+    return float(labels == {example.gold})
 
 
 def _claim(row: dict[str, Any], where: str) -> Example | None:
