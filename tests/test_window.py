@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -16,9 +17,12 @@ import pearl
 from pearl.answer import context_for
 from pearl.lang.source import Source
 from pearl.models.answers import Complaint, complaint_of, failure
+from pearl.models.base import ModelError, Reply, Request
 from pearl.models.tokens import count_tokens
-from pearl.prompts.calls import Message
-from pearl.runtime.context import Context, LearnedWindow, learned_window
+from pearl.prompts.calls import MapAnswer, Message
+from pearl.prompts.render import render
+from pearl.runtime.calls import Journal
+from pearl.runtime.context import Context, LearnedWindow, learned_window, learning
 from tests.mind import Scripted
 from tests.runs import entries
 from tests.server import Answer, Serve, answering
@@ -89,6 +93,19 @@ def windowed(
         return "It tells of Mara."
 
     return script
+
+
+def test_a_failure_that_says_nothing_of_a_window_has_its_prompt_not_counted():
+    def count(text: str) -> int:
+        raise AssertionError(text)
+
+    async def fails(request: Request) -> Reply:
+        raise ModelError("server", "It is busy.")
+
+    listening = learning(fails, Context(count=count), Journal())
+    call = MapAnswer("Why?", "It closed.", ("yes", "no"))
+    with pytest.raises(ModelError, match="busy"):
+        asyncio.run(listening(Request(call, render(call), "map", "key")))
 
 
 @pytest.mark.parametrize("server", WORDS)

@@ -148,7 +148,8 @@ def learning(ask: Ask, context: Context, journal: Journal) -> Ask:
             try:
                 return await ask(replace(request, limit=longest))
             except ModelError as error:
-                size = context.size(request.messages)
+                # To count a prompt takes longer than to ask a cache.
+                size = context.size(request.messages) if error.window else 1
                 if not size <= (error.window or 0) < size + longest:
                     raise
                 return await ask(request)
