@@ -20,7 +20,7 @@ import pytest
 from pearl.commaqa.agents import Agents, run_hops
 from pearl.commaqa.decomposition import to_hops, to_plan
 from pearl.commaqa.generator import PARTS, generate
-from pearl.commaqa.schema import invented, read_schema, shipped_schemas, shipped_text
+from pearl.commaqa.schema_reader import invented, read_schema, shipped_schemas, shipped_text
 from pearl.commaqa.theories import divided, theories_of
 from pearl.commaqa.world import Fact, Question, World, read_world, read_worlds
 from pearl.lang.source import InputError

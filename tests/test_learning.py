@@ -36,7 +36,7 @@ from pearl.commaqa.model import (
     strange_entities,
     write_model,
 )
-from pearl.commaqa.schema import read_schema
+from pearl.commaqa.schema_reader import read_schema
 from pearl.commaqa.scoring import exact_match
 from pearl.commaqa.search import Budget, Candidate, Scorer, best_first, greedy
 from pearl.commaqa.world import World, read_world, read_worlds

@@ -152,7 +152,7 @@ def generate_command(
         _export_agents(asked_of, output, given.as_json)
         return
     from pearl.commaqa.generator import generate
-    from pearl.commaqa.schema import read_schema, shipped_text
+    from pearl.commaqa.schema_reader import read_schema, shipped_text
 
     if show:
         emit(shipped_text(name), output)
