@@ -21,7 +21,7 @@ from tests.shell import call, one_line
 
 pytest_plugins = ["tests.browser"]
 
-for module in ("pypdfium2", "mammoth", "markdownify"):
+for module in ("pypdfium2", "mammoth", "markdownify", "lxml"):
     pytest.importorskip(module, reason="pearl[documents] is not installed")
 
 QUESTION = "Why does Mara leave the lighthouse?"
@@ -98,6 +98,7 @@ EPUB = {
     "O/b b.xhtml": "<?xml version='1.0' encoding='latin1'?><html><p>Tom stayed.</p></html>",
 }
 PAGE = f"<!-- saved --><HTML><head><style>p{{}}</style></head><h1>Lease</h1><p>{LEASE}</p>"
+LISTS = "| A | B |\n| --- | --- |\n| 1 | 2 |\n\n* x\n* y"
 ENTITIES = "".join(f"<!ENTITY a{n + 1} '{f'&a{n};' * 100}'>" for n in range(7))
 DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENTITIES}]>"
 
@@ -109,10 +110,11 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         ("a.epub", packed(EPUB), "# One\n\nMara left.\n\nTom stayed."),
         ("page", PAGE.encode(), f"# Lease\n\n{LEASE}"),
         ("a.htm", b"<meta charset=latin1><p>Caf\xe9 \x80<script>x()</script>", "Café €"),
+        ("a.html", b"<table><tr><th>A<td>B<tr><td>1<td>2</table><ul><li>x<li>y</ul>", LISTS),
         ("a.md", f"# Lease\n\n**{LEASE}**".encode(), f"# Lease\n\n**{LEASE}**"),
         ("a.txt", LEASE.encode("utf-16"), LEASE),
     ],
-    ids=("word", "epub", "html", "latin", "markdown", "utf-16"),
+    ids=("word", "epub", "html", "latin", "unclosed", "markdown", "utf-16"),
 )
 def test_a_document_is_read_as_text(name: str, data: bytes, text: str):
     Path(name).write_bytes(data)

@@ -21,7 +21,7 @@ HEAVY = (
     "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy",
     "distributed", "tantivy", "snowballstemmer", "sqlite3", "pygls", "starlette",
     "uvicorn", "nltk", "scipy", "asyncio", "jsonschema", "openai",
-    "xllamacpp", "multiprocessing", "pypdfium2", "mammoth", "markdownify", "bs4", "zipfile",
+    "xllamacpp", "multiprocessing", "pypdfium2", "mammoth", "markdownify", "bs4", "lxml", "zipfile",
 )  # fmt: skip
 PACKAGE = ROOT / "pearl"
 

@@ -238,7 +238,8 @@ def _markdown(page: str) -> str:
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
 
-    soup = BeautifulSoup(re.sub(r"<\?[^>]*>", "", page), "html.parser")
+    # Python's own parser does not see where a cell or an item ends that nothing closes.
+    soup = BeautifulSoup(re.sub(r"<\?[^>]*>", "", page), "lxml")
     for tag in soup(["script", "style", "title", "head", "template"]):
         tag.decompose()
     plain = ["a", "img", "b", "strong", "i", "em", "code", "sup", "sub", "del", "s"]
@@ -271,9 +272,9 @@ _KINDS = {
     one.convert.__name__: one
     for one in (
         _Kind("a PDF", pdf, ("pypdfium2",)),
-        _Kind("a Word file", docx, ("mammoth", "markdownify")),
-        _Kind("an EPUB", epub, ("markdownify",)),
-        _Kind("a page of HTML", html, ("markdownify",)),
+        _Kind("a Word file", docx, ("mammoth", "markdownify", "lxml")),
+        _Kind("an EPUB", epub, ("markdownify", "lxml")),
+        _Kind("a page of HTML", html, ("markdownify", "lxml")),
     )
 }
 
