@@ -81,7 +81,7 @@ FEVER = Dataset(
     reader("file as FEVER publishes it", _claim),
     score_claim,
     "https://fever.ai (shared_task_dev.jsonl)",
-    ("normal", "cot"),
+    ("normal", "cot-answer"),
     # Accuracy, under the name that the other data sets have for it.
     measures=lambda example, answer: {"exact_match": score_claim(example, answer)},
     short=True,
@@ -129,7 +129,7 @@ CELEBRITIES = Dataset(
     read_celebrities,
     score_celebrity,
     "https://github.com/ofirpress/self-ask (datasets/compositional_celebrities.json)",
-    ("normal", "cot", "react", "rebel"),
+    ("normal", "cot-answer", "react", "rebel"),
     measures=measures,
     short=True,
 )

@@ -35,7 +35,7 @@ from pearl.evaluate.datasets.base import (
 from pearl.lang.source import InputError, Source, Span
 from pearl.retrieval.terms import sentences as split_sentences
 
-METHODS = ("normal", "cot", "sp-cot", "react", "fsm1", "fsm2", "rebel")
+METHODS = ("normal", "cot-answer", "sp-cot", "react", "fsm1", "fsm2", "rebel")
 """The methods that such questions are tried with where none is named."""
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
