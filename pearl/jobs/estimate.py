@@ -341,20 +341,34 @@ def _share(
         answered = sum(not one.path.startswith("plan/") for one in done)
         left = max(whole - answered, len(missing)) - again
     part = min(1.0, left / whole)
-    size, passages = size_of(what.document, context.count), False
+    tokens = _reading(what, context, part * steps, part * reads, fresh)
+    return Share(left + planned, len(done) + again, int(planned), *tokens)
+
+
+def _reading(
+    what: QuestionTask, context: Context, steps: float, reads: float, fresh: bool
+) -> tuple[float, float, float]:
+    """Tokens that are read for a question, those of them that a prefix cache keeps, and those that
+    are written.
+
+    Args:
+        what: it, and its document.
+        context: what a prompt holds, and what is done with a longer document.
+        steps: calls that carry out steps.
+        reads: documents that they read.
+        fresh: whether no other question has the document read.
+    """
+    size, passages, options = size_of(what.document, context.count), False, what.question.options
     if context.limit and context.policy == "retrieve":
         shown = min(size, max(0, context.room - AROUND))
         passages, size = shown < size, shown
-    reads *= part
-    read, said = reads * size + part * steps * AROUND, part * steps * SAID
-    if question.options:
-        choosing = _tokens(MapAnswer(question.question, "", question.options), context)
+    read, said = reads * size + steps * AROUND, steps * SAID
+    if options:
+        choosing = _tokens(MapAnswer(what.question.question, "", options), context)
         read, said = read + choosing + SAID, said + 2
     # Each document is read once in full; after that an endpoint may have its beginning ready.
-    cached = 0.0
-    if size >= SMALLEST_PREFIX and not passages:
-        cached = max(0.0, reads - fresh) * (size // 128 * 128)
-    return Share(left + planned, len(done) + again, int(planned), read, cached, said)
+    kept = size // 128 * 128 if size >= SMALLEST_PREFIX and not passages else 0
+    return read, max(0.0, reads - fresh) * kept, said
 
 
 def _calls(plan: Plan, library: Library) -> tuple[float, float]:
