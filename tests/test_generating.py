@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -28,10 +28,17 @@ from pearl.lang.values import Value, canonical_json, to_json
 from tests.conftest import ROOT
 from tests.shell import call
 
-SHIPPED = ("explicit", "implicit", "movies", "numeric", "throws")
-FILES = [(name, split, part) for name in SHIPPED for split in ("iid", "compgen") for part in PARTS]
-MANY = {"explicit": 400, "implicit": 300, "movies": 200, "numeric": 250, "throws": 200}
-"""Questions that use all words of a schema."""
+MANY = {
+    "explicit": 400, "implicit": 300, "inventions": 200, "movies": 200, "numeric": 250,
+    "throws": 200,
+}  # fmt: skip
+"""Questions that use all words of a shipped schema."""
+
+SHIPPED = tuple(MANY)
+COMPGEN = tuple(name for name in SHIPPED if "compgen" in read_schema(name).splits)
+FILES = [(name, "iid", part) for name in SHIPPED for part in PARTS] + [
+    (name, "compgen", part) for name in COMPGEN for part in PARTS
+]
 
 FLEET = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/generating.md").read_text("utf-8"), re.S)[0]
 
@@ -173,8 +180,8 @@ def test_every_way_to_say_a_thing_is_used(name: str):
                 hops[predicate].add(re.sub(r"#\d+", "#", hop.question))
     theories = theories_of(schema)
     assert set(patterns) == {theory.name for theory in theories}
-    # Movies and throws ask each kind of question in one way.
-    fewest = 1 if name in ("movies", "throws") else 2
+    # As in the published sets, each of their kinds is asked in one way.
+    fewest = 1 if "published" in schema.splits else 2
     assert all(len(said) >= fewest for said in patterns.values())
     assert {call.ask for theory in theories for call in theory.calls} <= {
         *hops, *(ask.name for ask in schema.asks.values() if ask.total)
@@ -182,7 +189,7 @@ def test_every_way_to_say_a_thing_is_used(name: str):
     assert all(len(said) >= 2 for said in hops.values())
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", COMPGEN)
 def test_compgen_holds_out_what_it_says(name: str):
     """Pairs are read from the words of the hops, not from what the rows say of themselves."""
     schema = read_schema(name)
@@ -215,30 +222,55 @@ def test_compgen_holds_out_what_it_says(name: str):
 def test_the_document_counts_kinds_as_the_schema_has_them(name: str):
     schema = read_schema(name)
     theories = theories_of(schema)
-    train, test = divided(schema, "compgen", theories)
     fewest, most = schema.steps
     document = (ROOT / "docs/generating.md").read_text("utf-8")
     assert re.search(rf"\| `{name}` \| .* \| {len(theories)} \| {fewest}–{most} \|", document)
+    if name not in COMPGEN:
+        return
+    train, test = divided(schema, "compgen", theories)
     held = ", ".join(f"`{one} → {other}`" for one, other in schema.splits["compgen"].held_out)
     assert f"| `{name}` | {held} | {len(train)} | {len(test)} |" in document
 
 
-def test_a_file_has_the_published_kinds_of_question_and_nothing_else(shared: Path):
-    """In the published words; the split that tests compositions has none of them in its test."""
-    for split in ("published", "published_cg"):
-        made = {part: list(generate(read_schema("throws"), split, part, 1, 60)) for part in PARTS}
-        patterns = {
-            part: {one["config"]["questions"][0] for row in found for one in asked(row)}
-            for part, found in made.items()
-        }
-        source = shared / "commaqa" / "numeric_train_100kb.jsonl"
-        published = {one.theory for world in read_worlds(str(source)) for one in world.questions}
-        assert patterns["train"] == patterns["dev"] == published
-        if split == "published":
-            assert patterns["test"] == published
-        else:
-            assert len(patterns["test"]) == 8
-            assert not patterns["test"] & published
+PUBLISHED = [
+    ("movies", "explicit", 16, set()),
+    ("inventions", "implicit", 0, set()),
+    ("throws", "numeric", 8, {"discus_throwers_from"}),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "others", "new"), PUBLISHED)
+def test_a_file_has_the_published_kinds_of_question_and_nothing_else(
+    shared: Path, name: str, file: str, others: int, new: set[str]
+):
+    """Words, operators and agents; a compositional test has other words, and these new asks."""
+    files = (shared / "commaqa" / f"{file}_{part}.jsonl" for part in ("train_100kb", "dev_20kb"))
+    published = forms(json.loads(line) for one in files for line in one.open(encoding="utf-8"))
+    made = {part: forms(rows(name, "published", part, 100)) for part in PARTS}
+    assert made["train"] == made["dev"] == made["test"] == published
+    schema = read_schema(name)
+    assert ("published_cg" in schema.splits) == bool(others)
+    if others:
+        made = {part: forms(rows(name, "published_cg", part, 100)) for part in PARTS}
+        assert made["train"] == made["dev"] == published
+        tested = {words for words, _ in made["test"]}
+        assert len(tested) == others
+        assert not tested & {words for words, _ in published}
+        train, test = (
+            {call.ask for theory in those for call in theory.calls}
+            for those in divided(schema, "published_cg", theories_of(schema))
+        )
+        assert test - train == new
+
+
+def forms(made: Iterable[dict[str, Any]]) -> dict[tuple[str, str], int]:
+    """How many decompositions, by a question's words and the operator and agent of each step."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for one in (question for row in made for question in asked(row)):
+        hops = " ".join(f"({hop['op']}) [{hop['m']}]" for hop in one["decomposition"])
+        words = one["config"]["questions"][0]
+        found[words, re.sub(r"\(#\d+\)", "", hops)].add(str(one["config"]["steps"]))
+    return {form: len(steps) for form, steps in found.items()}
 
 
 def test_parts_have_the_same_kinds_and_worlds_of_their_own():

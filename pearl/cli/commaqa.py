@@ -99,7 +99,8 @@ def commaqa(worlds: str, source: str, output: str, given: Options) -> None:
 @click.argument("form", type=click.Choice(["commaqa"]), metavar="commaqa")
 @click.option(
     "--schema", "name", default="", metavar="NAME|FILE",
-    help="explicit, implicit, movies, numeric or throws, or a schema of yours in TOML or JSON.",
+    help="explicit, implicit, inventions, movies, numeric or throws, or a schema of yours in TOML "
+    "or JSON.",
 )  # fmt: skip
 @click.option(
     "--split", default="iid", show_default=True, metavar="NAME",
