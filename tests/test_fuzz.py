@@ -23,6 +23,11 @@ def test_a_fix_that_mends_one_line_breaks_no_other():
     assert list(problems("s=T(a)r\ns=T(t\u200b()", load_library())) == []
 
 
+def test_a_mark_behind_noqa_ends_no_words():
+    for note in ("Find # noqa: PRL202, PRL4**", "Find it*`", "Find it** # noqa"):
+        assert list(problems(f"1. a = FIND_INTENT(CTX, x) : {note}", load_library())) == []
+
+
 def test_recorded_plans_are_mutated(shared: Path):
     assert list(attack(150, 1, seeds(str(shared / RECORDED)))) == []
 

@@ -114,17 +114,26 @@ def unquote(raw: str, at: int) -> str | tuple[str | Ref, ...]:
 def _note(raw: str) -> tuple[str, tuple[str, ...]]:
     """The note's words and the codes its line silences."""
     noqa: tuple[str, ...] = ()
+    raw = _bare(raw)
     found = _NOQA.search(raw) if "noqa" in raw.lower() else None
     if found:
         raw = raw[: found.start()]
         codes = found["codes"]
         noqa = tuple(re.split(r"[\s,]+", codes.upper())) if codes else ("",)
     mark = _NOTE_MARK.match(raw)
-    words = " ".join((raw[mark.end() :] if mark else raw).split())
-    for wrapper in ("**", "*", "`") if words[-1:] in ("*", "`") else ():
-        if words.endswith(wrapper) and words.count(wrapper) % 2:
-            words = words[: -len(wrapper)].rstrip()
-    return words, noqa
+    return _bare(" ".join((raw[mark.end() :] if mark else raw).split())), noqa
+
+
+def _bare(words: str) -> str:
+    """Words without the marks at their end that close what they do not open."""
+    while words[-1:] in ("*", "`"):
+        wrapper = next(
+            (w for w in ("**", "*", "`") if words.endswith(w) and words.count(w) % 2), ""
+        )
+        if not wrapper:
+            break
+        words = words[: -len(wrapper)].rstrip()
+    return words
 
 
 class _BeyondError(Exception):
