@@ -15,7 +15,8 @@ from aiohttp import web
 
 from pearl.lang import documents
 from pearl.lang.documents import read_document, read_documents
-from pearl.lang.source import InputError
+from pearl.lang.source import START, InputError
+from pearl.prompts.render import document_block
 from tests.server import Loopback
 from tests.shell import call, one_line
 
@@ -349,6 +350,23 @@ def test_a_plan_names_its_documents(plan: str, answer: list[str], two: tuple[str
     assert {one["document"] for one in told["evidence"]} == {
         file for file in two for line in lines if line.endswith(PAID) == (file == "a.letter.md")
     }
+
+
+def test_a_quote_stands_in_the_document_that_its_step_read(two: tuple[str, str]):
+    Path(two[0]).write_text(PAID, encoding="utf-8")
+    for name in two:
+        plan = f'a = FIND_EVENT("CTX.{name}", "the deposit")'
+        Path("a.plan").write_text(plan, encoding="utf-8")
+        found = call("run", "a.plan", *two, "--json", "--store", "s.db").json["evidence"]
+        assert [one["document"] for one in found] == [name]
+        assert call("runs", "show", "last", "--store", "s.db", "--html", "run.html").code == 0
+        assert f"{name}, line" in Path("run.html").read_text(encoding="utf-8")
+
+
+def test_the_mark_between_documents_is_in_no_prompt(two: tuple[str, str]):
+    block = document_block(read_documents(two))
+    assert block.count("# lease.txt") == block.count("# a.letter.md") == 1
+    assert START not in block
 
 
 def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):

@@ -148,6 +148,12 @@ class Source:
             for start, end in pairwise([*starts, len(self.text)])
         }
 
+    def named(self, name: str) -> Span | None:
+        """Where one of several documents stands, by its name, which may lack its ending; None
+        where no document or more than one is called so."""
+        bare = [span for one, span in self.documents.items() if os.path.splitext(one)[0] == name]
+        return self.documents.get(name) or (bare[0] if len(bare) == 1 else None)
+
     def cited(self, offset: int) -> Place:
         """The document, page and line of a character offset."""
         start, end = self.text.rfind(START, 0, offset + 1), self.text.find(START, offset + 1)

@@ -20,7 +20,7 @@ from unicodedata import normalize
 from pearl.lang.ast import DOCUMENT, Action, Prompt
 from pearl.lang.library import Library
 from pearl.lang.printer import print_arg, print_value
-from pearl.lang.source import Source
+from pearl.lang.source import START, Source
 from pearl.lang.values import as_text, from_json
 from pearl.prompts import calls
 
@@ -119,7 +119,7 @@ def document_block(document: Source) -> str:
     Kept, because looking for tags in a long text at every step costs as much
     as the rest of the prompt.
     """
-    return fenced("document", document.text)
+    return fenced("document", document.text.replace(START, ""))
 
 
 def stable_part(document: Source) -> int:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby, takewhile
 from math import ceil
-from posixpath import splitext
 from typing import Protocol
 
 from pearl.lang.builtins import MOST, label, read_label, read_name
@@ -279,13 +278,11 @@ def part(document: Source, name: str) -> Source:
     """The part of a document that a label names, as ``CTX 2/3``, or one of several documents, as
     ``CTX.lease.pdf``, its ending at will; or a `LabelError`."""
     if wanted := read_name(name):
-        documents = document.documents
-        meant = [one for one in documents if wanted in (one, splitext(one)[0])]
-        if wanted not in documents and len(meant) != 1:
-            known = ", ".join(documents) or "there is one only, CTX"
+        span = document.named(wanted)
+        if span is None:
+            known = ", ".join(document.documents) or "there is one only, CTX"
             raise LabelError(f"{name} names none of the documents: {known}.")
-        found = wanted if wanted in documents else meant[0]
-        return Source(found, document.at(documents[found]))
+        return Source(wanted, document.at(span))
     at, of = read_label(name) or (0, 0)
     if not 1 <= at <= of <= MOST:
         last = min(max(of, 1), MOST)

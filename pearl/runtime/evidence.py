@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pearl.lang.ast import Plan
+from pearl.lang.ast import Literal, Plan
+from pearl.lang.builtins import read_name
 from pearl.lang.graph import dependencies
 from pearl.lang.source import Source, Span
 from pearl.lang.values import Value, as_text
@@ -84,12 +85,27 @@ def quoted(
 
 
 def evidence(
-    plan: Plan, values: Mapping[str, Value], ends: Sequence[str], document: Source
+    plan: Plan,
+    values: Mapping[str, Value],
+    ends: Sequence[str],
+    document: Source,
+    ran: Plan | None = None,
 ) -> list[Quote]:
-    """The quotes behind an answer (`quoted`), in document order; those not found stand last."""
+    """The quotes behind an answer (`quoted`), in document order; those not found stand last.
+
+    Args:
+        plan, values, ends, document: as `quoted` takes them.
+        ran: whose steps say which of several documents they read; by default the plan.
+    """
+    read = {
+        step.name: document.named(read_name(arg.value))
+        for step in (ran or plan).steps
+        for arg in step.args
+        if isinstance(arg, Literal) and isinstance(arg.value, str) and read_name(arg.value)
+    }
     quotes: dict[str, Quote] = {}
     for step, words in quoted(plan, values, ends, document):
-        quote = _located(words, step, document)
+        quote = _located(words, step, document, read.get(step))
         quotes.setdefault(quote.text, quote)
     last = Span(len(document.text), 0)
     return sorted(quotes.values(), key=lambda quote: quote.span or last)
@@ -100,10 +116,14 @@ def without_quotes(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not _LINE.match(line)).strip()
 
 
-def _located(text: str, step: str, document: Source) -> Quote:
-    for candidate in dict.fromkeys((text, text.strip('"“”'), text.strip('"“”. …'))):
-        if span := document.find(candidate):
-            return Quote(document.at(span), span, step)
+def _located(text: str, step: str, document: Source, read: Span | None = None) -> Quote:
+    """Where a quotation stands: in what its step read of the document, or else anywhere."""
+    for start, end in (read, (0, None)) if read else ((0, None),):
+        within = Source("", document.text[start:end]) if read else document
+        for candidate in dict.fromkeys((text, text.strip('"“”'), text.strip('"“”. …'))):
+            if found := within.find(candidate):
+                span = Span(start + found.start, start + found.end)
+                return Quote(document.at(span), span, step)
     return Quote(text, None, step)
 
 

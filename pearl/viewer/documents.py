@@ -250,7 +250,7 @@ def find_passages(
     text = document or Source("", "")
     every = [(quote, True) for quote in evidence(plan, values, ends, text) or found]
     for name in [name for name in values if " " not in name]:
-        every += ((quote, False) for quote in evidence(Plan(), values, [name], text))
+        every += ((quote, False) for quote in evidence(Plan(), values, [name], text, plan))
     merged: dict[tuple[str, Span | None], tuple[Quote, bool, list[str]]] = {}
     for quote, answers in every:
         _, _, steps = merged.setdefault((quote.text, quote.span), (quote, answers, []))
