@@ -600,3 +600,12 @@ def test_a_trace_of_a_step_with_steps_of_its_own_replays_its_evidence(tmp_path: 
 
 def lint(plan: str) -> list[str]:
     return [one.code for one in check(parse(plan), load_library()) if one.severity == "error"]
+
+
+def test_tags_that_the_examples_stand_in_are_no_part_of_an_answer():
+    plan = 'a = SPLIT("Ann Bo", " ")\nb = SPLIT("Cy", "")'
+    said = {"step/a": '<answer>\n["Ann", "Bo"]\n</answer>', "step/b": '<answer>["C", "y"]</answer>'}
+    library = load_library("letters_by_example")
+    finished, _, _ = run(plan, said, library=library)
+    assert finished.values["a"] == ["Ann", "Bo"]
+    assert finished.values["b"] == ["C", "y"]

@@ -8,6 +8,7 @@ they run. Both are handed in; the executor knows neither.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -480,12 +481,18 @@ def _origin(step: Step) -> str:
     return f'the step "{step.note}"' if step.note else step.action
 
 
+_TAGS = re.compile(r"</?answer>\n?")
+
+
 def _read(reply: str, action: Action, document: Source | None) -> Output:
     """What a reply says, and what it quotes; what an action copies is both.
 
     Raises:
         DecodeError: it holds no value of the kind that the action gives.
     """
+    if isinstance(action.body, Prompt) and action.body.examples:
+        # The examples' answers stand in these tags, and models copy them.
+        reply = _TAGS.sub("", reply)
     value, quotes = decode(reply, action.returns), split_evidence(reply)[1]
     if "verbatim" in action.traits and document:
         if quotes and isinstance(value, str):
