@@ -2,6 +2,7 @@
 
     python -m benchmarks.commaqa [--data FOLDER] [--chains N] [--brute N] [--generated]
     python -m benchmarks.commaqa --unseen SEED … [--questions N] [--answers]
+    python -m benchmarks.commaqa --compgen SEED … [--questions N] [--answers]
 
 For each set: exact match and F1 of greedy (TMN-G) and best-first search (TMN-S) on the dev file,
 the calls of agents that training and test took, and the seconds; and the mean over the sets.
@@ -11,6 +12,7 @@ each set; ``--generated`` learns from files of Pearl's own generator, and tests 
 compositional splits hold out. ``--unseen`` does
 nothing but the following, for each seed: of worlds of movies and of throws, six kinds of question
 are held out of training, and then all but six; every development question is of a held-out kind.
+``--compgen`` does nothing but the compositional splits of the generator, with so many questions.
 """
 
 from __future__ import annotations
@@ -75,13 +77,23 @@ def main() -> None:
     options.add_argument("--calls", type=int, default=300_000, help="of exhaustive search, each")
     options.add_argument("--generated", action="store_true")
     options.add_argument("--unseen", type=int, nargs="+", metavar="SEED")
-    options.add_argument("--questions", type=int, default=300, help="of --unseen, each part")
-    options.add_argument("--answers", action="store_true", help="of --unseen: no gold is read")
+    options.add_argument("--compgen", type=int, nargs="+", metavar="SEED")
+    options.add_argument("--questions", type=int, default=300, help="of each part")
+    options.add_argument("--answers", action="store_true", help="no gold is read")
     chosen = options.parse_args()
     print(HEAD)
-    if chosen.unseen:
-        for name, seed, few in itertools.product(UNSEEN, chosen.unseen, (False, True)):
-            _unseen(name, seed, few, chosen)
+    if chosen.unseen or chosen.compgen:
+        for name, seed, few in itertools.product(UNSEEN, chosen.unseen or (), (False, True)):
+            parts = unseen_kinds(read_schema(name), seed, chosen.questions, few=few)
+            _held_out(f"{name} {seed} {'6 seen' if few else '6 unseen'}", *parts, chosen)
+        for name, seed in itertools.product((*SETS, *UNSEEN), chosen.compgen or ()):
+            schema = read_schema(name)
+            train, test = (
+                [read_world(row, schema.path, part)
+                 for row in generate(schema, "compgen", part, seed, chosen.questions)]
+                for part in ("train", "test")
+            )  # fmt: skip
+            _held_out(f"{name} {seed} compgen", train, test, chosen)
         return
     train = {name: _read(chosen.data / f"{name}_train_100kb.jsonl") for name in SETS}
     test = {name: _read(chosen.data / f"{name}_dev_20kb.jsonl") for name in SETS}
@@ -145,13 +157,13 @@ def _row(
     return row
 
 
-def _unseen(name: str, seed: int, few: bool, chosen: argparse.Namespace) -> None:
-    train, test = unseen_kinds(read_schema(name), seed, chosen.questions, few=few)
+def _held_out(
+    label: str, train: Sequence[World], test: Sequence[World], chosen: argparse.Namespace
+) -> None:
     learn = learn_from_answers if chosen.answers else learn_from_gold
     started = time.perf_counter()
     learned = learn(train)
     seconds = time.perf_counter() - started
-    label = f"{name} {seed} {'6 seen' if few else '6 unseen'}"
     _row(label, learned.model.source, "TMN-S", learned, seconds, test)
 
 

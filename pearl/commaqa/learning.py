@@ -329,7 +329,6 @@ def _explain_alone(
     """
     if not left:
         return []
-    refusals: Refusals = {}
     remaining = {id(case) for case in left}
     likes: dict[tuple[frozenset[Form], ...], list[Case]] = {}
     for case in every:
@@ -340,7 +339,7 @@ def _explain_alone(
         others = [case for case in those if id(case) not in remaining]
         others = others[:: 1 + len(others) // _JUDGES]
         batches = (own[at : at + _BATCH] for at in range(0, len(own), _BATCH))
-        programs = dict.fromkeys(way for some in batches for way in _explanations(some, refusals))
+        programs = dict.fromkeys(way for some in batches for way in _explanations(some))
         explained += _judged(own, (*own, *others), programs)
     if len(known) + len(explained) < _SUPPORT:
         return []
@@ -364,20 +363,21 @@ def _answered(case: Case) -> tuple[frozenset[Form], ...]:
     )
 
 
-def _explanations(cases: Sequence[Case], refusals: Refusals) -> Iterator[tuple[Move, ...]]:
+def _explanations(cases: Sequence[Case]) -> Iterator[tuple[Move, ...]]:
     """Programs that give the answer of some question, and of two with one more hop."""
-    bank = Bank(cases, refusals, _AGREE if len(cases) >= _SAMPLE else 1)
-    goals = Bank(cases, refusals, 1)
+    # Other worlds know other things: what they refuse is no reason not to ask these.
+    refusals: Refusals = {}
+    bank, goals = Bank(cases, refusals, 1), Bank(cases, refusals, 1)
 
-    def right(term: Term) -> int:
+    def right(term: Term) -> list[Case]:
         pairs = zip(term.values, cases, strict=True)
-        return sum(value is not None and _equal(value, case.answer) for value, case in pairs)
+        return [case for value, case in pairs if value is not None and _equal(value, case.answer)]
 
     terms = itertools.chain.from_iterable(levels_of(bank, bank))
     found = [term for term in terms if right(term) and goals.is_new(term)]
-    longer = (more for term in found if right(term) >= _AGREE for more in bank.longer(term))
+    longer = (more for term in found if len(right(term)) >= _AGREE for more in bank.longer(term))
     for term in (*found, *(one for one in longer if right(one) and goals.is_new(one))):
-        yield _general(moves_of(term), cases[:_SAMPLE])
+        yield _general(moves_of(term), right(term)[:_SAMPLE])
 
 
 def _judged(

@@ -261,7 +261,10 @@ def _answer(
     Where ``mode`` goes over items, those of the argument that stands at the places ``mapped``.
     """
     whole = mode is Mode.PLAIN
-    texts = [as_text(one) if whole or at not in mapped else "" for at, one in enumerate(given)]
+    texts = [
+        "" if one is None or (at in mapped and not whole) else as_text(one)
+        for at, one in enumerate(given)
+    ]
 
     def ask(item: Item | None) -> Value | None:
         if item is not None:
