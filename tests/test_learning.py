@@ -267,17 +267,6 @@ def test_answers_alone_teach_where_few_questions_are_of_a_kind():
     assert score(learned.model, made("explicit", "compgen", "test", 7, 10)) >= 90
 
 
-def test_questions_in_other_words_choose_among_what_explains_each():
-    worlds = [
-        replace(one, questions=tuple(q for q in one.questions if "differ" in q.text))
-        for one in made("numeric", "compgen", "train", 7, 90)
-    ]
-    learned = learn_from_answers(one for one in worlds if one.questions)
-    # Seven hops each, and hardly two in the same words.
-    assert max(one.seen for one in learned.model.patterns) <= 2
-    assert learned.explained == learned.questions == 11
-
-
 @pytest.mark.parametrize(("name", "few"), [("throws", True), ("movies", False)])
 def test_the_words_of_a_question_decide_over_hops_seen_together(name: str, few: bool):
     train, test = unseen_kinds(read_schema(name), 2, 24, few=few)

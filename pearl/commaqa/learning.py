@@ -18,6 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from pearl.commaqa.agents import Agents
@@ -37,6 +38,7 @@ from pearl.commaqa.model import (
     words_of,
 )
 from pearl.commaqa.programs import (
+    CHAIN,
     Bank,
     CachingAgents,
     Case,
@@ -57,10 +59,6 @@ _AGREE = 2  # on how many of them a program needs an answer
 _ROUNDS = 12  # searches for one kind of question
 _SUPPORT = 3  # questions that a program has to explain
 _ALONE = 8  # rounds of choosing among explanations of single questions
-_BATCH = 24  # questions of several kinds that are searched together
-_JUDGES = 200  # explained questions, of like entities, that a program is tried on, too
-_UNLIKE = 5.0  # how much words say in which questions differ that are a third alike
-_CHANCE = 0.05  # how often a right program is wrong for a question of like words
 _HOP = 1.0  # what a hop costs, as one more explains more by chance
 _SAID = 2.0  # how often a word counts as seen with a hop that says it
 _ERRORS = 0.2  # the share of its answers that may be wrong
@@ -187,7 +185,7 @@ def learn_from_answers(worlds: Iterable[World], report: Report = lambda _: None)
             else:
                 examples.append((kind.pattern, found))
     report(f"{len(left)} questions are left, each of which is looked at for itself")
-    alone = _explain_alone(left, itertools.chain(*cases.values()), examples)
+    alone = _explain_alone(left, examples)
     examples += [(case.pattern, moves) for case, moves in alone]
     done = {id(case) for case, _ in alone}
     kinds = tuple(
@@ -313,105 +311,40 @@ def _needed(programs: Sequence[Program], cases: Sequence[Case]) -> tuple[Program
 
 
 def _explain_alone(
-    left: Sequence[Case], every: Iterable[Case], known: Sequence[Way]
+    cases: Iterable[Case], known: Sequence[Way]
 ) -> list[tuple[Case, tuple[Move, ...]]]:
-    """For each question, of the programs that give its answer, the one that fits it best.
+    """For each question, of the programs that give its answer, the one that fits its words best.
 
-    An answer has many explanations, most of them wrong. Those choose among them that have like
-    words, as a program that is right holds for them, too; and the words of the question: at first
-    those that the hops say themselves, and then, in turns, those that go with a hop in what was
-    chosen for all questions (hard expectation-maximisation).
-
-    Args:
-        left: the questions.
-        every: these and all others, which tell what holds for questions of like words.
-        known: the ways of those that are explained.
+    An answer has many explanations, most of them wrong, and the words of the question choose among
+    them: at first those that the hops say themselves, and then, in turns, those that go with a hop
+    in what was chosen for all questions, also of other kinds (hard expectation-maximisation).
     """
-    if not left:
-        return []
-    remaining = {id(case) for case in left}
-    likes: dict[tuple[frozenset[Form], ...], list[Case]] = {}
-    for case in every:
-        likes.setdefault(_answered(case), []).append(case)
-    explained: list[tuple[Case, dict[tuple[Move, ...], float]]] = []
-    for those in likes.values():
-        own = [case for case in those if id(case) in remaining]
-        others = [case for case in those if id(case) not in remaining]
-        others = others[:: 1 + len(others) // _JUDGES]
-        batches = (own[at : at + _BATCH] for at in range(0, len(own), _BATCH))
-        programs = dict.fromkeys(way for some in batches for way in _explanations(some))
-        explained += _judged(own, (*own, *others), programs)
+    refusals: Refusals = {}
+    tried = [(case, _explanations(case, refusals)) for case in cases]
+    explained = [(case, ways) for case, ways in tried if ways]
     if len(known) + len(explained) < _SUPPORT:
         return []
     chosen: list[tuple[Case, tuple[Move, ...]]] = []
     for _ in range(_ALONE):
         ties = _Ties((*known, *((case.pattern, moves) for case, moves in chosen)))
-        fitting = [
-            (case, {way: held + ties.fit(case.pattern, way) for way, held in ways.items()})
-            for case, ways in explained
+        chosen = [
+            (case, max(ways, key=partial(ties.fit, case.pattern))) for case, ways in explained
         ]
-        chosen = [(case, max(fits, key=fits.__getitem__)) for case, fits in fitting]
     return chosen
 
 
-def _answered(case: Case) -> tuple[frozenset[Form], ...]:
-    """What agents answer of each entity alone: where that is the same, so may be the programs."""
-    forms = [form for form in case.agents.forms if form.blanks == 1]
-    return tuple(
-        frozenset(form for form in forms if case.agents.ask_any(form, [entity]) is not None)
-        for entity in case.entities
-    )
-
-
-def _explanations(cases: Sequence[Case]) -> Iterator[tuple[Move, ...]]:
-    """Programs that give the answer of some question, and of two with one more hop."""
-    # Other worlds know other things: what they refuse is no reason not to ask these.
-    refusals: Refusals = {}
-    bank, goals = Bank(cases, refusals, 1), Bank(cases, refusals, 1)
-
-    def right(term: Term) -> list[Case]:
-        pairs = zip(term.values, cases, strict=True)
-        return [case for value, case in pairs if value is not None and _equal(value, case.answer)]
-
-    terms = itertools.chain.from_iterable(levels_of(bank, bank))
-    found = [term for term in terms if right(term) and goals.is_new(term)]
-    longer = (more for term in found if len(right(term)) >= _AGREE for more in bank.longer(term))
-    for term in (*found, *(one for one in longer if right(one) and goals.is_new(one))):
-        yield _general(moves_of(term), right(term)[:_SAMPLE])
-
-
-def _judged(
-    cases: Sequence[Case], judges: Sequence[Case], programs: Iterable[tuple[Move, ...]]
-) -> Iterator[tuple[Case, dict[tuple[Move, ...], float]]]:
-    """Questions with the programs that give their answers, and how well those hold for others.
-
-    That is a logarithm: how much likelier the answers of the others are if the program is theirs
-    than by how often it is right at all, each counting as much as its words are alike.
-
-    Args:
-        cases: the first of the judges.
-        judges: questions that programs are tried on.
-        programs: which ones.
-    """
-    words = [frozenset(words_of(case.pattern)) for case in judges]
-    counted = Counter(word for one in words for word in one)
-    says_much = {word: math.log(1 + len(words) / (times + 0.5)) for word, times in counted.items()}
-    alike = [
-        [math.exp(-sum(says_much[word] for word in one ^ other) / _UNLIKE) for other in words]
-        for one in words[: len(cases)]
-    ]
-    judged: list[dict[tuple[Move, ...], float]] = [{} for _ in cases]
-    for moves in programs:
-        right = [_is_right(moves, case) for case in judges]
-        chance = (sum(right) + 0.5) / (len(right) + 1)
-        gains = math.log((1 - _CHANCE) / chance), math.log(_CHANCE / (1 - chance))
-        for at, ways in enumerate(judged):
-            if right[at]:
-                others = zip(alike[at], right, strict=True)
-                # Its own answer tells nothing.
-                ways[moves] = sum(like * gains[not holds] for like, holds in others) - gains[0]
-
-    return ((case, ways) for case, ways in zip(cases, judged, strict=True) if ways)
+def _explanations(case: Case, refusals: Refusals) -> list[tuple[Move, ...]]:
+    """Programs in a row that give the answer of one question, those with the fewest hops first."""
+    found: list[tuple[Move, ...]] = []
+    levels = levels_of(Bank((case,), refusals, 1), new_only=False)
+    for hops, level in enumerate(itertools.islice(levels, CHAIN + 1), 1):
+        if hops > CHAIN and found:
+            break
+        for term in level:
+            [value] = term.values
+            if value is not None and _equal(value, case.answer):
+                found.append(_general(moves_of(term), (case,)))
+    return found
 
 
 def _general(moves: tuple[Move, ...], cases: Sequence[Case]) -> tuple[Move, ...]:
@@ -425,7 +358,7 @@ def _general(moves: tuple[Move, ...], cases: Sequence[Case]) -> tuple[Move, ...]
             each = replace(move, mode=Mode.EACH, then=("values", "flat", "unique"))
             pairs = ((*moves[:at], one) for one in (move, each))
             once, by_item = ([run_moves(one, case) for case in cases] for one in pairs)
-            if all(value in (None, other) for value, other in zip(once, by_item, strict=True)):
+            if once == by_item:
                 moves = (*moves[:at], each, *moves[at + 1 :])
     return moves
 
@@ -495,8 +428,7 @@ def _is_right(moves: tuple[Move, ...], case: Case) -> bool:
 
 
 def _equal(value: Value, answer: Value) -> bool:
-    spans = len(answer) if isinstance(answer, list) else 1
-    if isinstance(value, list) and not isinstance(answer, str) and len(value) != spans:
+    if isinstance(answer, list) and isinstance(value, list) and len(answer) != len(value):
         return False
     return exact_match(value, answer)
 
@@ -537,9 +469,7 @@ def _shortest(
     explains most of what is left.
     """
     tried = 0
-    bank = Bank(sample, refusals, min(_AGREE, len(sample)))
-    # The last hop is tried on few questions: most programs are wrong on the first.
-    for level in levels_of(bank, Bank(sample[:2], refusals, 1)):
+    for level in levels_of(Bank(sample, refusals, min(_AGREE, len(sample)))):
         goals: list[Term] = []
         for term in level:
             tried += 1

@@ -260,11 +260,7 @@ def _answer(
 
     Where ``mode`` goes over items, those of the argument that stands at the places ``mapped``.
     """
-    whole = mode is Mode.PLAIN
-    texts = [
-        "" if one is None or (at in mapped and not whole) else as_text(one)
-        for at, one in enumerate(given)
-    ]
+    texts = [as_text(one) for one in given if one is not None]
 
     def ask(item: Item | None) -> Value | None:
         if item is not None:
@@ -306,13 +302,12 @@ def _changed(value: Value | None, then: Sequence[str]) -> Value | None:
 # The search goes from short programs to long ones.
 
 
-def levels_of(bank: Bank, last: Bank) -> Iterator[Iterable[Term]]:
-    """Programs by the length of their longest chain.
+def levels_of(bank: Bank, *, new_only: bool = True) -> Iterator[Iterable[Term]]:
+    """Programs by the length of their longest chain; the last level is not kept."""
 
-    Args:
-        bank: makes all but the last hop; programs with equal values are one.
-        last: makes the last hop, whose programs are not kept; its cases are the bank's first ones.
-    """
+    def new(terms: Iterable[Term]) -> list[Term]:
+        kept = filter(bank.is_new, terms) if new_only else terms
+        return list(itertools.islice(kept, _TERMS))
 
     def longer(bank: Bank) -> Iterator[Term]:
         """One more hop of the newest terms, alone, with an entity, or with one earlier thing."""
@@ -322,17 +317,18 @@ def levels_of(bank: Bank, last: Bank) -> Iterator[Iterable[Term]]:
         for term, other in itertools.product(levels[-1], (*bank.entities, *earlier)):
             yield from bank.longer(term, other)
 
-    levels: list[list[Term]] = []
-    for _ in range(CHAIN):
-        first = itertools.chain(bank.longer(), *map(bank.longer, bank.entities))
-        new = filter(bank.is_new, longer(bank) if levels else first)
-        levels.append(list(itertools.islice(new, _TERMS)))
+    levels = [new(itertools.chain(bank.longer(), *map(bank.longer, bank.entities)))]
+    yield levels[0]
+    for _ in range(CHAIN - 1):
+        levels.append(new(longer(bank)))
         yield levels[-1]
-    yield longer(last)
+    # The last hop is tried on few questions: most programs are wrong on the first.
+    narrow = Bank(bank.cases[:2], bank.refusals, 1)
+    yield longer(narrow)
     pairs = _pairs(levels)
     for start in range(0, len(pairs), 500):
-        yield (term for pair in pairs[start : start + 500] for term in last.longer(*pair))
-    yield (term for pair in _met(levels) for term in last.longer(*pair))
+        yield (term for pair in pairs[start : start + 500] for term in narrow.longer(*pair))
+    yield (term for pair in _met(levels) for term in narrow.longer(*pair))
 
 
 def _met(levels: Sequence[Sequence[Term]]) -> list[tuple[Term, Term]]:
