@@ -12,7 +12,7 @@ from tests.batches import Batch, held, write_batch
 
 
 def test_a_fifth_of_all_calls_goes_wrong(tmp_path: Path):
-    with Stub(latency=0.01, faults=0.2, seed=3, stall=600, drip=1, prefix_cache=True) as stub:
+    with Stub(latency=0.01, faults=0.2, seed=4, stall=600, drip=1, prefix_cache=True) as stub:
         books = Books(write_batch(tmp_path, 18, stub).to(options=("--max-wait", "2")), stub)
         first, second = books.go(), books.go()
     assert first.tried == 18

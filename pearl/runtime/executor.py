@@ -481,7 +481,7 @@ def _origin(step: Step) -> str:
     return f'the step "{step.note}"' if step.note else step.action
 
 
-_TAGS = re.compile(r"</?answer>\n?")
+_TAGGED = re.compile(r"\s*<answer>\n?(.*?)\n?</answer>", re.DOTALL)
 
 
 def _read(reply: str, action: Action, document: Source | None) -> Output:
@@ -492,7 +492,8 @@ def _read(reply: str, action: Action, document: Source | None) -> Output:
     """
     if isinstance(action.body, Prompt) and action.body.examples:
         # The examples' answers stand in these tags, and models copy them.
-        reply = _TAGS.sub("", reply)
+        tagged = _TAGGED.match(reply)
+        reply = tagged[1] + reply[tagged.end() :] if tagged else reply
     value, quotes = decode(reply, action.returns), split_evidence(reply)[1]
     if "verbatim" in action.traits and document:
         if quotes and isinstance(value, str):
