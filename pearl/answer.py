@@ -405,14 +405,22 @@ def kept(tools: Tools, session: Session, question: str) -> Tools:
     return CachedTools(tools, replies, run, question) if replies and run else tools
 
 
-def check_options(options: Sequence[str]) -> None:
-    """Make sure that options can be chosen from.
+def check_options(options: object, where: str = "") -> Sequence[str]:
+    """Options that can be chosen from.
+
+    Args:
+        options: a person's, or what a row has for them.
+        where: the row, for the message.
 
     Raises:
         InputError: they cannot.
     """
+    place = f"{where}: " if where else ""
+    if not isinstance(options, list | tuple) or not all(isinstance(one, str) for one in options):
+        raise InputError(f"{place}options is to be a list of texts.")
     if options and (len(options) < 2 or len(options) > 26 or not all(map(str.strip, options))):
-        raise InputError("Give 2 to 26 options, none of them empty.")
+        raise InputError(f"{place}Give 2 to 26 options, none of them empty.")
+    return options
 
 
 def heading(

@@ -358,13 +358,7 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
     Raises:
         InputError: it cannot be used.
     """
-    options = row.get("options") or []
-    if not isinstance(options, list) or not all(isinstance(text, str) for text in options):
-        raise InputError(f"{name}: options is to be a list of texts.")
-    try:
-        check_options(options)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
+    options = check_options(row.get("options") or [], name)
     for key in ("question", "plan"):
         if row.get(key) is not None and not isinstance(row[key], str):
             raise InputError(f"{name}: {key} is to be a text.")

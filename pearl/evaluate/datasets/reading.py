@@ -59,13 +59,7 @@ def _example(row: dict[str, Any], where: str, document: Source, article: dict[st
     question = row.get("question")
     if not isinstance(question, str) or not question.strip():
         raise InputError(f"{where} has no question.")
-    options = row.get("options")
-    if not isinstance(options, list) or not all(isinstance(option, str) for option in options):
-        raise InputError(f"{where}: options is to be a list of texts.")
-    try:
-        check_options(options)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+    options = check_options(row.get("options"), where)
     validation = row.get("validation")
     values = [
         annotation.get("untimed_eval2_context")
