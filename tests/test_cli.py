@@ -136,6 +136,13 @@ class TestAsk:
         assert [one.name for one in runs(tmp_path / "k.db")] == [run]
         assert not (tmp_path / ".pearl").exists()
 
+    def test_an_empty_answer_is_said_to_be_empty(self, story: str, tmp_path: Path) -> None:
+        lines = 'a = FIND_EVENT(CTX, "zebras") : x\nb = CONCAT(evidence a) : y\n'
+        (tmp_path / "empty.plan").write_text(lines)
+        shown = call("run", "empty.plan", story).out
+        assert "None: it is empty." in shown
+        assert "passages below" not in shown
+
     def test_a_recorded_run_answers_again(self, story: str, tmp_path: Path) -> None:
         first = call("ask", story, "Why does Mara leave?", "--json").json
         assert call("cache", "export", first["run"], "-o", "r.jsonl").code == 0

@@ -182,10 +182,10 @@ def show(answer: Answer, document: Source, *, as_json: bool) -> None:
         )
     _title("Answer")
     passages = {" ".join(quote.text.split()) for quote in answer.evidence}
-    only_quotes = passages.issuperset(" ".join(line.split()) for line in answer.words.splitlines())
-    click.echo(
-        "The passages below are the answer." if only_quotes else printable_lines(answer.words)
-    )
+    if passages.issuperset(" ".join(line.split()) for line in answer.words.splitlines()):
+        click.echo("The passages below are the answer." if passages else "None: it is empty.")
+    else:
+        click.echo(printable_lines(answer.words))
     if answer.option:
         _title("Option")
         chosen = f"{answer.option.letter}. {printable(answer.option.text)}"
