@@ -188,15 +188,19 @@ class Held:
 
     Args:
         replies: the keys of calls whose reply is kept.
-        leases: the keys of calls that a process has taken on, and has no reply to.
+        leases: calls that a process has taken on, and has no reply to: key and owner.
         rows: questions that have come to an end.
         runs: batches.
     """
 
     replies: frozenset[str] = frozenset()
-    leases: frozenset[str] = frozenset()
+    leases: frozenset[tuple[str, str]] = frozenset()
     rows: int = 0
     runs: int = 0
+
+    def leases_of(self, pid: int) -> int:
+        """How many calls a process of this machine has under way, or has not kept yet."""
+        return sum(owner.split(":")[1] == str(pid) for _, owner in self.leases)
 
 
 def held(batch: Batch) -> Held:
@@ -209,15 +213,14 @@ def held(batch: Batch) -> Held:
         if engine is None or not inspect(engine).has_table("rows"):
             return Held()
         with engine.connect() as connection:
-            keys = (
-                frozenset(connection.execute(select(table.c.key)).scalars())
-                for table in (tables.replies, tables.leases)
-            )
+            replies = frozenset(connection.execute(select(tables.replies.c.key)).scalars())
+            taken = connection.execute(select(tables.leases.c.key, tables.leases.c.owner))
+            leases = frozenset((row.key, row.owner) for row in taken)
             counts = (
                 int(connection.execute(select(func.count()).select_from(table)).scalar_one())
                 for table in (tables.rows, tables.runs)
             )
-            return Held(*keys, *counts)
+            return Held(replies, leases, *counts)
 
 
 @contextmanager
