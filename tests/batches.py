@@ -7,9 +7,9 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -188,19 +188,19 @@ class Held:
 
     Args:
         replies: the keys of calls whose reply is kept.
-        leases: calls that a process has taken on, and has no reply to: key and owner.
+        leases: the keys of calls that a process has taken on, and has no reply to; with owners.
         rows: questions that have come to an end.
         runs: batches.
     """
 
     replies: frozenset[str] = frozenset()
-    leases: frozenset[tuple[str, str]] = frozenset()
+    leases: Mapping[str, str] = field(default_factory=dict)
     rows: int = 0
     runs: int = 0
 
     def leases_of(self, pid: int) -> int:
         """How many calls a process of this machine has under way, or has not kept yet."""
-        return sum(owner.split(":")[1] == str(pid) for _, owner in self.leases)
+        return sum(owner.split(":")[1] == str(pid) for owner in self.leases.values())
 
 
 def held(batch: Batch) -> Held:
@@ -215,7 +215,7 @@ def held(batch: Batch) -> Held:
         with engine.connect() as connection:
             replies = frozenset(connection.execute(select(tables.replies.c.key)).scalars())
             taken = connection.execute(select(tables.leases.c.key, tables.leases.c.owner))
-            leases = frozenset((row.key, row.owner) for row in taken)
+            leases = {row.key: row.owner for row in taken}
             counts = (
                 int(connection.execute(select(func.count()).select_from(table)).scalar_one())
                 for table in (tables.rows, tables.runs)

@@ -36,7 +36,7 @@ def test_each_call_is_made_once(tmp_path: Path, place: str):
     assert stats["requests"] == stats["distinct"] == len(store.replies)
     assert [row["id"] for row in first.rows()] == list(batch.ids)
     assert first.lines() == second.lines()
-    assert (store.leases, store.runs, store.rows) == (frozenset(), 2, 2 * QUESTIONS)
+    assert (store.leases, store.runs, store.rows) == ({}, 2, 2 * QUESTIONS)
     # A call is in the books of the run that made it, and of no other.
     runs = batch.pearl("runs")
     assert sum(run["calls"]["made"] for run in runs) == stats["completed"]
