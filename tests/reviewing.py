@@ -24,8 +24,8 @@ from pearl.review.folders import Folders, read_folders
 from pearl.review.pages import application
 from pearl.review.people import Admitted, ReviewSession, lay_out
 from pearl.review.queue import read_queue
-from pearl.review.serve import configured, listen
 from pearl.store.database import open_database
+from pearl.viewer.serve import configured, listen
 from tests.forks import Fork
 from tests.shell import command
 

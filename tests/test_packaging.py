@@ -134,7 +134,7 @@ def test_what_the_archives_hold(built: tuple[Path, Path, Path]):
         "pearl/plans/demos/why.plan",
         "pearl/plans/examples/lighthouse.txt",
         "pearl/prompts/execute_step.jinja",
-        "pearl/review/static/htmx.min.js",
+        "pearl/viewer/static/htmx.min.js",
         "pearl/review/templates/plan.jinja",
     ):
         assert wanted in names

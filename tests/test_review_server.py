@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from pearl.review.app import LARGEST
 from pearl.review.people import form_token
-from pearl.review.serve import HEADERS, LARGEST, address_of, is_loopback, listen
 from pearl.review.verdicts import read_verdicts, read_versions
+from pearl.viewer.serve import HEADERS, address_of, is_loopback, listen
 from tests.reviewing import GOOD, Answer, Browser, Review, at_once, plans, process, reviewing
 from tests.shell import STORY, call
 
@@ -363,8 +364,8 @@ class TestSafe:
     def test_who_sends_no_whole_request_is_hung_up_on(
         self, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("pearl.review.serve.HURRY", 0.1)
-        monkeypatch.setattr("pearl.review.serve.CONNECTIONS", 4)
+        monkeypatch.setattr("pearl.viewer.serve.HURRY", 0.1)
+        monkeypatch.setattr("pearl.viewer.serve.CONNECTIONS", 4)
         with reviewing(plans(tmp_path / "plans", 1)) as found, contextlib.ExitStack() as stack:
             address = ("127.0.0.1", found.port)
             lines = [stack.enter_context(socket.create_connection(address, 20)) for _ in range(5)]

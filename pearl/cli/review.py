@@ -106,8 +106,8 @@ def review_command(
     from pearl.review.pages import application
     from pearl.review.people import ReviewSession, lay_out, read_wanted
     from pearl.review.queue import read_queue
-    from pearl.review.serve import address_of, is_loopback, listen, serve
     from pearl.store.database import address, open_database
+    from pearl.viewer.serve import address_of, is_loopback, listen, serve
 
     if no_tokens and not is_loopback(host):
         raise InputError(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
+import hmac
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.resources import files
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from anyio import CapacityLimiter, to_thread
 from jinja2 import Environment, PackageLoader
@@ -25,27 +26,85 @@ from pearl.lang.text import counted
 from pearl.lang.values import as_text
 from pearl.review import verdicts
 from pearl.review.people import Person, ReviewSession, everybody, form_token, who_is
-from pearl.review.serve import RefusedError, check_form, read_form
 from pearl.viewer.page import make_templates
+from pearl.viewer.serve import RefusedError, static_files
+
+LARGEST = 512 * 1024
+"""Bytes of a form."""
+
+PATIENCE = 10.0
+"""Seconds in which a form must have come."""
+
+FIELDS = 100
+"""Fields of a form."""
 
 LONGEST_OUTPUT = 50_000
 """Characters of an output that are shown."""
 
-STATIC = {
-    "htmx.min.js": "text/javascript; charset=utf-8",
-    "review.js": "text/javascript; charset=utf-8",
-    "review.css": "text/css; charset=utf-8",
-}
-"""The files that pages load; there are no others."""
+STATIC = (
+    ("pearl.viewer", "htmx.min.js"),
+    ("pearl.review", "review.js"),
+    ("pearl.review", "review.css"),
+)
+"""The files that pages load, each with its package."""
 
 
-def make_pages(static: Mapping[str, bytes]) -> Environment:
-    """The pages' templates."""
+async def read_form(request: Request) -> dict[str, list[str]]:
+    """The fields of a form that a page of ours sent.
+
+    Raises:
+        RefusedError: it is too large, no form, or another page's.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise RefusedError(415, "Send a form, as the page does.")
+    origin = request.headers.get("origin")
+    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    if foreign or site not in ("same-origin", "none"):
+        raise RefusedError(403, "This form comes from another site: use the page itself.")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                body += part
+                if len(body) > LARGEST:
+                    raise RefusedError(413, "That is too long: shorten it.")
+    except TimeoutError:
+        raise RefusedError(408, "The form did not come in time: send it again.") from None
+    try:
+        form = parse_qs(
+            body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS, errors="replace"
+        )
+    except ValueError:
+        raise RefusedError(400, "The form cannot be read: send it from the page.") from None
+    return form
+
+
+def check_form(form: Mapping[str, list[str]], key: str) -> None:
+    """Make sure that a form comes from a page of ours in this very browser.
+
+    Args:
+        form: its fields.
+        key: what the browser's cookie holds; empty where it has none.
+
+    Raises:
+        RefusedError: it does not.
+    """
+    sent = (form.get("csrf") or [""])[0]
+    wanted = form_token(key)
+    if not key or not hmac.compare_digest(sent.encode("utf-8", "replace"), wanted.encode()):
+        raise RefusedError(403, "This form is too old or not ours: go back, load the page again.")
+
+
+def make_pages(static: Mapping[str, str]) -> Environment:
+    """The pages' templates.
+
+    Args:
+        static: the addresses of the files that they load.
+    """
     templates = make_templates(PackageLoader("pearl.review", "templates"))
-    templates.globals["static"] = {
-        name: f"/static/{name}?{hashlib.sha256(content).hexdigest()[:12]}"
-        for name, content in static.items()
-    }
+    templates.globals["static"] = static
     templates.globals["choices"] = verdicts
     templates.filters.update(
         # A text that comes back: escaped, and nothing in it replaced.
@@ -145,9 +204,8 @@ def make_app(session: ReviewSession, pages: Mapping[str, tuple[str, Page]]) -> S
         pages: by ``METHOD /path``, a word on who may come (``in`` or
             ``anybody``), and what answers.
     """
-    folder = files("pearl.review") / "static"
-    static = {name: (folder / name).read_bytes() for name in STATIC}
-    templates = make_pages(static)
+    static, addresses = static_files(*STATIC)
+    templates = make_pages(addresses)
     limiter = CapacityLimiter(TOGETHER)
 
     def routed(where: str, who: str, page: Page) -> Route:
@@ -174,14 +232,6 @@ def make_app(session: ReviewSession, pages: Mapping[str, tuple[str, Page]]) -> S
 
         return Route(path, answer, methods=[method])
 
-    async def file(request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in static:
-            raise HTTPException(404)
-        # Pages name a file with its hash: another one has another address.
-        headers = {"cache-control": "private, max-age=31536000, immutable"}
-        return Response(static[name], headers=headers, media_type=STATIC[name])
-
     async def trouble(request: Request, error: Exception) -> Response:
         """Anything that goes wrong as a page that says what to do, without what is within."""
         status, message = 500, "Something went wrong here. What you saved before is safe."
@@ -199,7 +249,7 @@ def make_app(session: ReviewSession, pages: Mapping[str, tuple[str, Page]]) -> S
     routes = [routed(where, who, page) for where, (who, page) in pages.items()]
     kinds = (RefusedError, InputError, HTTPException, Exception)
     return Starlette(
-        routes=[*routes, Route("/static/{name}", file, methods=["GET"])],
+        routes=[*routes, static],
         exception_handlers=dict.fromkeys(kinds, trouble),
     )
 

@@ -21,9 +21,9 @@ from pearl.review.app import Page, Visit, back_to, make_app
 from pearl.review.people import ReviewSession
 from pearl.review.queue import LONGEST, Item
 from pearl.review.runs import read_run
-from pearl.review.serve import RefusedError, guarded, set_cookie
 from pearl.review.verdicts import Verdict, Version
 from pearl.viewer.plans import Line, picture, plain, plan_lines
+from pearl.viewer.serve import RefusedError, guarded, set_cookie
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -336,7 +336,7 @@ def _read_counts(engine: Engine, run: str) -> dict[str, tuple[Totals, float | No
 
 
 def _render(template: str, **values: Any) -> str:  # noqa: ANN401 - template values
-    style = _file("style.css")
+    style = _file("static/style.css")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     page = _environment().get_template(f"{template}.html.jinja")
     return page.render(style=style, digest=digest, written=time.time(), **values)

@@ -1,41 +1,37 @@
-"""What stands between the pages and everybody else: hosts, headers, forms, cookies, the socket."""
+"""What stands between served pages and everybody else: hosts, headers, cookies, the socket.
+
+`pearl view` and `pearl review` are served by it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import hmac
+import hashlib
 import ipaddress
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from pearl.lang.source import InputError
-from pearl.review.people import form_token
 
 if TYPE_CHECKING:
     import uvicorn
-    from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONNECTIONS = 500
 """Connections at a time; further ones are told to come later."""
 
-LARGEST = 512 * 1024
-"""Bytes of a form."""
-
 HURRY = 5.0
 """Seconds in which a request's head must have come: who sends none takes a connection."""
-
-PATIENCE = 10.0
-"""Seconds in which a form must have come."""
-
-FIELDS = 100
-"""Fields of a form."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -53,6 +49,9 @@ HEADERS = (
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
 )
+
+KINDS = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
+"""What files are, by their endings."""
 
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -79,52 +78,28 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or (is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
-async def read_form(request: Request) -> dict[str, list[str]]:
-    """The fields of a form that a page of ours sent.
-
-    Raises:
-        RefusedError: it is too large, no form, or another page's.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise RefusedError(415, "Send a form, as the page does.")
-    origin = request.headers.get("origin")
-    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
-    site = request.headers.get("sec-fetch-site", "same-origin")
-    if foreign or site not in ("same-origin", "none"):
-        raise RefusedError(403, "This form comes from another site: use the page itself.")
-    body = bytearray()
-    try:
-        async with asyncio.timeout(PATIENCE):
-            async for part in request.stream():
-                body += part
-                if len(body) > LARGEST:
-                    raise RefusedError(413, "That is too long: shorten it.")
-    except TimeoutError:
-        raise RefusedError(408, "The form did not come in time: send it again.") from None
-    try:
-        form = parse_qs(
-            body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS, errors="replace"
-        )
-    except ValueError:
-        raise RefusedError(400, "The form cannot be read: send it from the page.") from None
-    return form
-
-
-def check_form(form: Mapping[str, list[str]], key: str) -> None:
-    """Make sure that a form comes from a page of ours in this very browser.
+def static_files(*named: tuple[str, str]) -> tuple[Route, dict[str, str]]:
+    """What answers with the files that pages load, and the files' addresses by their names.
 
     Args:
-        form: its fields.
-        key: what the browser's cookie holds; empty where it has none.
-
-    Raises:
-        RefusedError: it does not.
+        named: packages, each with a file of its folder ``static``; there are no others.
     """
-    sent = (form.get("csrf") or [""])[0]
-    wanted = form_token(key)
-    if not key or not hmac.compare_digest(sent.encode("utf-8", "replace"), wanted.encode()):
-        raise RefusedError(403, "This form is too old or not ours: go back, load the page again.")
+    contents = {name: (files(package) / "static" / name).read_bytes() for package, name in named}
+
+    async def file(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in contents:
+            raise HTTPException(404)
+        # Pages name a file with its hash: another one has another address.
+        headers = {"cache-control": "private, max-age=31536000, immutable"}
+        kind = KINDS[name.rpartition(".")[2]]
+        return Response(contents[name], headers=headers, media_type=kind)
+
+    addresses = {
+        name: f"/static/{name}?{hashlib.sha256(content).hexdigest()[:12]}"
+        for name, content in contents.items()
+    }
+    return Route("/static/{name}", file, methods=["GET"]), addresses
 
 
 def set_cookie(response: Response, request: Request, name: str, key: str, life: float) -> None:
@@ -219,7 +194,7 @@ def guarded(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
             await app(scope, receive, with_headers)
         else:
             refusal = PlainTextResponse(
-                "This server is not reached under that name: start pearl review with --name.\n",
+                "This server is not reached under that name: pearl review takes another by --name.\n",
                 421,
             )
             await refusal(scope, receive, with_headers)
