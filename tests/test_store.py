@@ -385,6 +385,48 @@ class TestHistory:
         with opened(place) as store:
             assert latest(store.engine, "same", time.time()).name in (first, second)
 
+    def test_runs_are_found_by_words_kind_tag_status_and_share(self, place: str):
+        with opened(place) as store:
+            heads = [{"question": 'Why does "Änne" leave?'}, {"count": 4}, {"count": 2}, {}]
+            names = [store.start(kind, heads[at], "") for at, kind in enumerate("abba")]
+            run(store.flush())
+            with store.engine.begin() as connection:
+                for at, name in enumerate(names):
+                    moved = {"started": float(at), "owner": "" if at == 2 else store.owner}
+                    connection.execute(update(runs).where(runs.c.id == name).values(moved))
+            for at, right in enumerate((True, True, False, None)):
+                status = "failed" if at == 2 else "answered"
+                row = {"run": names[1], "id": str(at), "position": at, "row_key": "k"}
+                store.put_row({**row, "status": status, "result": "{}", "correct": right})
+            store.end(names[0])
+            run(store.flush())
+            engine, now = store.engine, time.time()
+            cache.tag_run(engine, names[1], ["base  line", "x"])
+            cache.tag_run(engine, names[1], ["base line"])
+            cache.tag_run(engine, names[1], ["x"], off=True)
+            for wrong in ("", "x" * 61):
+                with pytest.raises(InputError, match="is no tag"):
+                    cache.tag_run(engine, names[0], [wrong])
+
+            def found(**wanted: Any) -> str:
+                some = list_runs(engine, now, 3, cache.Wanted(**wanted))
+                return "".join(str(names.index(one.name)) for one in some)
+
+            assert found() == "321"
+            assert found(before=(1.0, names[1])) == "0"
+            assert found(kind="b") == "21"
+            assert found(tag="base line") == found(words=("BASE",)) == "1"
+            assert found(words=('"Änne"', "why")) == found(status="ended") == "0"
+            assert found(words=("%",)) == found(tag="x") == ""
+            assert found(status="running") == "31"
+            assert found(status="stopped") == "2"
+            assert found(least=0.6) == found(most=0.7) == "1"
+            assert found(least=0.7) == ""
+            counts = cache.count_rows(engine, names)
+            assert counts == {names[1]: cache.RowCounts(4, 3, 3, 2)}
+            assert cache.read_tags(engine, names[:2]) == {names[0]: [], names[1]: ["base line"]}
+            assert cache.in_use(engine) == (["a", "b"], ["base line"])
+
     def test_how_long_calls_take(self, place: str):
         with opened(place) as store:
             name = store.start("ask", {})
@@ -606,6 +648,14 @@ class TestEarlierVersion:
         assert "Mara kept the lighthouse" in read("runs", "show", ask)
         assert [row["id"] for row in read("runs", "show", batch, "--json")["rows"]] == ["a", "b"]
         assert read("runs", "diff", batch, again, "--json")["different"] == []
+        counts = cache.count_rows(open_database(str(earlier)), names)
+        assert [(one.rows, one.judged, one.right) for one in counts.values()] == [
+            (2, 1, 1), (2, 2, 2), (2, 1, 1),
+        ]  # fmt: skip
+        assert read("runs", "tag", ask, "mara", "old", "--json")["tags"] == ["mara", "old"]
+        assert [one["run"] for one in read("runs", "--tag", "mara", "--json")] == [ask]
+        assert "[mara] [old] " in read("runs")
+        assert read("runs", "tag", ask, "old", "mara", "--off") == f"{ask}: no tags\n"
         assert read("trace", ask).startswith("# trace of run ")
         read("runs", "show", f"{batch}/b", "--html", "page.html")
         assert "Who met Mara" in Path("page.html").read_text("utf-8")

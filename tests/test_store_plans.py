@@ -20,7 +20,7 @@ from pearl.store import history
 from pearl.store.store import StoreLedger, open_store
 from pearl.viewer.page import _read_counts
 
-LARGE = ("entries", "replies", "rows", "runs", "ledger")
+LARGE = ("entries", "replies", "rows", "runs", "tags", "ledger")
 
 WHOLE = {
     "SELECT replies.model, count(*)": "pearl cache stats counts every reply",
@@ -31,6 +31,7 @@ WHOLE = {
     "DELETE FROM entries WHERE entries.run IN": "pearl cache prune looks at every run",
     "DELETE FROM rows WHERE rows.run IN": "pearl cache prune looks at every run",
     "DELETE FROM ledger WHERE ledger.run IN": "pearl cache prune looks at every run",
+    "DELETE FROM tags WHERE tags.run IN": "pearl cache prune looks at every run",
     "DELETE FROM runs WHERE runs.seen": "pearl cache prune looks at every run",
 }
 """Parts of those statements that are to look at all of a table, and why."""
@@ -86,6 +87,15 @@ def use(file: Path) -> None:
     history.find_run(engine, "last", "here", now)
     history.latest(engine, "same", now)
     history.list_runs(engine, now, 20)
+    history.tag_run(engine, run, ["one", "two"])
+    history.tag_run(engine, run, ["two"], off=True)
+    words, share, before = ("mara",), {"least": 0.2, "most": 0.9}, (now, run)
+    for some in ({"kind": "batch"}, {"tag": "one"}, {"status": "ended"}, {"status": "stopped"}):
+        for more in ({}, {"words": words}, share, {"before": before}):
+            history.list_runs(engine, now, 20, history.Wanted(**some, **more))
+    history.count_rows(engine, [run])
+    history.read_tags(engine, [run])
+    history.in_use(engine)
     for item in (None, "q"):
         list(history.read_entries(engine, found, item))
         history.totals(engine, run, item)

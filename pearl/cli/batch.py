@@ -59,6 +59,7 @@ def job_settings(given: Options, model: str | None = None) -> JobSettings:
         ),
         cache=not given.no_cache,
         restart=given.restart,
+        tags=given.tags,
         scheduler=given.scheduler,
         grace=given.grace,
         constrain=choose_mode(given.constrain),

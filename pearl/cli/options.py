@@ -245,6 +245,11 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
         "--scheduler", default="", metavar="ADDRESS",
         help="Run on a Dask cluster: tcp://host:8786, or local for one on this machine.",
     ),
+    "tag": _option(
+        "--tag", "tags", multiple=True, metavar="NAME",
+        help="What the run is called, to find it again by it in pearl runs and pearl view. "
+        "Repeatable.",
+    ),
     "restart": _option(
         "--restart", is_flag=True, help="Begin a new run, and leave the last one as it is.",
     ),
@@ -268,7 +273,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # Of commands that do a job: how fast, how much of it, and where.
         "job": tuple(
             "max-cost max-tokens concurrency rpm tpm max-wait grace prices scheduler store cache "
-            "restart json".split()
+            "tag restart json".split()
         ),
     }
 )
@@ -318,6 +323,7 @@ class Options:
     index: str
     passages: int | None
     scheduler: str
+    tags: tuple[str, ...]
     restart: bool
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as click has read them

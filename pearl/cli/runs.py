@@ -29,26 +29,48 @@ _RUN = re.compile(r"(?:last|20\d{6}-\d{6}-[0-9a-f]{6})(?:/.+)?")
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Runs to list."
 )
+@click.option("--tag", default="", metavar="NAME", help="Only those that are called so.")
 @shared("store", "json")
 @click.pass_context
-def runs_command(ctx: click.Context, limit: int, given: Options) -> None:
-    """List the runs of a store, the last one first."""
+def runs_command(ctx: click.Context, limit: int, tag: str, given: Options) -> None:
+    """List the runs of a store, the last one first. pearl view has them as pages."""
     if ctx.invoked_subcommand is not None:
         return
-    from pearl.store.history import list_runs, totals
+    from pearl.store.history import Wanted, list_runs, read_tags, totals
 
     with open_existing(given.store) as engine:
-        found = [(run, totals(engine, run.name)) for run in list_runs(engine, time.time(), limit)]
+        listed = list_runs(engine, time.time(), limit, Wanted(tag=tag))
+        found = [(run, totals(engine, run.name)) for run in listed]
+        tags = read_tags(engine, [run.name for run in listed])
     lines = [] if found else ["There are no runs yet: make one with pearl ask, run or batch."]
     for run, total in found:
         about = " ".join(str(run.head.get("question", "")).split())
         if run.has_rows:
             about = f"{run.head.get('count', '?')} questions of {run.head.get('questions', '')}"
+        called = "".join(f"[{one}] " for one in tags[run.name])
         lines.append(
-            f"{run.name}  {run.kind:6} {_state(run):8} {counted(total.made, 'call'):>12}  "
-            f"{printable(about)[:60]}"
+            f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
+            f"{printable(called + about)[:60]}"
         )
-    tell([_as_object(*pair) for pair in found], given.as_json, lines)
+    data = [{**_as_object(*pair), "tags": tags[pair[0].name]} for pair in found]
+    tell(data, given.as_json, lines)
+
+
+@runs_command.command("tag", epilog="Example:  pearl runs tag last baseline")
+@click.argument("run")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--off", is_flag=True, help="It is called so no more.")
+@shared("store", "json")
+def tag_command(run: str, names: tuple[str, ...], off: bool, given: Options) -> None:
+    """Call RUN by some names, to find it again by them. --tag of pearl batch and
+    pearl eval does it from the beginning."""
+    from pearl.store.history import read_tags, tag_run
+
+    with open_run(run, given.store) as (engine, found):
+        tag_run(engine, found.name, names, off=off)
+        tags = read_tags(engine, [found.name])[found.name]
+    line = f"{found.name}: {', '.join(map(printable, tags)) or 'no tags'}"
+    tell({"run": found.name, "tags": tags}, given.as_json, [line])
 
 
 @runs_command.command("show", epilog="Example:  pearl runs show last")
@@ -98,7 +120,7 @@ def show(run: str, html: str, documents: str, given: Options) -> None:
         emit_json({**_as_object(found, total), **data})
         return
     title = f"{found.name}/{printable(item)}" if item else found.name
-    click.echo(click.style(f"{title}  {found.kind}  {_state(found)}", bold=True))
+    click.echo(click.style(f"{title}  {found.kind}  {found.status}", bold=True))
     # A question of a job says itself what was asked of which document.
     asked = next((entry.value for entry in entries if entry.path == "run"), None)
     for key, value in (asked if item and isinstance(asked, dict) else found.head).items():
@@ -270,7 +292,7 @@ def _as_object(run: RunRow, total: Totals) -> dict[str, Any]:
     return {
         "run": run.name,
         "kind": run.kind,
-        "state": _state(run),
+        "state": run.status,
         "started": run.started,
         "ended": run.ended,
         "head": run.head,
@@ -283,12 +305,6 @@ def _as_object(run: RunRow, total: Totals) -> dict[str, Any]:
         },
         "seconds": total.seconds,
     }
-
-
-def _state(run: RunRow) -> str:
-    if run.ended is not None:
-        return "ended"
-    return "running" if run.alive else "stopped"
 
 
 @click.group("cache", epilog="Example:  pearl cache stats")

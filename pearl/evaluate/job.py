@@ -34,7 +34,7 @@ from pearl.runtime.calls import SchemaError, calls_made, fill, spent_by_model
 from pearl.runtime.context import Context
 from pearl.runtime.loop import RunError
 from pearl.store.database import is_there, open_database
-from pearl.store.history import find_run, list_runs
+from pearl.store.history import Wanted, find_run, list_runs
 from pearl.store.history import read_rows as stored_rows
 from pearl.strategies.registry import NEEDS_MODEL, OFFLINE
 
@@ -378,9 +378,10 @@ def load_run(name: str, place: str, prices: Prices) -> Evaluation:
     engine, now = open_database(place), time.time()
     try:
         if name == "last":
-            run = next((run for run in list_runs(engine, now) if run.kind == "eval"), None)
-            if run is None:
+            last = list_runs(engine, now, 1, Wanted(kind="eval"))
+            if not last:
                 raise InputError(f"There is no evaluation in {place}: make one with pearl eval.")
+            run = last[0]
         else:
             run = find_run(engine, name, place, now)
         if run.kind != "eval":

@@ -25,7 +25,7 @@ from pearl.models.middleware.stack import EngineLimits, start_engine
 from pearl.models.routing import members
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
-from pearl.store.history import latest, read_row_keys, read_rows, totals
+from pearl.store.history import latest, read_row_keys, read_rows, tag_run, totals
 from pearl.store.store import Store, StoreLedger, open_store
 
 CONCURRENT_TASKS = 64
@@ -67,6 +67,7 @@ class JobSettings:
         cache: whether replies of other runs count.
         restart: whether to begin a new run where there is one to go on with.
         scheduler: a Dask scheduler's address, or ``local``; empty for this process.
+        tags: what the run is called, beside what it was called before.
         grace: seconds that calls under way get to finish after Ctrl-C.
         constrain: whether replies are held to grammars and schemas.
     """
@@ -78,6 +79,7 @@ class JobSettings:
     cache: bool = True
     restart: bool = False
     scheduler: str = ""
+    tags: tuple[str, ...] = ()
     grace: float = 30.0
     constrain: Mode = "never"
 
@@ -113,6 +115,7 @@ def start(
         else:
             head = {**job.head, **model_head(model, settings.constrain)}
             run = store.start(job.kind, head, fingerprint, own=not settings.cache)
+        tag_run(store.engine, run, settings.tags)
         unpriced = [one.name for one in members(model) if settings.prices.get(one.name) is None]
         if limits.max_cost is not None and unpriced:
             raise InputError(

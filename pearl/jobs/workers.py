@@ -381,6 +381,7 @@ class WorkerPool:
                     "row_key": task.key,
                     "status": row["status"],
                     "result": storable(line_of(row).rstrip("\n")),
+                    "correct": row.get("correct"),
                 }
             )
             await self.store.flush()

@@ -8,20 +8,23 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Text, and_, case, cast, delete, func, or_, select, text
+from sqlalchemy import Text, and_, case, cast, delete, exists, func, or_, select, text, tuple_
 
 from pearl.lang.source import InputError
 from pearl.models.base import Reply, Usage
 from pearl.runtime.calls import Entry
 from pearl.store.database import is_dead, reading, usable
-from pearl.store.tables import PLAIN, entries, leases, ledger, replies, rows, runs
+from pearl.store.store import storable
+from pearl.store.tables import PLAIN, entries, leases, ledger, replies, rows, runs, tags
+from pearl.store.writer import insert_into
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine, Row
+    from sqlalchemy import Column, Connection, Engine, Row
 
 
 LATELY = 10_000
@@ -63,6 +66,11 @@ class RunRow:
     def has_rows(self) -> bool:
         """Whether it has many tasks, each with a row and a journal of its own."""
         return "count" in self.head
+
+    @property
+    def status(self) -> str:
+        """One of `STATUSES`."""
+        return "ended" if self.ended is not None else "running" if self.alive else "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +116,135 @@ def _usage_of(row: Row[Any]) -> Usage:
     return Usage(row.prompt_tokens, row.completion_tokens, row.cached_tokens)
 
 
-def list_runs(engine: Engine, now: float, limit: int | None = None) -> list[RunRow]:
-    """The runs, the last one first."""
-    query = select(runs).order_by(runs.c.started.desc(), runs.c.id.desc()).limit(limit)
+STATUSES = ("running", "ended", "stopped")
+"""What may be the matter with a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which runs are looked for; what is empty or None leaves all.
+
+    Args:
+        words: each is in the run's name, in its head or in a tag, in capitals or not.
+        kind: the command that made it.
+        tag: what it is called.
+        status: one of `STATUSES`.
+        least: the share of its judged rows that are right, at least.
+        most: likewise, at most.
+        before: the run that they began before: its beginning, and its name.
+    """
+
+    words: tuple[str, ...] = ()
+    kind: str = ""
+    tag: str = ""
+    status: str = ""
+    least: float | None = None
+    most: float | None = None
+    before: tuple[float, str] | None = None
+
+
+def list_runs(
+    engine: Engine, now: float, limit: int | None = None, wanted: Wanted = Wanted()
+) -> list[RunRow]:
+    """The runs that are wanted, the last one first."""
+    query = select(runs).order_by(runs.c.started.desc(), runs.c.id.desc())
+    for word in wanted.words:
+        # As JSON has it, which the head is.
+        written = json.dumps(word, ensure_ascii=False)[1:-1]
+        called = exists().where(
+            tags.c.run == runs.c.id, tags.c.tag.icontains(word, autoescape=True)
+        )
+        said = (column.icontains(written, autoescape=True) for column in (runs.c.head, runs.c.id))
+        query = query.where(or_(*said, called))
+    if wanted.kind:
+        query = query.where(runs.c.kind == wanted.kind)
+    if wanted.tag:
+        query = query.where(runs.c.id.in_(select(tags.c.run).where(tags.c.tag == wanted.tag)))
+    if wanted.status:
+        ended = runs.c.ended.is_not(None)
+        query = query.where(ended if wanted.status == "ended" else ~ended)
+    share = func.avg(case((rows.c.correct, 1.0), (~rows.c.correct, 0.0)))
+    right = select(share).where(rows.c.run == runs.c.id).scalar_subquery()
+    if wanted.least is not None:
+        query = query.where(right >= wanted.least)
+    if wanted.most is not None:
+        query = query.where(right <= wanted.most)
+    if wanted.before:
+        query = query.where(tuple_(runs.c.started, runs.c.id) < tuple_(*wanted.before))
+    # Whether a process still lives is not in the store.
+    unsure = wanted.status in ("running", "stopped")
     with reading(engine) as connection:
-        return [RunRow.of(row, now) for row in connection.execute(query)]
+        query = query.limit(None if unsure else limit)
+        found = connection.execution_options(yield_per=100).execute(query)
+        every = (RunRow.of(row, now) for row in found)
+        return list(islice((run for run in every if wanted.status in ("", run.status)), limit))
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """How many rows a job has so far: in all, answered, with a verdict, and right."""
+
+    rows: int
+    answered: int
+    judged: int
+    right: int
+
+
+def count_rows(engine: Engine, names: Sequence[str]) -> dict[str, RowCounts]:
+    """What some jobs' rows come to, by the jobs' names; nothing of those that have none."""
+    sums = (rows.c.status == "answered", rows.c.correct.is_not(None), rows.c.correct)
+    counts = (func.sum(case((one, 1), else_=0)) for one in sums)
+    query = select(rows.c.run, func.count(), *counts).group_by(rows.c.run)
+    with reading(engine) as connection:
+        found = connection.execute(query.where(rows.c.run.in_(names)))
+        return {name: RowCounts(*map(int, numbers)) for name, *numbers in found}
+
+
+LONGEST_TAG = 60
+"""Characters of a tag."""
+
+
+def tag_run(engine: Engine, run: str, names: Iterable[str], *, off: bool = False) -> None:
+    """Call a run by some tags, or by some no more.
+
+    Raises:
+        InputError: one is empty or too long.
+    """
+    told = [{"run": run, "tag": " ".join(storable(name).split())} for name in names]
+    if wrong := [row["tag"] for row in told if not 0 < len(row["tag"]) <= LONGEST_TAG]:
+        raise InputError(f'"{wrong[0][:80]}" is no tag: write 1 to {LONGEST_TAG} characters.')
+    with usable(engine), engine.begin() as connection:
+        for row in told:
+            if off:
+                where = and_(tags.c.run == row["run"], tags.c.tag == row["tag"])
+                connection.execute(delete(tags).where(where))
+            else:
+                adding = insert_into(tags, connection.dialect.name).values(row)
+                connection.execute(adding.on_conflict_do_nothing())
+
+
+def read_tags(engine: Engine, names: Sequence[str]) -> dict[str, list[str]]:
+    """The tags of some runs, by the runs' names."""
+    found: dict[str, list[str]] = {name: [] for name in names}
+    with reading(engine) as connection:
+        query = select(tags).where(tags.c.run.in_(names)).order_by(tags.c.tag)
+        for run, tag in connection.execute(query):
+            found[run].append(tag)
+    return found
+
+
+def in_use(engine: Engine) -> tuple[list[str], list[str]]:
+    """The kinds of runs that the store has, and the tags, each in order."""
+    with reading(engine) as connection:
+        return [*_each(connection, runs.c.kind)], [*_each(connection, tags.c.tag)]
+
+
+def _each(connection: Connection, column: Column[str]) -> Iterator[str]:
+    """The different values of a column in order, each found by the column's index."""
+    last = ""
+    while (value := connection.scalar(select(func.min(column)).where(column > last))) is not None:
+        yield value
+        last = value
 
 
 def latest(engine: Engine, fingerprint: str, now: float) -> RunRow | None:
@@ -329,7 +461,7 @@ def prune(engine: Engine, before: float) -> Pruned:
     that no run is left for."""
     old = select(runs.c.id).where(runs.c.seen < before)
     with usable(engine), engine.begin() as connection:
-        for table in (entries, rows, ledger):
+        for table in (entries, rows, ledger, tags):
             connection.execute(delete(table).where(table.c.run.in_(old)))
         gone = connection.execute(delete(runs).where(runs.c.seen < before)).rowcount
         # A journal that is left needs the texts of its calls.

@@ -37,6 +37,14 @@ CHANGES: Mapping[str, str] = MappingProxyType(
         "0007": "CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started, id)",
         "0008": "CREATE INDEX IF NOT EXISTS runs_by_owner ON runs (owner)",
         "0009": "CREATE INDEX IF NOT EXISTS ledger_by_owner ON ledger (owner)",
+        "0010": "",  # the table of tags, which is new
+        "0011": "ALTER TABLE rows ADD COLUMN correct BOOLEAN",
+        # Quotes within a JSON text have a backslash before them: this is the row's own verdict.
+        "0012": "UPDATE rows SET correct = (result LIKE '%\"correct\": true%') "
+        "WHERE result LIKE '%\"correct\": true%' OR result LIKE '%\"correct\": false%'",
+        "0013": "CREATE INDEX IF NOT EXISTS rows_by_result ON rows (run, status, correct)",
+        "0014": "CREATE INDEX IF NOT EXISTS runs_by_kind ON runs (kind, started, id)",
+        "0015": "CREATE INDEX IF NOT EXISTS runs_by_end ON runs (ended, started, id)",
     }
 )
 """What brings the tables of the version before to a version; in order."""
@@ -55,6 +63,8 @@ runs = Table(
     Index("runs_by_fingerprint", "fingerprint"),
     Index("runs_by_start", "started", "id"),
     Index("runs_by_owner", "owner"),
+    Index("runs_by_kind", "kind", "started", "id"),
+    Index("runs_by_end", "ended", "started", "id"),
 )
 """One row a run. ``scope`` is where its replies are kept: empty for all runs' common cache."""
 
@@ -110,9 +120,19 @@ rows = Table(
     *_columns(Text, "run id", primary_key=True),
     *_columns(Integer, "position"),
     *_columns(Text, "row_key status result"),
+    Column("correct", Boolean),
     Index("rows_by_position", "run", "position"),
+    Index("rows_by_result", "run", "status", "correct"),
 )
-"""A batch's results, one row a question."""
+"""A job's results, one row a task. ``correct`` is null where that is not known."""
+
+tags = Table(
+    "tags",
+    metadata,
+    *_columns(Text, "run tag", primary_key=True),
+    Index("tags_by_tag", "tag", "run"),
+)
+"""What people call runs, to find them again by it."""
 
 ledger = Table(
     "ledger",

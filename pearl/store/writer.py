@@ -313,7 +313,7 @@ def put_rows(connection: Connection, changes: list[Row]) -> None:
     """Put a batch's results; a later one of the same question replaces it."""
     last = {(row["run"], row["id"]): row for row in changes}
     statement = insert_into(rows, connection.dialect.name)
-    names = ("position", "row_key", "status", "result")
+    names = ("position", "row_key", "status", "result", "correct")
     replaced = {name: statement.excluded[name] for name in names}
     statement = statement.on_conflict_do_update(index_elements=["run", "id"], set_=replaced)
     connection.execute(statement, list(last.values()))
