@@ -22,11 +22,16 @@ if TYPE_CHECKING:
         write_plan,
         write_plan_sync,
     )
+    from pearl.evaluate.results import Evaluation
+    from pearl.interface import Pearl, Refined
+    from pearl.jobs.job import JobResult
     from pearl.lang.ast import Action, Parsed, Plan, Step
     from pearl.lang.diagnostics import Diagnostic
     from pearl.lang.library import Library, load_library
     from pearl.lang.parser import parse
     from pearl.lang.source import InputError, Source
+    from pearl.mining.condense import Condensed
+    from pearl.mining.mine import Mined
     from pearl.models.base import Model, ModelError, choose_model
     from pearl.models.openai_client import OpenAIModel
     from pearl.models.routing import Models
@@ -37,11 +42,16 @@ if TYPE_CHECKING:
 _HOMES = {
     "answer": "Answer Option",
     "api": "ask ask_sync check fix format run run_sync write_plan write_plan_sync",
+    "evaluate.results": "Evaluation",
+    "interface": "Pearl Refined",
+    "jobs.job": "JobResult",
     "lang.ast": "Action Parsed Plan Step",
     "lang.diagnostics": "Diagnostic",
     "lang.library": "Library load_library",
     "lang.parser": "parse",
     "lang.source": "InputError Source",
+    "mining.condense": "Condensed",
+    "mining.mine": "Mined",
     "models.base": "Model ModelError choose_model",
     "models.openai_client": "OpenAIModel",
     "models.routing": "Models",
@@ -53,18 +63,24 @@ _HOMES = {
 __all__ = [
     "Action",
     "Answer",
+    "Condensed",
     "Diagnostic",
+    "Evaluation",
     "InputError",
+    "JobResult",
     "Library",
+    "Mined",
     "Model",
     "ModelError",
     "Models",
     "OpenAIModel",
     "Option",
     "Parsed",
+    "Pearl",
     "Plan",
     "Planned",
     "Quote",
+    "Refined",
     "RunError",
     "Source",
     "Step",

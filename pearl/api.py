@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
@@ -62,7 +62,7 @@ def check(
         selection: which rules speak.
     """
     parsed = parse(plan) if isinstance(plan, str) else plan
-    return _check(parsed, _library(library) or load_library(), selection)
+    return _check(parsed, chosen_library(library) or load_library(), selection)
 
 
 def fix(plan: str, library: Actions = None, *, unsafe: bool = False) -> str:
@@ -73,7 +73,9 @@ def fix(plan: str, library: Actions = None, *, unsafe: bool = False) -> str:
         library: the actions it may call; by default those Pearl ships.
         unsafe: also take fixes that guess at the meaning.
     """
-    return _fix(Source("<plan>", plan), _library(library) or load_library(), unsafe=unsafe).text
+    return _fix(
+        Source("<plan>", plan), chosen_library(library) or load_library(), unsafe=unsafe
+    ).text
 
 
 def format(plan: str) -> str:
@@ -123,8 +125,8 @@ async def write_plan(
         ModelError: the model gave no usable answer.
     """
     question = _question(question)
-    model = _model(model)
-    prepared = prepare("pearl", planner_of(model).name, _library(library), demonstrations)
+    model = chosen_model(model)
+    prepared = prepare("pearl", planner_of(model).name, chosen_library(library), demonstrations)
     write = narrowed(WritePlan(question, prepared.library, prepared.demonstrations), shown)
     head = heading(question, None, prepared.library, model, prepared.demonstrated)
     window = context_for(planner_of(model))
@@ -185,9 +187,9 @@ async def ask(
         ModelError: the model gave no usable answer.
         RunError: a step has no output.
     """
-    model, settings = _model(model), Settings(shown=shown, turns=turns)
+    model, settings = chosen_model(model), Settings(shown=shown, turns=turns)
     planner = planner_of(model).name
-    prepared = prepare(strategy, planner, _library(library), demonstrations, settings, tools)
+    prepared = prepare(strategy, planner, chosen_library(library), demonstrations, settings, tools)
     model = with_library(model, (prepared.library,))
     question, source = _question(question), _document(document)
     check_options(options)
@@ -238,12 +240,12 @@ async def run(
                 diagnostics=plan.diagnostics,
             )
         plan = plan.plan
-    actions = _library(library) or load_library()
+    actions = chosen_library(library) or load_library()
     parsed = parse(print_plan(plan) if isinstance(plan, Plan) else plan)
     prepared = prepare_plan(parsed, actions)
     if options and not parsed.plan.question:
         raise InputError("Options need a question: put a line question: … at the plan's head.")
-    model = with_library(_model(model), (actions,))
+    model = with_library(chosen_model(model), (actions,))
     question, source = parsed.plan.question, _document(document)
     check_options(options)
     head, context = heading(question, source, actions, model), context or context_for(model)
@@ -253,14 +255,14 @@ async def run(
         return await answer(prepared, question, source, options, session, watch)
 
 
-def _library(library: Actions) -> Library | None:
+def chosen_library(library: Actions) -> Library | None:
     """A library that is given itself, or by the names that `load_library` takes."""
     if library is None or isinstance(library, Library):
         return library
     return load_library(*([library] if isinstance(library, str) else library))
 
 
-def _model(model: Model | str | None) -> Model:
+def chosen_model(model: Model | str | None) -> Model:
     """A model that is given itself, or by the name that `choose_model` takes."""
     return choose_model(model or "") if model is None or isinstance(model, str) else model
 
@@ -281,22 +283,35 @@ def _document(document: Document) -> Source:
     return read_documents([*map(str, several)])
 
 
-def _waited(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
+def waited(work: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
     """A coroutine's function that waits for its end, also where an event loop runs already, as in
-    a notebook."""
+    a notebook; whoever interrupts it there stops the work."""
 
     @wraps(work)
-    def waited(*args: _P.args, **options: _P.kwargs) -> _T:
+    def wait(*args: _P.args, **options: _P.kwargs) -> _T:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(work(*args, **options))
+        stop: list[Callable[[], object]] = []
+
+        async def working() -> _T:
+            task = asyncio.ensure_future(work(*args, **options))
+            stop.append(partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel))
+            return await task
+
         with ThreadPoolExecutor(1) as pool:
-            return pool.submit(asyncio.run, work(*args, **options)).result()
+            done = pool.submit(asyncio.run, working())
+            try:
+                return done.result()
+            except KeyboardInterrupt:
+                for each in stop:
+                    each()
+                raise
 
-    return waited
+    return wait
 
 
-write_plan_sync = _waited(write_plan)
-ask_sync = _waited(ask)
-run_sync = _waited(run)
+write_plan_sync = waited(write_plan)
+ask_sync = waited(ask)
+run_sync = waited(run)

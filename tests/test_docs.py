@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import click
@@ -140,9 +141,9 @@ def test_the_table_of_commands_names_options_there_are_and_those_that_are_needed
 
 
 def signature(name: str) -> str:
-    """What a name of the package is called with, without types."""
+    """What a name of the package, or a method of `pearl.Pearl`, is called with, without types."""
     parts: list[str] = []
-    for param in inspect.signature(getattr(pearl, name)).parameters.values():
+    for param in inspect.signature(attrgetter(name)(pearl)).parameters.values():
         mark = {param.VAR_POSITIONAL: "*", param.VAR_KEYWORD: "**"}.get(param.kind, "")
         if param.kind is param.KEYWORD_ONLY and not any(part[0] == "*" for part in parts):
             parts.append("*")
@@ -150,14 +151,24 @@ def signature(name: str) -> str:
         plain = default is None or isinstance(default, str | bool | int | tuple)
         said = "" if default is param.empty else f"={default!r}" if plain else "=…"
         parts.append(f"{mark}{param.name}{said}".replace("'", '"'))
-    return f"{name}({', '.join(parts)})"
+    return f"{name}({', '.join(part for part in parts if part != 'self')})"
+
+
+METHODS = [name for name, _ in inspect.getmembers(pearl.Pearl, inspect.iscoroutinefunction)
+           if name[0] != "_" and not name.endswith("_sync")]  # fmt: skip
 
 
 def test_calls_are_documented_as_they_are():
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
-    called = [name for name in pearl.__all__ if name[0].islower()] + ["Models", "OpenAIModel"]
+    called = [name for name in pearl.__all__ if name[0].islower()]
+    called += ["Models", "OpenAIModel", "Pearl", *(f"Pearl.{name}" for name in METHODS)]
     headings = re.findall(r"^### `pearl\.(.+\))`$", text, re.MULTILINE)
     assert sorted(headings) == sorted(map(signature, called))
+    for name in METHODS:
+        assert signature(f"Pearl.{name}_sync") == signature(f"Pearl.{name}").replace(
+            "(", "_sync(", 1
+        )
+        assert f"`{name}_sync`" in text
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", text, re.MULTILINE))
     three = {name: inspect.signature(getattr(pearl, name)).parameters for name in
              ("write_plan", "run", "ask")}  # fmt: skip
@@ -197,7 +208,8 @@ def test_a_plan_that_nobody_accepted_is_told_as_such():
 
 def test_every_exported_name_is_documented():
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"^### `pearl\.(\w+)", text, re.MULTILINE)) == sorted(pearl.__all__)
+    names = re.findall(r"^### `pearl\.(\w+)(?!\.)\b", text, re.MULTILINE)
+    assert sorted(names) == sorted(pearl.__all__)
     for name in pearl.__all__:
         assert getattr(pearl, name).__doc__, name
 

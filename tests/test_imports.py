@@ -15,13 +15,14 @@ from tests.conftest import ROOT
 ROOMS = (
     "lang", "lint", "passes", "retrieval", "prompts", "models", "runtime", "store", "tools",
     "strategies", "answer", "commaqa", "jobs", "mining", "report", "evaluate", "viewer",
-    "review", "lsp", "api", "cli", "__main__",
+    "review", "lsp", "api", "interface", "cli", "__main__",
 )  # fmt: skip
 HEAVY = (
     "tiktoken", "numpy", "bm25s", "pydantic", "jinja2", "aiohttp", "rich", "sqlalchemy",
     "distributed", "tantivy", "snowballstemmer", "sqlite3", "pygls", "starlette",
     "uvicorn", "nltk", "scipy", "asyncio", "jsonschema", "openai",
     "xllamacpp", "multiprocessing", "pypdfium2", "mammoth", "markdownify", "bs4", "lxml", "zipfile",
+    "pandas",
 )  # fmt: skip
 PACKAGE = ROOT / "pearl"
 
@@ -69,7 +70,7 @@ def test_nobody_imports_commaqa_but_its_commands_its_data_sets_and_its_methods()
         if room(file) != "commaqa"
         and any(module.startswith("pearl.commaqa") for module in imports(file))
     }
-    evaluation = {"context", "job", "datasets/commaqa", "methods/tmn"}
+    evaluation = {"context", "job", "preparation", "datasets/commaqa", "methods/tmn"}
     assert importers <= {f"evaluate/{name}" for name in evaluation} | {"cli/commaqa", "cli/options"}
 
 

@@ -10,6 +10,7 @@ import shlex
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,8 +74,8 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
         NoAnswer: it could not go on.
         Stopped: the person stopped it.
     """
-    from pearl.cli.output import batch_progress
     from pearl.jobs.job import start
+    from pearl.jobs.progress import batch_progress
     from pearl.models.base import ModelError
 
     with batch_progress(quiet=quiet) as changed:
@@ -173,23 +174,21 @@ def _setup(given: Options, model: Model) -> tuple[Setup, Model]:
         InputError: one of them cannot be used.
     """
     from pearl.answer import context_for
-    from pearl.jobs.batch import Setup
-    from pearl.models.routing import planner_of, with_library
+    from pearl.jobs.batch import make_setup
     from pearl.passes import chosen_passes
-    from pearl.strategies.registry import Settings, prepare
+    from pearl.strategies.registry import Settings
 
-    prepared = prepare(
+    return make_setup(
+        model,
         given.strategy,
-        planner_of(model).name,
         library_for(given.strategy, given.libraries),
         given.demos,
         Settings(chosen_passes(given.passes), shown=given.shown, turns=given.turns),
-        given.tools,
+        fit=partial(context_for, policy=given.context, window=given.window),
+        plans=load(given.libraries),
+        examples=given.examples,
+        tools=given.tools,
     )
-    plans = load(given.libraries)
-    model = with_library(model, (prepared.library, plans))
-    context = context_for(model, given.context, given.window)
-    return Setup(prepared, context, plans, given.examples, given.tools), model
 
 
 @click.command(

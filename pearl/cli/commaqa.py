@@ -11,8 +11,9 @@ import click
 
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
-from pearl.cli.output import check_output, emit, emit_json, tell, watched, write
-from pearl.lang.source import InputError
+from pearl.cli.output import check_output, emit, emit_json, tell
+from pearl.jobs.progress import watched
+from pearl.lang.source import InputError, write
 from pearl.lang.text import counted, printable
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,8 +13,8 @@ import click
 
 from pearl.cli import Stopped
 from pearl.cli.options import Options, shared
-from pearl.cli.output import check_output, emit, emit_json, on_terminal, write
-from pearl.lang.source import InputError, read_source
+from pearl.cli.output import check_output, emit, emit_json, on_terminal
+from pearl.lang.source import InputError, read_source, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from pearl.lint.render.report import Report
     from pearl.mining.condense import Condensed
     from pearl.models.base import Model
-
-ROUNDS = 4
-"""How often a model sees what is left where nothing else is said."""
 
 
 @click.command(
@@ -64,7 +61,7 @@ def condense_command(
     """Put like actions of FILE (a .actions file, or the paper's NAME(ARGS) # definition text)
     together, until TARGET are left. Each says what it replaces, so that pearl migrate can
     rewrite plans that use the older names."""
-    from pearl.lang.library import library_source, load_library, parse_library
+    from pearl.lang.library import library_actions, library_source, load_library
     from pearl.lang.printer import print_library
     from pearl.lint.checker import Selection, check_library
     from pearl.lint.render import terminal
@@ -74,9 +71,7 @@ def condense_command(
 
     check_output(output)
     source = library_source(file)
-    actions = parse_library(source).actions
-    if not actions:
-        raise InputError(f"{source.name} holds no action: write lines such as NAME(CTX, X) : …")
+    actions = library_actions(source)
     beside = load_library(*(seeds or ("core",))).actions
     in_terminal = on_terminal() and sys.stdin.isatty() and not given.as_json
     review_file = _review_file(output) if review and not in_terminal else ""
@@ -88,13 +83,11 @@ def condense_command(
     if accept:
         result = read_review(read_source(accept, "review"), actions, beside)
     elif asked:
-        from pearl.mining.rounds import condense_with
+        from pearl.mining.rounds import ROUNDS, condense_in_run
 
         rounds = ROUNDS if rounds is None else rounds
-        head = {"library": source.name, "digest": source.digest, "target": target, "rounds": rounds,
-                "model": asked.name}  # fmt: skip
-        work = partial(condense_with, actions, target, rounds=rounds, seeds=beside)
-        result, run = _in_session(work, asked, head, given)
+        work = partial(condense_in_run, source, target, rounds, asked, seeds=beside)
+        result, run = _in_run(work, given)
     else:
         result = condense(actions, target, seeds=beside)
     if review and in_terminal:
@@ -131,12 +124,12 @@ def _review_file(output: str) -> str:
 
 
 def _asked(name: str, rounds: int | None) -> Model | None:
-    """The model that condenses; None for the embedded reader where nobody said how often, as it
-    merges by likeness, which is done without asking it."""
+    """The model that condenses; None where none is to be asked."""
+    from pearl.mining.rounds import usual_rounds
     from pearl.models.base import choose_model
 
     model = choose_model(name)
-    return None if rounds is None and model.name == "offline" else model
+    return model if rounds or usual_rounds(model) else None
 
 
 def _lines(unread: Report) -> tuple[int, int]:
@@ -146,42 +139,22 @@ def _lines(unread: Report) -> tuple[int, int]:
     return sum(bool(line.strip()) for line in source.text.split("\n")), len(unreadable)
 
 
-def _in_session(
-    work: Callable[..., Awaitable[Condensed]],
-    model: Model,
-    head: dict[str, Any],
-    given: Options,
+def _in_run(
+    work: Callable[..., Coroutine[Any, Any, Condensed]], given: Options
 ) -> tuple[Condensed, str]:
-    """The library that a model leads to, and the name of the run.
-
-    Args:
-        work: `condense_with`, given all but the caller and its ``context``.
-        model: who is asked.
-        head: what is run on what.
-        given: the options.
-    """
-    from pearl.answer import context_for, open_session
+    """The library that a model leads to, and the name of the run."""
     from pearl.cli.output import progress, settle
-    from pearl.runtime.calls import Caller
     from pearl.store.database import address
 
     names: list[str] = []
-    context = context_for(model)
+    with progress(quiet=given.as_json) as watch:
+        how = partial(work, store=address(given.store), cache=not given.no_cache, watch=watch)
 
-    async def asking(began: Callable[[str], None]) -> Condensed:
-        def started(name: str) -> None:
+        def started(began: Callable[[str], None], name: str) -> None:
             names.append(name)
             began(name)
 
-        place, cache = address(given.store), not given.no_cache
-        how: dict[str, Any] = {"context": context, "cache": cache, "began": started}
-        with progress(quiet=given.as_json) as watch:
-            async with open_session(model, head, "condense", place, **how) as session:
-                engine = session.engine
-                ask = Caller(engine.ask, engine.identity, session.journal, watch)
-                return await work(ask, context=context)
-
-    return settle(asking), names[0]
+        return settle(lambda began: how(began=partial(started, began))), names[0]
 
 
 def ask_about_merges(result: Condensed, beside: Mapping[str, Action]) -> Condensed:

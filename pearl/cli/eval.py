@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pearl.cli.batch import complain, do, job_settings
-from pearl.cli.options import Options, equipped, load, shared
-from pearl.cli.output import check_output, emit_json, write
-from pearl.lang.source import InputError
-from pearl.lang.text import counted
+from pearl.cli.options import GROUPS, Options, load, shared
+from pearl.cli.output import check_output, emit_json
+from pearl.lang.source import InputError, write
 
 if TYPE_CHECKING:
-    from pearl.evaluate.context import Demonstrations, EvaluationContext
     from pearl.evaluate.job import Sample
     from pearl.evaluate.results import Evaluation
     from pearl.jobs.job import Job, JobSettings
@@ -110,28 +109,22 @@ def eval_command(
     Questions without an answer count as wrong. Demonstrations of questions that are evaluated are
     not shown to the planner. The same command goes on where it stopped.
     """
-    from pearl.evaluate.datasets import choose_examples, find_dataset
-    from pearl.evaluate.job import Sample, load_run
+    from pearl.evaluate.job import load_run
     from pearl.evaluate.methods.strategies import with_sizes
+    from pearl.evaluate.preparation import read_sample
     from pearl.evaluate.report import summarise
     from pearl.evaluate.results import side_by_side, write_lines
     from pearl.report.document import as_object
 
-    chosen = find_dataset(dataset)
-    if not data:
-        raise InputError(f"{chosen.title}: name the file with --data ({chosen.where}).")
-    library = load(given.libraries or chosen.libraries)
-    names, sizes, notes = with_sizes(methods or chosen.methods, sizes, library)
     splits = ",".join(split)
-    examples = choose_examples(chosen, data, splits, limit or 0, documents, sample or 0, seed)
+    asked, drawn = read_sample(dataset, data, splits, limit or 0, documents, sample or 0, seed)
+    library = load(given.libraries or asked.dataset.libraries)
+    names, sizes, notes = with_sizes(methods or asked.dataset.methods, sizes, library)
     home = Path(documents or Path(data).parent)
-    check_output(output, *{str(home / one.document.name) for one in examples})
+    check_output(output, *{str(home / one.document.name) for one in asked.examples})
     if len(given.sets) > 1 and len(given.compared) > 1:
         raise InputError("Several models and several --demos: compare one or the other.")
-    if sample:
-        drawn = "drawn at random, of each split and category its share, with the seed"
-        notes = (*notes, f"The questions were {drawn} {seed}.")
-    asked = Sample(chosen, data, splits, examples)
+    notes = (*notes, *drawn)
     jobs = list(_jobs(asked, library, names, sizes, notes, given, reasoning=reasoning))
     done = _do_all(jobs, quiet=given.as_json)
     _, settings = jobs[0]
@@ -175,34 +168,17 @@ def _jobs(
         reasoning: whether questions are labelled.
     """
     from pearl.answer import context_for
-    from pearl.evaluate.context import make_context, without_evaluated
-    from pearl.evaluate.job import evaluation_job
-    from pearl.models.routing import with_library
-    from pearl.strategies.pearl import shipped_folder
+    from pearl.evaluate.preparation import equipped, prepare_methods
 
-    dataset, examples = sample.dataset, sample.examples
-    shipped = shipped_folder(given.libraries, dataset.demonstrations)
+    fit = partial(context_for, policy=given.context, window=given.window)
+    equip = partial(equipped, **{name: getattr(given, name) for name in GROUPS["evaluation"]})
     for folder in given.sets or ("",):
-        shown = without_evaluated(_demonstrations(folder, shipped, methods), examples)
-        # A library or plans that somebody names, or that the data set has, are for every method.
-        own = bool(given.libraries or folder or dataset.libraries)
-        open_domain = None if own else _demonstrations("", "open_domain", ())
-        stepwise = without_evaluated(open_domain, examples) if open_domain else None
-        shared = equipped(make_context(library, shown, sizes, stepwise=stepwise), given)
-        used = [setup.library for setup in shared.setups.values()]
+        how = (library, methods, sizes, folder, given.libraries, equip)
+        ready = prepare_methods(sample, *how)
         for name in given.compared or ("",):
             settings = job_settings(given, name)
-            model = with_library(settings.model, used)
-            job = evaluation_job(
-                sample,
-                methods,
-                shared,
-                context_for(model, given.context, given.window),
-                model=model,
-                reasoning=reasoning,
-                notes=[*_notes(shown, stepwise, shared, methods, model.notice), *notes],
-                prompt_set=folder if len(given.sets) > 1 else "",
-            )
+            shown = folder if len(given.sets) > 1 else ""
+            job, model = ready.job(settings.model, fit, notes, reasoning=reasoning, shown=shown)
             yield job, replace(settings, model=model)
 
 
@@ -227,72 +203,3 @@ def _came_to(done: JobProgress, evaluation: Evaluation) -> dict[str, Any]:
     facts = {"trials": facts.pop("questions"), **facts, "model": done.model}
     # What the run says of itself is never written over by a measure of the same name.
     return {**facts, **means_of(evaluation), **facts}
-
-
-def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:
-    """Those of a folder, and as they were before refinement where a method asks for it."""
-    from pearl.evaluate.context import EXECUTE, Demonstrations
-    from pearl.evaluate.methods.strategies import NO_REFINEMENT
-    from pearl.mining.refine import UNREFINED
-    from pearl.strategies.pearl import load_demonstrations, seed_demonstrations
-
-    refined = load_demonstrations(folder, shipped)
-    seed, execute = seed_demonstrations(folder, shipped), load_demonstrations("", EXECUTE)
-    if NO_REFINEMENT not in methods:
-        return Demonstrations(refined, seed=seed, execute=execute)
-    if not folder:
-        raise InputError(
-            f"{NO_REFINEMENT} needs demonstrations that were refined: make some with pearl "
-            "refine, and name their folder with --demos."
-        )
-    unrefined = load_demonstrations(str(Path(folder) / UNREFINED))
-    return Demonstrations(refined, unrefined, seed=seed, execute=execute)
-
-
-def _notes(
-    shown: Demonstrations,
-    stepwise: Demonstrations | None,
-    shared: EvaluationContext,
-    methods: tuple[str, ...],
-    notice: str,
-) -> Iterator[str]:
-    from pearl.evaluate.context import LIBRARY, STEPWISE, UNREFINED, setups_in_use
-    from pearl.evaluate.methods import find_method
-    from pearl.evaluate.methods.strategies import NO_REFINEMENT
-
-    if notice:
-        yield notice
-    users = setups_in_use([find_method(name) for name in methods], shared)
-    if users.keys() - {STEPWISE}:
-        yield from _left_out(shown, "")
-    if LIBRARY in users:
-        yield from _unused(shown, shared, LIBRARY, "")
-    if stepwise is not None and STEPWISE in users:
-        of = f" of {', '.join(users[STEPWISE])}"
-        yield from _left_out(stepwise, of)
-        yield from _unused(stepwise, shared, STEPWISE, of)
-    used = shared.setups[LIBRARY].demonstrations
-    if NO_REFINEMENT in methods and shared.setups[UNREFINED].demonstrations == used:
-        yield f"No demonstration was refined, so {NO_REFINEMENT} is the same as pearl."
-
-
-def _left_out(given: Demonstrations, of: str) -> Iterator[str]:
-    if given.left_out:
-        yield (
-            f"{counted(len(given.left_out), 'demonstration')}{of} left out, as the questions are "
-            "evaluated."
-        )
-
-
-def _unused(given: Demonstrations, shared: EvaluationContext, setup: str, of: str) -> Iterator[str]:
-    from pearl.lang.parser import parse
-    from pearl.strategies.registry import NONE_SHOWN
-
-    shown = {one.question for one in shared.setups[setup].demonstrations}
-    if not shown:
-        yield NONE_SHOWN
-    elif unused := sum(parse(one).plan.question not in shown for one in given.refined):
-        yield (
-            f"{counted(unused, 'demonstration')}{of} not shown: the library lacks their actions, "
-            "or they do not fit the prompt."
-        )

@@ -11,7 +11,8 @@ import click
 
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, shared
-from pearl.cli.output import bar, tell, watched
+from pearl.cli.output import tell
+from pearl.jobs.progress import bar, watched
 from pearl.lang.source import InputError
 from pearl.lang.text import counted, printable, printable_lines
 

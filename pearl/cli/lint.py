@@ -14,8 +14,8 @@ import click
 
 from pearl.cli import NoAnswer
 from pearl.cli.options import Options, load, load_for, shared
-from pearl.cli.output import counting, emit, emit_json, on_terminal, show, tell, write
-from pearl.lang.source import InputError, Source
+from pearl.cli.output import counting, emit, emit_json, on_terminal, show, tell
+from pearl.lang.source import InputError, Source, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:

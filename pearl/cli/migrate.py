@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli.options import Options, load, shared
-from pearl.cli.output import check_output, emit, emit_json, write
-from pearl.lang.source import InputError, Source, read_source
+from pearl.cli.output import check_output, emit, emit_json
+from pearl.lang.source import InputError, Source, read_source, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,8 @@ import click
 
 from pearl.cli.batch import complain, do, job_settings, report
 from pearl.cli.options import Options, load, shared
-from pearl.cli.output import check_output, emit_json, write
-from pearl.lang.source import InputError, refuse_same
+from pearl.cli.output import check_output, emit_json
+from pearl.lang.source import InputError, refuse_same, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -71,7 +72,6 @@ def mine_command(
     from pearl.jobs.job import read_results
     from pearl.jobs.questions import questions_in
     from pearl.lang.library import load_library
-    from pearl.lang.printer import print_library
     from pearl.lang.values import canonical_json
     from pearl.mining.mine import gather, mine_job, read_examples
 
@@ -88,7 +88,7 @@ def mine_command(
         settings = _in_batches(settings, folder, len(examples), poll, quiet=given.as_json)
     progress = do(mine_job(examples, questions, library, left_out), settings, quiet=given.as_json)
     mined = gather(read_results(settings.store, progress.run), library)
-    write(output, print_library(mined.actions) if mined.actions else "# No action was proposed.\n")
+    write(output, mined.text)
     if notes:
         write(notes, "".join(canonical_json(asdict(note)) + "\n" for note in mined.notes))
     if given.as_json:
@@ -175,12 +175,10 @@ def refine_command(questions: str, output: str, rounds: int, given: Options) -> 
     file of QuALITY, with gold in every row. Plans as they were written first go to DIR/unrefined.
     """
     from pearl.answer import context_for
-    from pearl.jobs.batch import Setup
+    from pearl.jobs.batch import make_setup
     from pearl.jobs.job import read_results
     from pearl.jobs.questions import questions_in, read_index
     from pearl.mining.refine import refine_job, write_demonstrations
-    from pearl.models.routing import planner_of, with_library
-    from pearl.strategies.registry import prepare
 
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
@@ -188,15 +186,16 @@ def refine_command(questions: str, output: str, rounds: int, given: Options) -> 
     refuse_same(output, [given.demos] if given.demos else [])
     check_output(str(folder / "plan") if folder.is_dir() else output)
     settings = job_settings(given)
-    prepared = prepare("pearl", planner_of(settings.model).name, load(given.libraries), given.demos)
-    settings = replace(settings, model=with_library(settings.model, (prepared.library,)))
-    setup = Setup(prepared, context_for(settings.model, given.context, given.window))
+    fit = partial(context_for, policy=given.context, window=given.window)
+    how = ("pearl", load(given.libraries), given.demos)
+    setup, model = make_setup(settings.model, *how, fit=fit)
+    settings = replace(settings, model=model)
     left_out = questions_in(given.exclude) if given.exclude else frozenset()
     index = read_index(questions, given.documents, without=left_out)
     job = refine_job(index, setup, rounds, left_out)
     progress = do(job, settings, quiet=given.as_json)
-    if prepared.notice:
-        click.echo(prepared.notice, err=True)
+    if setup.prepared.notice:
+        click.echo(setup.prepared.notice, err=True)
     rows = list(read_results(settings.store, progress.run))
     written = list(write_demonstrations(rows, folder))
     refined = sum(bool(row.get("correct")) and len(row["tries"]) > 1 for row in rows)

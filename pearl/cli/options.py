@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +15,6 @@ from pearl.lang.text import counted, pattern, printable
 
 if TYPE_CHECKING:
     from pearl.commaqa.search import SearchMode
-    from pearl.evaluate.context import EvaluationContext
     from pearl.lang.library import Library
     from pearl.models.base import Model
     from pearl.models.constraints import Mode
@@ -362,11 +360,6 @@ def choose(model: str, planner: str = "", reader: str = "") -> Model:
     return ModelNames(planner or model, reader or model).choose()
 
 
-def given_of(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - as `make` takes them
-    """What is made with those options that were given."""
-    return make(**{name: one for name, one in options.items() if one is not None})
-
-
 def load(libraries: tuple[str, ...], folder: Path | None = None) -> Library:
     """The chosen library: from the command line, else from ``[tool.pearl]``, else the default.
 
@@ -433,30 +426,3 @@ def library_for(strategy: str, libraries: tuple[str, ...]) -> Library | None:
 
     own = find_strategy(strategy).libraries
     return load(libraries) if libraries or not own else None
-
-
-def equipped(made: EvaluationContext, given: Options) -> EvaluationContext:
-    """What methods share, with what the options of ``evaluation`` name.
-
-    Raises:
-        InputError: one of them cannot be used.
-    """
-    from pearl.commaqa.search import Budget
-    from pearl.evaluate.context import load_search, load_tool_file
-    from pearl.models.embeddings import choose_embedding
-    from pearl.retrieval.index import open_index
-    from pearl.strategies.registry import Limits
-
-    budget = given_of(Budget, width=given.width, depth=given.depth, calls=given.calls)
-    return replace(
-        made,
-        search=load_search(given.learned, given.search, budget),
-        retriever=open_index(given.index) if given.index else None,
-        limits=given_of(Limits, depth=given.depth, calls=given.calls),
-        tools=load_tool_file(given.tools),
-        embed=choose_embedding(),
-        shown=given.shown,
-        examples=given.examples,
-        turns=given.turns,
-        passages=given.passages or 0,
-    )

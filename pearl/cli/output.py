@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -14,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pearl.cli import NoAnswer, Stopped
-from pearl.lang.source import InputError, refuse_same, replacing
+from pearl.jobs.progress import bar, watched
+from pearl.lang.source import InputError, refuse_same, write
 from pearl.lang.text import json_text, printable_lines
 
 if TYPE_CHECKING:
-    from pearl.jobs.workers import JobProgress
     from pearl.models.base import Model
 
 
@@ -109,27 +108,6 @@ def _texts(values: Iterable[Any]) -> Iterator[str]:
             yield from _texts(value)
 
 
-def write(path: str, text: str) -> None:
-    """Write a file so that it is there as a whole or as it was.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    data = text.encode("utf-8", "replace")
-    given = Path(path)
-    try:
-        if given.exists() and not given.is_file():
-            # A pipe or a device is written to, not replaced; a directory says that it is one.
-            given.write_bytes(data)
-        else:
-            with replacing(given) as file:
-                file.write(data)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be written ({error.strerror}): name a file in a folder of your own."
-        ) from None
-
-
 def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> _T:
     """Run to the end; what went wrong on the way becomes one line.
 
@@ -153,58 +131,6 @@ def settle(work: Callable[[Callable[[str], None]], Coroutine[Any, Any, _T]]) -> 
     except KeyboardInterrupt:
         kept = f" What was done until then: pearl runs show {data['run']}" if data else ""
         raise Stopped(f"Stopped.{kept}", data) from None
-
-
-BAR_EVERY = 0.1
-"""Seconds between two looks of the bar."""
-
-LINE_EVERY = 30.0
-"""Seconds between two lines where there is no terminal."""
-
-
-def watched() -> bool:
-    """Whether a person sees standard error while it is written."""
-    return sys.stderr is not None and sys.stderr.isatty()
-
-
-@contextmanager
-def bar(
-    *columns: str, every: float = BAR_EVERY, above: bool = False
-) -> Iterator[Callable[..., None]]:
-    """A bar on a terminal's standard error, which is gone when the block has ended.
-
-    Args:
-        columns: ``bar``, ``count``, ``bytes``, ``elapsed``, ``left``, or any text, in which
-            ``{task.description}`` is what is being done.
-        every: seconds between two looks of it, at least; the last one is always shown.
-        above: whether what is printed meanwhile stands above it.
-
-    Yields:
-        A function that takes what rich's ``Progress.update`` does.
-    """
-    from rich import progress as rich
-    from rich.console import Console
-
-    kinds: dict[str, type[rich.ProgressColumn]] = {
-        "bar": rich.BarColumn,
-        "count": rich.MofNCompleteColumn,
-        "bytes": rich.DownloadColumn,
-        "elapsed": rich.TimeElapsedColumn,
-        "left": rich.TimeRemainingColumn,
-    }
-    made = [kinds[one]() if one in kinds else rich.TextColumn(one, markup=False) for one in columns]
-    console, last = Console(stderr=True), 0.0
-    with rich.Progress(*made, console=console, transient=True, redirect_stdout=above) as shown:
-        task = shown.add_task("", total=None)
-
-        def update(**fields: Any) -> None:  # noqa: ANN401 - as rich's
-            nonlocal last
-            over = fields.get("completed") == fields.get("total", -1)
-            if over or time.monotonic() - last >= every:
-                last = time.monotonic()
-                shown.update(task, **fields)
-
-        yield update
 
 
 @contextmanager
@@ -252,35 +178,6 @@ def progress(
 
 
 @contextmanager
-def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
-    """Shows how far a batch is: a bar on a terminal, else a line now and then.
-
-    Yields:
-        A function to tell of each change.
-    """
-    if quiet or sys.stderr is None:
-        yield lambda _: None
-    elif watched():
-        with bar("bar", "{task.description}") as update:
-            update(description="reading the questions")
-            yield lambda progress: update(
-                total=progress.total, completed=progress.finished, description=told(progress)
-            )
-    else:
-        last = time.monotonic()
-
-        def line(progress: JobProgress) -> None:
-            """A line every half minute, and one when it is over."""
-            nonlocal last
-            over = progress.finished == progress.total and not progress.running
-            if time.monotonic() - last >= LINE_EVERY or over:
-                last = time.monotonic()
-                print(told(progress), file=sys.stderr, flush=True)
-
-        yield line
-
-
-@contextmanager
 def counting(noun: str, total: int) -> Iterator[Callable[[], None]]:
     """A bar on a terminal, for work of many pieces; what is printed meanwhile stands above it.
 
@@ -297,23 +194,3 @@ def counting(noun: str, total: int) -> Iterator[Callable[[], None]]:
     with bar("bar", "count", noun, "elapsed", above=on_terminal()) as update:
         done = count(1)
         yield lambda: update(total=total, completed=next(done))
-
-
-def told(progress: JobProgress) -> str:
-    """How far a batch is, in one line."""
-    from pearl.models.tokens import dollars
-
-    parts = [
-        f"{progress.finished:,} of {progress.total:,} done",
-        f"{progress.running} running",
-        f"{progress.calls.kept:,} calls cached",
-        f"{progress.failed.total():,} failed",
-        f"{progress.calls.spent.total:,} tokens",
-    ]
-    if progress.cost is not None:
-        parts.append(dollars(progress.cost))
-    if progress.seconds_left is not None and progress.finished < progress.total:
-        hours, rest = divmod(round(progress.seconds_left), 3600)
-        clock = f"{hours}:{rest // 60:02}" if hours else f"{rest // 60}"
-        parts.append(f"{clock}:{rest % 60:02} left")
-    return ", ".join(parts)

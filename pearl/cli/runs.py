@@ -12,8 +12,8 @@ import click
 
 from pearl.cli.inputs import open_existing, open_run
 from pearl.cli.options import Options, load_for, shared
-from pearl.cli.output import check_output, emit, emit_json, tell, write
-from pearl.lang.source import InputError, Source, read_source
+from pearl.cli.output import check_output, emit, emit_json, tell
+from pearl.lang.source import InputError, Source, read_source, write
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:

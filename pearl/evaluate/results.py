@@ -8,10 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from pearl.lang.source import InputError, read_rows
+from pearl.lang.source import InputError, as_frame, read_rows
 from pearl.models.base import Usage
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,10 @@ class Evaluation:
             for result in (self.strays if strays else self.results)
             if result.method == method and split in (None, result.split)
         ]
+
+    def frame(self) -> DataFrame:
+        """The results as a table of pandas (`as_frame`), a row a method and question."""
+        return as_frame(map(asdict, self.results))
 
 
 PROMPT_SET = "prompt set"

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pearl.answer import Session, answer, as_object, heading, holds, kept, opened_tools
+from pearl.answer import (
+    Session,
+    answer,
+    as_object,
+    context_for,
+    heading,
+    holds,
+    kept,
+    opened_tools,
+)
 from pearl.jobs.job import CONCURRENT_TASKS, Job
 from pearl.jobs.questions import (
     Question,
@@ -21,12 +30,20 @@ from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.source import InputError, refuse_same
 from pearl.lang.values import digest
-from pearl.models.base import ModelError, Usage
+from pearl.models.base import Model, ModelError, Usage
 from pearl.models.embeddings import choose_embedding
+from pearl.models.routing import planner_of, with_library
+from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Journal, calls_made
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.loop import RunError
-from pearl.strategies.registry import Prepared, prepare_plan
+from pearl.strategies.registry import (
+    DEFAULT_SETTINGS,
+    Prepared,
+    Settings,
+    prepare,
+    prepare_plan,
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +87,38 @@ class Setup:
         if settings.turns:
             how.append("turns")
         return digest([prepared.library.digest, shown, fitting, settings.passes, *how])
+
+
+def make_setup(
+    model: Model,
+    strategy: str,
+    library: Library | None,
+    demonstrations: Sequence[Demonstration] | str | None,
+    settings: Settings = DEFAULT_SETTINGS,
+    *,
+    fit: Callable[[Model], Context] = context_for,
+    plans: Library | None = None,
+    examples: int = 0,
+    tools: str = "",
+) -> tuple[Setup, Model]:
+    """How questions are answered, checked.
+
+    Args:
+        model: who answers.
+        strategy, library, demonstrations, settings, tools: as `prepare` takes them.
+        fit: says of the models that answer how much fits a prompt.
+        plans, examples: as `Setup` has them.
+
+    Returns:
+        It, and the model with those that actions of the libraries name.
+
+    Raises:
+        InputError: one of them cannot be used.
+    """
+    planner = planner_of(model).name
+    prepared = prepare(strategy, planner, library, demonstrations, settings, tools)
+    model = with_library(model, filter(None, (prepared.library, plans)))
+    return Setup(prepared, fit(model), plans, examples, tools), model
 
 
 async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -> dict[str, Any]:

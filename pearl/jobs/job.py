@@ -10,13 +10,13 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pearl.answer import model_head
 from pearl.jobs.workers import JobProgress, Output, Tasks, Work, WorkerPool
-from pearl.lang.source import InputError
+from pearl.lang.source import InputError, as_frame
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
 from pearl.models.constraints import Mode
@@ -27,6 +27,9 @@ from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.store.history import latest, read_row_keys, read_rows, tag_run, totals
 from pearl.store.store import Store, StoreLedger, open_store
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 CONCURRENT_TASKS = 64
 """Tasks under way at a time where the number of calls is left to adapt."""
@@ -87,7 +90,7 @@ class JobSettings:
 def start(
     job: Job, settings: JobSettings, changed: Callable[[JobProgress], None] = lambda _: None
 ) -> JobProgress:
-    """Run a job to its end, or until it is stopped; or go on with it.
+    """Run a job to its end, or until Ctrl-C stops it; or go on with it.
 
     Args:
         job: what to do.
@@ -102,6 +105,34 @@ def start(
         ModelError: it was stopped: by the person, a budget, or an endpoint
             that refuses everything. What was done until then is kept.
     """
+    with _begun(job, settings) as (store, progress):
+        if settings.scheduler:
+            _on_cluster(job, settings, store, progress, changed)
+        else:
+            pool = _pool(job, settings, store, progress, changed)
+            asyncio.run(_run_until_stopped(job, pool, settings))
+    return progress
+
+
+async def run_job(
+    job: Job, settings: JobSettings, changed: Callable[[JobProgress], None] = lambda _: None
+) -> JobProgress:
+    """As `start`, in an event loop that runs already; whoever cancels it stops it."""
+    with _begun(job, settings) as (store, progress):
+        if settings.scheduler:
+            await asyncio.to_thread(_on_cluster, job, settings, store, progress, changed)
+        else:
+            try:
+                await run_tasks(job, _pool(job, settings, store, progress, changed))
+            finally:
+                await settings.model.close()
+    return progress
+
+
+@contextmanager
+def _begun(job: Job, settings: JobSettings) -> Iterator[tuple[Store, JobProgress]]:
+    """The store, and a run in it to go on with, or a new one; it has ended where nothing stopped
+    it."""
     with closing(open_store(settings.store)) as store:
         model, limits = settings.model, settings.limits
         known = {"kind": job.kind, "model": model.identity, "cache": settings.cache}
@@ -122,32 +153,47 @@ def start(
                 f"No price is known for {unpriced[0]}, so --max-cost cannot be kept: give one "
                 "with --prices, or use --max-tokens."
             )
-        progress = JobProgress(run, len(job.tasks.ids), settings.prices, model.name)
-        scope = "" if settings.cache else run
-        if settings.scheduler:
-            try:
-                from pearl.jobs.cluster import run_on_cluster
-            except ImportError:
-                raise InputError(
-                    "A cluster needs Dask: install it with pip install 'dask[distributed]'."
-                ) from None
-            run_on_cluster(job, settings, store, scope, progress, changed)
-        else:
-            ledger = open_ledger(store, run, settings)
-            engine = start_engine(
-                model,
-                store,
-                scope,
-                limits,
-                settings.prices,
-                ledger=ledger,
-                constrain=settings.constrain,
-            )
-            size = limits.concurrency or CONCURRENT_TASKS
-            pool = WorkerPool(job.work, job.context, engine, store, run, size, progress, changed)
-            asyncio.run(_run_until_stopped(job, pool, settings))
+        yield store, JobProgress(run, len(job.tasks.ids), settings.prices, model.name)
         store.end(run)
-        return progress
+
+
+def _on_cluster(
+    job: Job,
+    settings: JobSettings,
+    store: Store,
+    progress: JobProgress,
+    changed: Callable[[JobProgress], None],
+) -> None:
+    try:
+        from pearl.jobs.cluster import run_on_cluster
+    except ImportError:
+        raise InputError(
+            "A cluster needs Dask: install it with pip install 'dask[distributed]'."
+        ) from None
+    scope = "" if settings.cache else progress.run
+    run_on_cluster(job, settings, store, scope, progress, changed)
+
+
+def _pool(
+    job: Job,
+    settings: JobSettings,
+    store: Store,
+    progress: JobProgress,
+    changed: Callable[[JobProgress], None],
+) -> WorkerPool:
+    """Who does the tasks in this process."""
+    limits, run = settings.limits, progress.run
+    engine = start_engine(
+        settings.model,
+        store,
+        "" if settings.cache else run,
+        limits,
+        settings.prices,
+        ledger=open_ledger(store, run, settings),
+        constrain=settings.constrain,
+    )
+    size = limits.concurrency or CONCURRENT_TASKS
+    return WorkerPool(job.work, job.context, engine, store, run, size, progress, changed)
 
 
 async def _run_until_stopped(job: Job, pool: WorkerPool, settings: JobSettings) -> None:
@@ -288,3 +334,22 @@ def read_results(place: str, run: str) -> Iterator[dict[str, Any]]:
     """
     with closing(open_store(place)) as store:
         yield from stored_rows(store, run)
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What a job came to.
+
+    Args:
+        run: its name.
+        rows: a task each, in order, as JSON data; ``status`` says whether it was ``answered``.
+        progress: how many there are, and the calls that they took.
+    """
+
+    run: str
+    rows: tuple[dict[str, Any], ...]
+    progress: JobProgress
+
+    def frame(self) -> DataFrame:
+        """The rows as a table of pandas, as `as_frame` makes it."""
+        return as_frame(self.rows)

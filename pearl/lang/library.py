@@ -326,6 +326,21 @@ def library_source(name: str) -> Source:
     return read_source(name, "action library")
 
 
+def library_actions(source: Source) -> tuple[ast.Action, ...]:
+    """The actions of a library's text.
+
+    Raises:
+        InputError: it holds none.
+    """
+    found = parse_library(source).actions
+    if not found:
+        raise InputError(
+            f"{source.name} holds no action: write lines such as "
+            f"FIND_CHARACTER(CTX, X) : Find and describe X in CTX."
+        )
+    return found
+
+
 def load_library(*names: str) -> Library:
     """Load action libraries, later ones over earlier ones.
 
@@ -343,13 +358,7 @@ def load_library(*names: str) -> Library:
     chosen, own = names or DEFAULT, builtins()
     actions = dict(own)
     for name in chosen:
-        source = library_source(name)
-        found = parse_library(source).actions
-        if not found:
-            raise InputError(
-                f"{source.name} holds no action: write lines such as "
-                f"FIND_CHARACTER(CTX, X) : Find and describe X in CTX."
-            )
+        found = library_actions(library_source(name))
         actions |= {action.name: action for action in found if action.name not in own}
     return Library(tuple(chosen), MappingProxyType(actions))
 

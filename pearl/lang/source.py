@@ -12,16 +12,19 @@ import re
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from pearl.lang.text import pattern, printable
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class InputError(Exception):
@@ -393,6 +396,40 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write(path: str, text: str) -> None:
+    """Write a file so that it is there as a whole or as it was.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    data = text.encode("utf-8", "replace")
+    given = Path(path)
+    try:
+        if given.exists() and not given.is_file():
+            # A pipe or a device is written to, not replaced; a directory says that it is one.
+            given.write_bytes(data)
+        else:
+            with replacing(given) as file:
+                file.write(data)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written ({error.strerror}): name a file in a folder of your own."
+        ) from None
+
+
+def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+    """Rows as a table of pandas; what is below a key is a column ``key.inner``.
+
+    Raises:
+        InputError: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("A frame needs pandas: pip install 'pearl[pandas]'.") from None
+    return pandas.json_normalize([*map(dict, rows)])
 
 
 def _shipped(folder: str) -> Path:

@@ -18,10 +18,14 @@ from pearl.lang.ast import DOCUMENT, Action, Arg, Param, Ref, Replaced
 from pearl.lang.definitions import arguments, made_up, narrow, phrase, read_action, widened
 from pearl.lang.library import builtins
 from pearl.lang.migrate import substituted
+from pearl.lang.printer import print_arg, print_library
 from pearl.lang.similarity import FLOOR, clearest, group
+from pearl.lang.source import as_frame
 from pearl.lang.values import Type
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from pearl.lint.render.report import Report
 
 
@@ -98,6 +102,18 @@ class Condensed:
         """How many older actions there were; builtins do not count."""
         own = builtins()
         return sum(mapped.old.name not in own for mapped in self.mapping)
+
+    @property
+    def text(self) -> str:
+        """The library's text."""
+        return print_library(self.actions)
+
+    def frame(self) -> DataFrame:
+        """Which action stands for each older one, as a table of pandas (`as_frame`)."""
+        return as_frame(
+            {"old": one.old.signature, "new": one.new, "arguments": [*map(print_arg, one.args)]}
+            for one in self.mapping
+        )
 
 
 def itself(action: Action) -> Mapped:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pearl.answer import Session, heading
 from pearl.jobs.job import Job
@@ -19,14 +19,17 @@ from pearl.jobs.questions import comparable, question_rows, refuse
 from pearl.jobs.workers import Listed, Task
 from pearl.lang.ast import Action
 from pearl.lang.library import Library, parse_library
-from pearl.lang.printer import print_action
+from pearl.lang.printer import print_action, print_library
 from pearl.lang.similarity import SURE, likeness
-from pearl.lang.source import InputError, Source, read_source
+from pearl.lang.source import InputError, Source, as_frame, read_source
 from pearl.lang.values import digest
 from pearl.lint.checker import check_library
 from pearl.mining.condense import free_name
 from pearl.models.base import ModelError
 from pearl.prompts.calls import MineActions
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,19 @@ class Mined:
     notes: tuple[Note, ...]
     proposals: int
     proposing: int
+
+    @property
+    def text(self) -> str:
+        """The library's text."""
+        return print_library(self.actions) if self.actions else "# No action was proposed.\n"
+
+    def frame(self) -> DataFrame:
+        """The actions as a table of pandas, as `as_frame` makes it."""
+        return as_frame(
+            {"name": one.name, "signature": one.signature, "returns": one.returns,
+             "definition": one.doc, "questions": list(one.provenance)}
+            for one in self.actions
+        )  # fmt: skip
 
 
 def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:

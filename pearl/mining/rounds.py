@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pearl.answer import Began, context_for, open_session
 from pearl.lang.ast import DOCUMENT, Action, Arg, Ref, refs
 from pearl.lang.definitions import arguments, read_action, widened
 from pearl.lang.diagnostics import Diagnostic
@@ -36,9 +37,14 @@ from pearl.mining.condense import (
     itself,
     merged,
 )
+from pearl.models.base import Model
 from pearl.prompts.calls import CondenseActions
-from pearl.runtime.calls import Caller
+from pearl.runtime.calls import Caller, Watch
 from pearl.runtime.context import Context
+from pearl.strategies.registry import OFFLINE
+
+ROUNDS = 4
+"""How often a model sees what is left where nothing else is said."""
 
 _READING = Selection(select=("PRL1",))
 _CALL = re.compile(r"[`*\s]*[^\W\d]\w*[`*]*\s*\([^()=]*\)?")
@@ -291,7 +297,7 @@ async def condense_with(
     target: int,
     ask: Caller,
     *,
-    rounds: int = 4,
+    rounds: int = ROUNDS,
     seeds: Mapping[str, Action] | None = None,
     context: Context | None = None,
 ) -> Condensed:
@@ -448,3 +454,48 @@ def shards(
     # Not for secrets: the same shuffle every time, so that a run can be gone on with.
     random.Random(number).shuffle(found)  # noqa: S311
     return [tuple(actions[at] for at in sorted(part)) for part in packed(found)]
+
+
+def usual_rounds(model: Model) -> int:
+    """How often a model is asked where nobody says: the embedded reader never, as it merges by
+    likeness, which is done without asking it."""
+    return 0 if model.name == OFFLINE else ROUNDS
+
+
+async def condense_in_run(
+    source: Source,
+    target: int,
+    rounds: int,
+    model: Model,
+    *,
+    seeds: Mapping[str, Action],
+    store: str | None = None,
+    cache: bool = True,
+    began: Began | None = None,
+    watch: Watch | None = None,
+) -> Condensed:
+    """`condense_with`, in a run of its own.
+
+    Args:
+        source: the library.
+        target, rounds, seeds: as `condense_with` takes them.
+        model: who is asked.
+        store, cache, began: as `open_session` takes them.
+        watch: told of each call.
+    """
+    head = {
+        "library": source.name,
+        "digest": source.digest,
+        "target": target,
+        "rounds": rounds,
+        "model": model.name,
+    }
+    actions, context = parse_library(source).actions, context_for(model)
+    async with open_session(
+        model, head, "condense", store, context=context, cache=cache, began=began
+    ) as session:
+        engine = session.engine
+        ask = Caller(engine.ask, engine.identity, session.journal, watch)
+        return await condense_with(
+            actions, target, ask, rounds=rounds, seeds=seeds, context=context
+        )

@@ -1,0 +1,248 @@
+"""What methods of an evaluation are given, put together from what a person chose; and its job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pearl.commaqa.search import Budget, SearchMode
+from pearl.evaluate.context import (
+    EXECUTE,
+    LIBRARY,
+    STEPWISE,
+    UNREFINED,
+    Demonstrations,
+    EvaluationContext,
+    load_search,
+    load_tool_file,
+    make_context,
+    setups_in_use,
+    without_evaluated,
+)
+from pearl.evaluate.datasets import choose_examples, find_dataset
+from pearl.evaluate.job import Sample, evaluation_job
+from pearl.evaluate.methods import find_method
+from pearl.evaluate.methods.strategies import NO_REFINEMENT
+from pearl.jobs.job import Job
+from pearl.lang.library import Library
+from pearl.lang.parser import parse
+from pearl.lang.source import InputError
+from pearl.lang.text import counted
+from pearl.mining import refine
+from pearl.models.base import Model
+from pearl.models.embeddings import choose_embedding
+from pearl.models.routing import with_library
+from pearl.retrieval.index import open_index
+from pearl.runtime.context import Context
+from pearl.strategies.pearl import load_demonstrations, seed_demonstrations, shipped_folder
+from pearl.strategies.registry import NONE_SHOWN, Limits
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Methods with all that they work with.
+
+    Args:
+        sample: the questions.
+        methods: names.
+        shared: what methods share.
+        shown: the demonstrations, without those of evaluated questions.
+        stepwise: as `make_context` takes them.
+    """
+
+    sample: Sample
+    methods: tuple[str, ...]
+    shared: EvaluationContext
+    shown: Demonstrations
+    stepwise: Demonstrations | None
+
+    def job(
+        self,
+        model: Model,
+        fit: Callable[[Model], Context],
+        notes: Sequence[str] = (),
+        *,
+        reasoning: bool = False,
+        shown: str = "",
+    ) -> tuple[Job, Model]:
+        """The job of one model, as `evaluation_job` makes it and raises `InputError`.
+
+        Args:
+            model: who answers.
+            fit: says of the models that answer how much fits a prompt.
+            notes: what a reader must know beside what follows from the methods.
+            reasoning: whether questions are labelled.
+            shown: which of several sets of demonstrations these are.
+
+        Returns:
+            It, and the model with those that actions of the libraries name.
+        """
+        model = with_library(model, [setup.library for setup in self.shared.setups.values()])
+        job = evaluation_job(
+            self.sample,
+            self.methods,
+            self.shared,
+            fit(model),
+            model=model,
+            reasoning=reasoning,
+            notes=[*self._notes(model.notice), *notes],
+            prompt_set=shown,
+        )
+        return job, model
+
+    def _notes(self, notice: str) -> Iterator[str]:
+        if notice:
+            yield notice
+        shared, methods = self.shared, self.methods
+        users = setups_in_use([find_method(name) for name in methods], shared)
+        if users.keys() - {STEPWISE}:
+            yield from _left_out(self.shown, "")
+        if LIBRARY in users:
+            yield from _unused(self.shown, shared, LIBRARY, "")
+        if self.stepwise is not None and STEPWISE in users:
+            of = f" of {', '.join(users[STEPWISE])}"
+            yield from _left_out(self.stepwise, of)
+            yield from _unused(self.stepwise, shared, STEPWISE, of)
+        used = shared.setups[LIBRARY].demonstrations
+        if NO_REFINEMENT in methods and shared.setups[UNREFINED].demonstrations == used:
+            yield f"No demonstration was refined, so {NO_REFINEMENT} is the same as pearl."
+
+
+def read_sample(
+    name: str,
+    data: str,
+    split: str = "all",
+    limit: int = 0,
+    documents: str = "",
+    drawn: int = 0,
+    seed: int = 1,
+) -> tuple[Sample, tuple[str, ...]]:
+    """The questions to be evaluated, and what a reader must know of how they were chosen.
+
+    Args:
+        name: the data set's.
+        data: its file.
+        split, limit, documents, drawn, seed: as `choose_examples` takes them.
+
+    Raises:
+        InputError: there is no such data set, or its file cannot be used.
+    """
+    dataset = find_dataset(name)
+    if not data:
+        raise InputError(f"{dataset.title}: name the file with --data ({dataset.where}).")
+    examples = choose_examples(dataset, data, split, limit, documents, drawn, seed)
+    how = "drawn at random, of each split and category its share, with the seed"
+    notes = (f"The questions were {how} {seed}.",) if drawn else ()
+    return Sample(dataset, data, split, examples), notes
+
+
+def prepare_methods(
+    sample: Sample,
+    library: Library,
+    methods: tuple[str, ...],
+    sizes: Sequence[int] = (),
+    folder: str = "",
+    named: Sequence[str] = (),
+    equip: Callable[[EvaluationContext], EvaluationContext] = lambda made: made,
+) -> Preparation:
+    """Put together what methods work with.
+
+    Args:
+        sample: the questions.
+        library: the actions of plans.
+        methods: names.
+        sizes: to which the library is condensed, too.
+        folder: the demonstrations'; empty for those that ship.
+        named: the libraries that a person named; empty where nobody did.
+        equip: adds what else methods share.
+
+    Raises:
+        InputError: something named cannot be used.
+    """
+    dataset, examples = sample.dataset, sample.examples
+    shipped = shipped_folder(named, dataset.demonstrations)
+    shown = without_evaluated(_demonstrations(folder, shipped, methods), examples)
+    # A library or plans that somebody names, or that the data set has, are for every method.
+    own = bool(named or folder or dataset.libraries)
+    open_domain = None if own else _demonstrations("", "open_domain", ())
+    stepwise = without_evaluated(open_domain, examples) if open_domain else None
+    shared = equip(make_context(library, shown, sizes, stepwise=stepwise))
+    return Preparation(sample, methods, shared, shown, stepwise)
+
+
+def equipped(
+    made: EvaluationContext,
+    *,
+    learned: str = "",
+    search: SearchMode = "best-first",
+    index: str = "",
+    passages: int | None = None,
+    tools: str = "",
+    width: int | None = None,
+    depth: int | None = None,
+    calls: int | None = None,
+    shown: int = 0,
+    examples: int = 0,
+    turns: bool = False,
+) -> EvaluationContext:
+    """What methods share, with what is named beside it: the options of ``pearl eval``.
+
+    Raises:
+        InputError: one of them cannot be used.
+    """
+    budget = _given(Budget, width=width, depth=depth, calls=calls)
+    return replace(
+        made,
+        search=load_search(learned, search, budget),
+        retriever=open_index(index) if index else None,
+        limits=_given(Limits, depth=depth, calls=calls),
+        tools=load_tool_file(tools),
+        embed=choose_embedding(),
+        shown=shown,
+        examples=examples,
+        turns=turns,
+        passages=passages or 0,
+    )
+
+
+def _given(make: Callable[..., _T], **options: Any) -> _T:  # noqa: ANN401 - as `make` takes them
+    """What is made with those options that were given."""
+    return make(**{name: one for name, one in options.items() if one is not None})
+
+
+def _demonstrations(folder: str, shipped: str, methods: tuple[str, ...]) -> Demonstrations:
+    """Those of a folder, and as they were before refinement where a method asks for it."""
+    refined = load_demonstrations(folder, shipped)
+    seed, execute = seed_demonstrations(folder, shipped), load_demonstrations("", EXECUTE)
+    if NO_REFINEMENT not in methods:
+        return Demonstrations(refined, seed=seed, execute=execute)
+    if not folder:
+        raise InputError(
+            f"{NO_REFINEMENT} needs demonstrations that were refined: make some with pearl "
+            "refine, and name their folder with --demos."
+        )
+    unrefined = load_demonstrations(str(Path(folder) / refine.UNREFINED))
+    return Demonstrations(refined, unrefined, seed=seed, execute=execute)
+
+
+def _left_out(given: Demonstrations, of: str) -> Iterator[str]:
+    if given.left_out:
+        yield (
+            f"{counted(len(given.left_out), 'demonstration')}{of} left out, as the questions are "
+            "evaluated."
+        )
+
+
+def _unused(given: Demonstrations, shared: EvaluationContext, setup: str, of: str) -> Iterator[str]:
+    shown = {one.question for one in shared.setups[setup].demonstrations}
+    if not shown:
+        yield NONE_SHOWN
+    elif unused := sum(parse(one).plan.question not in shown for one in given.refined):
+        yield (
+            f"{counted(unused, 'demonstration')}{of} not shown: the library lacks their actions, "
+            "or they do not fit the prompt."
+        )

@@ -1,0 +1,424 @@
+"""The whole tool as one object: what its commands do, with settings that are said once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from pearl.answer import Answer, Began, context_for
+from pearl.api import (
+    Actions,
+    Document,
+    ask,
+    chosen_library,
+    chosen_model,
+    run,
+    waited,
+    write_plan,
+)
+from pearl.jobs.batch import batch_job, make_setup
+from pearl.jobs.job import Job, JobResult, JobSettings, read_results, run_job
+from pearl.jobs.progress import batch_progress, watched
+from pearl.jobs.questions import questions_in, read_index
+from pearl.lang.ast import Plan
+from pearl.lang.library import library_actions, library_source, load_library
+from pearl.lang.source import InputError, Source, write
+from pearl.models.base import Model
+from pearl.models.constraints import Mode, choose_mode
+from pearl.models.middleware.stack import EngineLimits
+from pearl.prompts.calls import Demonstration
+from pearl.runtime.calls import Watch
+from pearl.runtime.context import Context
+from pearl.strategies.pearl import Planned
+from pearl.strategies.registry import Settings
+
+if TYPE_CHECKING:
+    from pearl.evaluate.results import Evaluation
+    from pearl.jobs.workers import JobProgress
+    from pearl.mining.condense import Condensed
+    from pearl.mining.mine import Mined
+
+
+@dataclass(frozen=True)
+class Refined(JobResult):
+    """What came of refining.
+
+    Args:
+        plans: the files of the plans whose answers were right.
+    """
+
+    plans: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pearl:
+    """Pearl with its settings: what the commands do, as coroutines.
+
+    Each has a twin, named ``…_sync``, that waits for its end, also in a notebook.
+
+    Args:
+        model: who plans and reads: a `Model`, or what `choose_model` takes; `Models` for several.
+        library: the actions of plans; by default those Pearl ships.
+        store: where runs and replies are kept, so that the same work goes on where it stopped: a
+            file's path, or a database's address; None keeps nothing.
+        demonstrations: example plans, or the folder they are in; by default those Pearl ships.
+        context: how much fits a prompt, and what to do with a longer document; by default what is
+            known of the model.
+        cache: whether replies of earlier runs in the store count.
+        constrain: ``auto``, ``always`` or ``never``; by default what ``PEARL_CONSTRAIN`` says.
+        concurrency: calls of a batch under way at a time, at most; 0 leaves it to adapt.
+        max_cost: dollars that a batch may spend.
+        max_tokens: tokens that a batch may spend.
+        restart: whether a batch begins anew where the store has one to go on with.
+        quiet: whether no bar is shown.
+    """
+
+    model: Model | str | None = None
+    library: Actions = None
+    store: str | None = None
+    demonstrations: Sequence[Demonstration] | str | None = None
+    context: Context | None = None
+    cache: bool = True
+    constrain: Mode | None = None
+    concurrency: int = 0
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    restart: bool = False
+    quiet: bool = False
+
+    async def ask(
+        self,
+        document: Document,
+        question: str,
+        *,
+        options: Sequence[str] = (),
+        strategy: str = "pearl",
+        tools: str = "",
+        examples: int = 0,
+        shown: int = 0,
+        turns: bool = False,
+        watch: Watch | None = None,
+        began: Began | None = None,
+    ) -> Answer:
+        """Answer a question about a document: `pearl.ask`."""
+        return await ask(
+            document,
+            question,
+            options=options,
+            library=self.library,
+            demonstrations=self.demonstrations,
+            model=self.model,
+            context=self.context,
+            store=self.store,
+            cache=self.cache,
+            watch=watch,
+            began=began,
+            strategy=strategy,
+            tools=tools,
+            constrain=self.constrain,
+            examples=examples,
+            shown=shown,
+            turns=turns,
+        )
+
+    async def plan(
+        self,
+        question: str,
+        *,
+        shown: int = 0,
+        watch: Watch | None = None,
+        began: Began | None = None,
+    ) -> Planned:
+        """Have a plan written: `pearl.write_plan`."""
+        return await write_plan(
+            question,
+            library=self.library,
+            demonstrations=self.demonstrations,
+            model=self.model,
+            store=self.store,
+            cache=self.cache,
+            watch=watch,
+            began=began,
+            constrain=self.constrain,
+            shown=shown,
+        )
+
+    async def run(
+        self,
+        plan: str | Plan | Planned,
+        document: Document,
+        *,
+        options: Sequence[str] = (),
+        watch: Watch | None = None,
+        began: Began | None = None,
+    ) -> Answer:
+        """Run a plan on a document: `pearl.run`."""
+        return await run(
+            plan,
+            document,
+            options=options,
+            library=self.library,
+            model=self.model,
+            context=self.context,
+            store=self.store,
+            cache=self.cache,
+            watch=watch,
+            began=began,
+        )
+
+    async def batch(
+        self,
+        questions: str | Path,
+        *,
+        documents: str | Path = "",
+        output: str | Path = "",
+        strategy: str = "pearl",
+        tools: str = "",
+        examples: int = 0,
+        shown: int = 0,
+        turns: bool = False,
+    ) -> JobResult:
+        """Answer a file of questions, as ``pearl batch`` does.
+
+        Args:
+            questions: the file, an object a line: id, question, document, and optionally options,
+                gold and plan.
+            documents: the folder with their documents; by default the file's own.
+            output: a file for the rows of answers, too.
+            strategy, tools, examples, shown, turns: as `ask` takes them.
+
+        Raises:
+            InputError: something given cannot be used; nothing was sent.
+            ModelError: it was stopped, by a budget or an endpoint that refuses everything. What
+                was done until then is in the store.
+        """
+        setup, model = make_setup(
+            chosen_model(self.model),
+            strategy,
+            chosen_library(self.library),
+            self.demonstrations,
+            Settings(shown=shown, turns=turns),
+            fit=self._fit,
+            plans=chosen_library(self.library) or load_library(),
+            examples=examples,
+            tools=tools,
+        )
+        job = batch_job(str(questions), str(documents), str(output), setup)
+        with self._settings(model) as settings:
+            done = await self._done(job, settings)
+            return JobResult(done.run, tuple(read_results(settings.store, done.run)), done)
+
+    async def mine(
+        self,
+        questions: str | Path,
+        *,
+        output: str | Path = "",
+        seeds: Sequence[str] = ("core",),
+        exclude: str | Path = "",
+    ) -> Mined:
+        """Ask, for each question of a file, which new actions it needs, as ``pearl mine`` does.
+
+        Args:
+            questions: the file, an object a line: question, and id.
+            output: a file for the library, too.
+            seeds: libraries that are there already.
+            exclude: a file of questions that are left out.
+
+        Raises:
+            InputError, ModelError: as `batch`.
+        """
+        from pearl.mining.mine import gather, mine_job, read_examples
+
+        seed, left_out = load_library(*seeds), questions_in(str(exclude)) if exclude else ()
+        asked = read_examples(str(questions), left_out)
+        with self._settings(chosen_model(self.model)) as settings:
+            done = await self._done(mine_job(asked, str(questions), seed, left_out), settings)
+            mined = gather(read_results(settings.store, done.run), seed)
+        if output:
+            write(str(output), mined.text)
+        return mined
+
+    async def condense(
+        self,
+        library: str | Path | Mined,
+        *,
+        output: str | Path = "",
+        target: int = 80,
+        rounds: int | None = None,
+        seeds: Sequence[str] = ("core",),
+    ) -> Condensed:
+        """Put like actions together until so many are left, as ``pearl condense`` does.
+
+        Args:
+            library: a file of actions, a library that ships, or what `mine` gave.
+            output: a file for the small library, too.
+            target: how many are wanted, at most.
+            rounds: how often the model sees what is left, at most; 0 asks none. By default 4, and
+                0 offline.
+            seeds: libraries that plans will have beside it.
+
+        Raises:
+            InputError: something given cannot be used.
+            ModelError: the model gave no usable answer.
+        """
+        from pearl.mining.condense import condense
+        from pearl.mining.mine import Mined
+        from pearl.mining.rounds import condense_in_run, usual_rounds
+
+        if isinstance(library, Mined):
+            source = Source("mined", library.text)
+        else:
+            source = library_source(str(library))
+        model, beside = chosen_model(self.model), load_library(*seeds).actions
+        actions = library_actions(source)
+        if rounds := usual_rounds(model) if rounds is None else rounds:
+            result = await condense_in_run(
+                source, target, rounds, model, seeds=beside, store=self.store, cache=self.cache
+            )
+        else:
+            result = condense(actions, target, seeds=beside)
+        if output:
+            write(str(output), result.text)
+        return result
+
+    async def refine(
+        self,
+        questions: str | Path,
+        output: str | Path,
+        *,
+        documents: str | Path = "",
+        rounds: int = 3,
+        exclude: str | Path = "",
+    ) -> Refined:
+        """Write and run a plan for each question, and keep those whose answers are right, as
+        ``pearl refine`` does.
+
+        Args:
+            questions: a file as `batch` takes it, with gold in every row.
+            output: the folder for the plans.
+            documents: as `batch` takes it.
+            rounds: how often a plan whose answer is wrong may be refined.
+            exclude: a file of questions that are left out.
+
+        Raises:
+            InputError, ModelError: as `batch`.
+        """
+        from pearl.mining.refine import refine_job, write_demonstrations
+
+        setup, model = make_setup(
+            chosen_model(self.model),
+            "pearl",
+            chosen_library(self.library),
+            self.demonstrations,
+            fit=self._fit,
+        )
+        left_out = questions_in(str(exclude)) if exclude else ()
+        index = read_index(str(questions), str(documents), without=left_out)
+        with self._settings(model) as settings:
+            done = await self._done(refine_job(index, setup, rounds, left_out), settings)
+            rows = tuple(read_results(settings.store, done.run))
+        return Refined(done.run, rows, done, tuple(write_demonstrations(rows, Path(output))))
+
+    async def evaluate(
+        self,
+        dataset: str,
+        data: str | Path,
+        *,
+        methods: Sequence[str] = (),
+        split: str = "all",
+        documents: str | Path = "",
+        limit: int = 0,
+        sample: int = 0,
+        seed: int = 1,
+        sizes: Sequence[int] = (),
+        reasoning: bool = False,
+        tools: str = "",
+        index: str = "",
+        passages: int = 0,
+        shown: int = 0,
+        examples: int = 0,
+        turns: bool = False,
+    ) -> Evaluation:
+        """Run methods on the questions of a data set, and score them, as ``pearl eval`` does.
+
+        Args:
+            dataset: its name, or ``questions`` for a file as `batch` takes it.
+            data: its file.
+            methods: names; the first is what the others are compared with. By default those that
+                the data set is for.
+            split: a part of it, or several with commas.
+            documents: for your own questions, as `batch` takes it.
+            limit: only the first so many questions; 0 for all.
+            sample: only so many, drawn at random; 0 for all.
+            seed: of that draw.
+            sizes: also PEARL with the library condensed to so many actions.
+            reasoning: whether the model labels each question's kind of reasoning.
+            tools, shown, examples, turns: as `ask` takes them.
+            index: a folder of ``pearl index`` in which passages are looked up.
+            passages: how many a look-up gives; 0 for what its step says.
+
+        Raises:
+            InputError, ModelError: as `batch`.
+        """
+        from pearl.evaluate.job import load_run
+        from pearl.evaluate.methods.strategies import with_sizes
+        from pearl.evaluate.preparation import equipped, prepare_methods, read_sample
+
+        if not isinstance(self.demonstrations, str | None):
+            raise InputError("An evaluation takes demonstrations as the folder they are in.")
+        asked, drawn = read_sample(dataset, str(data), split, limit, str(documents), sample, seed)
+        named = chosen_library(self.library)
+        library = named or load_library(*asked.dataset.libraries)
+        names, sizes, notes = with_sizes(methods or asked.dataset.methods, sizes, library)
+        equip = partial(
+            equipped,
+            tools=tools,
+            index=index,
+            passages=passages,
+            shown=shown,
+            examples=examples,
+            turns=turns,
+        )
+        own = named.names if named else ()
+        folder = self.demonstrations or ""
+        ready = prepare_methods(asked, library, names, sizes, folder, own, equip)
+        chosen = chosen_model(self.model)
+        job, model = ready.job(chosen, self._fit, (*notes, *drawn), reasoning=reasoning)
+        with self._settings(model) as settings:
+            done = await self._done(job, settings)
+            return load_run(done.run, settings.store, settings.prices)
+
+    ask_sync = waited(ask)
+    plan_sync = waited(plan)
+    run_sync = waited(run)
+    batch_sync = waited(batch)
+    mine_sync = waited(mine)
+    condense_sync = waited(condense)
+    refine_sync = waited(refine)
+    evaluate_sync = waited(evaluate)
+
+    def _fit(self, model: Model) -> Context:
+        return self.context or context_for(model)
+
+    @contextmanager
+    def _settings(self, model: Model) -> Iterator[JobSettings]:
+        """What a job is done with; without a store of one's own, one that is gone at the end."""
+        limits = EngineLimits(self.concurrency, max_cost=self.max_cost, max_tokens=self.max_tokens)
+        with TemporaryDirectory() as folder:
+            yield JobSettings(
+                model,
+                self.store or str(Path(folder, "store.db")),
+                limits=limits,
+                cache=self.cache,
+                restart=self.restart,
+                constrain=choose_mode(self.constrain),
+            )
+
+    async def _done(self, job: Job, settings: JobSettings) -> JobProgress:
+        with batch_progress(quiet=self.quiet or not watched()) as changed:
+            return await run_job(job, settings, changed)

@@ -1,0 +1,186 @@
+"""`pearl.Pearl`: the whole tool as one object."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import pearl
+from tests.server import Serve
+from tests.shell import STORY, call
+
+OPTIONS = ["She was ill", "The Fund closed it", "Tom drove her out"]
+PLAN = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why she leaves'
+
+
+def write_questions(folder: Path, *rows: dict[str, Any]) -> Path:
+    (folder / "story.txt").write_text(STORY, encoding="utf-8")
+    usual = {"question": "Why does Mara leave?", "document": "story.txt", "options": OPTIONS,
+             "gold": "B", "plan": PLAN}  # fmt: skip
+    lines = [json.dumps({"id": f"q{at}", **usual, **row}) for at, row in enumerate(rows)]
+    (folder / "q.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return folder / "q.jsonl"
+
+
+def reading(body: dict[str, Any]) -> str:
+    """A reader that names the right option."""
+    text = str(body["messages"])
+    return "B" if "A. She was ill" in text else "The Fund closed it."
+
+
+def test_what_is_done_is_in_the_store_for_the_next_object_and_for_the_commands(
+    serve: Serve, tmp_path: Path
+):
+    server = serve(reading)
+    questions = write_questions(tmp_path, {}, {"question": "Why does she go?"}, {"gold": "A"})
+    one = pearl.Pearl(model="some-model", store="work.db")
+    first = one.batch_sync(questions, output="a.jsonl")
+    assert [row["status"] for row in first.rows] == ["answered"] * 3
+    assert [row["correct"] for row in first.rows] == [True, True, False]
+    frame = first.frame()
+    assert list(frame["option.letter"]) == ["B"] * 3
+    asked = len(server.asked)
+    again = pearl.Pearl(model="some-model", store="work.db").batch_sync(questions, output="a.jsonl")
+    assert (again.run, again.rows, len(server.asked)) == (first.run, first.rows, asked)
+    lines = (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["q0", "q1", "q2"]
+    assert first.run in call("runs", "show", first.run, "--store", "work.db").out
+    # Without a store nothing is kept, and nothing is left lying about.
+    assert len(pearl.Pearl(model="some-model").batch_sync(questions).rows) == 3
+    assert len(server.asked) > asked
+    assert not (tmp_path / ".pearl").exists()
+
+
+def test_a_batch_that_is_cancelled_goes_on_where_it_stopped(serve: Serve, tmp_path: Path):
+    reached, release = asyncio.Event(), [False]
+    loop: list[asyncio.AbstractEventLoop] = []
+
+    async def stall(_: web.Request) -> web.StreamResponse:
+        loop[0].call_soon_threadsafe(reached.set)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def script(body: dict[str, Any]) -> Any:
+        held = "Why does she go?" in str(body["messages"]) and not release[0]
+        return stall if held else reading(body)
+
+    server = serve(script)
+    questions = write_questions(tmp_path, {}, {"question": "Why does she go?"})
+    one = pearl.Pearl(model="some-model", store="work.db", concurrency=1)
+
+    async def cancelled() -> None:
+        loop.append(asyncio.get_running_loop())
+        work = asyncio.create_task(one.batch(questions))
+        await reached.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(cancelled())
+    release[0], before = True, len(server.asked)
+    rows = one.batch_sync(questions).rows
+    assert [row["correct"] for row in rows] == [True, True]
+    sent = [str(one.body) for one in server.asked[before:]]
+    assert sent
+    assert all("Why does she go?" in text for text in sent)
+
+
+def test_one_model_answers_several_questions_at_a_time(serve: Serve, tmp_path: Path):
+    serve(reading)
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    one = pearl.Pearl(model=pearl.choose_model("some-model"))
+
+    async def several() -> list[pearl.Answer]:
+        plans = [f'1. a = FIND_REASON(CTX, "Mara leaves {at}") : Find why' for at in range(4)]
+        return await asyncio.gather(*(one.run(plan, "story.txt") for plan in plans))
+
+    assert [one.text for one in asyncio.run(several())] == ["The Fund closed it."] * 4
+
+
+def test_a_twin_waits_in_a_loop_that_runs_and_an_interrupt_stops_its_work(
+    serve: Serve, tmp_path: Path
+):
+    async def interrupt(_: web.Request) -> web.StreamResponse:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def script(body: dict[str, Any]) -> Any:
+        return interrupt if "interrupted" in str(body["messages"]) else reading(body)
+
+    serve(script)
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    one = pearl.Pearl(model="some-model")
+
+    async def cell(plan: str) -> pearl.Answer:
+        return one.run_sync(plan, "story.txt")
+
+    # As in a notebook, whose loop takes no interrupt for itself.
+    loop = asyncio.new_event_loop()
+    try:
+        assert loop.run_until_complete(cell(PLAN)).text == "The Fund closed it."
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(cell('1. a = FIND_REASON(CTX, "interrupted") : Find why'))
+    finally:
+        loop.close()
+
+
+def test_refining_and_evaluating(serve: Serve, tmp_path: Path):
+    def script(body: dict[str, Any]) -> str:
+        return PLAN if "write reading plans" in str(body["messages"][0]) else reading(body)
+
+    serve(script)
+    questions = write_questions(tmp_path, {"plan": ""}, {"plan": "", "gold": "A"})
+    one = pearl.Pearl(model="some-model", library="quality")
+    refined = one.refine_sync(questions, tmp_path / "demos", rounds=0)
+    assert [path.name for path in refined.plans] == ["q0.plan"]
+    assert list(refined.frame()["correct"]) == [True, False]
+    scores = one.evaluate_sync("questions", questions, methods=["pearl", "mcq"])
+    frame = scores.frame()
+    assert list(frame[frame["method"] == "pearl"]["score"]) == [1.0, 0.0]
+    facts = dict(scores.about)
+    assert facts["model"] == "some-model"
+    assert facts["library"].startswith("quality, ")
+
+
+def test_mining_and_condensing(serve: Serve, tmp_path: Path):
+    proposed = (
+        "FIND_GRUDGE(CTX, X) : Find whom X bears a grudge\nFIND_RIVAL(CTX, X) : Find X's rival"
+    )
+    serve([proposed])
+    questions = write_questions(tmp_path, {}, {"question": "Whom does she envy?"})
+    one = pearl.Pearl(model="some-model")
+    mined = one.mine_sync(questions, output="mined.actions")
+    assert list(mined.frame()["name"]) == ["FIND_GRUDGE", "FIND_RIVAL"]
+    assert (tmp_path / "mined.actions").read_text(encoding="utf-8") == mined.text
+    # Merged by likeness: nothing is asked.
+    small = one.condense_sync(mined, target=1, rounds=0, output="small.actions")
+    assert small.before == 2
+    assert list(small.frame()["old"]) == ["FIND_GRUDGE(CTX, X)", "FIND_RIVAL(CTX, X)"]
+    library = pearl.load_library("small.actions")
+    assert [one.name for one in small.actions] == [
+        name for name, one in library.actions.items() if not one.is_builtin
+    ]
+
+
+def test_what_is_missing_is_said_in_one_line(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    serve(reading)
+    questions = write_questions(tmp_path, {})
+    done = pearl.Pearl(model="some-model").batch_sync(questions)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(pearl.InputError, match=r"pip install 'pearl\[pandas\]'"):
+        done.frame()
+    with pytest.raises(pearl.InputError, match="react has actions of its own"):
+        pearl.Pearl(model="m", library="core").ask_sync("story.txt", "Why?", strategy="react")
+    with pytest.raises(pearl.InputError, match="as the folder they are in"):
+        pearl.Pearl(model="m", demonstrations=[]).evaluate_sync("questions", questions)
