@@ -276,6 +276,12 @@ def test_the_words_of_a_question_decide_over_hops_seen_together(name: str, few: 
     assert score(learned, test[:2]) == 100
 
 
+@pytest.mark.parametrize("name", ["throws", "movies"])
+def test_the_published_joins_that_training_never_has(name: str):
+    learned = learn_from_gold(made(name, "published_cg", "train", 33, 24)).model
+    assert score(learned, made(name, "published_cg", "test", 33, 24)) == 100
+
+
 def test_a_new_word_may_be_an_entity_or_none():
     train, _ = unseen_kinds(read_schema("throws"), 1, 12, few=True)
     openings = learn_from_gold(train).model.openings("How many throws by athletes from Velm?", 1)

@@ -43,6 +43,7 @@ _DOUBTFUL = 3.0  # an entity that has words of known questions in it
 _CHANGED = 0.5  # a hop that is asked in other words
 _UNSAID = 2.0  # a word of a hop that the known question has and the new one lacks
 _ADDED = 0.05  # another word that a changed hop brings with it
+_UNSPOKEN = 1.5  # a hop that is changed for one that only comes with such a word, and says none
 _UNCOVERED = 4.0  # a word of the question that no hop took up
 _GUESSED = 4.0  # a hop that is changed for one that says no word in which two questions differ
 _ASKED = 8.0  # a last hop that does not ask for what the question begins with
@@ -58,11 +59,20 @@ _Moves: TypeAlias = tuple[Move, ...]
 
 
 class _Option(NamedTuple):
-    """One way to ask a hop of an analogy: a form, its cost, and the extra words it takes up."""
+    """One way to ask a hop of an analogy.
+
+    Args:
+        form: what is asked.
+        cost: of asking it there.
+        takes: the question's words that it takes up.
+        replaces: where it is changed, the known question's words that the hop took up before, and
+            the extra ones that it takes up in their place.
+    """
 
     form: Form
     cost: float
     takes: frozenset[str]
+    replaces: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +158,8 @@ class AnalogyScorer:
         missing = [word for word in analogy.words if word not in taken]
         to_come = sum(min(option.cost for option in hop) for hop in rest)
         uncovered = _UNCOVERED * self._known.missed(missing)
-        return analogy.cost + sum(option.cost for option in asked) + to_come + uncovered
+        own = sum(option.cost for option in asked) + _GUESSED * _twice(asked)
+        return analogy.cost + own + to_come + uncovered
 
     def _options(self, analogy: Analogy, at: int) -> Iterable[_Option]:
         """A move's own question, and others in its place, which cost what they leave unsaid."""
@@ -169,11 +180,13 @@ class AnalogyScorer:
                 added = min(sum(not _has(said, word) for word in words) for words in phrasings)
                 unusual = known.unusual(form, (*own, *analogy.question))
                 cost += _CHANGED + _ADDED * added + _UNSAID * unusual
-                taken = frozenset(word for word in analogy.words if _has(_core_words(form), word))
-                cost += 0.0 if taken & {*analogy.extra} else _GUESSED
+                taken = known.taken(analogy.words, replace(move, form=form))
+                if not any(_has(_core_words(form), word) for word in analogy.extra):
+                    cost += _UNSPOKEN if taken & {*analogy.extra} else _GUESSED
             if analogy.question and is_last:
                 cost += known.unasked(analogy.question[:_HEAD], form)
-            yield _Option(form, cost, taken)
+            replaces = known.taken(analogy.lacking, move), taken & {*analogy.extra}
+            yield _Option(form, cost, taken, *([replaces] if form != move.form else []))
 
     def _asked(self, analogy: Analogy, hops: Sequence[Hop]) -> tuple[_Option, ...] | None:
         """What the hops ask, where they go the analogy's way; None where they do not."""
@@ -275,6 +288,10 @@ class _KnownQuestions:
         kinds = len(self.model.patterns)
         return sum(math.log(1 + kinds / (self._frequency[word] + 0.5)) for word in words)
 
+    def most_told(self, words: Iterable[str]) -> float:
+        """How much the one of the words says that says most."""
+        return max((self.information([word]) for word in words), default=0.0)
+
     def taken(self, words: Iterable[str], move: Move) -> frozenset[str]:
         """The words that a hop says, or that come with it."""
         said, associated = _core_words(move.form), self.associated[move.form, move.arguments]
@@ -336,7 +353,9 @@ class _KnownQuestions:
         """Which words of questions come with a hop, though no hop says them.
 
         They do where kinds of question that have the one mostly have the other. What a form is
-        asked about is part of it: ``Is {} greater than {}?`` means two things.
+        asked about is part of it: ``Is {} greater than {}?`` means two things. Of several hops that
+        a word comes with, it is told by the one that says the least of the questions itself: where
+        all that is longer is of javelins, ``longer`` is ``greater`` and no javelin.
         """
         users: dict[tuple[Form, tuple[int | str, ...]], set[str]] = {}
         havers: dict[str, set[str]] = {}
@@ -349,18 +368,18 @@ class _KnownQuestions:
                 havers.setdefault(word, set()).add(pattern.question)
                 if any(says(move.form, word) for move in moves):
                     said.add(word)
-        return defaultdict(
-            frozenset,
-            {
-                (form, arguments): frozenset(
-                    word
-                    for word, having in havers.items()
-                    if (having == using or 3 * len(having & using) > 2 * len(having | using))
-                    and (word not in said or says(form, word))
-                )
-                for (form, arguments), using in users.items()
-            },
-        )
+        found: dict[tuple[Form, tuple[int | str, ...]], set[str]] = defaultdict(set)
+        for word, having in havers.items():
+            own_words = {
+                hop: sum(says(hop[0], one) for text in using for one in words_of(text)) / len(using)
+                for hop, using in users.items()
+                if having == using or 3 * len(having & using) > 2 * len(having | using)
+            }
+            least = min(own_words.values(), default=0.0)
+            for hop, own in own_words.items():
+                if says(hop[0], word) or (word not in said and own == least):
+                    found[hop].add(word)
+        return defaultdict(frozenset, {hop: frozenset(words) for hop, words in found.items()})
 
     # Beginnings and ends of known ways, put together.
 
@@ -411,6 +430,14 @@ class _KnownQuestions:
         ends = dict.fromkeys(way[at:] for way in self._ways for at in range(1, len(way)))
         tails = [(), *filter(_goes_on, ends)]
         return list(dict.fromkeys((*head, *tail) for head in heads for tail in tails))
+
+
+def _twice(asked: Sequence[_Option]) -> int:
+    """How many hops are changed for a word that another was changed for, in place of others."""
+    return sum(
+        any(new & other and not gone & away for away, other in (one.replaces for one in asked[:at]))
+        for at, (gone, new) in enumerate(one.replaces for one in asked)
+    )
 
 
 def _costs(pattern: Pattern) -> list[tuple[Strategy, float]]:
