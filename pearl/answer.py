@@ -387,9 +387,12 @@ async def opened_tools(file: str) -> AsyncIterator[Toolbox | None]:
     if not file:
         yield None
         return
+    import asyncio
+
     from pearl.tools.declared import load_tools
 
-    toolbox = load_tools(file)
+    # A server of tools takes its time to start.
+    toolbox = await asyncio.to_thread(load_tools, file)
     try:
         yield toolbox
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -31,15 +32,24 @@ def tools_command() -> None:
 @click.argument("path", metavar="TOOLS")
 @shared("json")
 def check(path: str, given: Options) -> None:
-    """Show every tool of the file TOOLS, and what is wrong with it. Nothing is called."""
+    """Show every tool of the file TOOLS, and what is wrong with it. No tool is called; servers of
+    tools are asked what they offer."""
     from pearl.tools.declared import read_tools, wrong_with
+    from pearl.tools.mcp import served
 
     file = read_tools(path)
-    mistakes = [*file.mistakes, *(one for tool in file.tools for one in wrong_with(tool))]
+    tools, mistakes = [], [*file.mistakes]
+    for tool in file.tools:
+        wrong = wrong_with(tool)
+        try:
+            tools += [tool] if wrong else served(tool)
+        except InputError as error:
+            wrong = [str(error)]
+        mistakes += wrong
     if given.as_json:
-        emit_json({"tools": [_as_object(tool) for tool in file.tools], "mistakes": mistakes})
+        emit_json({"tools": [_as_object(tool) for tool in tools], "mistakes": mistakes})
     else:
-        for tool in file.tools:
+        for tool in tools:
             _show(tool)
         for mistake in mistakes:
             click.echo(click.style("wrong: ", fg="red") + printable(mistake))
@@ -103,7 +113,7 @@ def _arguments(tool: Tool, given: tuple[str, ...], whole: str) -> dict[str, Any]
         if not isinstance(found, dict):
             raise InputError('--arguments is no JSON object: give it as {"place": "Ulm"}.')
         return found
-    kinds = {one.name: json.loads(one.schema)["type"] for one in tool.parameters}
+    kinds = {one.name: json.loads(one.schema).get("type") for one in tool.parameters}
     filled: dict[str, Any] = {}
     for one in given:
         key, equals, text = one.partition("=")
@@ -122,7 +132,7 @@ def _show(declared: Declared) -> None:
     click.echo(click.style(tool.name, bold=True) + printable(f": {tool.about}"))
     click.echo(printable(f"    {_place(declared)}"))
     for one in tool.parameters:
-        kind = json.loads(one.schema)["type"]
+        kind = json.loads(one.schema).get("type", "any")
         needed = "" if one.required else ", may be left out"
         click.echo(printable(f"    {one.name} ({kind}{needed}): {one.about}"))
     for variable in declared.variables:
@@ -132,6 +142,7 @@ def _show(declared: Declared) -> None:
 
 def _place(declared: Declared) -> str:
     from pearl.tools.declared import Http, Search
+    from pearl.tools.mcp import Server
 
     match declared.how:
         case Http() as http:
@@ -141,6 +152,8 @@ def _place(declared: Declared) -> str:
             return f"{http.method} {http.origin}{http.path}{where}"
         case Search() as search:
             return f"searches {search.index}"
+        case Server() as server:
+            return f"MCP, {server.url or shlex.join(server.command)}"
         case _:
             return "the calculator"
 

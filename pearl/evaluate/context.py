@@ -132,6 +132,7 @@ def load_tool_file(path: str) -> ToolFile | None:
         InputError: the file cannot be used.
     """
     from pearl.retrieval.index import open_index
+    from pearl.tools.mcp import Server
 
     if not path:
         return None
@@ -142,6 +143,10 @@ def load_tool_file(path: str) -> ToolFile | None:
             # An index may be made anew where it is.
             info = open_index(str(declared.how.index)).info
             decisive.append([declared.tool.name, info.digest, info.engine])
+        elif isinstance(declared.how, Server):
+            of = f"{declared.tool.name}_"
+            served = [tool for name, tool in toolbox.tools.items() if name.startswith(of)]
+            decisive.append([[tool.name, tool.about, tool.json_schema] for tool in served])
     return ToolFile(path, digest(decisive), toolbox)
 
 

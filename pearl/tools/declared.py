@@ -11,9 +11,9 @@ import os
 import re
 import ssl
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -30,11 +30,12 @@ from pearl.tools.safety import (
     one_form,
     redaction,
 )
+from pearl.tools.table import Table
 from pearl.tools.toolbox import Limits, Parameter, Service, Tool, Toolbox, ToolError, checked
 
 if TYPE_CHECKING:
     from pearl.retrieval.retriever import Retriever
-    from pearl.tools.web import Web
+    from pearl.tools.mcp import Server
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """Where a value of the environment stands in a text of the file."""
@@ -69,6 +70,11 @@ class Http:
     headers: Mapping[str, str]
     ca: str
 
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """Those that may have variables."""
+        return *self.static.values(), *self.headers.values()
+
 
 def origin_of(scheme: str, host: str, port: int) -> str:
     """An origin in its one form: a usual port is left out."""
@@ -83,25 +89,28 @@ class Search:
     index: Path
     passages: int
 
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """None has a variable."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A tool, and how it is carried out.
+    """A tool, or a server of several, and how it is carried out.
 
     Args:
-        tool: as whoever uses it sees it.
+        tool: as whoever uses it sees it; of a server what its tools have in common.
         how: what it takes; None for the calculator, which takes nothing.
     """
 
     tool: Tool
-    how: Http | Search | None
+    how: Http | Search | Server | None
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of the environment that it needs, once each."""
-        if not isinstance(self.how, Http):
-            return ()
-        values = (*self.how.static.values(), *self.how.headers.values())
+        values = self.how.values if self.how else ()
         texts = [value for value in values if isinstance(value, str)]
         return tuple(dict.fromkeys(name for text in texts for name in VARIABLE.findall(text)))
 
@@ -119,76 +128,8 @@ class ToolsFile:
     mistakes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of the file, and where what is wrong with it goes.
-
-    Args:
-        place: where it stands, as ``weather.limits``.
-        data: its keys and values.
-        mistakes: one line each.
-    """
-
-    place: str
-    data: Mapping[str, Any]
-    mistakes: list[str]
-
-    def wrong(self, message: str, key: str = "") -> None:
-        """Note a mistake of this table, or of one of its fields."""
-        place = f"{self.place}.{key}" if key else self.place
-        self.mistakes.append(" ".join(f"{place}: {message}".split()))
-
-    def only(self, *known: str) -> None:
-        """Note every field but these, with the one that is meant where there is such a one."""
-        for key in self.data:
-            if key not in known:
-                close = get_close_matches(key, known, 1)
-                use = f"do you mean {close[0]}?" if close else f"use {', '.join(known)}."
-                self.wrong(f"there is no such field: {use}", key)
-
-    def value(
-        self,
-        key: str,
-        default: Any,  # noqa: ANN401 - any TOML
-        wanted: str,
-        fits: Callable[[Any], object],
-        *others: type,
-    ) -> Any:  # noqa: ANN401
-        """A field's value; the default where it is not there, or does not fit, which is noted."""
-        value = self.data.get(key, default)
-        if type(value) in (type(default), *others) and fits(value):
-            return value
-        self.wrong(f"{wanted}.", key)
-        return default
-
-    def text(self, key: str, default: str = "") -> str:
-        """A text in one line that is not empty."""
-        is_line = lambda text: text.strip() and text.isprintable()  # noqa: E731
-        return str(self.value(key, default, "give a text, in one line", is_line)).strip()
-
-    def choice(self, key: str, *known: str) -> str:
-        """One of a few words; the first where there is none."""
-        return str(self.value(key, known[0], f"use {' or '.join(known)}", known.__contains__))
-
-    def number(self, key: str, default: float, most: float) -> Any:  # noqa: ANN401
-        """A number above 0; a whole one where the default is."""
-        whole = "whole " if isinstance(default, int) else ""
-        wanted = f"give a {whole}number above 0, and up to {most:,}"
-        return self.value(key, default, wanted, lambda value: 0 < value <= most, int)
-
-    def flag(self, key: str, *, default: bool) -> bool:
-        """True or false."""
-        return bool(self.value(key, default, "give true or false", lambda _: True))
-
-    def table(self, key: str) -> Table:
-        """A table in this one; empty where it is not there."""
-        place = f"{self.place}.{key}"
-        data = self.value(key, {}, f"give a table, as [{place}]", lambda _: True)
-        return Table(place, data, self.mistakes)
-
-
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 NO_TOOLS = "none"
 """In place of a file: there are no tools. No tool has this name, as it stands for none of them."""
 """What REBEL's choice of a tool says where it takes none."""
@@ -241,7 +182,7 @@ def read_tools(path: str) -> ToolsFile:
     tools = []
     for name, table in data.items():
         before = len(mistakes)
-        if not _NAME.fullmatch(name) or name == NO_TOOLS:
+        if not TOOL_NAME.fullmatch(name) or name == NO_TOOLS:
             mistakes.append(
                 f"{json.dumps(name)[:80]}: that is no tool's name: use small letters, digits and "
                 f"_, a letter first{', and another word than none' if name == NO_TOOLS else ''}."
@@ -259,9 +200,9 @@ def read_tools(path: str) -> ToolsFile:
 
 def _read_tool(table: Table, folder: Path) -> Declared:
     """A tool; it cannot be used where the table has a mistake."""
-    kind = table.choice("kind", "http", "calculator", "search")
+    kind = table.choice("kind", "http", "calculator", "search", "mcp")
     parameters: tuple[Parameter, ...] = (_EXPRESSION,)
-    how: Http | Search | None = None
+    how: Http | Search | Server | None = None
     match kind:
         case "calculator":
             table.only(*_COMMON)
@@ -272,6 +213,10 @@ def _read_tool(table: Table, folder: Path) -> Declared:
             parameters = (Parameter("query", "the words to look for", _WORDS),)
             passages = table.number("passages", 5, 100)
             how = Search(folder / table.text("index"), passages)
+        case "mcp":
+            from pearl.tools.mcp import read_server
+
+            about, parameters, how = "", (), read_server(table, folder)
         case _:
             service = ("method", "endpoint", "static", "headers", "ca")
             table.only(*_COMMON, "parameters", *service)
@@ -280,7 +225,7 @@ def _read_tool(table: Table, folder: Path) -> Declared:
             parameters = tuple(_parameter(name, declared.table(name)) for name in declared.data)
             how = _read_http(table, parameters, folder)
     limits, usual = table.table("limits"), Limits()
-    limits.only("seconds", "calls", *(("bytes", "private") if kind == "http" else ()))
+    limits.only("seconds", "calls", *(("bytes", "private") if kind in ("http", "mcp") else ()))
     read = Limits(
         limits.number("seconds", usual.seconds, 600),
         limits.number("bytes", usual.bytes, 100_000_000),
@@ -309,7 +254,7 @@ def _parameter(name: str, table: Table) -> Parameter:
     import regex
     from jsonschema import Draft202012Validator, SchemaError
 
-    if not _PARAMETER.fullmatch(name):
+    if not PARAMETER_NAME.fullmatch(name):
         table.wrong("that is no parameter's name: use letters, digits, _, . and -.")
     table.only("about", "type", "required", *_KEYWORDS)
     kind = table.choice("type", "string", "number", "integer", "boolean", "array")
@@ -330,32 +275,40 @@ def _parameter(name: str, table: Table) -> Parameter:
 def _read_http(table: Table, parameters: tuple[Parameter, ...], folder: Path) -> Http | None:
     """What a tool's table says of its service; None where its endpoint cannot be used."""
     method = table.choice("method", "GET", "POST")
-    static, headers = table.table("static"), table.table("headers")
+    static = table.table("static")
     for name, value in static.data.items():
         if not isinstance(value, str | int | float):
             static.wrong("give a text, a number, true or false.", name)
         else:
             _check_value(static, name, value)
-    for name, value in headers.data.items():
-        if not _HEADER.fullmatch(name) or name.lower() in _OURS:
-            headers.wrong("such a header cannot be set: leave it out.", name)
-        elif not isinstance(value, str) or not value.isprintable():
-            headers.wrong("give a text, in one line.", name)
-        else:
-            _check_value(headers, name, value)
+    headers, ca = read_headers(table), read_authorities(table, folder)
     for parameter in parameters:
         if parameter.name in static.data:
             message = "it is a parameter and static: leave one of the two out."
             table.wrong(message, parameter.name)
-    ca = str(folder / table.text("ca")) if "ca" in table.data else ""
-    try:
-        ca and ssl.create_default_context(cafile=ca)
-    except (OSError, ValueError):
-        # Whatever is wrong with the certificates is an OSError too.
-        table.wrong("that is no file of certificates: give one in PEM.", "ca")
-    if not (text := table.text("endpoint")):
+    if not (address := read_address(table, "endpoint")):
         return None
+    parts, origin = address
     wrong = partial(table.wrong, key="endpoint")
+    path, query = quote(parts.path or "/", safe=_LEFT), quote(parts.query, safe=_LEFT + "?")
+    known = {parameter.name: parameter for parameter in parameters}
+    for name in HOLE.findall(path):
+        filler = known.get(name)
+        if filler is None and name not in static.data:
+            wrong(f"{{{name}}} is no parameter and not static: declare it.")
+        elif filler and (not filler.required or json.loads(filler.schema)["type"] == "array"):
+            wrong(f"{{{name}}} is to be required, and no array.")
+    if {"{", "}"} & set(HOLE.sub("", path) + query):
+        wrong("braces stand around a parameter's name, in the path only.")
+    host = one_form(parts.hostname or "")
+    return Http(method, host, origin, path, query, static.data, headers, ca)
+
+
+def read_address(table: Table, key: str) -> tuple[SplitResult, str] | None:
+    """The parts of a field's address and its origin; None where it cannot be called."""
+    if not (text := table.text(key)):
+        return None
+    wrong = partial(table.wrong, key=key)
     try:
         parts = urlsplit(text)
         problem = _problem(text, parts)
@@ -373,18 +326,41 @@ def _read_http(table: Table, parameters: tuple[Parameter, ...], folder: Path) ->
     for name, value in parse_qsl(parts.query):
         if _SECRET.search(name) and not _COUNT.search(name) and not VARIABLE.search(value):
             wrong(f"{name} looks like a secret: give it in static, as ${{NAME}}.")
-    path, query = quote(parts.path or "/", safe=_LEFT), quote(parts.query, safe=_LEFT + "?")
-    known = {parameter.name: parameter for parameter in parameters}
-    for name in HOLE.findall(path):
-        filler = known.get(name)
-        if filler is None and name not in static.data:
-            wrong(f"{{{name}}} is no parameter and not static: declare it.")
-        elif filler and (not filler.required or json.loads(filler.schema)["type"] == "array"):
-            wrong(f"{{{name}}} is to be required, and no array.")
-    if {"{", "}"} & set(HOLE.sub("", path) + query):
-        wrong("braces stand around a parameter's name, in the path only.")
-    origin = origin_of(parts.scheme, host, parts.port or USUAL_PORTS[parts.scheme])
-    return Http(method, host, origin, path, query, static.data, headers.data, ca)
+    return parts, origin_of(parts.scheme, host, parts.port or USUAL_PORTS[parts.scheme])
+
+
+def read_headers(table: Table, key: str = "headers") -> Mapping[str, str]:
+    """A table's texts by name: headers, or what a program finds in its environment."""
+    headers = table.table(key)
+    for name, value in headers.data.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _OURS:
+            headers.wrong("such a name cannot be set: leave it out.", name)
+        elif not isinstance(value, str) or not value.isprintable():
+            headers.wrong("give a text, in one line.", name)
+        else:
+            _check_value(headers, name, value)
+    return headers.data
+
+
+def read_authorities(table: Table, folder: Path) -> str:
+    """The path of a table's file of certificates; empty where it names none."""
+    ca = str(folder / table.text("ca")) if "ca" in table.data else ""
+    try:
+        ca and ssl.create_default_context(cafile=ca)
+    except (OSError, ValueError):
+        # Whatever is wrong with the certificates is an OSError too.
+        table.wrong("that is no file of certificates: give one in PEM.", "ca")
+    return ca
+
+
+def filled(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Values with what the environment says in the place of their variables."""
+    return {
+        name: VARIABLE.sub(lambda match: environment[match[1]].strip(), value)
+        if isinstance(value, str)
+        else value
+        for name, value in values.items()
+    }
 
 
 def _problem(text: str, parts: SplitResult) -> str:
@@ -437,28 +413,38 @@ def load_tools(
     if mistakes:
         more = f" {len(mistakes) - 1} more: pearl tools check {path}" if mistakes[1:] else ""
         raise InputError(f"{path}: {mistakes[0]}{more}")
-    services: dict[str, Service] = {}
-    webs: list[Web] = []
-    for declared in file.tools:
-        name = declared.tool.name
-        match declared.how:
-            case Http() as http:
-                from pearl.tools.web import Web
+    tools, services = dict[str, Tool](), dict[str, Service]()
+    closing: list[Callable[[], Awaitable[None]]] = []
+    redact = redaction({values[name].strip() for tool in file.tools for name in tool.variables})
+    with ExitStack() as begun:
+        for declared in file.tools:
+            tool = declared.tool
+            match declared.how:
+                case Http() as http:
+                    from pearl.tools.web import Web
 
-                webs.append(Web(http, declared.tool.limits, values, resolve))
-                services[name] = webs[-1].answer
-            case Search(index, passages):
-                from pearl.retrieval.index import open_index
+                    web = Web(http, tool.limits, values, resolve)
+                    closing.append(web.close)
+                    served: list[tuple[Tool, Service]] = [(tool, web.answer)]
+                case Search(index, passages):
+                    from pearl.retrieval.index import open_index
 
-                services[name] = partial(_search, open_index(str(index)), passages)
-            case _:
-                services[name] = _calculate
-    return Toolbox(
-        MappingProxyType({declared.tool.name: declared.tool for declared in file.tools}),
-        MappingProxyType(services),
-        redaction({values[name].strip() for tool in file.tools for name in tool.variables}),
-        [web.close for web in webs],
-    )
+                    served = [(tool, partial(_search, open_index(str(index)), passages))]
+                case None:
+                    served = [(tool, _calculate)]
+                case server:
+                    from pearl.tools.mcp import Connection
+
+                    connection = Connection(server, tool, values, redact, resolve)
+                    begun.callback(connection.end)
+                    closing.append(connection.close)
+                    served = connection.offered()
+            for tool, service in served:
+                if tool.name in tools:
+                    raise InputError(f"{path}: two tools are named {tool.name}: rename a table.")
+                tools[tool.name], services[tool.name] = tool, service
+        begun.pop_all()
+    return Toolbox(MappingProxyType(tools), MappingProxyType(services), redact, closing)
 
 
 async def _search(retriever: Retriever, most: int, arguments: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from pearl.tools.declared import HOLE, VARIABLE, Http, origin_of
+from pearl.tools.declared import HOLE, Http, filled, origin_of
 from pearl.tools.safety import Resolve, is_private_literal, is_public, one_form
 from pearl.tools.toolbox import Limits, ToolError
 
@@ -111,15 +111,8 @@ class Web:
     ) -> None:
         self._http = http
         self._limits = limits
-        self._static, self._headers = (
-            {
-                name: VARIABLE.sub(lambda match: environment[match[1]].strip(), value)
-                if isinstance(value, str)
-                else value
-                for name, value in given.items()
-            }
-            for given in (http.static, http.headers)
-        )
+        self._static = filled(http.static, environment)
+        self._headers = filled(http.headers, environment)
         self._resolve = resolve
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
@@ -146,8 +139,7 @@ class Web:
         try:
             return await self._sent(URL(url, encoded=True), body)
         except (aiohttp.ClientError, OSError) as error:
-            message = next(words for kinds, words in _FAILURES if isinstance(error, kinds))
-            raise ToolError("network", message) from None
+            raise unreached(error) from None
         except ValueError:
             # A host that no name of a host can be made of.
             raise ToolError("network", "The call cannot be written as HTTP.") from None
@@ -190,13 +182,8 @@ class Web:
     async def _read(self, response: aiohttp.ClientResponse) -> str:
         status, most = response.status, self._limits.bytes
         if not 200 <= status < 300:
-            # Its own words could say anything, and nobody expects them in an error.
-            known = status in set(HTTPStatus)
-            name = HTTPStatus(status).phrase if known else "which HTTP does not know"
-            raise ToolError("status", f"It answered with status {status}, {name}.")
-        too_long = ToolError(
-            "size", f"Its answer is longer than {most:,} bytes, so it was not read."
-        )
+            raise refused(status)
+        too_long = oversized(most)
         if (response.content_length or 0) > most:
             raise too_long
         packing = response.headers.get("Content-Encoding", "").strip().lower()
@@ -220,26 +207,61 @@ class Web:
         loop = asyncio.get_running_loop()
         if loop in self._sessions:
             return self._sessions[loop]
-        if is_private_literal(self._http.host) and not self._limits.private:
-            # The connector asks no resolver for a host that is an address already.
-            _private()
-        # aiohttp has the system's authorities read already.
-        trusted = ssl.create_default_context(cafile=self._http.ca) if self._http.ca else True
-        resolver = _Checked(self._resolve, self._limits.private)
-        self._sessions[loop] = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=trusted, resolver=resolver, use_dns_cache=False),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={
-                "Accept": "application/json, text/*;q=0.9, */*;q=0.1",
-                "Accept-Encoding": "identity",
-                "User-Agent": f"pearl/{version('pearl')}",
-            },
-            timeout=aiohttp.ClientTimeout(total=None),
-            # A small packed reply may be large: it is unpacked here, as far as it may go.
-            auto_decompress=False,
-            trust_env=False,
-        )
-        return self._sessions[loop]
+        opened = open_session(self._http.host, self._http.ca, self._limits, self._resolve)
+        self._sessions[loop] = opened
+        return opened
+
+
+def open_session(host: str, ca: str, limits: Limits, resolve: Resolve) -> aiohttp.ClientSession:
+    """A session in which a host is connected to at addresses that were checked, and that takes
+    nothing from the environment and keeps no cookie.
+
+    Args:
+        host: that is called.
+        ca: a file of certificates to trust in place of the system's; empty for those.
+        limits: whether it may be in a private network.
+        resolve: the addresses of a host.
+
+    Raises:
+        ToolError: the host is a private address, and may not be.
+    """
+    if is_private_literal(host) and not limits.private:
+        # The connector asks no resolver for a host that is an address already.
+        _private()
+    # aiohttp has the system's authorities read already.
+    trusted = ssl.create_default_context(cafile=ca) if ca else True
+    resolver = _Checked(resolve, limits.private)
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=trusted, resolver=resolver, use_dns_cache=False),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={
+            "Accept": "application/json, text/*;q=0.9, */*;q=0.1",
+            "Accept-Encoding": "identity",
+            "User-Agent": f"pearl/{version('pearl')}",
+        },
+        timeout=aiohttp.ClientTimeout(total=None),
+        # A small packed reply may be large: it is unpacked here, as far as it may go.
+        auto_decompress=False,
+        trust_env=False,
+    )
+
+
+def unreached(error: Exception) -> ToolError:
+    """What is said of a connection that came to nothing."""
+    message = next(words for kinds, words in _FAILURES if isinstance(error, kinds))
+    return ToolError("network", message)
+
+
+def oversized(most: int) -> ToolError:
+    """What is said of a reply above its limit, in bytes."""
+    return ToolError("size", f"Its answer is longer than {most:,} bytes, so it was not read.")
+
+
+def refused(status: int) -> ToolError:
+    """What is said of a status: its own words could say anything, and nobody expects them."""
+    known = status in set(HTTPStatus)
+    name = HTTPStatus(status).phrase if known else "which HTTP does not know"
+    return ToolError("status", f"It answered with status {status}, {name}.")
 
 
 @dataclass(frozen=True)

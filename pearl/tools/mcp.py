@@ -1,0 +1,504 @@
+"""Tools of servers that speak the Model Context Protocol (MCP), by the official SDK's client.
+
+A server is a program that is started here, or one that is called over HTTP, with the fences of
+`pearl.tools.web`. What it says of its tools is read with no trust.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pearl.lang.source import InputError
+from pearl.tools.declared import (
+    PARAMETER_NAME,
+    TOOL_NAME,
+    Declared,
+    filled,
+    read_address,
+    read_authorities,
+    read_headers,
+)
+from pearl.tools.safety import Resolve, look_up, redaction
+from pearl.tools.table import Table
+from pearl.tools.toolbox import Parameter, Service, Tool, ToolError
+
+if TYPE_CHECKING:
+    import mcp
+    from anyio.from_thread import BlockingPortal
+
+    from pearl.models.answers import Redact
+
+STARTING = 30.0
+"""Seconds that a server has for each answer while a session begins, at least."""
+
+LISTING = 1_000_000
+"""Bytes of an answer over HTTP that are read even where a reply may have fewer: what a server says
+of its tools is an answer too."""
+
+LONGEST_ABOUT = 300
+"""Characters kept of what a server says of a tool or a parameter."""
+
+LARGEST_SCHEMA = 2_000
+"""Parts of a parameter's schema, once its references are put in."""
+
+_KEYWORDS = (
+    *("type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "required"),
+)
+"""Of JSON Schema, what holds no schema. Others are left to the server, which checks too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server, as a file declares it.
+
+    Args:
+        place: the table's name, which its tools' names begin with.
+        tools: the names of those that may be called.
+        command: the words that start it, run in ``folder``; empty for one that is called.
+        environment: what the program finds there beside PATH, HOME and the like.
+        folder: the file's.
+        url, origin: where it is called; empty for a program.
+        headers: of each call; these texts and those of ``environment`` may have variables.
+        ca: a file of certificates to trust in place of the system's; empty for those.
+    """
+
+    place: str
+    tools: tuple[str, ...]
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: Path
+    url: str
+    origin: str
+    headers: Mapping[str, str]
+    ca: str
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """Those that may have variables."""
+        return *self.environment.values(), *self.headers.values()
+
+
+def read_server(table: Table, folder: Path) -> Server | None:
+    """What a table says of a server; None where it cannot be used."""
+    called = "url" in table.data
+    own = ("url", "headers", "ca") if called else ("command", "environment")
+    table.only("kind", "limits", "tools", *own)
+
+    def texts(value: list[object]) -> bool:
+        return all(isinstance(one, str) and one for one in value)
+
+    named = 'give the names of those that may be called, as ["read"]'
+    tools: list[str] = table.value("tools", [], named, texts)
+    if not called:
+        words = 'give the words that start it, as ["uvx", "x"], or a url'
+        command = table.value("command", [], words, lambda value: value and texts(value))
+        environment = read_headers(table, "environment")
+        return Server(table.place, (*tools,), (*command,), environment, folder, "", "", {}, "")
+    headers, ca = read_headers(table), read_authorities(table, folder)
+    if not (address := read_address(table, "url")):
+        return None
+    parts, origin = address
+    url = f"{origin}{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    return Server(table.place, (*tools,), (), {}, folder, url, origin, headers, ca)
+
+
+class Connection:
+    """A session with a server: opened when it is wanted, and used by any event loop.
+
+    The SDK wants a session to be opened and closed by one task, so it lives in a thread.
+
+    Args:
+        server: what is declared.
+        common: a tool with what all its tools have in common.
+        environment: has every variable that it needs.
+        redact: takes secrets out of a text.
+        resolve: the addresses of a host.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        common: Tool,
+        environment: Mapping[str, str],
+        redact: Redact,
+        resolve: Resolve,
+    ) -> None:
+        self._server, self._common, self._redact, self._resolve = server, common, redact, resolve
+        self._environment = filled(server.environment, environment)
+        self._headers = filled(server.headers, environment)
+        self._lock = threading.Lock()
+        self._open: tuple[ExitStack, BlockingPortal, mcp.Client] | None = None
+        self._wrong: ToolError | None = None
+
+    def offered(self) -> list[tuple[Tool, Service]]:
+        """The tools that may be called, and what carries their calls out.
+
+        Raises:
+            InputError: the server cannot be reached, lacks one, or declares one that no call fits.
+        """
+        server = self._server
+        made: list[tuple[Tool, Service]] = []
+        try:
+            portal, client = self._session()
+            listed = portal.call(_listed, client)
+            if missing := [name for name in server.tools or ("",) if name not in listed]:
+                known = ", ".join(map(self._line, listed)) or "none"
+                wrong = f"there is no {missing[0]}" if missing[0] else "none is named"
+                raise InputError(f"{server.place}.tools: {wrong}: the server offers {known}.")
+            for name in server.tools:
+                try:
+                    made.append((self._tool(name, listed[name]), partial(self._answer, name)))
+                except ValueError as error:
+                    message = f"{name} cannot be called: {error}."
+                    raise InputError(f"{server.place}.tools: {message}") from None
+        except InputError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a server may break in any way
+            message = self._redact(str(self._failure(error)))
+            raise InputError(f"{server.place}: {message}") from None
+        return made
+
+    async def close(self) -> None:
+        """End the session; the next call begins another."""
+        await asyncio.to_thread(self.end)
+
+    def _tool(self, name: str, told: mcp.Tool) -> Tool:
+        """A tool as it is shown to a model; a `ValueError` where it cannot be."""
+        called = f"{self._server.place}_{re.sub('[^a-z0-9_]+', '_', name.lower())}"
+        if not TOOL_NAME.fullmatch(called):
+            raise ValueError(f"{called[:80]} is no tool's name")
+        schema = json.loads(self._redact(json.dumps(told.input_schema)))
+        fields, needed = schema.get("properties", {}), schema.get("required", [])
+        if not isinstance(fields, dict) or not isinstance(needed, list):
+            raise ValueError("its parameters are no JSON schema")
+        parameters = []
+        for key, field in fields.items():
+            if not PARAMETER_NAME.fullmatch(key):
+                raise ValueError("a parameter's name has other characters than letters and digits")
+            plain = plain_schema(field, schema)
+            if key not in needed and "anyOf" in plain:
+                # A null counts as none: it need not be offered.
+                ways = [way for way in plain.pop("anyOf") if way != {"type": "null"}]
+                plain |= ways[0] if len(ways) == 1 else {"anyOf": ways}
+            described = field.get("description") if isinstance(field, dict) else ""
+            about = self._line(described) or key
+            parameters.append(Parameter(key, about, json.dumps(plain), key in needed))
+        about = self._line(told.description) or name
+        return replace(self._common, name=called, about=about, parameters=tuple(parameters))
+
+    def _line(self, text: object) -> str:
+        """What a server says of something, in one line."""
+        words = "".join(char if char.isprintable() else " " for char in str(text or ""))
+        return " ".join(self._redact(words).split())[:LONGEST_ABOUT]
+
+    async def _answer(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """A call's reply, as `Service`."""
+        portal, client = await asyncio.to_thread(self._session)
+        self._wrong = None
+        called = portal.start_task_soon(_called, client, name, dict(arguments))
+        try:
+            text: str = await asyncio.wrap_future(called)
+        except Exception as error:  # noqa: BLE001 - a server may break in any way
+            failure = self._failure(error)
+            if failure.reason == "network":
+                await self.close()
+            raise failure from None
+        most = self._common.limits.bytes
+        if len(text.encode("utf-8", "replace")) > most:
+            raise ToolError("size", f"Its answer is longer than {most:,} bytes.")
+        return text
+
+    def _failure(self, error: Exception) -> ToolError:
+        """What is said of an error, without the server's words."""
+        if known := self._wrong or (error if isinstance(error, ToolError) else None):
+            return known
+        while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        import mcp
+        from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+        from pydantic import ValidationError
+
+        match error:
+            case mcp.MCPError() if error.code == REQUEST_TIMEOUT:
+                return ToolError("time", "It gave no answer in time.")
+            case mcp.MCPError() if error.code == CONNECTION_CLOSED:
+                how = "it ended" if self._server.command else "it broke the connection off"
+                return ToolError("network", f"{how.capitalize()} before it answered.")
+            case mcp.MCPError():
+                return ToolError("status", f"It refused the call, with error {error.code}.")
+            case ValidationError():
+                return ToolError("reply", "Its answer is not as the protocol says.")
+            case OSError() if self._server.command:
+                command = self._server.command[0][:80]
+                return ToolError("network", f"{command} cannot be started: {error.strerror}.")
+        return ToolError("network", "It broke off before it answered.")
+
+    def _session(self) -> tuple[BlockingPortal, mcp.Client]:
+        """The session, begun where there is none."""
+        with self._lock:
+            if self._open is None:
+                try:
+                    import mcp
+                    from anyio.from_thread import start_blocking_portal
+                except ImportError:
+                    raise ToolError("network", "It needs pip install 'pearl[mcp]'.") from None
+                # It logs what a server says, which may hold a key.
+                logging.getLogger("mcp").addHandler(logging.NullHandler())
+                logging.getLogger("mcp").propagate = False
+                with ExitStack() as stack:
+                    portal = stack.enter_context(start_blocking_portal())
+                    waits = max(STARTING, self._common.limits.seconds)
+                    session = mcp.Client(self._transport(), read_timeout_seconds=waits, cache=None)
+                    client = stack.enter_context(portal.wrap_async_context_manager(session))
+                    self._open = stack.pop_all(), portal, client
+                    self._wrong = None
+            return self._open[1:]
+
+    def end(self) -> None:
+        """As `close`, from where no event loop runs."""
+        with self._lock:
+            if self._open:
+                stack, self._open = self._open[0], None
+                with suppress(Exception):
+                    stack.close()
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[Any]:
+        """The streams of a program, or of calls over HTTP."""
+        from mcp.client.stdio import StdioServerParameters, stdio_client
+        from mcp.client.streamable_http import streamable_http_client
+
+        server, limits = self._server, self._common.limits
+        if server.command:
+            first, *rest = server.command
+            program = StdioServerParameters(
+                command=first, args=rest, env=self._environment, cwd=server.folder
+            )
+            # What it says there is neither a reply nor the user's to read among answers.
+            with Path(os.devnull).open("w") as nowhere:  # noqa: ASYNC230
+                async with stdio_client(program, nowhere) as streams:
+                    yield streams
+            return
+        import httpx2
+
+        from pearl.tools.web import open_session
+
+        host = urlsplit(server.origin).hostname or ""
+        async with open_session(host, server.ca, limits, self._resolve) as session:
+            note, most = partial(setattr, self, "_wrong"), max(limits.bytes, LISTING)
+            carrier = _carrier(session, server.origin, most, note)
+            headers = {**self._headers, "Accept-Encoding": "identity"}
+            async with (
+                httpx2.AsyncClient(
+                    transport=carrier,
+                    headers=headers,
+                    timeout=None,
+                    trust_env=False,
+                ) as sent,
+                streamable_http_client(
+                    server.url, http_client=sent, max_sse_event_size=most
+                ) as streams,
+            ):
+                yield streams
+
+
+def served(declared: Declared, environment: Mapping[str, str] = os.environ) -> list[Declared]:
+    """A tool by itself, or the tools of a server, which is asked for them.
+
+    Raises:
+        InputError: as `Connection.offered`.
+    """
+    if not isinstance(declared.how, Server):
+        return [declared]
+    redact = redaction(environment[name].strip() for name in declared.variables)
+    connection = Connection(declared.how, declared.tool, environment, redact, look_up)
+    try:
+        return [replace(declared, tool=tool) for tool, _ in connection.offered()]
+    finally:
+        connection.end()
+
+
+async def _listed(client: mcp.Client) -> dict[str, mcp.Tool]:
+    """All that a server offers, by name."""
+    listed: dict[str, mcp.Tool] = {}
+    cursor: str | None = None
+    for _ in range(20):
+        page = await client.list_tools(cursor=cursor)
+        listed.update((tool.name, tool) for tool in page.tools)
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    return listed
+
+
+async def _called(client: mcp.Client, name: str, arguments: dict[str, Any]) -> str:
+    """The text of a call's reply."""
+    import mcp
+
+    # Not `call_tool`: it would check the reply by a schema of the server's, without an end.
+    params = mcp.types.CallToolRequestParams(name=name, arguments=arguments)
+    request = mcp.types.CallToolRequest(params=params)
+    result = await client.session.send_request(request, mcp.types.CallToolResult)
+    if result.is_error:
+        raise ToolError("status", "It answered that the call failed.")
+    texts = []
+    for block in result.content:
+        match block:
+            case mcp.types.TextContent():
+                texts.append(block.text)
+            case mcp.types.EmbeddedResource(resource=mcp.types.TextResourceContents() as one):
+                texts.append(one.text)
+    if not texts and result.structured_content is not None:
+        texts.append(json.dumps(result.structured_content, ensure_ascii=False))
+    if result.content and not texts:
+        raise ToolError("reply", "It answered with something that is no text.")
+    return "\n".join(texts).replace("\0", "\ufffd")
+
+
+def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema of a value, with all that it refers to put in.
+
+    Args:
+        schema: the value's.
+        root: what its references are looked up in; others than ``#/…`` are not followed.
+
+    Raises:
+        ValueError: it is no schema that can be shown: it refers to itself or to another place, is
+            too large, or has a pattern that is none.
+    """
+    import regex
+    from jsonschema import Draft202012Validator, SchemaError
+
+    left = LARGEST_SCHEMA
+
+    def plain(one: object, seen: tuple[str, ...]) -> Any:  # noqa: ANN401 - a schema
+        nonlocal left
+        left -= 1
+        if left < 0 or len(seen) > 20:
+            raise ValueError("a parameter's schema is too large")
+        if isinstance(one, bool):
+            return one
+        if not isinstance(one, dict):
+            raise ValueError("a parameter's schema is none")
+        found: dict[str, Any] = {}
+        if (place := one.get("$ref")) is not None:
+            if place in seen or not isinstance(place, str) or not place.startswith("#/"):
+                raise ValueError("a parameter's schema refers to itself, or to another place")
+            target: Any = root
+            for part in place[2:].split("/"):
+                target = target.get(part) if isinstance(target, dict) else None
+            found = plain(target, (*seen, place))
+        found |= {key: one[key] for key in _KEYWORDS if key in one}
+        if "pattern" in one:
+            try:
+                regex.compile(str(one["pattern"]))
+            except regex.error:
+                raise ValueError("a parameter's pattern is no regular expression") from None
+            found["pattern"] = one["pattern"]
+        for key in {"items", "additionalProperties"} & one.keys():
+            found[key] = plain(one[key], seen)
+        for key in {"anyOf", "oneOf", "allOf"} & one.keys():
+            found[key] = [plain(each, seen) for each in one[key]]
+        if "properties" in one:
+            found["properties"] = {
+                key: plain(each, seen) for key, each in one["properties"].items()
+            }
+        return found
+
+    try:
+        result = plain(schema, ())
+        result = {} if isinstance(result, bool) else result
+        Draft202012Validator.check_schema(result)
+    except SchemaError:
+        raise ValueError("a parameter's schema is none") from None
+    except (TypeError, AttributeError, RecursionError):
+        raise ValueError("a parameter's schema is none") from None
+    return result
+
+
+def _carrier(
+    session: Any,  # noqa: ANN401 - aiohttp's
+    origin: str,
+    most: int,
+    note: Callable[[ToolError], None],
+) -> Any:  # noqa: ANN401 - of a class of httpx2's
+    """What carries the SDK's requests over a session that has its fences.
+
+    Args:
+        session: as `open_session` opens it.
+        origin: all that is ever connected to.
+        most: bytes of an answer.
+        note: told of what goes wrong, which the SDK tells in other words.
+    """
+    import aiohttp
+    import httpx2
+    from yarl import URL
+
+    from pearl.tools.declared import origin_of
+    from pearl.tools.web import oversized, refused, unreached
+
+    @dataclass
+    class Body(httpx2.AsyncByteStream):
+        response: aiohttp.ClientResponse
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            came = 0
+            try:
+                async for piece in self.response.content.iter_any():
+                    came += len(piece)
+                    if came > most:
+                        raise oversized(most)
+                    yield piece
+            except (ToolError, aiohttp.ClientError, OSError) as error:
+                note(error if isinstance(error, ToolError) else unreached(error))
+                raise httpx2.StreamError("cut off") from None
+
+        async def aclose(self) -> None:
+            self.response.close()
+
+    class Carrier(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            url = URL(str(request.url), encoded=True)
+            try:
+                if origin_of(url.scheme, url.raw_host or "", url.port or 0) != origin:
+                    raise ToolError("host", f"It is sent on elsewhere: only {origin} is declared.")
+                response = await session.request(
+                    request.method,
+                    url,
+                    data=await request.aread(),
+                    headers=request.headers.multi_items(),
+                    allow_redirects=False,
+                )
+            except (ToolError, aiohttp.ClientError, OSError, ValueError) as error:
+                note(error if isinstance(error, ToolError) else unreached(error))
+                return httpx2.Response(502, request=request)
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                response.close()
+                note(ToolError("reply", "Its answer is packed, which it was not asked for."))
+                return httpx2.Response(502, request=request)
+            if response.status >= 400:
+                note(refused(response.status))
+            elif response.status >= 300:
+                # The SDK follows it where it stays with this host, port and scheme.
+                note(ToolError("host", f"It is sent on elsewhere: only {origin} is declared."))
+            return httpx2.Response(
+                response.status,
+                headers=[(key, value) for key, value in response.headers.items()],
+                stream=Body(response),
+                request=request,
+            )
+
+    return Carrier()

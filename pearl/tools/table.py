@@ -1,0 +1,76 @@
+"""A table of ``tools.toml``, read field by field, with what is wrong with it noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the file, and where what is wrong with it goes.
+
+    Args:
+        place: where it stands, as ``weather.limits``.
+        data: its keys and values.
+        mistakes: one line each.
+    """
+
+    place: str
+    data: Mapping[str, Any]
+    mistakes: list[str]
+
+    def wrong(self, message: str, key: str = "") -> None:
+        """Note a mistake of this table, or of one of its fields."""
+        place = f"{self.place}.{key}" if key else self.place
+        self.mistakes.append(" ".join(f"{place}: {message}".split()))
+
+    def only(self, *known: str) -> None:
+        """Note every field but these, with the one that is meant where there is such a one."""
+        for key in self.data:
+            if key not in known:
+                close = get_close_matches(key, known, 1)
+                use = f"do you mean {close[0]}?" if close else f"use {', '.join(known)}."
+                self.wrong(f"there is no such field: {use}", key)
+
+    def value(
+        self,
+        key: str,
+        default: Any,  # noqa: ANN401 - any TOML
+        wanted: str,
+        fits: Callable[[Any], object],
+        *others: type,
+    ) -> Any:  # noqa: ANN401
+        """A field's value; the default where it is not there, or does not fit, which is noted."""
+        value = self.data.get(key, default)
+        if type(value) in (type(default), *others) and fits(value):
+            return value
+        self.wrong(f"{wanted}.", key)
+        return default
+
+    def text(self, key: str, default: str = "") -> str:
+        """A text in one line that is not empty."""
+        is_line = lambda text: text.strip() and text.isprintable()  # noqa: E731
+        return str(self.value(key, default, "give a text, in one line", is_line)).strip()
+
+    def choice(self, key: str, *known: str) -> str:
+        """One of a few words; the first where there is none."""
+        return str(self.value(key, known[0], f"use {' or '.join(known)}", known.__contains__))
+
+    def number(self, key: str, default: float, most: float) -> Any:  # noqa: ANN401
+        """A number above 0; a whole one where the default is."""
+        whole = "whole " if isinstance(default, int) else ""
+        wanted = f"give a {whole}number above 0, and up to {most:,}"
+        return self.value(key, default, wanted, lambda value: 0 < value <= most, int)
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """True or false."""
+        return bool(self.value(key, default, "give true or false", lambda _: True))
+
+    def table(self, key: str) -> Table:
+        """A table in this one; empty where it is not there."""
+        place = f"{self.place}.{key}"
+        data = self.value(key, {}, f"give a table, as [{place}]", lambda _: True)
+        return Table(place, data, self.mistakes)
