@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pearl.jobs.job import JobResult
     from pearl.lang.ast import Action, Parsed, Plan, Step
     from pearl.lang.diagnostics import Diagnostic
+    from pearl.lang.functions import OwnAction, action
     from pearl.lang.library import Library, load_library
     from pearl.lang.parser import parse
     from pearl.lang.source import InputError, Source
@@ -47,6 +48,7 @@ _HOMES = {
     "jobs.job": "JobResult",
     "lang.ast": "Action Parsed Plan Step",
     "lang.diagnostics": "Diagnostic",
+    "lang.functions": "OwnAction action",
     "lang.library": "Library load_library",
     "lang.parser": "parse",
     "lang.source": "InputError Source",
@@ -75,6 +77,7 @@ __all__ = [
     "Models",
     "OpenAIModel",
     "Option",
+    "OwnAction",
     "Parsed",
     "Pearl",
     "Plan",
@@ -84,6 +87,7 @@ __all__ = [
     "RunError",
     "Source",
     "Step",
+    "action",
     "ask",
     "ask_sync",
     "check",

@@ -301,7 +301,8 @@ def start(
     options: bool = False,
 ) -> Started:
     """Put a strategy together for one question of a session, of what `RunInputs` names."""
-    given = (session.context, tools, session.engine.replies, options, session.planning)
+    engine = session.engine
+    given = (session.context, tools, engine.replies, options, session.planning, engine.keep)
     return prepared.start(RunInputs(session.caller(watch), document, *given))
 
 

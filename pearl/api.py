@@ -24,6 +24,7 @@ from pearl.answer import (
 from pearl.lang.ast import Parsed, Plan
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.documents import read_documents
+from pearl.lang.functions import OwnAction
 from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import format_plan, print_plan
@@ -47,8 +48,10 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 Document: TypeAlias = str | Path | Source | Sequence[str | Path]
-Actions: TypeAlias = Library | str | Sequence[str] | None
-"""A library, the name or names that `load_library` takes, or None for those Pearl ships."""
+Named: TypeAlias = "str | OwnAction[..., Any]"
+Actions: TypeAlias = "Library | Named | Sequence[Named] | None"
+"""A library, the name or names that `load_library` takes, functions that `action` made actions of
+among them, or None for those Pearl ships."""
 
 
 def check(
@@ -256,10 +259,11 @@ async def run(
 
 
 def chosen_library(library: Actions) -> Library | None:
-    """A library that is given itself, or by the names that `load_library` takes."""
+    """A library that is given itself, or by what `load_library` takes."""
     if library is None or isinstance(library, Library):
         return library
-    return load_library(*([library] if isinstance(library, str) else library))
+    several = [library] if isinstance(library, str | OwnAction) else library
+    return load_library(*(one.action if isinstance(one, OwnAction) else one for one in several))
 
 
 def chosen_model(model: Model | str | None) -> Model:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pearl.answer import Session, planning_context
 from pearl.jobs.batch import Setup, answer_row
 from pearl.jobs.questions import Question, QuestionIndex, QuestionTask
-from pearl.lang.ast import Builtin, Literal, Plan, Solver, SubPlan, step_refs
+from pearl.lang.ast import Builtin, Function, Literal, Plan, Solver, SubPlan, step_refs
 from pearl.lang.builtins import read_label
 from pearl.lang.graph import reads_document
 from pearl.lang.library import Library
@@ -392,7 +392,7 @@ def _calls(plan: Plan, library: Library) -> tuple[float, float]:
         if action and isinstance(action.body, SubPlan):
             within = _calls(action.body.plan, library)
             calls, reads = calls + times * within[0], reads + times * within[1]
-        elif action is None or not isinstance(action.body, Builtin | Solver):
+        elif action is None or not isinstance(action.body, Builtin | Function | Solver):
             told = [read_label(as_text(arg.value)) for arg in step.args if isinstance(arg, Literal)]
             calls += times
             reads += reads_document(step) or mapped in labels

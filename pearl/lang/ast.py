@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, auto
 from itertools import chain
+from typing import Any, TypeAlias
 from typing import Literal as OneOf
-from typing import TypeAlias
 
 from pearl.lang.source import NOWHERE, Source, Span
 from pearl.lang.values import Type, Value, as_text
@@ -133,7 +133,22 @@ class Decomposed:
     demonstrations: tuple[Plan, ...]
 
 
-Body: TypeAlias = "Prompt | Builtin | Solver | SubPlan | Decomposed"
+@dataclass(frozen=True, slots=True)
+class Function:
+    """An action that a function of a person's program carries out (`pearl.lang.functions`).
+
+    Args:
+        name: its module and its name.
+        digest: the hash of its text, as far as that can be read.
+        call: the function.
+    """
+
+    name: str
+    digest: str
+    call: Callable[..., Any] = field(compare=False, repr=False)
+
+
+Body: TypeAlias = "Prompt | Builtin | Solver | SubPlan | Decomposed | Function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +227,8 @@ class Action:
 
     @property
     def is_builtin(self) -> bool:
-        """Whether it runs without a model."""
-        return isinstance(self.body, Builtin)
+        """Whether it runs without a model: one that every library has, or a person's function."""
+        return isinstance(self.body, Builtin | Function)
 
 
 @dataclass(frozen=True, slots=True)

@@ -341,15 +341,15 @@ def library_actions(source: Source) -> tuple[ast.Action, ...]:
     return found
 
 
-def load_library(*names: str) -> Library:
+def load_library(*names: str | ast.Action) -> Library:
     """Load action libraries, later ones over earlier ones.
 
     The builtins are always there. A line that declares one of them (the
     paper's library lists ``CONCAT``) leaves it as it is.
 
     Args:
-        names: names of libraries that ship with Pearl, or paths; none means
-            `DEFAULT`.
+        names: names of libraries that ship with Pearl, or paths, or actions themselves; none
+            means `DEFAULT`.
 
     Raises:
         InputError: no such library, a file that cannot be read, or one that
@@ -358,9 +358,10 @@ def load_library(*names: str) -> Library:
     chosen, own = names or DEFAULT, builtins()
     actions = dict(own)
     for name in chosen:
-        found = library_actions(library_source(name))
+        found = (name,) if isinstance(name, ast.Action) else library_actions(library_source(name))
         actions |= {action.name: action for action in found if action.name not in own}
-    return Library(tuple(chosen), MappingProxyType(actions))
+    named = (one.name if isinstance(one, ast.Action) else one for one in chosen)
+    return Library(tuple(named), MappingProxyType(actions))
 
 
 def search_actions(library: Library, words: str) -> list[ast.Action]:

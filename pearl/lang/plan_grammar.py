@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import chain, groupby, product
 from typing import NamedTuple
 
-from pearl.lang.ast import DOCUMENT, RESERVED, Action, Mode, Param, Prompt
+from pearl.lang.ast import DOCUMENT, RESERVED, Action, Builtin, Mode, Param, Prompt
 from pearl.lang.builtins import types_taken
 from pearl.lang.context_free import Alternative, Chars, Grammar, Item, Repeated, Symbol
 from pearl.lang.library import Library
@@ -246,7 +246,7 @@ def _shapes(actions: Iterable[Action]) -> list[_Shape]:
     for action in actions:
         taken = iter(types_taken(action))
         kinds = [(None,) if one.name == DOCUMENT else next(taken) for one in action.params]
-        maps = not (action.is_builtin or action.variadic)
+        maps = not (isinstance(action.body, Builtin) or action.variadic)
         # Examples show what else an action takes: a place in a list, a sign to split a text by.
         words = isinstance(action.body, Prompt) and not action.body.examples
         if "unlisted" not in action.traits and (kinds or not action.variadic):

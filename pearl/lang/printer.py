@@ -126,6 +126,9 @@ def _body(body: ast.Body) -> Iterator[str]:
     match body:
         case ast.Builtin():
             yield f"  body: builtin {body.function}"
+        case ast.Function():
+            # No line of a library names a function: reading one is to run nothing.
+            yield f"# {body.name} carries it out."
         case ast.Solver():
             yield f"  body: solver {body.name}"
         case ast.SubPlan():

@@ -82,7 +82,7 @@ def pure_builtin(step: ast.Step, library: Library) -> str | None:
 def asks_model(step: ast.Step, library: Library) -> bool:
     """Whether a step is carried out by a model; an unknown action is taken to be."""
     action = library.get(step.action)
-    return action is None or not isinstance(action.body, ast.Builtin)
+    return action is None or not action.is_builtin
 
 
 def users(plan: ast.Plan, name: str) -> list[ast.Step]:

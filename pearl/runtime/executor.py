@@ -20,6 +20,7 @@ from pearl.lang.ast import (
     Action,
     Builtin,
     Decomposed,
+    Function,
     Literal,
     Mode,
     Plan,
@@ -47,6 +48,7 @@ from pearl.lang.values import (
     to_json,
 )
 from pearl.models.base import ModelError, env_number
+from pearl.models.middleware.cache import Keep
 from pearl.prompts.calls import ExecuteStep
 from pearl.retrieval.retriever import LabelError, part
 from pearl.runtime.binding import (
@@ -224,6 +226,7 @@ class Frame:
         within: what the frames around it were called with, the outermost first.
         plan: the steps so far, for what is said of an output's origin.
         room: what the steps of the question may still take, in all frames.
+        kept: what stands in a store in place of calling a function again; None for nothing.
     """
 
     document: Source
@@ -234,6 +237,7 @@ class Frame:
     within: tuple[str, ...] = ()
     plan: Plan = field(default_factory=lambda: Plan(()))
     room: Room = field(default_factory=Room)
+    kept: Keep | None = None
 
     def enter(self, action: Action, given: Sequence[tuple[str, Given]], path: str) -> Frame:
         """The frame of a call.
@@ -407,6 +411,12 @@ async def _called(
                 known = ", ".join(handlers.solvers) or "none"
                 raise BindError(f"{action.name} needs the solver {name}; there is {known}.")
             output = Output(await solve(path, [argument for _, argument in given.arguments]))
+        case Function():
+            # Loaded where there is such an action, which is seldom.
+            from pearl.runtime.functions import carry_out
+
+            told = [argument for _, argument in given.arguments]
+            output = await carry_out(action, told, _read_by(given, frame), frame.kept)
         case SubPlan(plan=plan):
             inner = frame.enter(action, given.arguments, path)
             start = {name: argument.value for name, argument in given.arguments}
@@ -427,6 +437,14 @@ async def _called(
     return output
 
 
+def _read_by(given: Bound, frame: Frame) -> Source | None:
+    """What a call reads: the document, a part of it, or nothing."""
+    if given.document in (None, DOCUMENT):
+        return frame.document if given.document else None
+    # Only the plan's own labels come here: see `bound`.
+    return part(frame.document, given.document)
+
+
 async def _prompted(
     step: Step,
     action: Action,
@@ -438,14 +456,10 @@ async def _prompted(
 ) -> Output:
     """The output of an action that the model carries out; a reply of the wrong kind is asked for
     again."""
-    document, omitted = None, 0.0
-    if given.document is not None:
-        document = frame.document
-        if given.document != DOCUMENT:
-            # Only the plan's own labels come here: see `bound`.
-            document = part(frame.document, given.document)
-            share = len(document.text) / max(len(frame.document.text), 1)
-            omitted = round(1 - share, 4)
+    document, omitted = _read_by(given, frame), 0.0
+    if document is not None and document is not frame.document:
+        share = len(document.text) / max(len(frame.document.text), 1)
+        omitted = round(1 - share, 4)
     arguments = tuple((name, argument.value) for name, argument in given.arguments)
     long: dict[str, Value] = {}
     written = tuple(as_written(one.arg, values, item, long) for _, one in given.arguments)

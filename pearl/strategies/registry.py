@@ -43,7 +43,7 @@ from pearl.strategies.pearl import (
 
 if TYPE_CHECKING:
     from pearl.models.embeddings import Embed
-    from pearl.models.middleware.cache import ReplyCache
+    from pearl.models.middleware.cache import Keep, ReplyCache
     from pearl.tools.toolbox import Tools
 
 OFFLINE = "offline"
@@ -130,6 +130,7 @@ class RunInputs:
         replies: where an endpoint's vectors are kept; None for nowhere.
         options: whether an option is chosen from the answer.
         planning: the window of who plans.
+        keep: keeps what functions gave; None where nothing is kept.
     """
 
     caller: Caller
@@ -139,6 +140,7 @@ class RunInputs:
     replies: ReplyCache | None = None
     options: bool = False
     planning: Context = UNLIMITED
+    keep: Keep | None = None
 
 
 Started: TypeAlias = tuple[Strategy, Frame]
@@ -346,7 +348,8 @@ def _frame(prepared: Prepared, inputs: RunInputs, handlers: Handlers) -> Frame:
     """Where a run begins, within the prepared limits."""
     limits = prepared.settings.limits
     handlers = replace(handlers, depth=limits.depth, width=limits.width)
-    return Frame(inputs.document, prepared.library, inputs.caller, inputs.context, handlers)
+    given = (prepared.library, inputs.caller, inputs.context, handlers)
+    return Frame(inputs.document, *given, kept=inputs.keep)
 
 
 def _pearl_calls(_: Limits) -> int:

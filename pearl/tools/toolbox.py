@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from pearl.lang.builtins import Given
 from pearl.lang.values import Pairs, Value, as_text, digest, to_json
-from pearl.models.base import Reply
+from pearl.models.middleware.cache import kept_or_made
 from pearl.runtime.executor import Solve, SolverError
 
 if TYPE_CHECKING:
@@ -316,20 +316,15 @@ class CachedTools:
         called = digest([self.question, name, dict(arguments)])
         self._made[called] += 1
         key = digest(["tool", called, self._made[called]])
-        reply = await self.replies.claim(self.run, key)
-        if not isinstance(reply, Reply):
-            outcome: object
+
+        async def made() -> object:
             try:
                 answer = await self.inner.call(name, arguments)
-                outcome = [answer.text, answer.cut]
             except ToolError as error:
-                outcome = {"reason": error.reason, "message": str(error)}
-            except BaseException:
-                self.replies.release(self.run, key)
-                raise
-            made = Reply(json.dumps(outcome))
-            reply = self.replies.put(self.run, key, made, f"tool {name}", "")
-        kept = json.loads(reply.text)
+                return {"reason": error.reason, "message": str(error)}
+            return [answer.text, answer.cut]
+
+        kept = await kept_or_made(self.replies, self.run, key, f"tool {name}", made)
         if isinstance(kept, dict):
             raise ToolError(kept["reason"], kept["message"])
         return ToolReply(*kept)

@@ -21,7 +21,7 @@ Fix
     Unsafe: writes the step's name.
 """
 
-from pearl.lang.ast import Builtin, Literal, SubPlan
+from pearl.lang.ast import Builtin, Function, Literal, SubPlan
 from pearl.lang.text import pattern
 from pearl.lint.rules.base import WARNING, Edit, Findings, Fix, PlanView, Rule, Safety, Span, taught
 
@@ -39,7 +39,7 @@ def check(view: PlanView) -> Findings:
         if action and place < len(action.params):
             # Builtins, handlers that are plans, and those whose examples have a number here take
             # numbers for what they are.
-            exact = isinstance(action.body, Builtin | SubPlan) and not action.variadic
+            exact = isinstance(action.body, Builtin | Function | SubPlan) and not action.variadic
             exact = exact or any(type(one) is int for one in taught(action, place))
             if exact or action.params[place].type == "number":
                 continue

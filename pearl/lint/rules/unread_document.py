@@ -16,7 +16,7 @@ Fix
     None.
 """
 
-from pearl.lang.ast import DOCUMENT, Decomposed, Solver, SubPlan
+from pearl.lang.ast import DOCUMENT, Decomposed, Function, Solver, SubPlan
 from pearl.lang.builtins import is_label
 from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
 
@@ -38,7 +38,9 @@ def _reads_elsewhere(view: PlanView) -> bool:
     if asked and not any(param.name == DOCUMENT for params in asked for param in params):
         return True
     called = view.actions
-    if any(one and isinstance(one.body, Solver | SubPlan | Decomposed) for one in called):
+    if any(
+        one and isinstance(one.body, Solver | SubPlan | Decomposed | Function) for one in called
+    ):
         return True
     return any(is_label(arg.value) for _, _, arg in view.literals)
 

@@ -13,11 +13,12 @@ that cache.
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from pearl.models.base import Ask, Model, ModelError, Reply, Request
 
@@ -55,6 +56,26 @@ class ReplyCache(Protocol):
     def release(self, scope: str, key: str) -> None:
         """Give up a call that was claimed."""
         ...
+
+
+Keep: TypeAlias = Callable[[str, str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""Gives the JSON data that is kept under a key; where there is none it is made, and kept with who
+made it."""
+
+
+async def kept_or_made(
+    replies: ReplyCache, scope: str, key: str, maker: str, make: Callable[[], Awaitable[Any]]
+) -> Any:  # noqa: ANN401 - any JSON
+    """A `Keep`, where replies are kept: what is not a model's reply is kept beside those."""
+    reply = await replies.claim(scope, key)
+    if not isinstance(reply, Reply):
+        try:
+            made = Reply(json.dumps(await make()))
+        except BaseException:
+            replies.release(scope, key)
+            raise
+        reply = replies.put(scope, key, made, maker, "")
+    return json.loads(reply.text)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from functools import partial
 from pearl.models.base import FINAL, Ask, Model, ModelError, Reply, Request, Usage, env_number
 from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_fields
 from pearl.models.middleware.budget import Amount, Budget, Ceiling, Ledger, MemoryLedger
-from pearl.models.middleware.cache import Cached, PrefixWarmup, ReplyCache
+from pearl.models.middleware.cache import Cached, Keep, PrefixWarmup, ReplyCache, kept_or_made
 from pearl.models.middleware.rate_limit import (
     CEILING,
     FIRST,
@@ -99,6 +99,7 @@ class Engine:
         limiters: how many calls are under way, for each model.
         replies: where replies are kept; None where they are not.
         constrain: whether replies are held to grammars and schemas.
+        scope: which of the kept replies count.
     """
 
     ask: Ask
@@ -106,6 +107,12 @@ class Engine:
     limiters: tuple[ConcurrencyLimiter, ...]
     replies: ReplyCache | None = None
     constrain: Mode = "never"
+    scope: str = ""
+
+    @property
+    def keep(self) -> Keep | None:
+        """Keeps what others beside the model gave; None where nothing is kept."""
+        return partial(kept_or_made, self.replies, self.scope) if self.replies else None
 
     @property
     def identity(self) -> str:
@@ -196,7 +203,7 @@ def start_engine(
             unserved[id(one)] = 0
         return reply
 
-    engine = Engine(breaker, model, tuple(limiters), replies, constrain)
+    engine = Engine(breaker, model, tuple(limiters), replies, constrain, scope)
     return engine
 
 

@@ -1,0 +1,182 @@
+"""Actions whose body is a function of a person's own: `action` makes one of it, and checks it.
+
+A function's values are Python's: a pair list is a dictionary, everything else is as JSON has it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import UnionType
+from typing import (
+    Any,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from pearl.lang.ast import DOCUMENT, Action, Function, Param
+from pearl.lang.library import TRAITS, builtins
+from pearl.lang.source import InputError
+from pearl.lang.values import DEEPEST, DecodeError, Pairs, Type, Value, digest, from_json
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_TYPES: Mapping[object, Type] = {
+    str: "text",
+    bool: "bool",
+    int: "number",
+    float: "number",
+    list: "list",
+    tuple: "list",
+    Sequence: "list",
+    dict: "pairs",
+    Mapping: "pairs",
+    Any: "any",
+    inspect.Parameter.empty: "any",
+}
+
+
+@dataclass(frozen=True)
+class OwnAction(Generic[_P, _T]):
+    """A function that plans can call; as a function it is called as ever.
+
+    Args:
+        action: what plans, the checker and the planner see.
+        function: it.
+    """
+
+    action: Action
+    function: Callable[_P, _T]
+
+    def __call__(self, *args: _P.args, **options: _P.kwargs) -> _T:
+        """Call the function."""
+        return self.function(*args, **options)
+
+
+@overload
+def action(function: Callable[_P, _T]) -> OwnAction[_P, _T]: ...
+
+
+@overload
+def action(
+    *, name: str = "", traits: Sequence[str] = ()
+) -> Callable[[Callable[_P, _T]], OwnAction[_P, _T]]: ...
+
+
+def action(
+    function: Callable[..., Any] | None = None, *, name: str = "", traits: Sequence[str] = ()
+) -> Any:
+    """Make a function, sync or async, an action that plans can call; as a decorator.
+
+    Args:
+        function: its docstring's first paragraph is the definition that a planner reads. Its
+            parameters and its result are texts, numbers, truth values, lists and dictionaries;
+            one named ``document`` is given the document's text.
+        name: the action's; by default the function's in capitals.
+        traits: what may be assumed of it, as in a library: ``cacheable`` or ``pure`` keeps what
+            it gave in the store.
+
+    Raises:
+        InputError: it can be no action; the message says what to change.
+    """
+    if function is None:
+        return partial(action, name=name, traits=traits)
+    return OwnAction(_action_of(function, name, traits), function)
+
+
+def _action_of(function: Callable[..., object], name: str, traits: Sequence[str]) -> Action:
+    """The action that a function carries out, as `action` has it."""
+    called = getattr(function, "__name__", "")
+    name = name or called.upper()
+
+    def refused(why: str) -> InputError:
+        return InputError(f"{called or function!r} can be no action: {why}")
+
+    if not inspect.isroutine(function) or not called.isidentifier():
+        raise refused("it is no function with a name of its own.")
+    if not name.isidentifier() or name in builtins():
+        raise refused(f"{name} is no name that is free: give another with name=.")
+    if unknown := set(traits) - TRAITS.keys():
+        raise refused(f"there is no trait {min(unknown)}: use {', '.join(TRAITS)}.")
+    doc = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+    if not doc:
+        raise refused("it has no docstring, and a planner reads that as its definition.")
+    try:
+        hints, signature = get_type_hints(function), inspect.signature(function)
+    except (NameError, TypeError, ValueError) as error:
+        raise refused(f"its types cannot be read ({error}).") from None
+    params: list[Param] = []
+    variadic = False
+    for one in signature.parameters.values():
+        if one.kind in (one.KEYWORD_ONLY, one.VAR_KEYWORD) or one.default is not one.empty:
+            raise refused(f"{one.name} has a default or a keyword, and plans give all by place.")
+        variadic = one.kind is one.VAR_POSITIONAL
+        kind = _type_of(hints.get(one.name, one.empty))
+        if kind is None:
+            raise refused(f"{one.name} is no text, number, truth value, list or dictionary.")
+        document = one.name == "document"
+        if document and (kind not in ("text", "any") or variadic):
+            raise refused("the document is given as a text.")
+        params.append(Param(DOCUMENT) if document else Param(one.name.upper(), kind))
+    returns = _type_of(hints.get("return", Any))
+    if returns is None or not params:
+        raise refused("it takes nothing." if returns else "it gives no value of a plan's.")
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        # Typed at a prompt, or built in.
+        code = getattr(function, "__code__", None)
+        source = repr((code.co_code, code.co_names)) if code else ""
+    body = Function(f"{function.__module__}:{function.__qualname__}", digest(source), function)
+    return Action(
+        name, tuple(params), returns, doc, body, variadic=variadic, traits=frozenset(traits)
+    )
+
+
+def _type_of(hint: object) -> Type | None:
+    """The type of a plan's values that an annotation names."""
+    if get_origin(hint) in (Union, UnionType):
+        kinds = {_type_of(one) for one in get_args(hint)}
+        return kinds.pop() if len(kinds) == 1 else None
+    return _TYPES.get(get_origin(hint) or hint)
+
+
+def as_python(value: Value) -> object:
+    """A value as Python's own types have it.
+
+    Raises:
+        DecodeError: a list of pairs has a list for a key.
+    """
+    if isinstance(value, list):
+        return [as_python(one) for one in value]
+    if not isinstance(value, Pairs):
+        return value
+    if any(isinstance(key, list | Pairs) for key, _ in value):
+        raise DecodeError("a list of pairs has a list for a key.")
+    return {key: as_python(one) for key, one in value}
+
+
+def as_value(data: object, depth: int = DEEPEST) -> Value:
+    """The inverse of `as_python`; a tuple is a list.
+
+    Raises:
+        DecodeError: it is no value.
+    """
+    if depth < 0 or data is None or not isinstance(data, str | int | float | list | tuple | dict):
+        said = "too deep" if depth < 0 else type(data).__name__
+        raise DecodeError(f"it gave what is no text, number, truth value, list or dict ({said}).")
+    if isinstance(data, list | tuple):
+        return [as_value(one, depth - 1) for one in data]
+    if isinstance(data, dict):
+        pairs = ((as_value(key, depth - 1), as_value(one, depth - 1)) for key, one in data.items())
+        return Pairs(tuple(pairs))
+    return from_json(data)

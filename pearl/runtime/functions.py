@@ -1,0 +1,94 @@
+"""Carrying out actions whose body is a function of a person's own (`pearl.lang.functions`)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from pearl.lang.ast import DOCUMENT, Action, Function, Param
+from pearl.lang.builtins import Given
+from pearl.lang.functions import as_python, as_value
+from pearl.lang.source import Source
+from pearl.lang.values import DecodeError, Value, as_text, digest, from_json, to_json, type_of
+from pearl.models.middleware.cache import Keep
+from pearl.runtime.executor import Output, StepError
+
+LONGEST_CAUSE = 300
+"""Characters of what a function says of its failure that a message has, at most."""
+
+
+async def carry_out(
+    action: Action, given: Sequence[Given], document: Source | None, kept: Keep | None
+) -> Output:
+    """Call an action's function; one that blocks has a thread of its own.
+
+    Args:
+        action: with a `Function` for its body.
+        given: the arguments in order, without the document.
+        document: what stands for it; None where the call names none.
+        kept: has what an action with the trait ``cacheable`` or ``pure`` gave before; others are
+            called each time.
+
+    Raises:
+        StepError: an argument or the result has the wrong type, or the function failed.
+    """
+    assert isinstance(action.body, Function)
+    arguments, function = _arguments(action, [one.value for one in given], document), action.body
+
+    async def called() -> Any:  # noqa: ANN401 - JSON
+        try:
+            if inspect.iscoroutinefunction(function.call):
+                made = await function.call(*arguments)
+            else:
+                made = await asyncio.to_thread(function.call, *arguments)
+        except Exception as error:
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_CAUSE]
+            raise StepError("solver", f"{action.name} failed: {said}") from error
+        try:
+            value = as_value(made)
+        except DecodeError as error:
+            raise StepError("value", f"{action.name}: {error}") from None
+        if action.returns not in ("any", kind := type_of(value)):
+            said = f"{action.name} is to give {action.returns}, and gave {kind}."
+            raise StepError("value", said)
+        return to_json(value)
+
+    if kept and not action.traits.isdisjoint(("cacheable", "pure")):
+        asked = [to_json(one.value) for one in given], document and document.digest
+        key = digest(["function", function.name, function.digest, *asked])
+        value = from_json(await kept(key, f"function {action.name}", called))
+    else:
+        value = from_json(await called())
+    if not document or "verbatim" not in action.traits:
+        return Output(value)
+    return Output(value, [line for line in as_text(value).splitlines() if document.find(line)])
+
+
+def _arguments(action: Action, given: list[Value], document: Source | None) -> list[object]:
+    """What the function is called with."""
+    made: list[object] = []
+    for at, param in enumerate(action.params):
+        if param.name == DOCUMENT:
+            if document is None:
+                raise StepError("value", f"{action.name} reads the document: give it {DOCUMENT}.")
+            made.append(document.text)
+            continue
+        several = action.variadic and at == len(action.params) - 1
+        for _ in range(len(given) if several else 1):
+            if not given:
+                raise StepError("value", f"{action.name} is given nothing for {param.name}.")
+            made.append(_taken(param, given.pop(0)))
+    return made
+
+
+def _taken(param: Param, value: Value) -> object:
+    if param.type == "text":
+        return as_text(value)
+    if param.type not in ("any", kind := type_of(value)):
+        raise StepError("value", f"{param.name} is to be {param.type}, and is {kind}.")
+    try:
+        return as_python(value)
+    except DecodeError as error:
+        raise StepError("value", f"{param.name}: {error}") from None

@@ -1,0 +1,277 @@
+"""Actions whose body is a function: from its definition to what a step makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pearl
+from pearl.lang.printer import print_action, print_library
+from tests.server import Serve
+from tests.shell import STORY, call
+
+
+@pearl.action
+def count_word(document: str, word: str) -> int:
+    """Count how often WORD
+    stands in the document.
+
+    What follows is not the definition.
+    """
+    return document.lower().split().count(word.lower())
+
+
+@pearl.action(name="SUM_OF")
+async def total(*numbers: float) -> float:
+    """Add the numbers."""
+    await asyncio.sleep(0)
+    return sum(numbers)
+
+
+def run(plan: str, *library: Any, **settings: Any) -> pearl.Answer:
+    Path("story.txt").write_text(STORY, encoding="utf-8")
+    reader = pearl.Pearl(model="offline", library=["core", *library], **settings)
+    return reader.run_sync(plan, "story.txt")
+
+
+def test_a_function_is_an_action_and_stays_a_function():
+    assert print_action(count_word.action) == (
+        "COUNT_WORD(CTX, WORD: text) -> number : Count how often WORD stands in the document."
+    )
+    assert print_action(total.action) == "SUM_OF(NUMBERS: number, ...) -> number : Add the numbers."
+    assert count_word("a b A", "a") == 2
+    # No text of a library runs anything.
+    assert "test_functions:count_word" in print_library([count_word.action])
+    assert not pearl.load_library("core").get("COUNT_WORD")
+
+
+def test_plans_call_it_and_the_checker_knows_it():
+    plan = '1. n = COUNT_WORD(CTX, "the") : Count\n2. s = SUM_OF(n, 1, 2.5) : Add\n'
+    assert run(plan, count_word, total).text == str(STORY.lower().split().count("the") + 3.5)
+    words = '1. w = UNIQUE(["the", "the"]) : Words\n2. n = COUNT_WORD(CTX, each w) : Count\n'
+    assert run(words, count_word).text == f"the: {STORY.lower().split().count('the')}"
+    found = pearl.check(
+        '1. n = COUNT_WORD("the") : Count\n2. s = SUM_OF(n, "x") : Add\n', [count_word, total]
+    )
+    assert {"PRL203"} <= {one.code for one in found}
+    assert "PRL201" not in {one.code for one in found}
+
+
+def test_a_planner_is_told_of_it_and_evidence_is_what_it_copies(serve: Serve, tmp_path: Path):
+    @pearl.action(traits=["verbatim"])
+    def lines_with(document: str, word: str) -> str:
+        """Copy the lines that have WORD."""
+        return "\n".join(line for line in document.splitlines() if word in line)
+
+    server = serve(['1. a = LINES_WITH(CTX, "Mara") : Copy them\n'])
+    (tmp_path / "story.txt").write_text("Mara left.\nTom stayed.\n", encoding="utf-8")
+    reader = pearl.Pearl(model="some-model", library=["core", lines_with], store="work.db")
+    answer = reader.ask_sync("story.txt", "Who left?")
+    assert re.search(r"LINES_WITH\(CTX, WORD.*Copy the lines that have WORD", server.asked[0].text)
+    assert (answer.text, [one.text for one in answer.evidence]) == ("Mara left.", ["Mara left."])
+    assert "Mara left." in call("trace", answer.run, "--store", "work.db").out
+
+
+def test_functions_that_block_leave_the_others_running():
+    together = threading.Barrier(3, timeout=60)
+
+    @pearl.action
+    def wait(x: str) -> str:
+        """Wait for the others."""
+        together.wait()
+        return x
+
+    plan = "".join(f'{at}. s{at} = WAIT("{at}") : Wait\n' for at in (1, 2, 3))
+    assert run(plan, wait).text == "1\n\n2\n\n3"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ((1, ["x", 2.5], True), "1\nx\n2.5\nyes"),
+        ({"a": 1, "b": ["x"]}, "a: 1\nb: x"),
+        ("text", "text"),
+    ],
+)
+def test_values_come_and_go_as_python_has_them(given: Any, shown: str):
+    seen: list[Any] = []
+
+    @pearl.action
+    def make(x: str) -> Any:
+        """Make it."""
+        return given
+
+    @pearl.action
+    def look(x: Any) -> str:
+        """Look at it."""
+        seen.append(x)
+        return x if isinstance(x, str) else str(len(x))
+
+    plan = '1. a = MAKE("x") : Make\n2. b = LOOK(a) : Look\nreturn a\n'
+    assert run(plan, make, look).text == shown
+    assert seen == [list(given) if isinstance(given, tuple) else given]
+
+
+def failing(text: str) -> str:
+    """Fail."""
+    raise RuntimeError(f"no way:\n {text}")
+
+
+def none(text: str) -> Any:
+    """Give nothing."""
+
+
+def wrong(text: str) -> int:
+    """Give a text."""
+    return text  # type: ignore[return-value]
+
+
+def typed(number: float) -> float:
+    """Take a number."""
+    return number
+
+
+@pytest.mark.parametrize(
+    ("function", "reason", "said"),
+    [
+        (failing, "solver", "FAILING failed: RuntimeError: no way: x"),
+        (none, "value", "NONE: it gave what is no text, .* (NoneType)"),
+        (wrong, "value", "WRONG is to give number, and gave text"),
+        (typed, "value", "NUMBER is to be number, and is text"),
+    ],
+)
+def test_what_goes_wrong_fails_its_step_in_one_line(
+    function: Callable[..., Any], reason: str, said: str
+):
+    own = pearl.action(function)
+    plan = f'1. t = ECHO("x") : Say it\n2. a = {own.action.name}(t) : Do it\n'
+    with pytest.raises(pearl.RunError, match=said.replace("(", r"\(").replace(")", r"\)")) as told:
+        run(plan, own, pearl.action(echo))
+    assert [one.reason for one in told.value.failures] == [reason]
+    assert "\n" not in str(told.value)
+
+
+def echo(x: str) -> Any:
+    """Say it again."""
+    return x
+
+
+def test_only_what_may_be_kept_is_kept_and_another_function_is_another_action():
+    made: list[str] = []
+
+    def look_up(x: str) -> str:
+        """Look it up."""
+        made.append(x)
+        return x
+
+    plan = '1. a = LOOK_UP("x") : Look\n'
+    for own in (pearl.action(look_up), pearl.action(traits=["cacheable"])(look_up)):
+        made.clear()
+        for _ in range(3):
+            assert run(plan, own, store="work.db").text == "x"
+        assert len(made) == (1 if own.action.traits else 3)
+    assert run(plan, own, store="work.db", cache=False).text == "x"
+    assert len(made) == 2
+
+    def digest() -> str:
+        @pearl.action
+        def look_up(x: str) -> str:
+            """Look it up."""
+            return x + x
+
+        return pearl.load_library(look_up.action).digest
+
+    assert digest() != pearl.load_library(pearl.action(look_up).action).digest
+    assert digest() == digest()
+
+
+def undocumented(x: str) -> str:
+    return x
+
+
+def keyword(x: str, *, y: str) -> str:
+    """Take a keyword."""
+    return x + y
+
+
+def default(x: str, y: str = "") -> str:
+    """Take a default."""
+    return x + y
+
+
+def bytes_in(x: bytes) -> str:
+    """Take bytes."""
+    return x.decode()
+
+
+def bytes_out(x: str) -> bytes:
+    """Give bytes."""
+    return x.encode()
+
+
+def nothing_out(x: str) -> None:
+    """Give nothing."""
+
+
+def nothing_in() -> str:
+    """Take nothing."""
+    return ""
+
+
+def listed(document: list[str]) -> str:
+    """Take lines."""
+    return document[0]
+
+
+def concat(x: str) -> str:
+    """Be called as a builtin."""
+    return x
+
+
+def unknown(x: Missing) -> str:  # type: ignore[name-defined]  # noqa: F821
+    """Have a type that is not there."""
+    return ""
+
+
+def fine(x: str, y: int | float, z: Mapping[str, int]) -> str:
+    """Be fine."""
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (undocumented, "no docstring"),
+        (keyword, "y has a default or a keyword"),
+        (default, "y has a default or a keyword"),
+        (bytes_in, "x is no text"),
+        (bytes_out, "gives no value"),
+        (nothing_out, "gives no value"),
+        (nothing_in, "takes nothing"),
+        (listed, "the document is given as a text"),
+        (concat, "CONCAT is no name that is free"),
+        (unknown, "its types cannot be read .*Missing"),
+        (lambda x: x, "no function with a name"),
+        (str, "no function with a name"),
+    ],
+)
+def test_a_function_that_can_be_no_action_says_why(function: Any, said: str):
+    with pytest.raises(pearl.InputError, match=said) as told:
+        pearl.action(function)
+    assert "can be no action" in str(told.value)
+
+
+def test_names_and_traits_are_checked_too():
+    assert print_action(pearl.action(fine).action) == (
+        "FINE(X: text, Y: number, Z: pairs) : Be fine."
+    )
+    with pytest.raises(pearl.InputError, match="there is no trait pur: use pure"):
+        pearl.action(traits=["pur"])(fine)
+    with pytest.raises(pearl.InputError, match="no name that is free"):
+        pearl.action(name="NOT FREE")(fine)
