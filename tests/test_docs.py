@@ -1,13 +1,15 @@
 """The Markdown documents say what the program says.
 
 Every ``console`` block is a session: lines that start with ``$`` are run in a
-folder with this repository's plans, and what they print must be what stands
-below them. ``UPDATE_DOCS=1 python -m pytest tests/test_docs.py`` writes it.
+folder with this repository's plans and the document's titled blocks, saved
+under their titles, and what they print must be what stands below them.
+``UPDATE_DOCS=1 python -m pytest tests/test_docs.py`` writes it.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import shlex
@@ -28,6 +30,7 @@ from pearl.evaluate.methods import find_method
 from pearl.lang.source import shipped_actions
 from pearl.lint.rules import RULES
 from tests.conftest import ROOT
+from tests.server import Server
 from tests.shell import call
 
 DRAFT = """\
@@ -38,12 +41,13 @@ question: How are Ro and his mother related to the sale?
 3. sale = FIND_EVENT(CTX, "the sale" : Find what happens at the sale
 4. ans = CONCAT(tie, sale) : Combine them
 """
-BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r'```(?:console|\w+ title="(.+?)")\n(.*?)```', re.DOTALL)
 RUN_NAME = re.compile(r"\b20\d{6}-\d{6}-[0-9a-f]{6}\b")
 BEGUN = re.compile(r"begun [\d-]{10} \d\d:\d\d UTC")
 SECONDS = re.compile(r"(?m)^time {7}[\d.]+ s$|\b\d\.\d (?:MB|s)$")
 DOCUMENTS = (
     "README.md",
+    "docs/tutorial.md",
     "docs/language.md",
     "docs/batch.md",
     "docs/mining.md",
@@ -63,16 +67,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def session(block: str, folder: Path) -> Iterator[str]:
+def session(block: str, folder: Path, endpoint: str, patch: pytest.MonkeyPatch) -> Iterator[str]:
     """The block as it should read: each command with what it prints."""
     for line in block.splitlines():
         if not line.startswith("$ "):
             continue
         yield line
         program, *words = shlex.split(line[2:])
+        if program == "export":
+            name, _, value = words[0].partition("=")
+            patch.setenv(name, endpoint if name == "OPENAI_BASE_URL" else value)
+            continue
         if program == "pearl":
             printed = call(*words).out
         else:
+            program = sys.executable if program == "python" else program
             printed = subprocess.check_output([program, *words], cwd=folder, text=True, timeout=60)
         printed = RUN_NAME.sub("20260101-120000-0a1b2c", printed)
         printed = SECONDS.sub(lambda found: re.sub(r"[\d.]+", "0.4", found[0]), printed)
@@ -80,24 +89,40 @@ def session(block: str, folder: Path) -> Iterator[str]:
         yield from printed.rstrip().splitlines()
 
 
+def replies(name: str) -> list[str]:
+    """What a language model answered, in the order in which it was asked."""
+    rows = (ROOT / "docs" / "recorded" / name).read_text(encoding="utf-8").splitlines()
+    return [json.loads(row)["text"] for row in rows[1:]]
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_sessions_print_what_the_document_says(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("NO_COLOR", "1")
+    # As it is for whoever follows the page.
+    monkeypatch.delenv("PEARL_CONSTRAIN")
     file = ROOT / name
     text = file.read_text(encoding="utf-8")
-    blocks = BLOCK.findall(text)
-    assert blocks, f"{name} shows no session"
-    real = [("\n".join(session(block, folder)) + "\n") for block in blocks]
+    printed: list[str] = []
+
+    def real(found: re.Match[str]) -> str:
+        title, block = found.groups()
+        if title:
+            (folder / title).write_text(block, encoding="utf-8")
+            return found[0]
+        printed.append("\n".join(session(block, folder, server.url, monkeypatch)) + "\n")
+        return f"```console\n{printed[-1]}```"
+
+    with Server(replies("tutorial.jsonl")) as server:
+        now = BLOCK.sub(real, text)
+    assert printed, f"{name} shows no session"
     if os.environ.get("UPDATE_DOCS"):
-        following = iter(real)
-        file.write_text(
-            BLOCK.sub(lambda _: f"```console\n{next(following)}```", text), encoding="utf-8"
-        )
+        file.write_text(now, encoding="utf-8")
         return
-    for said, printed in zip(blocks, real, strict=True):
-        assert said == printed
+    said = [block for title, block in BLOCK.findall(text) if not title]
+    for one, other in zip(said, printed, strict=True):
+        assert one == other
 
 
 def test_the_python_example_runs(folder: Path):

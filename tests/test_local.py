@@ -7,6 +7,8 @@ import fcntl
 import json
 import os
 import random
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -256,6 +258,16 @@ def test_a_plan_runs_alike_in_two_processes_at_a_time(
     assert (err, here.err) == (b"", "")
     assert json.loads(out)["answer"] == here.json["answer"] != ""
     assert here.json["usage"]["prompt_tokens"] > 60
+
+
+def test_the_tutorial_s_plan_runs_on_it(folder: Path):
+    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    for title, block in re.findall(r'```\w+ title="(.+?)"\n(.*?)```', text, re.DOTALL):
+        (folder / title).write_text(block, encoding="utf-8")
+    (line,) = re.findall(r"^pearl (.* --model local)$", text, re.MULTILINE)
+    done = call(*shlex.split(line))
+    # It copies the document, with no end within these few tokens.
+    assert "the model stopped at its token limit: raise PEARL_MAX_TOKENS" in one_line(done, 1)
 
 
 def test_a_prompt_over_the_window_is_told_with_its_sizes(monkeypatch: pytest.MonkeyPatch):
