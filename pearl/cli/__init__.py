@@ -69,6 +69,7 @@ COMMANDS = {
     "actions": ("lint", "List the action library, or search it."),
     "grammar": ("lint", "Print the grammar of the plans that lint passes."),
     "lsp": ("lint", "Serve an editor, by the Language Server Protocol."),
+    "mcp": ("mcp", "Serve other programs, by the Model Context Protocol."),
 }
 """Each command by name: the file here that has it as ``NAME_command``, and what it does."""
 

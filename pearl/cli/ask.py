@@ -18,6 +18,7 @@ from pearl.lang.text import counted, printable, printable_lines
 if TYPE_CHECKING:
     from pearl.answer import Answer
     from pearl.models.base import Model
+    from pearl.strategies.pearl import Planned
 
 _T = TypeVar("_T")
 
@@ -74,9 +75,7 @@ def plan_command(question: str, given: Options) -> None:
     """Write a plan for QUESTION (or - for standard input). The document is never shown
     to the planner."""
     from pearl.api import write_plan
-    from pearl.lang.printer import print_plan
     from pearl.lint.render import terminal
-    from pearl.lint.render.json import as_object
     from pearl.lint.render.report import Report
     from pearl.strategies.registry import NONE_SHOWN
 
@@ -94,15 +93,8 @@ def plan_command(question: str, given: Options) -> None:
         constrain=given.constrain,
     )
     planned = _run(work, model, given)
-    text = print_plan(planned.plan) if planned.plan else ""
-    result = {
-        "plan": text,
-        "attempts": planned.attempts,
-        "demonstrations": planned.demonstrations,
-        "findings": [as_object(one, planned.source) for one in planned.diagnostics],
-        "model": model.name,
-        "notice": model.notice,
-    }
+    result = planned_object(planned, model)
+    text = result["plan"]
     for notice in (model.notice, "" if planned.demonstrations else NONE_SHOWN):
         if notice and not given.as_json:
             click.echo(notice, err=True)
@@ -118,6 +110,21 @@ def plan_command(question: str, given: Options) -> None:
         emit(text, given.output)
     if given.as_json:
         emit_json(result)
+
+
+def planned_object(planned: Planned, model: Model) -> dict[str, Any]:
+    """What came of planning, as JSON data."""
+    from pearl.lang.printer import print_plan
+    from pearl.lint.render.json import as_object
+
+    return {
+        "plan": print_plan(planned.plan) if planned.plan else "",
+        "attempts": planned.attempts,
+        "demonstrations": planned.demonstrations,
+        "findings": [as_object(one, planned.source) for one in planned.diagnostics],
+        "model": model.name,
+        "notice": model.notice,
+    }
 
 
 @click.command("run", epilog="Example:  pearl run mara.plan story.txt")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +21,7 @@ from pearl.lang.text import counted, printable
 if TYPE_CHECKING:
     from pearl.cli.corpus import Checked
     from pearl.cli.inputs import Input
+    from pearl.lang.ast import Action
     from pearl.lint.checker import Selection
     from pearl.lint.rules.base import Rule
 
@@ -341,21 +342,24 @@ def actions_command(search: str, given: Options) -> None:
         raise NoAnswer(f"No action matches {search}: try another word, or fewer.")
     data, lines = [], []
     for action in found:
-        data.append(
-            {
-                "name": action.name,
-                "signature": action.signature,
-                "returns": action.returns,
-                "definition": action.doc,
-                "aliases": list(action.aliases),
-                "builtin": action.is_builtin,
-            }
-        )
+        data.append(action_object(action))
         builtin = " (builtin)" if action.is_builtin else ""
         head = click.style(printable(action.signature), bold=True)
         lines.append(f"{head} -> {action.returns}{builtin}\n    {printable(action.doc)}".rstrip())
     tell(data, given.as_json, lines)
     raise click.exceptions.Exit(0 if found else 1)
+
+
+def action_object(action: Action) -> dict[str, Any]:
+    """An action as JSON data."""
+    return {
+        "name": action.name,
+        "signature": action.signature,
+        "returns": action.returns,
+        "definition": action.doc,
+        "aliases": list(action.aliases),
+        "builtin": action.is_builtin,
+    }
 
 
 @click.command(

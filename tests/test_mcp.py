@@ -1,0 +1,85 @@
+"""``pearl mcp``, as the SDK's own client finds it over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import mcp
+import pytest
+from mcp.client.stdio import StdioServerParameters
+
+from tests.shell import GOOD, STORY, call, one_line
+
+
+def told(*calls: tuple[str, dict[str, Any]]) -> list[Any]:
+    """What each call of one session gave: data, or the line that says why there is none."""
+
+    async def each() -> list[Any]:
+        words = ["-m", "pearl", "mcp", "--root", "papers", "--store", "kept.db"]
+        given = {"PEARL_CONSTRAIN": "never", "OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
+        server = StdioServerParameters(command=sys.executable, args=words, env=given)
+        async with mcp.Client(mcp.stdio_client(server, said)) as client:
+            tools = await client.list_tools()
+            assert [one.name for one in tools.tools] == ["ask", "plan", "lint", "actions"]
+            replies = [await client.call_tool(*one) for one in calls]
+        return [
+            one.content[0].text.removeprefix("Error executing tool ask: ")  # type: ignore[union-attr]
+            if one.is_error
+            else one.structured_content
+            for one in replies
+        ]
+
+    with Path("said").open("w") as said:
+        replies = asyncio.run(each())
+    assert Path("said").read_text() == ""
+    return replies
+
+
+@pytest.mark.timeout(60)
+def test_another_program_asks_plans_checks_and_looks_up():
+    Path("papers").mkdir()
+    Path("papers/story.txt").write_text(STORY, encoding="utf-8")
+    Path("papers/.env").write_text("KEY=feed-the-bear", encoding="utf-8")
+    Path("secret.txt").write_text("feed-the-bear", encoding="utf-8")
+    Path("papers/link.txt").symlink_to("../secret.txt")
+    why = "Why does Mara leave the lighthouse?"
+    elsewhere = ("../secret.txt", "link.txt", ".env", str(Path("secret.txt").resolve()), "a\0b")
+    answer, whole, planned, found, none, actions, *wrong = told(
+        ("ask", {"documents": ["story.txt"], "question": why}),
+        ("ask", {"documents": ["."], "question": why}),
+        ("plan", {"question": why}),
+        ("lint", {"plan": GOOD.replace("FIND_REASON", "FIND_RAESON")}),
+        ("lint", {"plan": GOOD}),
+        ("actions", {"search": "conflict"}),
+        *(("ask", {"documents": [one], "question": why}) for one in elsewhere),
+        ("ask", {"documents": ["none.txt"], "question": why}),
+        ("ask", {"documents": [], "question": why}),
+        ("ask", {"documents": ["story.txt"], "question": " "}),
+        ("ask", {"documents": ["story.txt"], "question": why, "options": ["one"]}),
+    )
+    assert answer["grounded"]
+    assert answer["evidence"][0]["text"] in " ".join(STORY.split())
+    assert whole["evidence"][0]["document"] == "story.txt"
+    assert answer["plan"] == planned["plan"]
+    assert [one["name"] for one in found["result"]] == ["unknown-action"]
+    assert none["result"] == []
+    assert actions["result"][0]["name"] == "FIND_CONFLICT"
+    for name, line in zip(elsewhere, wrong, strict=False):
+        assert line == f"{name} is not below the folder that is served, or is hidden."
+    assert "none.txt does not exist" in wrong[len(elsewhere)]
+    assert wrong[len(elsewhere) + 1 :] == [
+        "documents is empty: name a file or a folder.",
+        "The question is empty: write it in quotes.",
+        "Give 2 to 26 options, none of them empty.",
+    ]
+    assert "feed-the-bear" not in str((answer, whole, wrong))
+    assert answer["run"] in call("runs", "--store", "kept.db").out
+
+
+def test_what_is_wrong_is_said_before_it_serves():
+    assert "no-such" in one_line(call("mcp", "--root", "no-such"), 2)
+    assert "no-such" in one_line(call("mcp", "--library", "no-such"), 2)
+    assert call("mcp", "--json").json == {"tools": ["ask", "plan", "lint", "actions"]}
