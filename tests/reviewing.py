@@ -173,16 +173,25 @@ def reviewing(
     folders = read_folders([str(name) for name in names], str(documents), str(demos))
     who = (annotators, overlap)
     engine, session, admitted = laid_out(names, place, folders, *who, open=open)
+    try:
+        with served(application(session, host, hosts)) as port:
+            yield Review(session, admitted, port)
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def served(app: Any) -> Iterator[int]:
+    """An application on loopback, as long as the block lasts; its port."""
     taken = listen("127.0.0.1", 0)
-    server = uvicorn.Server(configured(application(session, host, hosts)))
+    server = uvicorn.Server(configured(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
     thread.start()
     try:
-        yield Review(session, admitted, int(taken.getsockname()[1]))
+        yield int(taken.getsockname()[1])
     finally:
         server.should_exit = True
         thread.join()
-        engine.dispose()
 
 
 @contextmanager

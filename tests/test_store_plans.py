@@ -102,6 +102,7 @@ def use(file: Path) -> None:
     history.mean_seconds(engine, "m")
     list(history.read_rows(engine, run))
     history.read_row_keys(engine, run)
+    history.read_row(engine, run, "a")
     _read_counts(engine, run)
     for name in ("", run):
         list(history.export(engine, name))

@@ -387,7 +387,9 @@ def old_store(place: str) -> None:
 
     open_store(place).close()
     with sqlite3.connect(place) as file:
-        file.execute("ALTER TABLE entries DROP COLUMN model")
+        file.execute("DROP INDEX rows_by_result")
+        for table, column in (("entries", "model"), ("rows", "correct")):
+            file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         back_to_first_version(file)
         head = json.dumps({"question": QUESTION, "model": "m"})
         file.execute("INSERT INTO runs VALUES ('r', 'run', '', '', '', 1, 1, 9, ?)", (head,))

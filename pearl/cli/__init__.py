@@ -47,6 +47,7 @@ COMMANDS = {
     "batch": ("batch", "Answer a file of questions; stop it any time, it goes on."),
     "estimate": ("batch", "What a batch takes, before anything is sent."),
     "runs": ("runs", "What was run, what it came to, what differs."),
+    "view": ("runs", "Runs and evaluations as pages, followed while they run."),
     "cache": ("runs", "What is kept of replies: how much, and letting go of it."),
     "index": ("index", "Make a corpus searchable, and search it."),
     "mine": ("mine", "Learn a library of actions from example questions."),

@@ -37,6 +37,7 @@ def runs_command(ctx: click.Context, limit: int, tag: str, given: Options) -> No
     if ctx.invoked_subcommand is not None:
         return
     from pearl.store.history import Wanted, list_runs, read_tags, totals
+    from pearl.viewer.page import title_of
 
     with open_existing(given.store) as engine:
         listed = list_runs(engine, time.time(), limit, Wanted(tag=tag))
@@ -44,9 +45,7 @@ def runs_command(ctx: click.Context, limit: int, tag: str, given: Options) -> No
         tags = read_tags(engine, [run.name for run in listed])
     lines = [] if found else ["There are no runs yet: make one with pearl ask, run or batch."]
     for run, total in found:
-        about = " ".join(str(run.head.get("question", "")).split())
-        if run.has_rows:
-            about = f"{run.head.get('count', '?')} questions of {run.head.get('questions', '')}"
+        about = " ".join(title_of(run).split())
         called = "".join(f"[{one}] " for one in tags[run.name])
         lines.append(
             f"{run.name}  {run.kind:6} {run.status:8} {counted(total.made, 'call'):>12}  "
@@ -152,6 +151,7 @@ def diff(first: str, second: str, given: Options) -> None:
     """Show where the batches, or evaluations, FIRST and SECOND answered differently. Of evaluations
     each method that both have is compared, by its answers and by the tokens they took."""
     from pearl.store.history import find_run, totals
+    from pearl.viewer.compare import compare, outcome
 
     with open_existing(given.store) as engine:
         place = given.store or "the store"
@@ -164,22 +164,20 @@ def diff(first: str, second: str, given: Options) -> None:
                 )
         if runs[0].kind != runs[1].kind:
             raise InputError(f"{runs[0].name} and {runs[1].name}: compare runs of one kind.")
-        one, two = sides = [_rows(engine, run) for run in runs]
+        sides = [_rows(engine, run) for run in runs]
         sums = [totals(engine, run.name) for run in runs]
-    both = [name for name in one if name in two]
-    outcomes = {name: (_outcome(one[name]), _outcome(two[name])) for name in both}
-    different = {name: pair for name, pair in outcomes.items() if pair[0] != pair[1]}
-    methods = _by_method([(one[name], two[name]) for name in both])
+    compared = compare(*sides)
+    different = [pair for pair in compared.pairs if pair.differs]
     if given.as_json:
         emit_json(
             {
                 "runs": [_as_object(run, total) for run, total in zip(runs, sums, strict=True)],
-                "same": len(both) - len(different),
-                **({"methods": methods} if methods else {}),
-                "only": [sorted(one.keys() - two.keys()), sorted(two.keys() - one.keys())],
+                "same": len(compared.pairs) - len(different),
+                **({"methods": compared.methods} if compared.methods else {}),
+                "only": list(map(sorted, compared.only)),
                 "different": [
-                    {"id": name, "first": first, "second": second}
-                    for name, (first, second) in different.items()
+                    {"id": pair.id, "first": outcome(pair.first), "second": outcome(pair.second)}
+                    for pair in different
                 ],
             }
         )
@@ -188,17 +186,19 @@ def diff(first: str, second: str, given: Options) -> None:
         click.echo(click.style(run.name, bold=True) + f"  {_summary(list(side.values()))}")
         for key, value in _totals(total):
             click.echo(f"  {key:8} {value}")
-    noun = "answer" if methods else "question"
-    click.echo(f"\n{counted(len(both), noun)} in both, {len(different)} answered differently")
-    for method, found in methods.items():
+    noun = "answer" if compared.methods else "question"
+    both = counted(len(compared.pairs), noun)
+    click.echo(f"\n{both} in both, {len(different)} answered differently")
+    for method, found in compared.methods.items():
         right, tokens = found["right"], found["tokens"]
         click.echo(
             f"{printable(method):20} right {right[0]:,} → {right[1]:,} of {found['questions']:,} "
             f"(only the first {found['only'][0]:,}, only the second {found['only'][1]:,}, "
             f"p {found['p']:.3f}), tokens an answer {tokens[0]:,.0f} → {tokens[1]:,.0f}"
         )
-    for name, pair in different.items():
-        click.echo(f"{printable(name):20} {' → '.join(map(_told, pair))}")
+    for pair in different:
+        said = (_told(outcome(row)) for row in (pair.first, pair.second))
+        click.echo(f"{printable(pair.id):20} {' → '.join(said)}")
 
 
 def _in_words(value: Any) -> str:  # noqa: ANN401 - a journal holds any JSON
@@ -208,48 +208,6 @@ def _in_words(value: Any) -> str:  # noqa: ANN401 - a journal holds any JSON
     if isinstance(value, list):
         return ", ".join(map(_in_words, value))
     return "" if value is None else str(value)
-
-
-def _by_method(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """What each method came to in two evaluations; empty for batches."""
-    from pearl.evaluate.statistics import mcnemar
-
-    methods: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
-    for one, two in pairs:
-        if "result" in one and "result" in two:
-            methods.setdefault(one["result"]["method"], []).append((one, two))
-    told = {}
-    for method, rows in methods.items():
-        right = [[bool(row["correct"]) for row in side] for side in zip(*rows, strict=True)]
-        only = [
-            sum(one and not other for one, other in zip(*sides, strict=True))
-            for sides in (right, right[::-1])
-        ]
-        spent = [[row["result"]["usage"] for row in side] for side in zip(*rows, strict=True)]
-        told[method] = {
-            "questions": len(rows),
-            "right": [sum(side) for side in right],
-            "only": only,
-            "p": mcnemar(*only),
-            "tokens": [
-                sum(one["prompt_tokens"] + one["completion_tokens"] for one in side) / len(rows)
-                for side in spent
-            ],
-        }
-    return told
-
-
-def _outcome(row: dict[str, Any]) -> dict[str, Any]:
-    """What two runs may agree or differ in."""
-    option, result = row.get("option"), row.get("result", {})
-    words = result.get("answer") if result else row.get("words")
-    return {
-        "status": row["status"],
-        "option": option["letter"] if option else None,
-        "correct": row.get("correct"),
-        "words": words if not option else None,
-        "reason": row["error"]["reason"] if row["status"] == "failed" else None,
-    }
 
 
 def _told(outcome: dict[str, Any]) -> str:
@@ -305,6 +263,41 @@ def _as_object(run: RunRow, total: Totals) -> dict[str, Any]:
         },
         "seconds": total.seconds,
     }
+
+
+@click.command("view", epilog="Example:  pearl view")
+@click.option(
+    "--documents", default="", metavar="DIR",
+    help="Where to look for documents, beside where runs read them.",
+)  # fmt: skip
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8810, show_default=True,
+    help="Where to listen; 0 takes a free one.",
+)  # fmt: skip
+@shared("store", "json")
+def view_command(documents: str, port: int, given: Options) -> None:
+    """Serve the store's runs as pages, on this machine only: searched, filtered, each down to its
+    calls, two side by side, followed while they run. Nothing is written."""
+    import secrets
+    from importlib.util import find_spec
+
+    if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
+        raise InputError(f"pearl view needs {', '.join(missing)}: pip install 'pearl[view]'.")
+    if documents and not Path(documents).is_dir():
+        raise InputError(f"{documents} is no folder: name the one that documents are in.")
+    from pearl.models.tokens import load_prices
+    from pearl.store.database import shown_place
+    from pearl.viewer.app import Shown, application
+    from pearl.viewer.serve import address_of, listen, serve
+
+    with open_existing(given.store) as engine, listen("127.0.0.1", port) as taken:
+        cookie = f"pearl_view_{taken.getsockname()[1]}"
+        shown = Shown(engine, shown_place(engine), load_prices(), documents, cookie)
+        token = secrets.token_urlsafe(32)
+        link = f"{address_of(taken, '127.0.0.1', ())}/?token={token}"
+        lines = [f"{shown.place} at {link}", "Ctrl-C stops."]
+        tell({"store": shown.place, "link": link}, given.as_json, lines)
+        serve(application(shown, token), taken)
 
 
 @click.group("cache", epilog="Example:  pearl cache stats")

@@ -56,12 +56,12 @@ def open_database(given: str) -> Engine:
         with usable(engine), engine.begin() as connection:
             _migrate(connection)
     except (SQLAlchemyError, UnicodeError):
-        shown = _shown(engine)
+        shown = shown_place(engine)
         raise InputError(f"The store {shown} cannot be used: it is no store of Pearl's.") from None
     return engine
 
 
-def _shown(engine: Engine) -> str:
+def shown_place(engine: Engine) -> str:
     """A file's path, or a server's address without its password."""
     if engine.dialect.name == "sqlite":
         return str(engine.url.database)
@@ -199,7 +199,7 @@ def usable(engine: Engine) -> Iterator[None]:
         said = " ".join(str(getattr(error, "orig", error)).split())[:200].rstrip(".")
         password = engine.url.password
         said = said.replace(str(password), "***") if password else said
-        raise InputError(f"The store {_shown(engine)} cannot be used: {said}.") from None
+        raise InputError(f"The store {shown_place(engine)} cannot be used: {said}.") from None
 
 
 def _migrate(connection: Connection) -> None:

@@ -367,6 +367,14 @@ def read_rows(engine: Engine, run: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield row.id, json.loads(row.result)
 
 
+def read_row(engine: Engine, run: str, id: str) -> dict[str, Any]:
+    """The result of one question of a batch; empty where there is none yet."""
+    query = select(rows.c.result).where(rows.c.run == run, rows.c.id == id)
+    with reading(engine) as connection:
+        found: dict[str, Any] = json.loads(connection.scalar(query) or "{}")
+        return found
+
+
 def files_of(engine: Engine, run: RunRow) -> set[str]:
     """What may be a path of what a run read, or wrote: all that it names, and its documents."""
     named = {re.sub(r" \(\d+ characters, sha256 [0-9a-f]{64}\)$", "", str(one))

@@ -1,9 +1,13 @@
-"""A run, or a job, as one file for a browser: no script, nothing from elsewhere, all escaped."""
+"""A run, or a job, as a page: nothing from elsewhere, all escaped.
+
+As one file for a browser it runs no script; served by `pearl view` its parts have addresses.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +16,8 @@ from functools import cache, partial
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import urlencode
 
 from jinja2 import BaseLoader, Environment, FunctionLoader, StrictUndefined
 from sqlalchemy import and_, case, func, select
@@ -32,7 +37,18 @@ from pearl.report.document import NONE, number, percent
 from pearl.runtime.calls import Entry
 from pearl.runtime.evidence import passages_given, without_quotes
 from pearl.store.database import reading
-from pearl.store.history import RunRow, Totals, read_entries, read_rows, since_last_start, totals
+from pearl.store.history import (
+    RunRow,
+    Totals,
+    Wanted,
+    list_runs,
+    read_entries,
+    read_row,
+    read_rows,
+    read_tags,
+    since_last_start,
+    totals,
+)
 from pearl.store.tables import entries as entries_table
 from pearl.viewer.documents import Passage, cut, find_document, find_passages
 from pearl.viewer.journal import Call, Stage, count_calls, head_of, read_frames, read_stages
@@ -42,16 +58,88 @@ from pearl.viewer.timeline import Timeline, timeline
 if TYPE_CHECKING:
     from sqlalchemy import Engine, Select
 
+_T = TypeVar("_T")
+
 MOST = 5000
 """Rows on a page, at most: a browser shows no more of them with ease."""
 
 SLOWEST = 10
 """Items that are named as the slowest."""
 
+AT_ONCE = 100
+"""Rows of a page that is served; links lead to the others."""
+
+COMPARED = ("ask", "run", "batch", "eval")
+"""Kinds of runs that can be held against another of their kind."""
+
+CHOICE = 50
+"""Runs to choose from for that, the last ones."""
+
+STATES = {"ended": "ended", "running": "running", "stopped": "stopped on the way"}
+"""What may be the matter with a run, in words."""
+
 _NO_CHARACTERS = str.maketrans({"\ufffe": "�", "\uffff": "�"})
 
 
-def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page that is served: what its links lead to, and what it was asked for.
+
+    Args:
+        static: the addresses of the files that pages load.
+        place: the store, as a person may see it.
+        path: the page's own.
+        query: what stands behind the path, by name.
+    """
+
+    static: Mapping[str, str]
+    place: str
+    path: str = "/"
+    query: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, name: str) -> str:
+        """What was asked for under a name; empty for nothing."""
+        return self.query.get(name, "").strip()
+
+    def link(self, **changed: str) -> str:
+        """The page's address with other wishes; an empty one is left out."""
+        query = {name: text for name, text in {**self.query, **changed}.items() if text}
+        return f"{self.path}?{urlencode(query)}" if query else self.path
+
+    def number(self, name: str) -> float | None:
+        """A number that was asked for; None for none.
+
+        Raises:
+            InputError: it is none.
+        """
+        text = self.get(name)
+        try:
+            number = float(text) if text else None
+        except ValueError:
+            number = math.nan
+        if number is not None and not math.isfinite(number):
+            raise InputError(f"{text} is no number.")
+        return number
+
+    def some(self, items: Sequence[_T]) -> tuple[list[_T], dict[str, str]]:
+        """Those on the page that was asked for, and links to the pages before and behind it."""
+        at = max(0, min(int(self.number("page") or 1), -(-len(items) // AT_ONCE)) - 1)
+        links = {}
+        if at:
+            links["Previous"] = self.link(page=str(at) if at > 1 else "")
+        if (at + 1) * AT_ONCE < len(items):
+            links["Next"] = self.link(page=str(at + 2))
+        return list(items[at * AT_ONCE : (at + 1) * AT_ONCE]), links
+
+
+def run_page(
+    engine: Engine,
+    run: RunRow,
+    item: str,
+    prices: Prices,
+    folder: str = "",
+    view: View | None = None,
+) -> str:
     """The page of a run, or of one item of a job.
 
     Args:
@@ -60,6 +148,7 @@ def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str
         item: the item's id in a job; empty for a run that is no job.
         prices: what models cost.
         folder: where documents are, beside the places that the run names; empty for nowhere.
+        view: where it is served; None for a file.
 
     Raises:
         InputError: the job has no such item.
@@ -73,7 +162,7 @@ def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str
     ends = [entry.started + entry.seconds for entry in entries if entry.started is not None]
     ended = max(ends, default=None)
     failed = any(entry.path == "failed" for entry in entries) and not item
-    rows = read_rows(engine, run.name) if item else iter(())
+    row = read_row(engine, run.name, item) if item else {}
     frames = read_frames(entries)
     quotes: list[list[Passage]] = []
     for frame in frames:
@@ -86,15 +175,19 @@ def run_page(engine: Engine, run: RunRow, item: str, prices: Prices, folder: str
     stages = read_stages(frames)
     calls = [(stage, call) for stage in stages for call in stage.calls]
     line = timeline(stages)
-    return _render(
+    return render(
         "run",
+        view,
+        running=run.status == "running" and not row,
         name=f"{run.name}/{item}" if item else run.name,
         run=run,
-        state="ended without an answer" if failed else _state(run),
+        state="ended without an answer" if failed else STATES[run.status],
         head=head,
         document=document,
         pieces=cut(document.text, chain(*quotes)) if document.text else (),
-        row=next((row for name, row in rows if name == item), {}),
+        row=row,
+        item=item,
+        **_beside(engine, run, view if not item else None),
         span=(entries[0].started, ended) if item else (run.started, run.ended or ended),
         begun=sum(entry.path == "run" for entry in every),
         total=totals(engine, run.name, item),
@@ -113,12 +206,6 @@ def _cost(prices: Prices, name: str, spent: Mapping[str, Usage]) -> int | None:
     return prices.cost({model or name: usage for model, usage in spent.items()} or {name: Usage()})
 
 
-def _state(run: RunRow) -> str:
-    if run.ended is not None:
-        return "ended"
-    return "running" if run.alive else "stopped on the way"
-
-
 def _find_library(head: Mapping[str, Any]) -> Library | None:
     """The library that a journal's head names, as it is here and now; None where it is not here."""
     text = head.get("library")
@@ -130,6 +217,12 @@ def _find_library(head: Mapping[str, Any]) -> Library | None:
         return load_library(*names)
     except (InputError, OSError, ValueError):
         return None
+
+
+def price_of(prices: Prices, run: RunRow, total: Totals) -> int | None:
+    """What a run's calls cost, in millionths of a dollar; None where no price is known."""
+    name = str(run.head.get("model", ""))
+    return _cost(prices, name, total.spent_by(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +252,10 @@ def _checked(library: Library | None, text: str, *, ran: bool) -> Checked:
     if ran and has_errors(findings):
         remark = "It passed the checker when it ran: the library, or a rule, has changed since."
     return Checked(plan_lines(source, findings), len(findings), remark)
+
+
+_SEARCHED = ("question", "words", "gold", "error", "document")
+"""What of a row words are looked for in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +299,18 @@ class Item:
         """``right``, ``wrong``, or empty where that is not known."""
         return {"True": "right", "False": "wrong"}.get(str(self.row.get("correct")), "")
 
+    def is_asked_for(self, view: View) -> bool:
+        """Whether it has the words, the verdict and the method that a page is asked for."""
+        wanted, method = view.get("show"), view.get("method")
+        verdict = self.verdict if self.answered else f"failed {self.verdict}"
+        if wanted and wanted not in verdict.split():
+            return False
+        if method and method != self.method:
+            return False
+        words = view.get("q").casefold().split()
+        text = " ".join([self.id, *map(str, map(self.get, _SEARCHED)), self.answer]).casefold()
+        return all(word in text for word in words)
+
     @property
     def method(self) -> str:
         """Of an evaluation's row, whose id is that, and the question's behind it; else empty."""
@@ -226,40 +335,60 @@ class Item:
         return str(self.row.get("words") or self.get("answer"))
 
 
-def job_page(engine: Engine, run: RunRow, prices: Prices) -> str:
+def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = None) -> str:
     """The page of a job: what its items came to.
 
     Args:
         engine: the store's database.
         run: which run.
         prices: what models cost.
+        view: where it is served; None for a file.
     """
     counts = _read_counts(engine, run.name)
     items = [Item(row, *counts.get(name, ())) for name, row in read_rows(engine, run.name)]
-    return _render(
+    return render(
         "job",
+        view,
+        running=run.status == "running",
         name=run.name,
         run=run,
-        state=_state(run),
+        state=STATES[run.status],
         total=totals(engine, run.name),
         cost=partial(_cost, prices, str(run.head.get("model", ""))),
-        **sum_up(items),
+        **_beside(engine, run, view),
+        **sum_up(items, view),
     )
 
 
-def sum_up(items: Sequence[Item]) -> dict[str, Any]:
+def _beside(engine: Engine, run: RunRow, view: View | None) -> dict[str, Any]:
+    """What a run is called, and where a page is served the others that it may be compared with."""
+    others: list[RunRow] = []
+    if view and run.kind in COMPARED:
+        others = list_runs(engine, time.time(), CHOICE + 1, Wanted(kind=run.kind))
+        others.sort(key=lambda one: one.head.get("questions") != run.head.get("questions"))
+    called = ", ".join(read_tags(engine, [run.name])[run.name])
+    return {"called": called, "others": [one for one in others if one.name != run.name][:CHOICE]}
+
+
+def sum_up(items: Sequence[Item], view: View | None = None) -> dict[str, Any]:
     """What a job came to, for its template.
 
     Args:
         items: its rows, in order.
+        view: where it is served, and which rows are asked for; None for a file.
 
     Returns:
-        ``items``, where there are too many those that failed or are wrong first; ``all`` of them;
+        ``items``, where there are too many those that failed or are wrong first; of a page that is
+        served those on it, ``links`` to the others, and how many are ``found``; ``all`` of them;
         ``groups`` by method; ``reasons`` why items failed, the commonest first; the ``slowest``,
         each with its place in ``items``; the ``line`` of items in time, where that is known.
     """
-    listed = list(items)
-    if len(items) > MOST:
+    listed = [item for item in items if item.is_asked_for(view)] if view else list(items)
+    found = len(listed)
+    links: dict[str, str] = {}
+    if view:
+        listed, links = view.some(listed)
+    elif len(items) > MOST:
         listed.sort(key=lambda item: item.answered and item.verdict != "wrong")
     places = {id(item): at for at, item in enumerate(listed[:MOST])}
     timed = [item for item in items if item.seconds is not None]
@@ -272,6 +401,8 @@ def sum_up(items: Sequence[Item]) -> dict[str, Any]:
     )
     return {
         "items": listed[:MOST],
+        "found": found,
+        "links": links,
         "all": items,
         "groups": groups,
         "reasons": failures.most_common(),
@@ -335,11 +466,31 @@ def _read_counts(engine: Engine, run: str) -> dict[str, tuple[Totals, float | No
     return counts
 
 
-def _render(template: str, **values: Any) -> str:  # noqa: ANN401 - template values
-    style = _file("static/style.css")
+def render(template: str, view: View | None, *, running: bool, **values: Any) -> str:  # noqa: ANN401
+    """A page.
+
+    Args:
+        template: the name of its form.
+        view: where it is served; None for a file.
+        running: whether what it shows is still being made.
+        values: what it is filled in with.
+    """
+    style = "" if view else _file("static/style.css")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     page = _environment().get_template(f"{template}.html.jinja")
-    return page.render(style=style, digest=digest, written=time.time(), **values)
+    shown = {"style": style, "digest": digest, "written": time.time(), **values}
+    live = view is not None and running and view.get("live") != "off"
+    return page.render(view=view, running=running, live=live, **shown)
+
+
+def title_of(run: RunRow) -> str:
+    """What a run was about, in a line."""
+    head = run.head
+    if evaluation := head.get("evaluation"):
+        return f"{evaluation.get('title')}: {head.get('methods')}"
+    if run.has_rows:
+        return f"{counted(head['count'], 'question')} of {head.get('questions', '')}"
+    return str(head.get("question") or f"{run.kind} of {head.get('library', run.name)}")
 
 
 def _file(name: str) -> str:
@@ -368,6 +519,7 @@ def _environment() -> Environment:
         took=_took,
         moment=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds)),
         short=shorten,
+        title_of=title_of,
         # Of millionths of a dollar; a dash where no price is known.
         money=lambda millionths: NONE if millionths is None else dollars(millionths),
         cost=lambda counts, cost: cost(counts.spent_by("")),

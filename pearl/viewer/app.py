@@ -1,0 +1,227 @@
+"""A store as pages: its runs, each of them down to a call, and two side by side. It only reads.
+
+Whoever comes has the link, in which a secret is; a cookie stands for it afterwards.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from pearl.lang.source import InputError
+from pearl.store.history import (
+    STATUSES,
+    Wanted,
+    count_rows,
+    find_run,
+    in_use,
+    list_runs,
+    read_entries,
+    read_rows,
+    read_tags,
+    since_last_start,
+    totals,
+)
+from pearl.viewer.compare import compare
+from pearl.viewer.journal import head_of, read_frames
+from pearl.viewer.page import COMPARED, STATES, Item, View, job_page, price_of, render, run_page
+from pearl.viewer.serve import RefusedError, guarded, set_cookie, static_files
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+    from starlette.types import ASGIApp
+
+    from pearl.models.tokens import Prices
+
+AT_ONCE = 50
+"""Runs on a page."""
+
+LIFE = 30 * 24 * 3600.0
+"""Seconds for which a browser keeps the cookie; the secret in it lives as long as the server."""
+
+_SHARE = ("least", "most")
+"""What a list is asked for, in percent of rows that are right."""
+
+STATIC = tuple(("pearl.viewer", name) for name in ("style.css", "view.js", "htmx.min.js"))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is served.
+
+    Args:
+        engine: the store's database.
+        place: where it is, as a person may see it.
+        prices: what models cost.
+        documents: a folder of documents, beside the places that runs name; empty for nowhere.
+        cookie: the name of the cookie.
+    """
+
+    engine: Engine
+    place: str
+    prices: Prices
+    documents: str = ""
+    cookie: str = "pearl_view"
+
+
+def runs_page(shown: Shown, view: View) -> str:
+    """The runs that are asked for, the last one first."""
+    least, most = (None if one is None else one / 100 for one in map(view.number, _SHARE))
+    chosen = map(view.get, ("kind", "tag", "status"))
+    wanted = Wanted(tuple(view.get("q").split()), *chosen, least, most, _before(view))
+    found = list_runs(shown.engine, time.time(), AT_ONCE + 1, wanted)
+    runs = found[:AT_ONCE]
+    names = [run.name for run in runs]
+    kinds, tags = in_use(shown.engine)
+    return render(
+        "runs",
+        view,
+        running=any(run.status == "running" for run in runs),
+        runs=runs,
+        counts=count_rows(shown.engine, names),
+        called=read_tags(shown.engine, names),
+        older=f"{runs[-1].started!r} {runs[-1].name}" if len(found) > AT_ONCE else "",
+        kinds=kinds,
+        tags=tags,
+        statuses=STATUSES,
+    )
+
+
+def _before(view: View) -> tuple[float, str] | None:
+    """Which run the page is to begin behind."""
+    started, _, name = view.get("before").partition(" ")
+    at = View(view.static, view.place, query={"before": started}).number("before")
+    return None if at is None else (at, name)
+
+
+def one_page(shown: Shown, view: View, name: str) -> str:
+    """A run, or with an item in the query one row of it.
+
+    Raises:
+        InputError: there is no such run, or it has no such row.
+    """
+    run, item = find_run(shown.engine, name, "the store", time.time()), view.get("item")
+    if run.has_rows and not item:
+        return job_page(shown.engine, run, shown.prices, view)
+    return run_page(shown.engine, run, item, shown.prices, shown.documents, view)
+
+
+def diff_page(shown: Shown, view: View) -> str:
+    """Two runs of one kind side by side; of jobs the rows that came to different ends first.
+
+    Raises:
+        InputError: they cannot be compared.
+    """
+    engine, now = shown.engine, time.time()
+    one, two = runs = [find_run(engine, view.get(name), "the store", now) for name in ("a", "b")]
+    if one.kind != two.kind or one.kind not in COMPARED:
+        raise InputError(
+            f"{one.name} ({one.kind}) and {two.name} ({two.kind}) cannot be compared: choose two "
+            f"of one kind ({', '.join(COMPARED)})."
+        )
+    others = list_runs(engine, now, AT_ONCE, Wanted(kind=one.kind))
+    others += [run for run in runs if run not in others]
+    values: dict[str, Any] = {"frames": [], "pairs": [], "links": {}, "differing": 0, "found": 0}
+    if one.has_rows:
+        compared = compare(*(dict(read_rows(engine, run.name)) for run in runs))
+        pairs = sorted(compared.pairs, key=lambda pair: not pair.differs)
+        values["differing"] = sum(pair.differs for pair in pairs)
+        if view.get("which"):
+            pairs = [pair for pair in pairs if pair.differs]
+        both = [(pair, Item(pair.first), Item(pair.second)) for pair in pairs]
+        both = [three for three in both if any(item.is_asked_for(view) for item in three[1:])]
+        values["found"] = len(both)
+        values["pairs"], values["links"] = view.some(both)
+        values["compared"] = compared
+    else:
+        journals = [since_last_start(list(read_entries(engine, run))) for run in runs]
+        values["frames"] = [(read_frames(some)[0], head_of(some)) for some in journals]
+    sums = [totals(engine, run.name) for run in runs]
+    return render(
+        "diff",
+        view,
+        running=any(run.status == "running" for run in runs),
+        runs=runs,
+        others=others,
+        states=STATES,
+        totals=sums,
+        costs=[price_of(shown.prices, run, total) for run, total in zip(runs, sums, strict=True)],
+        counts=count_rows(engine, [run.name for run in runs]),
+        called=read_tags(engine, [run.name for run in runs]),
+        **values,
+    )
+
+
+Page = Callable[[Shown, View, Mapping[str, str]], str]
+
+PAGES: Mapping[str, Page] = {
+    "/": lambda shown, view, _: runs_page(shown, view),
+    "/run/{name}": lambda shown, view, place: one_page(shown, view, place["name"]),
+    "/diff": lambda shown, view, _: diff_page(shown, view),
+}
+
+
+def application(shown: Shown, token: str) -> ASGIApp:
+    """What answers, for a server that this machine alone reaches.
+
+    Args:
+        shown: what is served.
+        token: what lets one in.
+    """
+    route, addresses = static_files(*STATIC)
+    key = secrets.token_urlsafe(32)
+
+    def is_in(request: Request) -> bool:
+        held = request.cookies.get(shown.cookie, "")
+        return hmac.compare_digest(held.encode("utf-8", "replace"), key.encode())
+
+    def routed(path: str, page: Page) -> Route:
+        def answer(request: Request) -> Response:
+            given = request.query_params.get("token", "")
+            if hmac.compare_digest(given.encode("utf-8", "replace"), token.encode()):
+                # The link's secret is in no address after that.
+                response = RedirectResponse("/", 303)
+                set_cookie(response, request, shown.cookie, key, LIFE)
+                return response
+            if not is_in(request):
+                raise RefusedError(401, "You are not in: open the link that pearl view printed.")
+            view = _view(request)
+            return _page(page(shown, view, request.path_params))
+
+        return Route(path, answer, methods=["GET"])
+
+    def _view(request: Request) -> View:
+        return View(addresses, shown.place, request.url.path, dict(request.query_params))
+
+    def trouble(request: Request, error: Exception) -> Response:
+        """Anything that goes wrong as a page that says what to do, without what is within."""
+        status, message = 500, "Something went wrong here. What is in the store is safe."
+        if isinstance(error, RefusedError):
+            status, message = error.status, str(error)
+        elif isinstance(error, InputError):
+            status, message = 422, str(error)
+        elif isinstance(error, HTTPException):
+            status, message = error.status_code, "There is no such page."
+        text = render("trouble", _view(request), running=False, message=message)
+        return _page(text, status)
+
+    kinds = (RefusedError, InputError, HTTPException, Exception)
+    app = Starlette(
+        routes=[*(routed(path, page) for path, page in PAGES.items()), route],
+        exception_handlers=dict.fromkeys(kinds, trouble),
+    )
+    return guarded(app, "127.0.0.1", ())
+
+
+def _page(text: str, status: int = 200) -> Response:
+    return HTMLResponse(text, status, {"cache-control": "no-store"})

@@ -1,0 +1,97 @@
+"""Two jobs of one kind, row by row: where they answered differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pearl.evaluate.statistics import mcnemar
+
+Row: TypeAlias = Mapping[str, Any]
+"""A row of a job, as the store has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What two jobs made of one task.
+
+    Args:
+        id: the task's.
+        first: the row of the one.
+        second: the row of the other.
+    """
+
+    id: str
+    first: Row
+    second: Row
+
+    @property
+    def differs(self) -> bool:
+        """Whether they came to different ends."""
+        return outcome(self.first) != outcome(self.second)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two jobs.
+
+    Args:
+        pairs: the tasks that both have a row of, in the order of the first.
+        only: the ids of tasks that only the first has, and only the second.
+        methods: of two evaluations, what each method that both have came to; empty for others.
+    """
+
+    pairs: tuple[Pair, ...]
+    only: tuple[tuple[str, ...], tuple[str, ...]]
+    methods: Mapping[str, Mapping[str, Any]]
+
+
+def compare(one: Mapping[str, Row], two: Mapping[str, Row]) -> Comparison:
+    """Hold two jobs against each other, each as its rows by their ids."""
+    pairs = tuple(Pair(name, row, two[name]) for name, row in one.items() if name in two)
+    only = (
+        tuple(name for name in one if name not in two),
+        tuple(name for name in two if name not in one),
+    )
+    return Comparison(pairs, only, _by_method([(pair.first, pair.second) for pair in pairs]))
+
+
+def outcome(row: Row) -> dict[str, Any]:
+    """What two runs may agree or differ in."""
+    option, result = row.get("option"), row.get("result", {})
+    words = result.get("answer") if result else row.get("words")
+    return {
+        "status": row["status"],
+        "option": option["letter"] if option else None,
+        "correct": row.get("correct"),
+        "words": words if not option else None,
+        "reason": row["error"]["reason"] if row["status"] == "failed" else None,
+    }
+
+
+def _by_method(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
+    """What each method came to in two evaluations; empty for batches."""
+    methods: dict[str, list[tuple[Row, Row]]] = {}
+    for one, two in pairs:
+        if "result" in one and "result" in two:
+            methods.setdefault(one["result"]["method"], []).append((one, two))
+    told = {}
+    for method, rows in methods.items():
+        right = [[bool(row["correct"]) for row in side] for side in zip(*rows, strict=True)]
+        only = [
+            sum(one and not other for one, other in zip(*sides, strict=True))
+            for sides in (right, right[::-1])
+        ]
+        spent = [[row["result"]["usage"] for row in side] for side in zip(*rows, strict=True)]
+        told[method] = {
+            "questions": len(rows),
+            "right": [sum(side) for side in right],
+            "only": only,
+            "p": mcnemar(*only),
+            "tokens": [
+                sum(one["prompt_tokens"] + one["completion_tokens"] for one in side) / len(rows)
+                for side in spent
+            ],
+        }
+    return told

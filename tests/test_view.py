@@ -1,0 +1,536 @@
+"""A store as pages: found, filtered, compared, followed; nothing is written and nobody let in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from PIL import Image
+from sqlalchemy import event, insert
+
+from pearl.models.tokens import load_prices
+from pearl.store.database import HOME, open_database
+from pearl.store.history import count_rows, list_runs, tag_run
+from pearl.store.store import open_store
+from pearl.store.tables import runs
+from pearl.viewer.app import Shown, application
+from pearl.viewer.serve import HEADERS
+from tests.conftest import ROOT
+from tests.forks import Fork
+from tests.reviewing import Browser, served
+from tests.server import Asked, Serve, completion
+from tests.shell import STORY, call, command
+from tests.test_review_pages import CONTRAST, PAYLOADS, fits
+
+pytest_plugins = ["tests.browser", "tests.postgres"]
+
+TOKEN = "a-token"
+PICTURES = ROOT / "docs" / "pictures"
+
+
+@contextmanager
+def viewing(place: str = "store.db") -> Iterator[Browser]:
+    """A store that is served, and somebody who has come in by the link."""
+    engine = open_database(place)
+    told: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda *given: told.append(given[2]))
+    try:
+        with served(application(Shown(engine, str(HOME), load_prices()), TOKEN)) as port:
+            browser = Browser(port)
+            assert browser.get(f"/?token={TOKEN}").status == 303
+            yield browser
+    finally:
+        engine.dispose()
+    assert all(one.startswith("SELECT") for one in told), told
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a question, two batches and an evaluation, all answered offline."""
+    folder = tmp_path_factory.mktemp("filled")
+    (folder / "story.txt").write_text(STORY, encoding="utf-8")
+    rows = [
+        {"id": f"q/{at}", "question": f"Why does {who} leave?", "document": "story.txt",
+         "options": ["The Fund had closed it", "Tom wanted the post"], "gold": "AB"[at % 2]}
+        for at, who in enumerate(("Mara", "Tom", "she"))
+    ]  # fmt: skip
+    for name, some in (("one", rows), ("two", [{**row, "gold": "B"} for row in rows[:2]])):
+        text = "".join(json.dumps(row) + "\n" for row in some)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PEARL_STORE", str(folder / "store.db"))
+        patch.setenv("PEARL_MODEL", "offline")
+        for words in (
+            ("ask", "story.txt", "Why does Mara leave?"),
+            ("ask", "story.txt", "What did Tom want?"),
+            ("batch", "one.jsonl", "-o", "a.jsonl", "--tag", "base line", "--tag", "<b>"),
+            ("batch", "two.jsonl", "-o", "b.jsonl"),
+            ("eval", "questions", "--data", "one.jsonl", "--methods", "mcq,pearl", "--tag", "x"),
+        ):
+            done = call(*words)
+            assert done.code == 0, done.err
+    return folder / "store.db"
+
+
+def names(place: Path | str) -> dict[str, str]:
+    """The runs' names by the order in which they were made: ``0`` is the first."""
+    engine = open_database(str(place))
+    try:
+        runs = reversed(list_runs(engine, 0.0))
+        return {str(at): run.name for at, run in enumerate(runs)}
+    finally:
+        engine.dispose()
+
+
+def listed(text: str, known: dict[str, str]) -> str:
+    """Which runs a page leads to, in their order."""
+    places = {text.find(f'"/run/{name}"'): at for at, name in known.items()}
+    return "".join(places[at] for at in sorted(places) if at >= 0)
+
+
+class TestPages:
+    @pytest.mark.parametrize(
+        ("query", "found"),
+        [
+            ("", "43210"), ("q=MARA", "0"), ("q=jsonl%20two", "3"), ("q=nothing", ""),
+            ("kind=batch", "32"), ("tag=base+line", "2"), ("q=base", "2"),
+            ("status=ended", "43210"), ("status=running", ""), ("least=0", "432"),
+            ("most=100&kind=batch", "32"), ("least=100.5", ""), ("least=0&most=-1", ""),
+        ],
+    )  # fmt: skip
+    def test_runs_are_found(self, filled: Path, query: str, found: str):
+        with viewing(str(filled)) as browser:
+            assert listed(browser.get(f"/?{query}").text, names(filled)) == found
+
+    def test_runs_are_found_by_the_share_that_is_right(self, filled: Path):
+        known = names(filled)
+        engine = open_database(str(filled))
+        counts = count_rows(engine, list(known.values()))
+        shares = {at: counts[name].right / counts[name].judged for at, name in known.items()
+                  if name in counts}  # fmt: skip
+        assert len(set(shares.values())) > 1
+        with viewing(str(filled)) as browser:
+            for share in set(shares.values()):
+                over = browser.get(f"/?least={100 * share - 0.01}").text
+                assert set(listed(over, known)) == {at for at in shares if shares[at] >= share}
+                under = browser.get(f"/?most={100 * share + 0.01}").text
+                assert set(listed(under, known)) == {at for at in shares if shares[at] <= share}
+                assert f"<b>{100 * share:.1f} %</b>" in over
+
+    def test_of_many_there_are_links_to_older_ones(self, place: str):
+        engine = open_database(place)
+        row = {"kind": "ask", "fingerprint": "", "scope": "", "owner": "", "seen": 1.0, "ended": 2}
+        every = [
+            {**row, "id": f"20260101-000000-{at:06x}", "started": at // 3 / 7, "head": "{}"}
+            for at in range(120)
+        ]
+        with engine.begin() as connection:
+            connection.execute(insert(runs), every)
+        engine.dispose()
+        seen: list[str] = []
+        with viewing(place) as browser:
+            link: str | None = "/"
+            while link:
+                text = browser.get(link.replace("&amp;", "&")).text
+                seen += [part.partition('"')[0] for part in text.split('href="/run/')[1:]]
+                before, older, _ = text.partition('">Older</a>')
+                link = before.rpartition('href="')[2] if older else None
+        assert seen == [one["id"] for one in reversed(every)]
+
+    def test_a_run_a_row_and_each_of_its_calls(self, filled: Path):
+        known = names(filled)
+        with viewing(str(filled)) as browser:
+            page = browser.get(f"/run/{known['2']}")
+            assert page.status == 200
+            assert "&lt;b&gt;, base line" in page.text
+            assert "?item=q%2F1" in page.text
+            assert "3 rows." in page.text
+            row = browser.get(f"/run/{known['2']}?item=q%2F1").text
+            assert "<h1>Why does Tom leave?</h1>" in row
+            assert "to the letter" in row
+            assert "The right answer is <b>B</b>" in row
+            evaluation = browser.get(f"/run/{known['4']}?method=mcq&show=wrong").text
+            assert "rows of 6" in evaluation or "row of 6" in evaluation
+            assert "?item=pearl%2Fq%2F0" not in evaluation.partition('id="rows"')[2]
+            assert browser.get(f"/run/{known['2']}?q=Q/1").text.count('<tr id="r') == 1
+            assert browser.get(f"/run/{known['0']}").text.count("<h1>Why does Mara leave?") == 1
+
+    def test_two_runs_side_by_side(self, filled: Path):
+        known = names(filled)
+        with viewing(str(filled)) as browser:
+            text = browser.get(f"/diff?a={known['2']}&b={known['3']}").text
+            assert "2 rows in both, " in text
+            assert "1 only in the first, 0 only in the second" in text
+            rows = text.partition('<th scope="col">second</th></tr>')[2].partition("</table>")[0]
+            ends = ["differs" in row for row in rows.split("<tr")[1:]]
+            assert ends == sorted(ends, reverse=True) != []
+            assert True in ends
+            only = browser.get(f"/diff?a={known['2']}&b={known['3']}&which=differ").text
+            assert f'<p class="note">{ends.count(True)} row' in only
+            asks = browser.get(f"/diff?a={known['0']}&b={known['1']}").text
+            assert "What did Tom want?" in asks
+            assert "FIND_" in asks.partition('id="plan"')[2]
+            itself = browser.get(f"/diff?a={known['4']}&b={known['4']}").text
+            assert "p (McNemar)" in itself
+
+    @pytest.mark.parametrize(
+        ("path", "status", "said"),
+        [
+            ("/run/nosuch", 422, "No run is named nosuch"),
+            ("/run/last?item=nosuch", 422, "has no question nosuch"),
+            ("/run/last?page=x", 422, "x is no number"),
+            ("/?least=nan", 422, "nan is no number"),
+            ("/?before=x", 422, "x is no number"),
+            ("/diff", 422, "No run is named"),
+            ("/diff?a=last&b={0}", 422, "cannot be compared"),
+            ("/nosuch", 404, "no such page"),
+            ("/static/../app.py", 404, "no such page"),
+        ],
+    )
+    def test_what_cannot_be_shown_is_said(self, filled: Path, path: str, status: int, said: str):
+        with viewing(str(filled)) as browser:
+            answer = browser.get(path.format(*names(filled).values()))
+        assert answer.status == status
+        assert said in answer.text
+
+    def test_a_page_beyond_the_last_one_is_the_last_one(self, filled: Path):
+        with viewing(str(filled)) as browser:
+            for page in ("9", "-1", "0", "1e9"):
+                assert "?item=pearl%2Fq%2F0" in browser.get(f"/run/last?page={page}").text
+
+
+class TestWhoIsLetIn:
+    def test_who_has_no_link_sees_nothing(self, filled: Path):
+        with viewing(str(filled)) as inside:
+            other = Browser(inside.port)
+            for path in ("/", "/run/last", "/diff", "/?token=wrong", "/?token=%ff"):
+                answer = other.get(path)
+                assert answer.status == 401
+                assert "open the link" in answer.text
+                assert "Mara" not in answer.text
+            other.cookies = {"pearl_view": TOKEN}
+            assert other.get("/").status == 401
+            (cookie,) = Browser(inside.port).get(f"/?token={TOKEN}").cookies
+            assert {"HttpOnly", "SameSite=strict"} <= {one.strip() for one in cookie.split(";")}
+            assert TOKEN not in cookie
+
+    def test_nothing_is_sent_to_it_and_no_other_name_leads_to_it(self, filled: Path):
+        with viewing(str(filled)) as browser:
+            assert browser.get("/", Host="evil.example").status == 421
+            for method in ("POST", "PUT", "DELETE"):
+                assert browser.ask(method, "/", "x").status == 405
+            for path in ("/", "/run/last", "/diff", "/nosuch"):
+                headers = browser.get(path).headers
+                assert dict(HEADERS).items() <= headers.items()
+                assert headers["cache-control"] == "no-store"
+
+
+def test_the_command_says_where_it_is_and_writes_nothing(filled: Path):
+    def held() -> list[str]:
+        with closing(sqlite3.connect(filled)) as store:
+            return list(store.iterdump())
+
+    before = held()
+    words = command("view", "--port", "0", "--json", "--store", filled)
+    with Fork(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        told = json.loads("".join(child.stdout.readline() for _ in range(4)))
+        port = int(told["link"].partition("127.0.0.1:")[2].partition("/")[0])
+        browser = Browser(port)
+        assert browser.get(told["link"].partition(str(port))[2]).status == 303
+        assert browser.get("/").text.count('href="/run/') == 5
+        assert str(filled) in told["store"]
+        child.terminate()
+    assert held() == before
+
+
+# In Chromium
+
+
+class Watched:
+    """A page of a browser that has come in, and what it asked for and complained of."""
+
+    def __init__(self, browser: Any, port: int, **how: Any) -> None:
+        self.context = browser.new_context(reduced_motion="reduce", **how)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.home = f"http://127.0.0.1:{port}"
+        self.wrong: list[str] = []
+        self.page.on("request", self._asked)
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("console", lambda said: self.wrong.append(said.text))
+        self.page.on("dialog", lambda one: (self.wrong.append(one.message), one.dismiss()))
+        self.page.goto(f"{self.home}/?token={TOKEN}")
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith((self.home, "data:")):
+            self.wrong.append(request.url)
+
+    def close(self) -> None:
+        self.context.close()
+        assert self.wrong == []
+
+
+InChromium = Callable[[Callable[[Any], Any]], Any]
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_by_keys_alone_with_and_without_a_script(
+    filled: Path, in_chromium: InChromium, script: bool
+):
+    def look(browser: Any, port: int) -> None:
+        seen = Watched(browser, port, java_script_enabled=script)
+        page = seen.page
+        assert TOKEN not in page.url
+
+        def tab_to(role: str, name: str) -> None:
+            wanted = page.get_by_role(role, name=name).first
+            for _ in range(60):
+                page.keyboard.press("Tab")
+                if wanted.and_(page.locator(":focus")).count():
+                    return
+            raise AssertionError(name)
+
+        tab_to("searchbox", "Words")
+        page.keyboard.type("one.jsonl")
+        tab_to("combobox", "Kind")
+        page.keyboard.type("batch")
+        page.keyboard.press("Enter")
+        tab_to("button", "Show")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**q=one.jsonl**")
+        assert page.locator(".runs li").count() == 1
+        tab_to("link", "3 questions of one.jsonl")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="3 questions of one.jsonl").wait_for()
+        tab_to("link", "q/1")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Why does Tom leave?").wait_for()
+        tab_to("link", "All runs")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Runs", exact=True).wait_for()
+        seen.close()
+
+    with viewing(str(filled)) as inside:
+        in_chromium(lambda browser: look(browser, inside.port))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_a_phone_and_a_desk_readable_by_everybody(
+    filled: Path, in_chromium: InChromium, scheme: str
+):
+    known = names(filled)
+    paths = ("/", "/?q=none", "/run/last", "/run/last?item=mcq/q/0", f"/run/{known['0']}",
+             f"/diff?a={known['2']}&b={known['3']}", f"/diff?a={known['0']}&b={known['1']}",
+             f"/diff?a={known['4']}&b={known['4']}")  # fmt: skip
+
+    def look(browser: Any, port: int) -> None:
+        for width in (360, 1280):
+            size = {"width": width, "height": 800}
+            seen = Watched(browser, port, viewport=size, color_scheme=scheme)
+            page = seen.page
+            for path in paths:
+                page.goto(seen.home + path)
+                assert fits(page), (path, width)
+                assert page.get_by_role("heading", level=1).count() == 1
+                assert page.locator("main").count() == 1
+                unnamed = "[...document.querySelectorAll('input:not([type=hidden]),select')]"
+                assert page.evaluate(f"{unnamed}.every(one => one.labels.length)")
+                assert page.evaluate(CONTRAST) == []
+                ids = page.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)")
+                assert len(ids) == len(set(ids))
+                tables = page.locator(".wide[tabindex='0'] table").count()
+                assert tables == page.locator("table").count()
+            seen.close()
+
+    with viewing(str(filled)) as inside:
+        in_chromium(lambda browser: look(browser, inside.port))
+
+
+def test_nothing_that_anybody_wrote_runs(serve: Serve, in_chromium: InChromium):
+    serve(lambda _: PAYLOADS[0], PEARL_STORE="store.db")
+    rows = [
+        {"id": evil, "question": evil, "document": {"text": evil}, "options": [evil, "b"],
+         "gold": "A"} for evil in PAYLOADS
+    ]  # fmt: skip
+    name = "<img src=x onerror='window.pwned=1'>.jsonl"
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    call("batch", name, "-o", "a.jsonl", "--tag", PAYLOADS[1])
+    call("batch", name, "-o", "b.jsonl", "--tag", PAYLOADS[2])
+
+    def look(browser: Any, port: int) -> None:
+        seen = Watched(browser, port)
+        page = seen.page
+        a, b = names("store.db").values()
+        page.goto(f"{seen.home}/run/{b}")
+        rows = [str(one.get_attribute("href")) for one in page.locator("tbody th a").all()]
+        assert len(rows) == len(PAYLOADS)
+        for path in ("/", f"/diff?a={a}&b={b}", *rows):
+            assert page.goto(seen.home + path).status == 200
+            assert page.evaluate("[window.pwned === undefined, document.scripts.length]") == [
+                True, 0,
+            ]  # fmt: skip
+        page.goto(seen.home)
+        page.locator("a.tag").first.click()
+        assert page.locator(".runs li").count() == 1
+        assert page.evaluate("window.pwned === undefined")
+        seen.close()
+
+    with viewing() as inside:
+        in_chromium(lambda browser: look(browser, inside.port))
+
+
+def test_a_batch_is_followed_while_it_runs(serve: Serve, in_chromium: InChromium):
+    go_on = threading.Event()
+
+    def script(body: dict[str, Any]) -> Any:
+        async def later(_: web.Request) -> web.StreamResponse:
+            await asyncio.to_thread(go_on.wait, 60)
+            return web.json_response(completion("She left."))
+
+        return later if "Why does 2 leave" in json.dumps(body) else "She left."
+
+    serve(script, PEARL_STORE="store.db")
+    plan = '1. ans = FIND_REASON(CTX, "Why does {} leave") : Find why\n'
+    rows = [
+        {"id": str(at), "question": f"Why does {at} leave?", "document": {"text": STORY},
+         "plan": plan.format(at)} for at in range(3)
+    ]  # fmt: skip
+    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    open_database("store.db").dispose()
+
+    def look(browser: Any, port: int) -> None:
+        seen = Watched(browser, port)
+        page = seen.page
+        with Fork(command("batch", "q.jsonl", "-o", "a.jsonl"), env=dict(os.environ)) as child:
+            while not page.locator(".runs li:has-text('running'):has-text('2 of 3')").count():
+                page.reload()
+            page.get_by_role("link", name="3 questions of q.jsonl").click()
+            page.get_by_text("2 of 3").wait_for()
+            assert page.get_by_text("This page follows it.").is_visible()
+            page.evaluate("window.same = true")
+            page.locator("td details > summary").first.click()
+            still = seen.context.new_page()
+            still.goto(page.url)
+            still.get_by_role("link", name="Stand still").click()
+            still.get_by_text("This page stands still.").wait_for()
+            go_on.set()
+            page.get_by_text("3 of 3").wait_for()
+            page.get_by_text("(batch, ended)").wait_for()
+            assert child.wait(60) == 0
+        # The page was not loaded anew, what was unfolded is, and it asks no more.
+        assert page.evaluate("window.same")
+        assert page.locator("td details[open]").count() == 1
+        assert page.locator("[hx-get], .live").count() == 0
+        assert still.get_by_text("2 of 3").is_visible()
+        seen.close()
+
+    with viewing() as inside:
+        in_chromium(lambda browser: look(browser, inside.port))
+
+
+SHOWN = """\
+question: Why does Mara leave the lighthouse?
+
+1. staying = FIND_REASON(CTX, "Mara stays at the lighthouse") : What keeps her there
+2. entry = FIND_EVENT(CTX, "the wreck, as the log has it") : What is written, and by whom
+3. wreck = FIND_EVENT(CTX, "the wreck, otherwise than {entry} has it") : What the story reveals
+4. why = FIND_REASON(CTX, "Mara leaves, who stayed for {staying}, knowing {wreck}") : Why she goes
+"""
+
+
+def from_the_examples(examples: Path) -> Callable[[dict[str, Any]], str]:
+    """A reader who knows the examples' own answers and quotes, and takes some for others."""
+    lines = (examples / "lighthouse.questions.jsonl").read_text("utf-8").splitlines()
+    known = [json.loads(line) for line in lines]
+    told = known[0]["answer"].split(". ")
+    quotes = known[0]["evidence"]
+    parts = {
+        "What keeps her there": (told[0], quotes[4:]),
+        "What is written": ("The log has rockets at 11.35 p.m., in Mara's watch", quotes[1:2]),
+        "What the story reveals": (told[1], [quotes[0], quotes[2]]),
+        "Why she goes": (". ".join(told[1:]), [quotes[0], quotes[2], quotes[4]]),
+    }
+
+    def script(body: dict[str, Any]) -> str:
+        asked = Asked(body, {})
+        row = next((row for row in known if row["question"] in asked.text), known[0])
+        if asked.kind == "plan":
+            return f'1. ans = FIND_REASON(CTX, "{row["question"].replace(chr(34), "")}") : Find it'
+        if asked.kind == "map":
+            missed = known.index(row) % (2 if "small" in body["model"] else 5) == 1
+            return "A" if missed and row["gold"] != "A" else row["gold"]
+        words, found = row["answer"], row["evidence"][:3]
+        for note, said in parts.items():
+            if note in asked.text:
+                words, found = said
+        return "\n".join([f"{words.rstrip('.')}.", *(f"> {quote}" for quote in found)])
+
+    return script
+
+
+@pytest.mark.skipif("UPDATE_PICTURES" not in os.environ, reason="UPDATE_PICTURES makes them anew")
+def test_the_pictures_of_the_documentation(
+    serve: Serve, in_chromium: InChromium, examples: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shutil.copytree(examples, "texts")
+    serve(from_the_examples(examples), PEARL_STORE="store.db")
+    lines = Path("texts/lighthouse.questions.jsonl").read_text("utf-8")
+    rows = [json.loads(line) for line in lines.splitlines()]
+    rows[0]["plan"] = SHOWN
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    Path("texts/lighthouse.jsonl").write_text(text, encoding="utf-8")
+    for size in ("small", "large"):
+        monkeypatch.setenv("PEARL_MODEL", f"example-{size}")
+        words = ("texts/lighthouse.jsonl", "-o", f"{size}.jsonl", "--tag", size)
+        assert call("batch", *words).code == 0
+    data = ("--data", "texts/lighthouse.jsonl")
+    assert call("eval", "questions", *data, "--methods", "mcq,pearl").code == 0
+    story = "texts/lighthouse.txt"
+    assert call("ask", story, "Why does Mara leave the lighthouse?").code == 0
+    with closing(open_store("store.db")) as store:
+        head = {"questions": "texts/timekeeping.questions.jsonl", "model": "example-large"}
+        run = store.start("batch", {**head, "count": 12})
+        tag_run(store.engine, run, ["large"])
+        for at in range(7):
+            row = {"run": run, "id": str(at), "position": at, "row_key": ""}
+            store.put_row({**row, "status": "answered", "result": "{}", "correct": at % 4 != 1})
+        asyncio.run(store.flush())
+        batch = names("store.db")["1"]
+
+        def look(browser: Any, port: int) -> None:
+            seen = Watched(browser, port, viewport={"width": 1180, "height": 590})
+            page = seen.page
+            page.goto(f"{seen.home}/")
+            take("view", page.screenshot())
+            page.set_viewport_size({"width": 1180, "height": 900})
+            page.goto(f"{seen.home}/run/{batch}?item=lighthouse-01")
+            page.locator(".quotes a[href='#q1']").click()
+            page.evaluate("scrollTo(0, document.querySelector('nav').offsetTop - 14)")
+            take("run", page.screenshot())
+            seen.close()
+
+        def take(name: str, picture: bytes) -> None:
+            few = Image.open(BytesIO(picture)).convert("RGB").quantize(64)
+            few.save(PICTURES / f"{name}.png", optimize=True)
+
+        with viewing() as inside:
+            in_chromium(lambda browser: look(browser, inside.port))
+
+
+@pytest.mark.parametrize("name", ["view", "run"])
+def test_a_picture_is_light_enough_for_a_page(name: str):
+    assert 10_000 < (PICTURES / f"{name}.png").stat().st_size < 150_000
