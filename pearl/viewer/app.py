@@ -77,8 +77,15 @@ class Shown:
 def runs_page(shown: Shown, view: View) -> str:
     """The runs that are asked for, the last one first."""
     least, most = (None if one is None else one / 100 for one in map(view.number, _SHARE))
-    chosen = map(view.get, ("kind", "tag", "status"))
-    wanted = Wanted(tuple(view.get("q").split()), *chosen, least, most, _before(view))
+    wanted = Wanted(
+        words=tuple(view.get("q").split()),
+        kind=view.get("kind"),
+        tag=view.get("tag"),
+        status=view.get("status"),
+        least=least,
+        most=most,
+        before=_before(view),
+    )
     found = list_runs(shown.engine, time.time(), AT_ONCE + 1, wanted)
     runs = found[:AT_ONCE]
     names = [run.name for run in runs]
