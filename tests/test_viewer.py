@@ -435,7 +435,7 @@ def questions(count: int) -> Path:
 def test_a_job_has_a_page_of_its_rows(endpoint: Server, story: Path):
     assert call("batch", questions(6), "-o", "answers.jsonl").code == 1
     told = words(page())
-    assert "batch of questions.jsonl" in told
+    assert "6 questions of questions.jsonl" in told
     # Of six, two cannot run; the model says A, and that is right for every other one.
     assert re.search(r"share [^%]* 6 4 2 2 of 6 33\.3 %", told)
     assert "plan 2" in told.partition("Failures by reason")[2][:60]

@@ -265,7 +265,7 @@ def _as_object(run: RunRow, total: Totals) -> dict[str, Any]:
     }
 
 
-@click.command("view", epilog="Example:  pearl view")
+@click.command("view", epilog="Example:  pearl view --documents texts/")
 @click.option(
     "--documents", default="", metavar="DIR",
     help="Where to look for documents, beside where runs read them.",
